@@ -23,6 +23,20 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 
 
+BOUNDS = """\
+`cost = { from = 0, to = 300 }` in `[tables.NAME.bounds]` is the interval to which an aggregate cuts each
+value of the column. It promises nothing about the data: wrong bounds cost accuracy, never privacy.
+
+* Both ends have the column's type, and `from` is less than `to`: whole numbers for integers, at most the
+  digits of a DECIMAL, any finite number for a DOUBLE.
+* DATE and TIMESTAMP columns have dates or timestamps as ends; a date as `to` of a TIMESTAMP is its whole day.
+* `step`, for a DOUBLE alone, is the distance of the values to which it is rounded; else it follows from the
+  ends.
+* A BOOLEAN counts as 0 and 1. A column with a numeric domain has its ends, unless bounds are written.
+* A public table has no bounds here: those of its values are known.
+""".splitlines()
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages before the navigation is built."""
     for path in sorted((ROOT / "examples").iterdir()):
@@ -147,4 +161,5 @@ def _policy() -> str:
         policy.EnumDomain,
     ):
         lines.append(f"* `{kind.__name__}`: {(inspect.getdoc(kind) or '').splitlines()[0]}")
+    lines += ["", "## Bounds", "", *BOUNDS]
     return "\n".join(lines) + "\n"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar
 
-from dpsql.analysis import Plan, analyse
+from dpsql.analysis import CompiledQuery, Plan, analyse
 from dpsql.answers import Method
 from dpsql.database import Engines
 from dpsql.engines import Cancelled, Counts, Untranslatable
@@ -30,16 +30,33 @@ class PlannedCount:
     reads: tuple[Table, ...]
     """Every table whose data the answer depends on."""
     engines: Engines = field(repr=False)
+    policy: Policy = field(repr=False)
 
     @classmethod
-    def of(cls, query: Query, policy: Policy, engines: Engines, options: Options) -> PlannedCount:
-        """Analyse a private query; refuse what the analysis or the engine cannot do exactly."""
-        plan = analyse(query, policy, engines.schema_database, options)
+    def of(
+        cls,
+        query: Query,
+        policy: Policy,
+        engines: Engines,
+        options: Options,
+        found: tuple[int, ...] = (),
+    ) -> PlannedCount:
+        """Analyse a private query; refuse what the analysis or the engine cannot do exactly.
+
+        `found` are the places of the bounds that were found (see `Plan.ladders`).
+        """
+        plan = analyse(query, policy, engines.schema_database, options, found)
         try:
             sql = engines.engine.translate(plan.compiled)
+            for search in plan.ladders:
+                engines.engine.translate(search.compiled)
         except Untranslatable as problem:
             raise query.source.refuse(problem.message, None, problem.hint) from None
-        return cls(plan, sql, tables_read(policy, plan.compiled.tables), engines)
+        return cls(plan, sql, tables_read(policy, plan.compiled.tables), engines, policy)
+
+    def with_bounds(self, found: tuple[int, ...]) -> PlannedCount:
+        """Return the same query with bounds that were found."""
+        return PlannedCount.of(self.plan.query, self.policy, self.engines, self.plan.options, found)
 
     def at_epsilon(self, epsilon: Fraction) -> PlannedCount:
         """Return it with another epsilon, on which nothing that the analysis builds depends."""
@@ -50,8 +67,10 @@ class PlannedCount:
         """Whether the files that it reads are still those for which it was planned."""
         return self.engines.unchanged(self.reads)
 
-    def count(self, *, unchanged: bool = False) -> Counts:
+    def count(self, compiled: CompiledQuery | None = None, *, unchanged: bool = False) -> Counts:
         """Return the exact counts, of data for which the policy's facts were verified.
+
+        They are those of the plan, or of another compiled query that belongs to it.
 
         With `unchanged` they are those of the files for which it was planned, and of no others.
 
@@ -59,7 +78,7 @@ class PlannedCount:
         that the noise rests on hold in the new one. That a file was replaced is the owner's doing, so no
         failure. Files with `trust_source` are never vetted.
         """
-        counts = self.engines.engine.count(self.plan.compiled)
+        counts = self.engines.engine.count(compiled or self.plan.compiled)
         reads = [t for t in self.reads if unchanged or t.public or not t.trust_source]
         if not self.engines.unchanged(reads):
             raise Cancelled(_CHANGED)
@@ -159,6 +178,8 @@ class PreparedPublic:
     text: str
     sql: str
     engines: Engines = field(repr=False)
+    views: tuple[str, ...] = ()
+    """The policy's views that it reads."""
 
 
 @dataclass(frozen=True, slots=True)

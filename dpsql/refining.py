@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dpsql.analysis import is_private
+from dpsql.analysis import is_private, with_views
 from dpsql.answers import RefinedCount
 from dpsql.errors import NotSupportedError, ProgrammingError, QueryRefused
 from dpsql.language import Options, Parameters, Query, Refine, parse
@@ -59,7 +59,7 @@ class Refining:
                 f"REFINE RELEASE {n} TO {float(cap):g}",
             )
         try:
-            query = parse(lineage.statement, parameters)
+            query = with_views(parse(lineage.statement, parameters), policy)
         except (ProgrammingError, NotSupportedError) as problem:
             why = str(problem).partition("\n")[0]
             raise source.refuse(f"the statement of release {n} is refused now: {why}", refine.at) from None

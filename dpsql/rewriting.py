@@ -47,7 +47,7 @@ def rewrite(
     if len(text) > _LONGEST:
         return None
     error: QueryRefused | QuerySyntaxError | None = refused
-    spelled = [_Edit(*edit) for edit in Outline(text).respellings()]
+    spelled = [_Edit(*edit) for edit in Outline.of(text).respellings()]
     candidate, made = _edited(text, spelled), [spelled]
     later, fixes = list[Obstacle](), list[Fix]()
     if spelled:
@@ -74,7 +74,7 @@ def beside(
 ) -> tuple[Obstacle, ...]:
     """Return the obstacles, of a wrong option with those of the statement without its options."""
     first = refused.obstacles
-    inside = Outline(text).options_around(_offset(first[0], text)) if len(text) <= _LONGEST else None
+    inside = Outline.of(text).options_around(_offset(first[0], text)) if len(text) <= _LONGEST else None
     if inside is None or not first[0].message.startswith(("option ", "there is no option ")):
         return first  # what is no option's own fault was found together with the others
     start, end = inside
@@ -106,7 +106,7 @@ def hinted(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacl
     """Return the obstacles; of a spelling of another dialect, the hint is dpsql's own."""
     if len(text) > _LONGEST:
         return refused.obstacles
-    spelled = Outline(text).respellings()
+    spelled = Outline.of(text).respellings()
     refused = _repaired(text, refused)
     out = []
     for one in refused.obstacles:
@@ -139,7 +139,7 @@ def _repaired(text: str, error: QueryRefused | QuerySyntaxError) -> QueryRefused
 
 def _edits(text: str, fixes: Sequence[Fix]) -> tuple[list[_Edit], list[Fix]]:
     """Return the changes of the fixes, and the fixes that are made: of those that overlap, the largest."""
-    outline = Outline(text)
+    outline = Outline.of(text)
     end = outline.end() if outline.tokens else len(text)
     kept, used = list[_Edit](), list[Fix]()
     groups = [([_edit(f, end) for f in (fix, *fix.also)], fix) for fix in fixes if not fix.option]

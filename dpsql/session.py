@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpsql import info
-from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed
+from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed, with_views
 from dpsql.answers import choose, least_epsilon
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
-from dpsql.composition import Releasing, compose, composed, parts_of, release_blocks
+from dpsql.composition import Releasing, compose, composed, describe_view, parts_of, release_blocks
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import (
@@ -163,7 +163,8 @@ class Session:
         return prepared
 
     def _prepared(self, text: str, parameters: Parameters) -> Prepared:
-        engines, statement = self.database.engines(), parse(text, parameters)
+        engines = self.database.engines()
+        statement = with_views(parse(text, parameters), self.policy)
         match statement:
             case Query():
                 return self._plan(text, statement, engines)
@@ -173,7 +174,7 @@ class Session:
             case Refine():
                 return self._plan_refinement(text, statement, engines, parameters)
             case Describe():
-                info.describe(statement, self.policy, engines.schema_database)
+                self._described(statement)
         return PreparedCommand(text, statement)
 
     def _plan(
@@ -183,7 +184,8 @@ class Session:
         planned: list[PreparedPrivate] = []
         with self._surveyed(query, engines, refused):
             if not is_private(query, self.policy):
-                return PreparedPublic(text, public_sql(query, self.policy, engines.schema_database), engines)
+                sql = public_sql(query, self.policy, engines.schema_database)
+                return PreparedPublic(text, sql, engines, query.views)
             parts = parts_of(query, self.policy, engines.schema_database, self.defaults)
         for part in parts.releases if not refused else ():
             with self._surveyed(part.query, engines, refused, [part.query]):
@@ -263,10 +265,17 @@ class Session:
             case Show():
                 return info.show(command, self.policy, self.ledger, self.analyst)
             case Describe():
-                return info.describe(command, self.policy, self.database.engines().schema_database)
+                return self._described(command)
             case Set():
                 self.defaults = command.apply(self.defaults)
                 return info.empty()
+
+    def _described(self, statement: Describe) -> pa.Table:
+        catalog = self.database.engines().schema_database
+        view = self.policy.views.get(statement.table) if statement.table.isascii() else None
+        if view is not None:
+            return describe_view(view, self.policy, catalog, self.defaults)
+        return info.describe(statement, self.policy, catalog)
 
     # -- private statements
 
@@ -312,7 +321,7 @@ class Session:
 
     def plan_count(self, text: str, parameters: Parameters) -> PlannedCount:
         """Analyse a count for a stream, which runs it as a statement and charges for it; vet its source."""
-        engines, query = self.database.engines(), parse(text, parameters)
+        engines, query = self.database.engines(), with_views(parse(text, parameters), self.policy)
         if not isinstance(query, Query) or not is_private(query, self.policy):
             raise ProgrammingError("a checked count is one count of a private table without GROUP BY")
         options = complete(

@@ -18,6 +18,7 @@ from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.coerce import cast
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.intervals import of_cast
 from dpsql.analysis.joined import joined
 from dpsql.analysis.parsed import order_term, order_terms, whole_number, words
 from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, select_list
@@ -119,10 +120,14 @@ AGGREGATES: dict[str, Rule] = {
 }
 """Aggregates whose result is a function of the multiset of their values."""
 
+_WITHIN = frozenset({"min", "max", "any_value", "avg", "mean", "median"})
+"""Aggregates whose result lies between the least and the greatest of their values."""
+
 ORDER_DEPENDENT = words(
     """
     first last list array_agg string_agg group_concat arg_max arg_min max_by min_by mode stddev variance
     var_pop var_samp stddev_pop stddev_samp quantile_cont quantile_disc product approx_count_distinct
+    quantile percentile_cont percentile_disc approx_quantile approx_quantiles
     reservoir_quantile histogram corr
     """
 )
@@ -132,6 +137,7 @@ ORDER_DEPENDENT = words(
 def call_of(node: exp.Expr) -> str | None:
     """Return the name of the aggregate that a node calls (with or without FILTER); None for other nodes."""
     inner = node.this if isinstance(node, exp.Filter) else node
+    inner = inner.this if isinstance(inner, exp.WithinGroup) else inner
     name = (function_name(inner) or "").lower()
     return name if name in AGGREGATES or name in ORDER_DEPENDENT else None
 
@@ -264,7 +270,8 @@ class Group:
     def _aggregate(self, node: exp.Expr) -> Typed:
         value = _compiled(self.compiler, node, self.inner)
         self.aggregates.append(value)
-        return column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
+        made = column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
+        return replace(made, bounds=value.bounds)
 
 
 def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -274,6 +281,7 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
         where = predicate(compiler, node.expression.this, scope).guarded_node
         node = node.this
+    node = node.this if isinstance(node, exp.WithinGroup) else node
     name = (function_name(node) or "").lower()
     aggregate = AGGREGATES.get(name)
     if name in ORDERED or name in EXTREME:
@@ -295,7 +303,8 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
     if not aggregate.accepts(value.type):
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
     result = aggregate.form(value, distinct=distinct)
-    return replace(result, node=_filtered(result.node, where), literal=None, domain=None)
+    bounds = of_cast(value, result.type) if name in _WITHIN else None
+    return replace(result, node=_filtered(result.node, where), literal=None, domain=None, bounds=bounds)
 
 
 ORDERED = {"first": "FIRST", "last": "LAST", "list": "LIST", "array_agg": "LIST"}
@@ -349,7 +358,9 @@ def ordered(
     if sql_type.name == "LIST" and value.type.name not in ("VARCHAR", "BIGINT", "INTEGER", "DATE"):
         raise compiler.source.refuse(f"lists of {value.type} are not collected", node)
     made = Aggregate(ORDERED[name], (value.node,), order=tuple(terms), filter=where)
-    return replace(value, node=made, type=sql_type, unit=UnitRole.NONE, literal=None, domain=None)
+    bounds = value.bounds if sql_type == value.type else None
+    value = replace(value, unit=UnitRole.NONE, literal=None, domain=None, bounds=bounds)
+    return replace(value, node=made, type=sql_type)
 
 
 def _orderable(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> None:
@@ -402,6 +413,7 @@ def grouped(
         made = column(alias, f"k{i}", key.type)
         link = key.link if key.is_column else ""
         made = replace(made, unit=key.unit, link=link, domain=key.domain, span=key.column_span())
+        made = replace(made, bounds=key.bounds)
         group.keys.setdefault(key.node, made)
     around = source.scope.block or Block(owner, source.unit)
     unit = tree.Column(alias, "u") if source.unit is not None else None

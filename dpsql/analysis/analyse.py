@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.existing_groups import shown_by_units
 from dpsql.analysis.groups import (
     CountingQuery,
+    Rows,
     all_groups,
     groups_with_units,
     largest_groups,
@@ -25,17 +27,21 @@ from dpsql.analysis.groups import (
     one_group,
 )
 from dpsql.analysis.hints import adapted
+from dpsql.analysis.histograms import cells_of_all, cells_of_one
 from dpsql.analysis.key_domains import domain_size, undeclared
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.partitions import partitions_of
-from dpsql.analysis.plan import Partitions, Plan, max_candidates, seal
+from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, seal
 from dpsql.analysis.public import unknown_tables
+from dpsql.analysis.released import CellRows, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.errors import Obstacle, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 from dpsql.tree import duckdb_sql
+
+_HIGHEST = 40
 
 
 def is_private(query: Query, policy: Policy) -> bool:
@@ -47,10 +53,15 @@ def is_private(query: Query, policy: Policy) -> bool:
     return False
 
 
-def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
-    """Compile a private statement whose sensitivity the rules prove; refuse any other."""
+def analyse(
+    query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...] = ()
+) -> Plan:
+    """Compile a private statement whose sensitivity the rules prove; refuse any other.
+
+    `found` are the places of the bounds that were found, in the order of `Plan.ladders`.
+    """
     try:
-        return _analyse(query, policy, catalog, options)
+        return _analyse(query, policy, catalog, options, found)
     except RecursionError:
         raise query.source.refuse("the statement is nested too deeply") from None
 
@@ -96,17 +107,27 @@ def _judged(
     Return its outermost block, the size of its domain, and its partitions.
     """
     compiler.max_rows = options.max_rows_contributed
+    compiler.highest_power = _highest_power(options)
     block = outer_query(compiler, query)
     with compiler.part():
         _unit_option(query, policy, options, compiler)
     size = domain_size(compiler, query, block, options)
     if size is None:
-        block = shown_by_units(compiler, block, options)
+        block = shown_by_units(compiler, query, block, options)
     return block, size, partitions_of(compiler, query, block, options)
 
 
-def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
+def _highest_power(options: Options) -> int:
+    """Return the power of two of the largest bound to search, for which the noise still has a grid."""
+    epsilon = float(options.epsilon or 1) / 32
+    return max(8, min(_HIGHEST, 49 + math.floor(math.log2(epsilon))))
+
+
+def _analyse(
+    query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...]
+) -> Plan:
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
+    compiler.places_found = found
     block, size, partitions = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
@@ -118,10 +139,11 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         counting.query,
         sql,
         tuple(k.type for k in block.keys),
-        len(block.counts),
+        len(block.counts) if cells_of(block.counts) is None else 2,
         tuple(sorted(compiler.used)),
         counts_only=counts_only,
         order=counting.order,
+        cells=cells_of(block.counts) is not None,
     )
     origins = " x ".join(dict.fromkeys(d.domain.origin for d in block.domains))
     return Plan(
@@ -142,8 +164,35 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         tuple(compiler.assumed),
         block.one_group,
         partitions,
+        () if found else _searches(compiler, block, kept, partitions),
         block.existence,
     )
+
+
+def _searches(
+    compiler: StatementCompiler, block: OuterQuery, most: int | None, partitions: Partitions | None
+) -> tuple[BoundSearch, ...]:
+    """Return the queries that find bounds, over the same rows as the counting query."""
+    rows, made = _rows(block, most, partitions), []
+    for ladder in compiler.ladders:
+        query = rows.rungs(ladder)
+        sql = duckdb_sql(query)
+        counts_only = confirm(compiler.catalog, sql, compiler.policy)
+        size, used = len(ladder.bounds), tuple(sorted(compiler.used))
+        made.append(BoundSearch(ladder, seal(query, sql, (), size, used, counts_only=counts_only, order=())))
+    return tuple(made)
+
+
+def _rows(block: OuterQuery, most: int | None, partitions: Partitions | None) -> Rows:
+    """Return the rows that count: those in a candidate group, of each unit in at most so many groups."""
+    rows, selection = block.rows, block.selection
+    if not block.keys:
+        return rows
+    if partitions is not None and partitions.bounded and isinstance(selection, TopPerPartition):
+        rows = rows.bounded(partitions.per_unit, block.domains, selection.keys)
+    if most is not None:
+        rows = rows.bounded(most, () if undeclared(block) else block.domains)
+    return rows.among(() if undeclared(block) else block.domains)
 
 
 def _groups_kept(
@@ -153,6 +202,9 @@ def _groups_kept(
     if block.one_group:
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
+    part = cells_of(block.counts)
+    if part is not None:
+        return _cells_kept(compiler, block, part, written or default, assumed=written is None, size=size)
     if written is not None and not noise_matters(block.counts, options, size or default):
         written = None
         default = default if size is None else None
@@ -166,6 +218,23 @@ def _groups_kept(
     if kept is not None and written is None:
         compiler.assume(assumed_groups(block.source, kept))
     return kept
+
+
+def _cells_kept(
+    compiler: StatementCompiler,
+    block: OuterQuery,
+    part: CellRows,
+    most: int | None,
+    *,
+    assumed: bool,
+    size: int | None,
+) -> int | None:
+    """Return in how many groups a unit's extremes count; the rows of a quantile have a bound of their own."""
+    if not part.extreme or most is None or (size is not None and most >= size):
+        return None
+    if assumed:
+        compiler.assume(assumed_groups(block.source, most))
+    return most
 
 
 def _units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
@@ -210,9 +279,9 @@ def _counting(
     block: OuterQuery, options: Options, most: int | None, partitions: Partitions | None
 ) -> CountingQuery:
     """Build the counting query in the form its selection needs; a unit counts in `most` of its groups."""
-    domains = block.domains
+    domains, part = block.domains, cells_of(block.counts)
     if not block.keys:
-        return one_group(block.rows)
+        return one_group(block.rows) if part is None else cells_of_one(block.rows, part)
     if partitions is not None:
         return _in_partitions(block, options, partitions)
     rows = block.rows
@@ -227,6 +296,8 @@ def _counting(
     elif rows.weighted:
         rows = rows.among(domains)
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
+    if part is not None:
+        return cells_of_all(rows, domains, part, order or ())
     return all_groups(rows, domains, order)
 
 

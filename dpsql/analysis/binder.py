@@ -90,6 +90,10 @@ _PLAIN_PLANS = words(
 )
 
 
+_KEPT = 32
+"""How many checked statements a schema database remembers: a release is compiled several times."""
+
+
 def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
     """Check the bound plan of counting SQL; raises `InternalError` (uncharged, nothing was run).
 
@@ -99,6 +103,9 @@ def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
         Whether the plan only counts, joins, compares and chooses. Then it may run with the optimizer that
         uses the minimum and maximum of columns: no expression that the optimizer evaluates on them can fail.
     """
+    known = catalog.confirmed.get(sql)
+    if known is not None:
+        return known
     plan: object = None
     with suppress(ValueError):
         plan = catalog.plan(sql)
@@ -106,6 +113,9 @@ def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
         raise _bug("the compiled statement does not bind")
     checker = _PlanChecker(catalog, frozenset(t.name for t in policy.tables.values()))
     checker.visit(plan)
+    if len(catalog.confirmed) >= _KEPT:
+        catalog.confirmed.clear()
+    catalog.confirmed[sql] = checker.counts_only
     return checker.counts_only
 
 

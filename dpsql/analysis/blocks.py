@@ -14,6 +14,7 @@ from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.hoist import Hoist
 from dpsql.analysis.joined import joined
 from dpsql.analysis.joins import from_clause
+from dpsql.analysis.narrowing import narrowed, narrowed_rows
 from dpsql.analysis.parsed import conjuncts, order_term, order_terms, whole_number
 from dpsql.analysis.relation import Block, Column, Cte, From, Item, Relation, Scope, select_list
 from dpsql.analysis.setops import combined
@@ -125,6 +126,8 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     where: Expr | None = None
     with compiler.part():
         where = _where(compiler, node, source)
+    known = joined(compiler, source, where)
+    source = narrowed_rows(compiler.catalog, source, known)
     filters = conjuncts(node.args["where"].this) if where is not None else []
     facts = fact_names(source, fixed_values(compiler, filters, source.scope))
     items = expand(compiler, node, source.scope)
@@ -138,13 +141,13 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     windows = _windows(node)
     hoist = Hoist.over(compiler, source, where, windows, facts) if windows else None
     scope = hoist.scope if hoist is not None else source.scope.copy()
-    known = joined(compiler, source, where)
     known = known if hoist is None else hoist.moved(known)
     values: list[Typed] = []
     for item in items:
         value = UNKNOWN
         with compiler.part(item.name):
             value = with_domain(compiler.catalog, canonical(compiler.expression(item.node, scope)), known)
+            value = narrowed(compiler.catalog, value, known)
         values.append(value)
         scope.aliases.setdefault(fold(item.name), value)
     if hoist is not None:

@@ -19,6 +19,7 @@ from dpsql.analysis.expressions import (
     literal_domain,
     predicate,
 )
+from dpsql.analysis.intervals import hull, of_greatest
 from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.samples import fails_on_samples
@@ -97,7 +98,8 @@ def _choice(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if len(values) < (1 if name == "coalesce" else 2):
         raise compiler.source.refuse(f"{name} needs more arguments", node)
     values = common(compiler, values, node.expressions)
-    return built(Call(name, tuple(v.node for v in values)), values[0].type, *values)
+    bounds = of_greatest(name, values) if name in ("greatest", "least") else hull(values)
+    return built(Call(name, tuple(v.node for v in values)), values[0].type, *values, bounds=bounds)
 
 
 def _nullif(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -106,7 +108,7 @@ def _nullif(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     first, second = (compiler.expression(argument, scope) for argument in node.expressions)
     a, b = unify(compiler.source, compiler.catalog, first, second, node)
     branch = (Binary("=", a.node, b.node), Constant(None, NULL))
-    return built(Paren(Case((branch,), first.node)), first.type, a, b, first)
+    return built(Paren(Case((branch,), first.node)), first.type, a, b, first, bounds=first.bounds)
 
 
 def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -118,7 +120,7 @@ def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     yes, no = common(compiler, raw, nodes)
     domain = literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
     case = Paren(Case(((condition.node, yes.node),), no.node))
-    return built(case, yes.type, condition, yes, no, domain=domain)
+    return built(case, yes.type, condition, yes, no, domain=domain, bounds=hull((yes, no)))
 
 
 def _concat_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:

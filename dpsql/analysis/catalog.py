@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from fractions import Fraction
 from typing import Protocol
 
 from dpsql.tree import Query
@@ -11,6 +12,9 @@ from dpsql.types import SqlType
 
 class Catalog(Protocol):
     """The queries of the analysis to the schema database. Private tables are empty in it."""
+
+    confirmed: dict[str, bool]
+    """Compiled statements whose bound plans were checked last, and what was found (see `binder.confirm`)."""
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a declared table's columns, in declared order."""
@@ -32,6 +36,13 @@ class Catalog(Protocol):
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """Return the first and the last day of a TIMESTAMP column's declared range, or None."""
+
+    def extent(self, table: str, column: str) -> tuple[Fraction, Fraction] | None:
+        """Return the smallest and the largest public value of a column as numbers, or None.
+
+        These are the values of a public table's column, or those of a declared domain. Of dates they are days
+        since 1970, of timestamps microseconds; NaN and infinity do not count.
+        """
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
         """Return the column sets of a public table that were verified to be unique."""

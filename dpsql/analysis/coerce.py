@@ -11,6 +11,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.intervals import of_cast
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.language import Source
 from dpsql.tree import OPAQUE, Cast, IsNull, duckdb_sql
@@ -23,7 +24,8 @@ def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
     """Convert an expression: by CAST if that cannot fail, else by TRY_CAST (NULL where it does not fit)."""
     bounded = lossless or _only_bounds(value, sql_type)
     node = Cast(value.node, sql_type, safe=not lossless, bounded=bounded)
-    return replace(value, node=node, type=sql_type, literal=None, unit=UnitRole.NONE, domain=None, span=None)
+    made = replace(value, node=node, type=sql_type, literal=None, unit=UnitRole.NONE, domain=None, span=None)
+    return replace(made, bounds=of_cast(value, sql_type))
 
 
 def _only_bounds(value: Typed, sql_type: SqlType) -> bool:

@@ -119,7 +119,9 @@ def noise_matters(counts: Sequence[ReleasedAggregate], options: Options, groups:
     if groups is None or options.epsilon is None or options.mechanism not in (None, "AUTO"):
         return True
     totals = [groups * c.bound if c.total is None else min(groups * c.bound, c.total) for c in counts]
-    return math.sqrt(2) * sum(totals) > float(options.epsilon) / 2 * _SEEN
+    # The noise of a sum is compared with what one unit may add to it.
+    parts = [Fraction(t, c.bound if c.share is not None else 1) for t, c in zip(totals, counts, strict=True)]
+    return math.sqrt(2) * float(sum(parts)) > float(options.epsilon) / 2 * _SEEN
 
 
 def laplace_is_less(

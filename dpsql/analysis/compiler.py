@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.expressions import MAX_NODES, Rule, check_arguments
+from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Cte, Relation, Scope
 from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError, QueryRefused
@@ -86,6 +87,12 @@ class StatementCompiler:
     """The columns of all items of FROM so far, by their generated names (`t1.c0`)."""
     max_rows: int | None = None
     """How many rows of a unit count in all groups together, as the statement's options say."""
+    places_found: tuple[int, ...] = ()
+    """The places of the bounds that were found for the ladders, in order; none while a price is quoted."""
+    highest_power: int = 40
+    """The power of two of the largest bound that is searched."""
+    ladders: list[Ladder] = field(default_factory=list)
+    """The bounds to be found privately, in order of first use."""
     assumed: dict[Assumed, None] = field(default_factory=dict)
     """What the statement leaves open and is answered with, in order."""
     kept: list[exp.Expr] = field(default_factory=list)
@@ -95,6 +102,13 @@ class StatementCompiler:
         """Return the next generated table name."""
         self.tables += 1
         return f"t{self.tables}"
+
+    def bound(self, ladder: Ladder) -> int:
+        """Return a bound in steps: the one that was found, else the largest."""
+        if ladder not in self.ladders:
+            self.ladders.append(ladder)
+        place = self.ladders.index(ladder)
+        return ladder.bounds[self.places_found[place] if self.places_found else -1]
 
     def assume(self, assumed: Assumed) -> None:
         """Note what the answer rests on and the statement does not say, to be shown with the answer."""

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.analysis.expressions import Compiler, Rule
 from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.relation import Scope
-from dpsql.analysis.typed import Literal, Typed, constant
+from dpsql.analysis.typed import Literal, Typed, constant, exactly
 from dpsql.tree import Constant, Interval, duckdb_sql
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, INTERVAL, NULL, VARCHAR, SqlType
 
@@ -34,7 +34,7 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         whole = fixed[1].lstrip("0") or "0"
         sql_type = SqlType("DECIMAL", max(1, len(whole.lstrip("0"))) + len(digits), len(digits))
         exact = Decimal(f"{whole}.{digits}" if digits else whole)
-        return Typed(Constant(exact, sql_type), sql_type, literal=Literal(float(text)))
+        return Typed(Constant(exact, sql_type), sql_type, literal=Literal(float(text)), bounds=exactly(exact))
     try:
         number = float(text)
     except ValueError:

@@ -6,6 +6,7 @@ import sqlglot
 from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.column_bounds import bounds_of_column
 from dpsql.analysis.domains import BOOLEANS, distinct_values
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.relation import Column, Relation
@@ -43,7 +44,9 @@ def domain_table(source: Source, policy: Policy, catalog: Catalog, node: exp.Tab
             f"{table.name}.{found[0]} {what or 'has no declared values'}", named, _example(policy)
         )
     query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(domain.query, "d"))
-    return Relation(query, (Column(found[0], found[1], domain=domain),), None, frozenset({frozenset({0})}))
+    bounds = bounds_of_column(catalog, table, *found)
+    column = Column(found[0], found[1], domain=domain, bounds=bounds)
+    return Relation(query, (column,), None, frozenset({frozenset({0})}))
 
 
 def values_of(catalog: Catalog, table: Table, column: str) -> KeyDomain | None:

@@ -16,10 +16,11 @@ from sqlglot import exp
 from dpsql.analysis import functions
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.coerce import cast, to_type, unify
+from dpsql.analysis.intervals import hull, of_call
 from dpsql.analysis.limits import LONGEST, within
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.spans import joint_grains, seen_at
-from dpsql.analysis.typed import KeyDomain, Literal, Typed, constant
+from dpsql.analysis.typed import Bounds, KeyDomain, Literal, Typed, constant
 from dpsql.language import MARK, Source
 from dpsql.tree import (
     Aggregate,
@@ -128,9 +129,15 @@ def predicate(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return value
 
 
-def built(node: Expr, sql_type: SqlType, *parts: Typed, domain: KeyDomain | None = None) -> Typed:
+def built(
+    node: Expr,
+    sql_type: SqlType,
+    *parts: Typed,
+    domain: KeyDomain | None = None,
+    bounds: Bounds | None = None,
+) -> Typed:
     """Return the expression with a node made of those of its parts."""
-    return Typed(node, sql_type, domain=domain, grains=joint_grains(parts))
+    return Typed(node, sql_type, domain=domain, grains=joint_grains(parts), bounds=bounds)
 
 
 def compared(operator: str, a: Typed, b: Typed) -> Typed:
@@ -269,7 +276,7 @@ def _case(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     domain = literal_domain([replace(r, literal=v.literal) for r, v in zip(results, raw, strict=True)])
     branches = tuple((c.node, r.node) for c, r in zip(conditions, results, strict=False))
     case = Paren(Case(branches, results[-1].node))
-    return built(case, results[0].type, *conditions, *results, domain=domain)
+    return built(case, results[0].type, *conditions, *results, domain=domain, bounds=hull(results))
 
 
 _PRINTED = (
@@ -331,7 +338,8 @@ def canonical(value: Typed) -> Typed:
 def _neg(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.this, scope)
     if value.literal is not None and isinstance(value.literal.value, (int, float)) and value.type != BOOLEAN:
-        return replace(value, node=Paren(Unary("-", value.node)), literal=Literal(-value.literal.value))
+        negative = replace(value, node=Paren(Unary("-", value.node)), literal=Literal(-value.literal.value))
+        return replace(negative, bounds=of_call("neg", [value], value.type))
     return functions.call(compiler.source, compiler.catalog, "neg", [value], node)
 
 

@@ -12,6 +12,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from importlib import resources
 
@@ -19,10 +20,11 @@ from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.coerce import cast, to_type
+from dpsql.analysis.intervals import of_call
 from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import call_grains
-from dpsql.analysis.typed import KeyDomain, Typed
+from dpsql.analysis.typed import Bounds, KeyDomain, Typed
 from dpsql.language import Source, replacing
 from dpsql.tree import Apply, Cast, Column, Expr, Interval, Item, Range, Select, duckdb_sql
 from dpsql.types import BIGINT, HUGEINT, JSON, VARCHAR, SqlType, column_type
@@ -171,7 +173,8 @@ def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -
     sql_type = catalog.type_of(form.form.format(*nulls))
     if not any(a.reads for a in arguments) and _other_type(catalog, node, sql_type):
         node = Cast(node, sql_type)
-    typed = Typed(node, sql_type, grains=call_grains(form.name, arguments))
+    bounds = of_call(form.name, arguments, sql_type)
+    typed = Typed(node, sql_type, grains=call_grains(form.name, arguments), bounds=bounds)
     if sql_type.name == "DECIMAL" and sql_type.precision > 18:
         return cast(typed, SqlType("DECIMAL", 18, min(sql_type.scale, 18)))
     return cast(typed, BIGINT) if sql_type == HUGEINT else typed
@@ -260,7 +263,8 @@ def _with_part_domain(form: Function, typed: Typed) -> Typed:
         high = 24  # TIME '24:00:00' is one
     i = Column("", "i")
     query = Select((Item(Cast(i, typed.type), "v"), Item(i, "o")), Range(low, high + 1))
-    return replace(typed, domain=KeyDomain(query, ordered=True, origin=f"the {part}s"))
+    domain = KeyDomain(query, ordered=True, origin=f"the {part}s")
+    return replace(typed, domain=domain, bounds=Bounds(Fraction(low), Fraction(high), domain.origin))
 
 
 _AGGREGATES = ("count", "count_if", "median", "quantile_cont", "stddev", "variance")

@@ -6,10 +6,11 @@ and has one row for each group: the keys, then the numbers as BIGINT.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpsql.analysis.domains import Candidates, cross_join
+from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
 from dpsql.analysis.typed import Typed
@@ -62,10 +63,18 @@ class Rows:
 
     @classmethod
     def of(
-        cls, made: From, where: Expr | None, keys: Sequence[Typed], released: Sequence[ReleasedAggregate]
+        cls,
+        made: From,
+        where: Expr | None,
+        keys: Sequence[Typed],
+        released: Sequence[ReleasedAggregate],
+        more: Iterable[Expr] = (),
     ) -> Rows:
-        """Project the rows of a FROM clause to the unit, the keys and what the numbers depend on."""
-        row = tuple(dict.fromkeys(e for r in released for p in r.parts for e in p.row))
+        """Project the rows of a FROM clause to the unit, the keys and what the numbers depend on.
+
+        `more` are expressions of a row beside those of the numbers.
+        """
+        row = tuple(dict.fromkeys([*(e for r in released for p in r.parts for e in p.row), *more]))
         listed = (*select_list(made.unit, "k", (k.guarded_node for k in keys)), *items("f", row))
         by_row = made.owner is None or made.owner.row
         return cls(Select(listed, made.source, where), len(keys), row, tuple(released), by_row)
@@ -83,31 +92,65 @@ class Rows:
             made = {p: e for p in parts if (e := p.of_rows(unit, *rows[p])) is not None}
             return self._selected(made, source, "s")
         by = (unit, *columns("s", "k", self.keys))
-        each = items("r", (p.of_unit(unit, *rows[p]) for p in parts))
-        listed = (*(Item(c) for c in by), *each)
+        aggregates = {p: p.of_unit(unit, *rows[p]) for p in parts}
+        each = list(dict.fromkeys(e for found in aggregates.values() for e in found))
+        listed = (*(Item(c) for c in by), *items("r", each))
         units = Select(listed, source, IsNull(unit, negated=True), group=by)
-        numbers: list[Expr] = [Column("w", f"r{i}") for i in range(len(parts))]
-        totals = [i for i, p in enumerate(parts) if p.total is not None] if self.keys else []
-        if totals:
-            units = self._with_totals(units, parts, totals)
-            for i in totals:
-                sums = Column("w", f"b{i}"), Column("w", f"a{i}")
-                numbers[i] = parts[i].weighted(Column("w", "u"), numbers[i], *sums)
-        made = {p: p.of_units(Column("w", "u"), v) for p, v in zip(parts, numbers, strict=True)}
+        numbers: dict[Part, tuple[Expr, ...]] = {
+            p: tuple(Column("w", f"r{each.index(e)}") for e in aggregates[p]) for p in parts
+        }
+        bounded = [p for p in parts if p.total is not None and (self.keys or p.weighs_one_group)]
+        if bounded:
+            units, sums = self._with_totals(
+                units, {p: [each.index(e) for e in aggregates[p]] for p in bounded}, len(each)
+            )
+            for p in bounded:
+                numbers[p] = (p.weighted(Column("w", "u"), numbers[p], *sums[p]),)
+        made = {p: p.of_units(Column("w", "u"), *numbers[p]) for p in parts}
         return self._selected(made, Derived(units, "w"), "w")
 
-    def _with_totals(self, units: Select, parts: Sequence[Part], totals: Sequence[int]) -> Select:
-        """Add to the numbers of a unit and group their sums: `b` up to this group, `a` of all, at least 1."""
+    def _with_totals(
+        self, units: Select, bounded: Mapping[Part, Sequence[int]], size: int
+    ) -> tuple[Select, dict[Part, tuple[Expr, Expr]]]:
+        """Add to the numbers of a unit and group their sums over the unit's groups.
+
+        Return also the columns of each part: `b`, the sum up to this group, and `a`, that of all, at least 1.
+        """
         unit, keys = Column("v", "u"), columns("v", "k", self.keys)
         upwards = Frame("ROWS", Bound("PRECEDING"))
-        numbers = [Aggregate("SUM", (Column("v", f"r{i}"),)) for i in totals]
-        orders = [tuple(OrderTerm(e) for e in parts[i].ranked(unit, keys)) for i in totals]
-        running = [Window(n, (unit,), o, upwards) for n, o in zip(numbers, orders, strict=True)]
-        whole = [Call("GREATEST", (Window(n, (unit,)), Constant(1, BIGINT))) for n in numbers]
-        listed = [*columns("v", "r", len(parts)), *keys, unit]
-        sums = [Item(w, f"b{i}") for i, w in zip(totals, running, strict=True)]
-        sums += [Item(w, f"a{i}") for i, w in zip(totals, whole, strict=True)]
-        return Select((*map(Item, listed), *sums), Derived(units, "v"))
+        sums: dict[Expr, str] = {}
+        found: dict[Part, tuple[Expr, Expr]] = {}
+        for part, numbers in bounded.items():
+            measured = part.measured(*(Column("v", f"r{n}") for n in numbers))
+            total = Aggregate("SUM", (measured,))
+            one: Expr = Window(total, (unit,)) if self.keys else measured
+            whole = Column(
+                "w", sums.setdefault(Call("GREATEST", (one, Constant(1, BIGINT))), f"a{len(sums)}")
+            )
+            up_to: Expr = whole
+            if part.in_turn:
+                order = tuple(OrderTerm(e) for e in part.ranked(unit, keys))
+                running = Window(total, (unit,), order, upwards)
+                up_to = Column("w", sums.setdefault(running, f"a{len(sums)}"))
+            found[part] = up_to, whole
+        listed = [*columns("v", "r", size), *keys, unit]
+        more = [Item(expr, name) for expr, name in sums.items()]
+        return Select((*map(Item, listed), *more), Derived(units, "v")), found
+
+    def rungs(self, ladder: Ladder) -> Query:
+        """Return the query of how many units contribute more than each power of two: one row."""
+        row: Expr = Column("s", f"f{self.row.index(ladder.row)}")
+        unit, keys = Column("s", "u"), columns("s", "k", self.keys)
+        by = () if self.by_row else (unit, *keys)
+        if self.by_row:
+            least = ladder.in_row(row)
+            each = Select((Item(least, "a"),), Derived(self.query, "s"))
+            return Select(items("n", ladder.exceeding(Column("v", "a"))), Derived(each, "v"))
+        listed = (*(Item(c) for c in by), Item(ladder.in_group(row), "r"))
+        groups = Select(listed, Derived(self.query, "s"), IsNull(unit, negated=True), group=by)
+        own = (Item(Column("w", "u")), Item(ladder.of_unit(Column("w", "r")), "a"))
+        units = Select(own, Derived(groups, "w"), group=(Column("w", "u"),))
+        return Select(items("n", ladder.exceeding(Column("v", "a"))), Derived(units, "v"))
 
     @property
     def weighted(self) -> bool:
@@ -206,9 +249,15 @@ def one_group(rows: Rows) -> CountingQuery:
 
 
 def all_groups(
-    rows: Rows, domains: Sequence[Candidates], order: Iterable[tuple[int, bool]] | None
+    rows: Rows,
+    domains: Sequence[Candidates],
+    order: Iterable[tuple[int, bool]] | None,
+    *,
+    cells: Query | None = None,
 ) -> CountingQuery:
     """Count every group of the domain, also the empty ones; with the columns of a public order if asked.
+
+    With `cells`, a query for the cells of each group, `n0`, and their rows, `n1`, these are its numbers.
 
     The terms of the order are columns of the domains alone: the keys that the statement names, then for
     every key its place `o` in its domain, or its value where the domain has no order of its own. Both are
@@ -217,12 +266,12 @@ def all_groups(
     """
     found = {key: v for i, each in enumerate(domains) for key, v in each.columns(f"d{i}").items()}
     values = [found[key] for key in range(rows.keys)]
-    numbers = columns("g", "n", len(rows.released))
+    numbers = columns("g", "n", 2 if cells is not None else len(rows.released))
     zero = Constant(0, BIGINT)
     listed = (*items("k", values), *items("n", (Call("COALESCE", (n, zero)) for n in numbers)))
     candidates = cross_join([Derived(d.domain.query, f"d{i}") for i, d in enumerate(domains)])
     same = conjunction(Binary("=", Column("g", f"k{i}"), v) for i, v in enumerate(values))
-    source = Join(candidates, "LEFT", Derived(rows.grouped(), "g"), same)
+    source = Join(candidates, "LEFT", Derived(cells or rows.grouped(), "g"), same)
     if order is None:
         return CountingQuery(Select(listed, source))
     ordered = {d.keys[0]: Column(f"d{i}", "o") for i, d in enumerate(domains) if d.domain.ordered}

@@ -23,11 +23,11 @@ def adapted(
 ) -> tuple[Obstacle, ...]:
     """Return the obstacles with hints that name what the policy has, without hints that were typed."""
     names = _names(query, policy, catalog)
-    typed = _words(query.source.text)
+    typed = _words(Outline.of(query.source.text))
     hints: dict[str | None, str | None] = {None: None}
     for given in {one.hint for one in found if one.hint is not None}:
         hint = _EXAMPLE.sub(lambda match: names.get(match[0], match[0]), given)
-        hints[given] = None if _within(_words(_PROSE.sub("", hint)), typed) else hint
+        hints[given] = None if _within(_words(Outline(_PROSE.sub("", hint))), typed) else hint
     return tuple(replace(one, hint=hints[one.hint]) for one in found)
 
 
@@ -68,8 +68,8 @@ def _unit(tables: Sequence[Table], policy: Policy) -> str | None:
     return next(iter(names.values())) if len(names) == 1 else None
 
 
-def _words(text: str) -> list[str]:
-    return [token.text.upper() for token in Outline(text).tokens]
+def _words(outline: Outline) -> list[str]:
+    return [token.text.upper() for token in outline.tokens]
 
 
 def _within(part: list[str], whole: list[str]) -> bool:

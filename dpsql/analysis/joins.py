@@ -9,6 +9,7 @@ from sqlglot import exp
 from dpsql.analysis.coerce import unify
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import built, check_arguments, compared, predicate
+from dpsql.analysis.intervals import hull
 from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import Cte, From, Origin, Owner, Relation, Scope
 from dpsql.analysis.tables import from_item, origin_of
@@ -197,7 +198,7 @@ def _merged(compiler: StatementCompiler, kind: str, a: Typed, b: Typed, at: exp.
             f"FULL JOIN USING merges {a.type} with {b.type}", at, "CAST one of them first"
         )
     unit = UnitRole.EXACT if UnitRole.EXACT == a.unit == b.unit else UnitRole.NONE
-    return built(Call("COALESCE", (a.node, b.node)), a.type, a, b).with_unit(unit)
+    return built(Call("COALESCE", (a.node, b.node)), a.type, a, b, bounds=hull((a, b))).with_unit(unit)
 
 
 def equalities(scope: Scope, parts: Iterable[exp.Expr], own: Iterable[Typed]) -> list[tuple[Typed, Typed]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -17,25 +19,36 @@ from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.groups import Rows
 from dpsql.analysis.joined import Joined, joined
 from dpsql.analysis.joins import from_clause
+from dpsql.analysis.narrowing import narrowed_rows
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output
-from dpsql.analysis.relation import Block, From, Item, Scope
-from dpsql.analysis.released import ReleasedAggregate, compile_released, is_released
+from dpsql.analysis.relation import Block, From, Item
+from dpsql.analysis.released import (
+    Quantile,
+    QuantileCall,
+    ReleasedAggregate,
+    ValueCall,
+    compile_released,
+    is_quantile,
+    is_released,
+    is_value,
+    measures,
+)
 from dpsql.analysis.released.counts import Units
 from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.setops import partial
 from dpsql.analysis.spellings import rewritten
-from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole, column
+from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unit_facts import fact_names, fixed_values
 from dpsql.errors import QueryRefused
+from dpsql.estimates import Formula
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition
 from dpsql.policy import Assumed, fold
 from dpsql.tree import Expr
-from dpsql.types import DOUBLE
 
 MAX_KEYS = 16
-MAX_COUNTS = 16
+MAX_COUNTS = 128
 
 FREE = {
     "dp_gap": "gap",
@@ -132,25 +145,43 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         raise source.refuse(f"a statement has at most {MAX_COUNTS} counts", nodes[-1][1])
     if not nodes and select.args.get("group") is None:
         compiler.give_up()
-    counts = tuple(_released(compiler, node, made, single=single) for _, node in nodes)
-    places = {place: i for i, (place, _) in enumerate(nodes)}
     known = joined(compiler, made, condition)
+    owner, made = made.owner, narrowed_rows(compiler.catalog, made, known)
+    calls = [_released(compiler, node, made, single=single, one_row=one_row) for _, node in nodes]
+    ordering = _ordering(parsed[0]) if parsed is not None else None
+    chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
+    if chosen is not None:
+        _check_ordering(compiler, calls[chosen], nodes[chosen][1])
+    shown = measures(calls, chosen)
+    counts: list[ReleasedAggregate] = []
+    uses: dict[int, tuple[int, ...]] = {}
+    for (place, _), measure in zip(nodes, shown, strict=True):
+        # A count asked for twice keeps both places.
+        fresh = measure.formula is None and measure.quantile is None
+        uses[place] = tuple(_place(counts, each, fresh=fresh) for each in measure.counts)
+    formulas = {place: m.formula for (place, _), m in zip(nodes, shown, strict=True) if m.formula is not None}
+    places = {place: used[0] for place, used in uses.items()}
     domains = _candidates(compiler, [key for key in keys if key is not UNKNOWN], known, made)
-    listed = _SelectList(compiler, items, made, keys, places)
+    quantiles = {p: m.quantile for (p, _), m in zip(nodes, shown, strict=True) if m.quantile is not None}
+    if quantiles and len(counts) > 1:
+        mixed = next(node for place, node in nodes if place in quantiles)
+        compiler.report(source.refuse("a quantile is a release of its own, apart from other numbers", mixed))
+    listed = _SelectList(compiler, items, made, keys, places, uses, formulas, quantiles)
     outputs = tuple(listed.output_at(item, i) for i, item in enumerate(items))
     if parsed is None:
         compiler.give_up()
-    selection = _with_count(listed.ordered(parsed[0], parsed[2]), places)
+    selection = _with_count(listed.ordered(parsed[0], parsed[2]), places, counts)
     if spelled.spelling and isinstance(selection, TopK):
         selection = replace(selection, spelling=spelled.spelling)
     if spelled.only is not None:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
     keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
-    rows = Rows.of(made, condition, keys, counts)
+    more = [ladder.row for ladder in compiler.ladders]
+    rows = Rows.of(made, condition, keys, tuple(counts), more)
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or key.reads <= names for key in keys)
-    one_each = bool(single) or made.owner.row
-    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts, one_each)
+    one_each = bool(single) or owner.row
+    return OuterQuery(rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each)
 
 
 def _candidates(
@@ -186,14 +217,42 @@ def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
     return Item(count, item.name)
 
 
+def _ordering(selection: Selection) -> int | None:
+    """Return the place of the number that orders the groups or is compared; None if there is none."""
+    best = selection.best if isinstance(selection, TopPerPartition) else selection
+    return getattr(best, "count", None)
+
+
+def _check_ordering(
+    compiler: StatementCompiler, call: ReleasedAggregate | ValueCall | QuantileCall, node: exp.Expr
+) -> None:
+    """Refuse to choose groups by a number that one unit can move by any part of its range."""
+    if isinstance(call, ValueCall) and call.statistic != "sum":
+        name = (function_name(node) or "").upper()
+        raise compiler.source.refuse(
+            f"groups are not chosen by {name}: one unit can move that of a small group by all of its range",
+            node,
+            "choose by SUM or COUNT, or among all groups that are released: "
+            "SELECT * FROM (SELECT .. GROUP BY ..) ORDER BY .. LIMIT ..",
+        )
+
+
+def _place(counts: list[ReleasedAggregate], count: ReleasedAggregate, *, fresh: bool) -> int:
+    """Return the place of a count, added if it is new or to be there again (`fresh`)."""
+    if fresh or count not in counts:
+        counts.append(count)
+        return len(counts) - 1
+    return counts.index(count)
+
+
 def _released(
-    compiler: StatementCompiler, node: exp.Expr, made: From, *, single: bool | None
-) -> ReleasedAggregate:
-    """Compile a count; `single` says that each unit has at most one row in a group, None is unknown."""
+    compiler: StatementCompiler, node: exp.Expr, made: From, *, single: bool | None, one_row: bool
+) -> ReleasedAggregate | ValueCall | QuantileCall:
+    """Compile a measure; `single` says that each unit has at most one row in a group, None is unknown."""
     with compiler.part():
         if single is None:
             compiler.give_up()
-        return compile_released(compiler, node, made, single=single)
+        return compile_released(compiler, node, made, single=single, one_row=one_row)
     return ReleasedAggregate((Units(()),))
 
 
@@ -258,11 +317,17 @@ class _SelectList:
     made: From
     keys: tuple[Typed, ...]
     places: dict[int, int]
-    """The place of each count in the select list, or after it, to its place among the counts."""
+    """The place of each measure in the select list, or after it, to its first place among the counts."""
+    uses: dict[int, tuple[int, ...]]
+    """The same, to all of its places."""
+    formulas: dict[int, Formula]
+    """The formulas of measures that are computed from several counts."""
+    quantiles: dict[int, Quantile]
+    """What the measures that are quantiles show."""
 
     def output_at(self, item: Item, place: int) -> Output:
         """Return the output column of an item, with its position in the text."""
-        found = Output(item.name, "derived")
+        found = Output(item.name, "key")
         with self.compiler.part(item.name):
             found = self.output(item, place)
         return replace(found, at=self.compiler.source.position(item.node))
@@ -271,12 +336,14 @@ class _SelectList:
         """Return the output column of an item."""
         source = self.compiler.source
         if place in self.places:
-            return Output(_name(item, "count"), "count", self.places[place])
+            return self._measure(_name(item, _function(item.node)), "count", place)
         free = _free(item.node)
         if free is not None:
             return self._free_output(item, free)
         if not self._hidden(item.node) and _over(item.node, self.places, self.items):
-            return self._derived(item)
+            raise source.refuse(
+                "an expression over counts may only use released counts and group keys", item.node
+            )
         key = self._key(item.node)
         if key is not None:
             return Output(item.name, "key", key)
@@ -302,60 +369,45 @@ class _SelectList:
         return False
 
     def _count(self, node: exp.Expr) -> int | None:
-        """Return the place of the selected count that a node is or names; None for other nodes."""
-        for place, i in self.places.items():
+        """Return the place of the item with the measure that a node is or names; None for other nodes."""
+        for place in self.places:
             if place < len(self.items):
                 item = self.items[place]
                 name = fold(node.name) if isinstance(node, exp.Column) and not node.table else None
                 if fold(item.name) == name or item.node == node:
-                    return i
+                    return place
         return None
 
-    def _derived(self, item: Item) -> Output:
-        """Compile an expression over released counts and keys, which costs no privacy budget."""
-        uses: set[int] = set()
-
-        def lookup(node: exp.Expr) -> Typed | None:
-            place = None if self._hidden(node) else self._count(node)
-            if place is not None:
-                uses.add(place)
-                return column("r", f"n{place}", DOUBLE)
-            if is_released(node):
-                raise self.compiler.source.refuse(
-                    "an expression may only use counts that the select list also selects",
-                    node,
-                    "COUNT(..) AS n, COUNT(..) AS m, n / m",
-                )
-            if not isinstance(node, exp.Column):
-                return None
-            key = self._key(node)
-            if key is None:
-                raise self.compiler.source.refuse(
-                    "an expression over counts may only use released counts and group keys", node
-                )
-            return column("r", f"k{key}", self.keys[key].type)
-
-        scope = Scope(self.compiler.source, intercept=lookup)
-        value = self.compiler.expression(item.node, scope)
-        if value.type.name in UNSTORABLE:
-            raise self.compiler.source.refuse(f"a {value.type} is not released", item.node)
-        return Output(item.name, "derived", expr=value.guarded_node, uses=tuple(sorted(uses)))
+    def _measure(self, name: str, kind: str, place: int) -> Output:
+        """Return an output column with a measure, or with one of its error bars."""
+        formula = self.formulas.get(place)
+        uses = self.uses[place] if formula is not None else ()
+        quantile = self.quantiles.get(place)
+        if quantile is not None:
+            return Output(name, "quantile", self.places[place], quantile=quantile)
+        return Output(name, kind, self.places[place], uses, formula)  # type: ignore[arg-type]  # FREE's values
 
     def _free_output(self, item: Item, kind: str) -> Output:
         source, arguments = self.compiler.source, item.node.expressions
         name = function_name(item.node) or ""
-        of: int | None = -1
         if kind in ("stddev", "low", "high"):
             if len(arguments) > 1 or (not arguments and len(self.places) != 1):
                 raise source.refuse(f"{name.upper()} takes one count", item.node, f"{name.upper()}(n)")
-            of = self._count(arguments[0]) if arguments else 0
-            if of is None:
+            place = self._count(arguments[0]) if arguments else next(iter(self.places))
+            if place is None:
                 raise source.refuse(
                     "this is not a count of the select list", arguments[0], "name a count by its alias"
                 )
-        elif arguments:
+            if place in self.quantiles:
+                raise source.refuse(
+                    "a quantile has no interval: ask for quantiles on both sides of it",
+                    item.node,
+                    "PERCENTILE_CONT(x, 0.48) AS low, PERCENTILE_CONT(x, 0.52) AS high",
+                )
+            return self._measure(_name(item, name.lower()), kind, place)
+        if arguments:
             raise source.refuse(f"{name.upper()} takes no argument", item.node)
-        return Output(_name(item, name.lower()), kind, of)  # type: ignore[arg-type]  # FREE's values
+        return Output(_name(item, name.lower()), kind)  # type: ignore[arg-type]  # FREE's values
 
     def ordered(self, selection: Selection, order: list[exp.Expr]) -> Selection:
         """Return the selection with the places of the keys that order it."""
@@ -388,14 +440,31 @@ class _SelectList:
         return selection
 
 
+def _function(node: exp.Expr) -> str:
+    """Return the name that a measure has without an alias: of its function; of a difference, `count`."""
+    inner = node.unnest()
+    return str(call_of(inner)) if is_value(inner) or is_quantile(inner) else "count"
+
+
 def _name(item: Item, word: str) -> str:
     return word if item.name.startswith("col") and item.name[3:].isdecimal() else item.name
 
 
-def _with_count(selection: Selection, places: dict[int, int]) -> Selection:
-    """Return the selection with the place of its count among the counts, not in the select list."""
+def _with_count(
+    selection: Selection, places: dict[int, int], counts: Sequence[ReleasedAggregate]
+) -> Selection:
+    """Return the selection with the place of its count among the counts, not in the select list.
+
+    Its threshold is then in steps of the count, rounded up.
+    """
     if isinstance(selection, (TopK, AboveThreshold)):
-        return replace(selection, count=places[selection.count])
+        place = places[selection.count]
+        step = counts[place].step
+        if selection.threshold is None or step == 1:
+            return replace(selection, count=place)
+        return replace(selection, count=place, threshold=Fraction(math.ceil(selection.threshold / step)))
     if isinstance(selection, TopPerPartition):
-        return replace(selection, best=replace(selection.best, count=places[selection.count]))
+        best = _with_count(selection.best, places, counts)
+        assert isinstance(best, TopK)  # noqa: S101  of the same type
+        return replace(selection, best=best)
     return selection

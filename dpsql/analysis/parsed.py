@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments
 from dpsql.language import Source
+from dpsql.privacy import exact
 from dpsql.tree import Expr, OrderTerm
 
 
@@ -27,6 +30,20 @@ def whole_number(node: object) -> int | None:
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
         return int(node.this)
     return None
+
+
+def number(node: exp.Expr) -> Fraction | None:
+    """Return the value of a literal number, perhaps with a sign; None for other nodes."""
+    sign = 1
+    while isinstance(node, (exp.Paren, exp.Neg)):
+        sign = -sign if isinstance(node, exp.Neg) else sign
+        node = node.this
+    if not isinstance(node, exp.Literal) or node.args.get("is_string"):
+        return None
+    try:
+        return sign * exact(str(node.this))
+    except ValueError:
+        return None
 
 
 def order_terms(source: Source, order: exp.Expr | None) -> list[exp.Expr]:

@@ -7,13 +7,14 @@ from fractions import Fraction
 from typing import Literal
 
 from dpsql import tree
+from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Owner
-from dpsql.analysis.released import ReleasedAggregate
+from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells_of
 from dpsql.errors import InternalError
+from dpsql.estimates import Formula
 from dpsql.language import Options, Query, Selection
 from dpsql.policy import Assumed
 from dpsql.privacy import Charge
-from dpsql.tree import duckdb_sql
 from dpsql.types import SqlType
 
 
@@ -33,6 +34,8 @@ class PublicOrder:
     """Proof that columns of a compiled query's groups are public and that no two groups are equal in them.
 
     Only `seal` makes one, for a counting query over the domains of all keys. `Counts` sorts by these columns.
+    Where the query counts the rows of cells, a group has a row for each of its cells, and rows that are equal
+    in these columns are of one group. Which cells there are is private.
     """
 
     terms: tuple[tuple[str, bool], ...]
@@ -69,6 +72,8 @@ class CompiledQuery:
     order: PublicOrder | None
     """The public order of the groups, if the selection needs one; rows come in any order."""
     token: InitVar[object]
+    cells: bool = field(default=False, kw_only=True)
+    """Whether it has a row for each group and cell of its values: `n0` is the cell, `n1` its rows."""
 
     def __post_init__(self, token: object) -> None:
         if token is not _TOKEN:
@@ -89,30 +94,29 @@ def seal(
     *,
     counts_only: bool,
     order: tuple[tuple[str, bool], ...] | None,
+    cells: bool = False,
 ) -> CompiledQuery:
     """Make the compiled query; called once, at the end of the analysis."""
     proof = None if order is None else PublicOrder(order, _TOKEN)
-    return CompiledQuery(query, sql, keys, counts, tables, counts_only, proof, _TOKEN)
+    return CompiledQuery(query, sql, keys, counts, tables, counts_only, proof, _TOKEN, cells=cells)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One output column: a key, a count, or a value computed from released counts."""
+    """One output column: a key, a released number, or what is known of one."""
 
     name: str
-    kind: Literal["key", "count", "gap", "stddev", "low", "high", "p_value", "rank", "derived"]
+    kind: Literal["key", "count", "quantile", "gap", "stddev", "low", "high", "p_value", "rank"]
     of: int = -1
-    expr: tree.Expr | None = None
-    """The expression of a derived column over the released keys `r.k0`, .. and counts `r.n0`, .."""
+    """The place of the key, or of the count that is shown."""
     uses: tuple[int, ...] = ()
-    """The counts that the expression uses."""
+    """The counts that the formula uses."""
+    formula: Formula | None = None
+    """How a number follows from several counts; None: it is one of them, in its steps."""
+    quantile: Quantile | None = None
+    """What a column of the kind `quantile` shows of the cells."""
     at: int = field(default=0, compare=False, repr=False)
     """Its position in the statement's text."""
-
-    @property
-    def sql(self) -> str:
-        """The expression of a derived column in DuckDB's SQL; empty for others."""
-        return "" if self.expr is None else duckdb_sql(self.expr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,14 @@ class Partitions:
     def composed(self, charge: Charge) -> Charge:
         """Return what a selection in every partition costs if each costs so much."""
         return Charge(self.per_unit * charge.epsilon, self.per_unit * charge.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSearch:
+    """A bound to be found privately: the query of how many units exceed each power of two."""
+
+    ladder: Ladder
+    compiled: CompiledQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +180,15 @@ class Plan:
     """Whether a unit is in one group without any bound, since the keys are facts of it (see `unit_facts`)."""
     partitions: Partitions | None = None
     """The partitions of a `TopPerPartition`; None for other selections."""
+    ladders: tuple[BoundSearch, ...] = ()
+    """The bounds that are found privately before the counts."""
     existence: int | None = None
     """The place of the number of units that decides which groups of undeclared keys are shown; None: none."""
+
+    @property
+    def cells(self) -> CellRows | None:
+        """The cells whose rows are counted, if the plan releases quantiles; then it has no other numbers."""
+        return cells_of(self.counts)
 
     def total(self, place: int) -> int | None:
         """Return the most by which one unit can change a count in all groups together; None: no bound."""

@@ -121,7 +121,7 @@ def _as(value: Expr, sql_type: SqlType) -> Expr:
 
 def range_of(catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Compared]) -> KeyDomain | None:
     """Return all integers or days between the bounds of conditions on an expression; None without both."""
-    first, last = _bounds(catalog, node, sql_type, found)
+    first, last = limits_of(catalog, node, sql_type, found)
     if first is None or last is None or last - first >= MAX_LISTED:
         return None
     i = Column("", "i")
@@ -137,13 +137,13 @@ def span_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span |
     """Return the range of a TIMESTAMP column: the declared one within the bounds of conditions on it."""
     if value.type != TIMESTAMP or not value.is_column:
         return None
-    first, last = _bounds(catalog, value.node, value.type, found)
+    first, last = limits_of(catalog, value.node, value.type, found)
     if value.span is not None:
         return value.span.within(first, last)
     return None if first is None or last is None else Span(first, last, _ORIGIN)
 
 
-def _bounds(
+def limits_of(
     catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Compared]
 ) -> tuple[int | None, int | None]:
     """Return the first and the last value that conditions allow, as integers, days or microseconds."""

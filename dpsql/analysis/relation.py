@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dpsql import tree
-from dpsql.analysis.typed import KeyDomain, Span, Typed, UnitRole
+from dpsql.analysis.typed import Bounds, KeyDomain, Span, Typed, UnitRole
 from dpsql.language import Source, replacing
 from dpsql.policy import fold
 from dpsql.tree import Expr, Query
@@ -42,12 +42,14 @@ class Column:
     """Whether it has one value for each unit; never set in a public relation."""
     borrowed: bool = False
     """Whether it is the unit of a parent table, under its name there: any other column goes before it."""
+    bounds: Bounds | None = None
 
     @classmethod
     def of(cls, name: str, value: Typed, *, fact: bool, borrowed: bool = False) -> Column:
         """Return the column of a select list that holds an expression."""
         link = value.link if value.is_column else ""
-        return cls(name, value.type, value.unit, value.domain, link, value.column_span(), fact, borrowed)
+        span, bounds = value.column_span(), value.bounds
+        return cls(name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,13 @@ from sqlglot import exp
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import check_arguments, function_name
-from dpsql.analysis.parsed import order_terms, whole_number
+from dpsql.analysis.parsed import number, order_terms, whole_number
 from dpsql.analysis.ranked import RankedPartitions, ranked_partitions
 from dpsql.analysis.relation import Item
-from dpsql.analysis.released import is_call, is_released
+from dpsql.analysis.released import is_call, is_released, is_value
 from dpsql.errors import Fix
 from dpsql.language import AboveThreshold, AllGroups, Query, Scalar, Selection, Source, TopK, TopPerPartition
 from dpsql.policy import fold
-from dpsql.privacy import exact
 
 _LIMIT = Fix("LIMIT 10", guess="10")
 _AGGREGATE_WORDS = frozenset({"sum", "avg", "min", "max", "median"})
@@ -44,20 +43,23 @@ def parse_selection(
     return parser.selection(), parser.hidden, parser.order
 
 
-def compared(node: exp.Expr) -> tuple[exp.Expr, Fraction] | None:
-    """Return what a condition compares with a constant from below, and the least count that meets it."""
+def compared(node: exp.Expr, *, whole: bool = True) -> tuple[exp.Expr, Fraction] | None:
+    """Return what a condition compares with a constant from below, and the least count that meets it.
+
+    Of a number that is not `whole`, `>` is read as `>=`.
+    """
     node = node.unnest()
     flipped = {exp.LTE: exp.GTE, exp.LT: exp.GT}
     left, right = node.args.get("this"), node.args.get("expression")
     kind: type[exp.Expr] = type(node)
     if kind in flipped:
         kind, left, right = flipped[kind], right, left  # t <= n
-    number = _number(right) if right is not None else None
-    if kind not in (exp.GT, exp.GTE) or number is None or not isinstance(left, exp.Expr):
+    value = number(right) if right is not None else None
+    if kind not in (exp.GT, exp.GTE) or value is None or not isinstance(left, exp.Expr):
         return None
-    if kind is exp.GT:  # counts are whole numbers
-        number = Fraction(math.floor(number) + 1)
-    return left, number
+    if kind is exp.GT and whole:
+        value = Fraction(math.floor(value) + 1)
+    return left, value
 
 
 @dataclass(slots=True)
@@ -120,6 +122,11 @@ class _Parser:
             self.hidden.append(node)
         return len(self.items) + self.hidden.index(node)
 
+    def _is_value(self, place: int) -> bool:
+        """Return whether a measure is no count."""
+        size = len(self.items)
+        return is_value(self.items[place].node if place < size else self.hidden[place - size])
+
     def _count_of(self, node: exp.Expr | None, what: str) -> int:
         """Return the place of the count that a node refers to; without a node, of the only count."""
         at = self.query.clause.at
@@ -148,6 +155,8 @@ class _Parser:
             raise self.source.refuse("the threshold is given twice", having)
         found = compared(having.this)
         place = self._count(found[0]) if found is not None else None
+        if found is not None and place is not None and self._is_value(place):
+            found = compared(having.this, whole=False)
         if found is None or place is None:
             raise self.source.refuse(
                 "HAVING may compare one count with a constant, from below", having.this, "HAVING n >= 100"
@@ -270,16 +279,3 @@ def _limit(compiler: StatementCompiler, select: exp.Select) -> int | None:
     if not 1 <= number <= 10**9:
         raise source.refuse("LIMIT needs a positive whole number of at most 1,000,000,000", limit, "LIMIT 10")
     return number
-
-
-def _number(node: exp.Expr) -> Fraction | None:
-    sign = 1
-    while isinstance(node, (exp.Paren, exp.Neg)):
-        sign = -sign if isinstance(node, exp.Neg) else sign
-        node = node.this
-    if not isinstance(node, exp.Literal) or node.args.get("is_string"):
-        return None
-    try:
-        return sign * exact(str(node.this))
-    except ValueError:
-        return None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from sqlglot import exp
 
 from dpsql import tree
 from dpsql.analysis import typed
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import check_arguments, common
+from dpsql.analysis.intervals import hull
 from dpsql.analysis.relation import Column, Owner, Relation, select_list
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.typed import Bounds, Typed, UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.language import Source
 from dpsql.tree import Cast, Constant, Derived, Expr, Select, SetOperation
@@ -31,13 +35,21 @@ def combined(compiler: StatementCompiler, node: exp.Expr, left: Relation, right:
     pairs = [
         common(
             compiler,
-            [typed.column(a, f"c{i}", x.type), typed.column(b, f"c{i}", y.type)],
+            [
+                replace(typed.column(a, f"c{i}", x.type), bounds=x.bounds),
+                replace(typed.column(b, f"c{i}", y.type), bounds=y.bounds),
+            ],
             [node.this, node.expression],
         )
         for i, (x, y) in enumerate(zip(left.columns, right.columns, strict=True))
     ]
     columns = tuple(
-        Column(x.name, p[0].type, _role(x, y, word) if _same(x, y, p[0]) else UnitRole.NONE)
+        Column(
+            x.name,
+            p[0].type,
+            _role(x, y, word) if _same(x, y, p[0]) else UnitRole.NONE,
+            bounds=_bounds(x, y, p, word),
+        )
         for x, y, p in zip(left.columns, right.columns, pairs, strict=True)
     )
     branches = []
@@ -103,6 +115,12 @@ def _same(left: Column, right: Column, merged: Typed) -> bool:
     return all(
         c.type in (merged.type, NULL) or (c.type.integer and merged.type.integer) for c in (left, right)
     )
+
+
+def _bounds(left: Column, right: Column, pair: Sequence[Typed], word: str) -> Bounds | None:
+    """Return the bounds of a result column: of both branches for UNION, else those of the left one."""
+    sides = (left, right) if word == "UNION" else (left,)
+    return hull(p for p, c in zip(pair, sides, strict=False) if c.type != NULL)
 
 
 def _role(left: Column, right: Column, word: str) -> UnitRole:

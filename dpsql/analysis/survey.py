@@ -9,7 +9,7 @@ statement.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from sqlglot import exp
@@ -18,11 +18,13 @@ from dpsql.analysis.aggregates import call_of
 from dpsql.analysis.compiler import Part, StatementCompiler
 from dpsql.analysis.relation import Cte, Relation, Scope
 from dpsql.analysis.typed import Typed
-from dpsql.errors import Obstacle, QueryRefused
+from dpsql.errors import Fix, Obstacle, QueryRefused
 from dpsql.policy import fold
 
 _OPERATORS = (exp.Binary, exp.Between, exp.In, exp.Case, exp.Anonymous)
 """Nodes of which several operands are expressions in the scope of the node."""
+_NO_NAME = "there is no "
+"""The beginning of messages about a name that does not exist."""
 _NO_OPERANDS = (exp.Query, exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Identifier)
 
 
@@ -52,6 +54,8 @@ class Surveyor(StatementCompiler):
     """A compiler that writes refusals down and goes on with the next part of the statement."""
 
     found: list[QueryRefused] = field(default_factory=list)
+    missing: set[str] = field(default_factory=set)
+    """The messages about names that do not exist."""
     names: set[str] = field(default_factory=set)
     """Folded names of refused parts: an expression that uses one is not judged."""
     open: bool = False
@@ -79,9 +83,14 @@ class Surveyor(StatementCompiler):
         if isinstance(refused, Obstructed):
             return
         if isinstance(node, exp.Expr):
-            if self.refused.get(node) in ("", refused.message) or self._uncertain(node):
+            known = self.refused.get(node)
+            if known is not None and refused.message in self.missing:
+                self.found.append(refused)  # with the first one it is one obstacle, and one change
+            if known in ("", refused.message) or self._uncertain(node):
                 return
             self.refused[node] = refused.message
+            if refused.message.startswith(_NO_NAME):
+                self.missing.add(refused.message)
         self.found.append(refused)
 
     def _uncertain(self, node: exp.Expr) -> bool:
@@ -142,10 +151,22 @@ class Surveyor(StatementCompiler):
 def in_order(found: Iterable[QueryRefused]) -> tuple[Obstacle, ...]:
     """Return the obstacles of several refusals in the order of the text, the first one of each place.
 
-    A name that does not exist is one obstacle, however often it is used.
+    A name that does not exist is one obstacle, however often it is used; its fix changes all uses.
     """
     kept: dict[object, Obstacle] = {}
     for one in (o for refused in found for o in refused.obstacles):
-        named = one.message.startswith("there is no ")
-        kept.setdefault(one.message if named else (one.message, one.line, one.col), one)
+        named = one.message.startswith(_NO_NAME)
+        first = kept.setdefault(one.message if named else (one.message, one.line, one.col), one)
+        if named and first is not one:
+            kept[one.message] = _with_fix(first, one.fix)
     return tuple(sorted(kept.values(), key=lambda o: (o.line or 0, o.col or 0)))
+
+
+def _with_fix(one: Obstacle, other: Fix | None) -> Obstacle:
+    """Return an obstacle whose fix makes the changes of another use of the name as well."""
+    fix = one.fix
+    if fix is None or other is None:
+        return one
+    known = {(f.start, f.end) for f in (fix, *fix.also)}
+    more = tuple(replace(f, also=()) for f in (other, *other.also) if (f.start, f.end) not in known)
+    return replace(one, fix=replace(fix, also=(*fix.also, *more)))

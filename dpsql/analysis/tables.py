@@ -9,10 +9,12 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql import tree
+from dpsql.analysis.column_bounds import bounds_of_column
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domain_tables import NAME, domain_table, is_domain_table, values_of
 from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
+from dpsql.analysis.intervals import hull
 from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, select_list
 from dpsql.analysis.typed import Span, UnitRole, column
 from dpsql.analysis.unit_facts import fact_places
@@ -106,7 +108,7 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
             raise source.refuse(
                 f"there is no table {written[:100]}", node, f"did you mean {table.name}?", fix
             )
-        known = [t.name for t in policy.tables.values()]
+        known = [*(t.name for t in policy.tables.values()), *(v.name for v in policy.views.values())]
         close = difflib.get_close_matches(node.name, known, 2)
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
         fix = replacing(node.this, close[0]) if len(close) == 1 and not elsewhere else None
@@ -186,8 +188,9 @@ def _child(
 
 def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType) -> Column:
     """Return a column of a declared table, with what is public about its values."""
+    bounds = bounds_of_column(compiler.catalog, table, name, sql_type)
     if table.unit is None:
-        return Column(name, sql_type, domain=values_of(compiler.catalog, table, name))
+        return Column(name, sql_type, domain=values_of(compiler.catalog, table, name), bounds=bounds)
     place = f"{table.name}.{name}"
     days = compiler.catalog.span(table.name, name)
     return Column(
@@ -196,6 +199,7 @@ def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlT
         domain=values_of(compiler.catalog, table, name),
         link=_link(compiler, table, name),
         span=Span.of_days(*days, f"the declared range of {place}") if days else None,
+        bounds=bounds,
     )
 
 
@@ -229,9 +233,10 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
     listed = Values(values, "w", tuple(c.name for c in names))
     query = Select(tuple(Item(c) for c in names), listed)
     domains = [distinct_values(c, Derived(query, "w"), "the list") for c in names]
-    return Relation(
-        query, tuple(Column(f"col{i}", columns[i][0].type, domain=domains[i]) for i in range(width))
+    listed_columns = (
+        Column(f"col{i}", c[0].type, domain=domains[i], bounds=hull(c)) for i, c in enumerate(columns)
     )
+    return Relation(query, tuple(listed_columns))
 
 
 def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
@@ -246,6 +251,7 @@ def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
             span=c.span,
             fact=i in single,
             borrowed=c.borrowed,
+            bounds=c.bounds,
         )
         for i, c in enumerate(relation.columns)
     )

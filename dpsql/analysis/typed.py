@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
+from math import isfinite
 
 from dpsql.tree import (
     Call,
@@ -110,6 +113,32 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """A public interval to which an aggregate cuts the values of an expression.
+
+    It is a cut and no fact: values may lie outside, and NULL, NaN and infinity may occur. Wrong bounds cost
+    accuracy, never privacy. Dates are days since 1970, timestamps microseconds.
+    """
+
+    low: Fraction
+    high: Fraction
+    """At least `low`."""
+    origin: str = ""
+    """The origin of the ends, in words, for EXPLAIN; "" if the statement alone says them."""
+    step: Fraction | None = None
+    """The distance of the values to which a DOUBLE is rounded, if the policy declares it for the column."""
+
+    @property
+    def declared(self) -> bool:
+        """Whether the policy says them, at least of a part, so that values may lie outside."""
+        return "the declared " in self.origin
+
+
+TRUTH = Bounds(Fraction(0), Fraction(1))
+"""The bounds of BOOLEAN values as numbers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Literal:
     """The Python value of a constant that the analyst typed."""
 
@@ -135,6 +164,8 @@ class Typed:
     """The public range of a TIMESTAMP column; set only for the column itself."""
     grains: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The grain for each TIMESTAMP column on which the value depends at that grain only."""
+    bounds: Bounds | None = None
+    """The public interval to which an aggregate cuts the values; None: nobody said one."""
 
     @property
     def sql(self) -> str:
@@ -200,7 +231,18 @@ class Typed:
 
 def constant(value: object, sql_type: SqlType) -> Typed:
     """Return a constant that the analyst typed."""
-    return Typed(Constant(value, sql_type), sql_type, literal=Literal(value))
+    return Typed(Constant(value, sql_type), sql_type, literal=Literal(value), bounds=exactly(value))
+
+
+def exactly(value: object) -> Bounds | None:
+    """Return the bounds of a constant: the number itself, a DOUBLE as its shortest decimal.
+
+    None if it is NaN, infinite or no number.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)) or not isfinite(value):
+        return None
+    number = Fraction(str(value))
+    return Bounds(number, number)
 
 
 UNKNOWN = Typed(Constant(None, NULL), NULL)

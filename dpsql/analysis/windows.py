@@ -45,7 +45,7 @@ def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if isinstance(call.node, Cast):  # OVER belongs to the aggregate itself, inside a conversion of its result
         window = Window(call.node.operand, tuple(partition), tuple(order), frame)
         made = replace(call.node, operand=window, bounded=True)
-    return replace(call, node=made, unit=UnitRole.NONE, literal=None, domain=None)
+    return replace(call, node=made, unit=UnitRole.NONE, literal=None, domain=None, bounds=None)
 
 
 def _named(compiler: Compiler, node: exp.Expr, block: Block) -> exp.Expr:

@@ -12,15 +12,19 @@ from fractions import Fraction
 
 from dpsql.analysis import Plan, laplace_is_less
 from dpsql.answers import measuring
+from dpsql.answers.all_numbers import AllNumbers
+from dpsql.answers.blocks import shares
+from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.existing import ExistingGroups
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
 from dpsql.answers.partitions import LargestOfPartitions, of_one
+from dpsql.answers.quantiles import OfCells
 from dpsql.answers.shown import released
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups, over_unknown
-from dpsql.answers.whole_domain import WholeDomain
+from dpsql.answers.whole_domain import WholeDomain, needs_laplace
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import Charge
@@ -59,12 +63,16 @@ class Candidates:
 
 def choose(plan: Plan) -> Method:
     """Choose the method of a plan and quote its price; raises `QueryRefused` if none can answer it."""
+    if plan.ladders:
+        return BoundSearches.of(plan, choose)
     if plan.partitions is not None:
         return LargestOfPartitions.of(plan, choose)
     check_options(plan)
     chosen, _ = _chosen(plan)
     method = _made(plan, chosen)
-    if measuring.simultaneous(plan) and isinstance(method, (EveryCount, ExistingGroups, SparseVectors)):
+    if measuring.simultaneous(plan) and isinstance(
+        method, (EveryCount, AllNumbers, ExistingGroups, SparseVectors)
+    ):
         raise plan.query.source.refuse(
             "intervals that cover all counts at once need one noise for all counts",
             plan.options.at.get("intervals"),
@@ -75,6 +83,8 @@ def choose(plan: Plan) -> Method:
 
 def considered(plan: Plan) -> list[Considered]:
     """Quote every mechanism that could answer a plan, the chosen one first: for EXPLAIN."""
+    if plan.ladders:
+        return []
     if plan.partitions is not None:
         return [
             replace(each, charge=plan.partitions.composed(each.charge))
@@ -84,9 +94,11 @@ def considered(plan: Plan) -> list[Considered]:
     found = [_considered(plan, chosen, "chosen")]
     for each in _candidates(plan).mechanisms:
         quoted = _considered(plan, each, each.only or fact)
-        # What is taken by name only, and could not answer even then, was not considered.
+        # What is taken by name only, and could not answer even then, was not considered. Of sums, two
+        # candidates may be one mechanism.
+        known = {replace(one, why="") for one in found}
         if each is not chosen and not (each.only and quoted.charge == Charge()):
-            found.append(quoted)
+            found += [quoted] if replace(quoted, why="") not in known else []
     return found
 
 
@@ -116,7 +128,7 @@ def _made(plan: Plan, candidate: Candidate) -> Method:
         method = candidate.of(plan)
     except ValueError as error:
         raise _not_taken(plan, error) from None
-    if method.quote.scale > 2.0**40:
+    if method.quote.scale > 2.0**40 and all(count.share is None for count in plan.counts):
         raise source.refuse(
             "epsilon is too small: the noise would exceed every count", plan.options.at.get("epsilon")
         )
@@ -135,10 +147,15 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
     named = replace(plan, options=replace(options, mechanism=name))
     try:
         check_options(named)
-        quote = _made(named, candidate).quote
+        method = _made(named, candidate)
     except QueryRefused:
         return Considered(name, None, None, None, Charge(), why)
-    if quote.measured_by:
+    quote = method.quote
+    if isinstance(method, EveryCount | AllNumbers):
+        parts = method.parts if isinstance(method, AllNumbers) else (method,)
+        names = ("LAPLACE" if isinstance(part, EveryCount) else "BOX" for part in parts)
+        name = " + ".join(dict.fromkeys(names))
+    elif quote.measured_by:
         name = f"{name} + {quote.measured_by}"
     return Considered(name, quote.tells_apart, quote.predicted_stddev, quote.half_width, quote.charge, why)
 
@@ -148,7 +165,10 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
 
 def _least_noise(plan: Plan) -> tuple[str, str]:
     """Take what has less noise for what one unit changes in all groups together."""
-    places = measuring.wanted(plan, 0)
+    together = shares(plan, released(plan), plan.epsilon)
+    places = next((own for own, _ in together if not needs_laplace(plan, own)), [])
+    if not places:
+        return "LAPLACE", "sums have one bound in all groups"
     totals = [total for place in places if (total := plan.total(place)) is not None]
     less = not measuring.simultaneous(plan) and laplace_is_less(plan.counts, places, totals, plan.groups)
     bounded = plan.groups_per_unit is not None or plan.options.max_groups_contributed is not None
@@ -185,8 +205,9 @@ def _above(plan: Plan) -> tuple[str, str]:
 
 def _nearer(plan: Plan, other: str) -> tuple[str, str]:
     """Take what selects right at the smaller distance: box noise on all groups, or the other mechanism."""
-    whole = WholeDomain.of(plan).tells_apart(CONFIDENCE) or 0.0
-    selecting = _largest(plan).mechanism.distinguishable_gap(CONFIDENCE) or 0.0
+    level = replace(plan, options=replace(plan.options, confidence=CONFIDENCE))
+    whole = _BOX.of(level).quote.tells_apart or 0.0
+    selecting = _largest(level).quote.tells_apart or 0.0
     return ("BOX" if whole <= selecting else other), "a larger distance is needed to select right"
 
 
@@ -234,10 +255,10 @@ def _existing(plan: Plan) -> ExistingGroups:
     return ExistingGroups.of(plan, plan.selection)
 
 
-_BOX = Candidate(("BOX",), WholeDomain.of)
-_LAPLACE = Candidate(("LAPLACE",), EveryCount.of)
+_BOX = Candidate(("BOX",), lambda plan: AllNumbers.of(plan, WholeDomain))
+_LAPLACE = Candidate(("LAPLACE",), lambda plan: AllNumbers.of(plan, EveryCount))
 _EVERY_COUNT = Candidates(_least_noise, (_BOX, _LAPLACE))
-_LAPLACE_SELECTED = Candidate(("LAPLACE",), EveryCount.of, only="errs more")
+_LAPLACE_SELECTED = Candidate(("LAPLACE",), _LAPLACE.of, only="errs more")
 _JOINT = Candidate(("JOINT",), _largest, only="only by name")
 _TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), _BOX, _LAPLACE_SELECTED, _JOINT))
 _TOP_ONE = Candidates(
@@ -279,11 +300,16 @@ _UNKNOWN_KEYS = Candidates(
 )
 
 
+_QUANTILES = Candidates(
+    lambda _: ("EXPONENTIAL", "quantiles are chosen"), (Candidate(("EXPONENTIAL",), OfCells.of),)
+)
 _EXISTING = Candidates(lambda _: ("LAPLACE_THRESHOLD", ""), (Candidate(("LAPLACE_THRESHOLD",), _existing),))
 
 
 def _candidates(plan: Plan) -> Candidates:
     match selection := plan.selection:
+        case _ if plan.cells is not None:
+            return _QUANTILES
         case AllGroups() | TopK() if plan.existence is not None:
             return _EXISTING
         case Scalar() | AllGroups():

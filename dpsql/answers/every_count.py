@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
+from dpsql.answers.blocks import Block, Values, blocks
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.answers.shown import by_noise, notes, order_of, released, shown
+from dpsql.answers.shown import by_noise, listed, notes, order_of, released, shown
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import (
-    Combined,
-    LaplaceNoise,
-    Measurement,
-    distinguishable_gap,
-    from_measurement,
-    split_measuring,
-)
+from dpsql.estimates import Combined, distinguishable_gap
 from dpsql.language import Scalar
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -39,26 +33,21 @@ def one_group_note(plan: Plan) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EveryCount:
-    """Adds Laplace noise to every distinct count of every group; `noise` maps a count's place to it.
+    """Adds Laplace noise to every distinct number of every group, by blocks that share a part of epsilon.
 
-    A selection then only shows some of them. `totals` has by how much a unit may change each count in all
-    groups together, for which the noise was planned.
+    A selection then only shows some of the groups.
     """
 
     plan: Plan
-    totals: dict[int, int]
-    noise: dict[int, mechanisms.Laplace]
+    blocks: tuple[Block, ...]
 
     @classmethod
     def of(cls, plan: Plan) -> EveryCount:
-        """Divide the statement's epsilon among its counts, of which a unit changes all groups by so much."""
-        totals = {place: _total(plan, place) for place in released(plan)}
-        shares = split_measuring(plan.epsilon, [*totals.values()])
-        noise = {
-            place: mechanisms.Laplace.plan(plan.groups, epsilon, groups_per_unit=1, sensitivity=total)
-            for (place, total), epsilon in zip(totals.items(), shares, strict=True)
-        }
-        return cls(plan, totals, noise)
+        """Divide the statement's epsilon among its numbers, of which a unit changes all groups by so much."""
+        made = blocks(plan, released(plan), plan.epsilon, lambda place: _total(plan, place))
+        for block in made:
+            block.noise(plan.groups)
+        return cls(plan, tuple(made))
 
     @property
     def quote(self) -> Quote:
@@ -68,17 +57,32 @@ class EveryCount:
         if plan.one_group:
             text = one_group_note(plan)
         said = (text,) if kept is not None or (grouped and plan.one_group) else ()
-        wanted = [self.noise[self._released(p)] for p in measuring.wanted(plan, self._ordering or 0)]
+        numbers = sum(len(block.places) for block in self.blocks)
+        found = list(self.predicted())
         return Quote(
             Charge(plan.epsilon),
             "Laplace on every group" if grouped else "Laplace",
-            max(float(each.scale) for each in self.noise.values()),
-            "all for measuring" if len(self.noise) == 1 else f"divided among {len(self.noise)} counts",
-            max((each.stddev for each in wanted), default=None),
-            max((each.half_width(self._level) for each in wanted), default=None),
+            max(float(block.noise(1).scale * plan.counts[block.places[0]].step) for block in self.blocks),
+            "all for measuring" if len(self.blocks) == 1 else f"divided among {numbers} counts",
+            max((stddev for stddev, _ in found), default=None),
+            max((width for _, width in found), default=None),
             self.tells_apart(measuring.confidence_of(plan)),
             said + notes(plan),
+            columns=self.described,
         )
+
+    def predicted(self) -> Iterator[tuple[float, float]]:
+        """Yield the standard deviation and half width of each number that is shown as it is measured."""
+        for place in measuring.shown_alone(self.plan):
+            step, noise = float(self.plan.counts[place].step), self._block(place).noise(1)
+            yield noise.stddev * step, noise.half_width(self._level) * step
+
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The predicted errors of sums and averages, in words."""
+        if all(count.share is None for count in self.plan.counts):
+            return ()
+        return tuple(line for block in self.blocks for line in block.describe(self._level))
 
     @property
     def _ordering(self) -> int | None:
@@ -94,45 +98,65 @@ class EveryCount:
         return level
 
     def _released(self, place: int) -> int:
-        """Return the place under which a count is released; equal counts are released once."""
+        """Return the place under which a number is released; equal ones are released once."""
         counts = self.plan.counts
-        return next(p for p in self.noise if counts[p] == counts[place])
+        return next(p for block in self.blocks for p in block.places if counts[p] == counts[place])
+
+    def _block(self, place: int) -> Block:
+        return next(block for block in self.blocks if self._released(place) in block.places)
 
     def tells_apart(self, confidence: Fraction) -> float | None:
         """Predict how far a group must be from the threshold, else from another group, to be placed right."""
         if self._ordering is None:
             return None
-        noise = self.noise[self._released(self._ordering)]
+        noise, step = self._block(self._ordering).noise(1), float(self.plan.counts[self._ordering].step)
         if getattr(self.plan.selection, "threshold", None) is None:
-            return distinguishable_gap("laplace", noise.scale, confidence, resolution=noise.resolution)
+            gap = distinguishable_gap("laplace", noise.scale, confidence, resolution=noise.resolution)
+            return gap * step
         level = 2 * confidence - 1
-        return noise.half_width(level) if level > 0 else 0.0
+        return noise.half_width(level) * step if level > 0 else 0.0
+
+    def measure(
+        self, counts: Counts, order: NDArray[np.int64]
+    ) -> tuple[dict[int, NDArray[np.float64]], PrivacyLoss]:
+        """Add noise to the numbers of all groups, in an order that is public; return them by place."""
+        values: dict[int, NDArray[np.float64]] = {}
+        loss = PrivacyLoss()
+        for block in self.blocks:
+            for place in block.places:
+                total = self.plan.total(place)
+                if total is None or total > block.move:
+                    raise InternalError("a unit can change these counts by more than the noise is for")
+            measured, own = block.run(counts.n, order)
+            loss += own
+            for place, value in measured.items():
+                values[place] = np.empty(len(order))
+                values[place][order] = value
+        return values, loss
+
+    def estimates(
+        self, values: dict[int, NDArray[np.float64]], rows: NDArray[np.int64]
+    ) -> tuple[dict[int, Combined], Values]:
+        """Return the estimates of some groups, by place, and of what follows from them."""
+        made: dict[int, Combined] = {}
+        found: Values = {}
+        for block in self.blocks:
+            own, more = block.estimates({place: values[place][rows] for place in block.places}, self._level)
+            made |= own
+            found |= more
+        return made, found
 
     def run(self, counts: Counts) -> NoisyResult:
-        """Add noise to every count; which groups are shown depends on noisy values and public orders alone.
+        """Add noise to every number; which groups are shown depends on noisy values and public orders alone.
 
-        Each count has independent noise, so positions decide only which groups the LIMIT keeps, and in what
+        Each number has independent noise, so positions decide only which groups the LIMIT keeps, and in what
         order they are released.
         """
-        for place, planned in self.totals.items():
-            total = self.plan.total(place)
-            if total is None or total > planned:
-                raise InternalError("a unit can change these counts by more than the noise is for")
-        order, loss = order_of(self.plan, counts), PrivacyLoss()
-        values: dict[int, NDArray[np.float64]] = {}
-        for place, noise in self.noise.items():
-            measured = noise.run(counts.n[place][order])
-            loss += measured.loss
-            placed = np.empty(len(order))
-            placed[order] = measured.value
-            values[place] = placed
+        order = order_of(self.plan, counts)
+        values, loss = self.measure(counts, order)
         rows = shown(self.plan, counts, lambda place: values[self._released(place)], order)
-        estimates: list[Combined | None] = [None] * len(self.plan.counts)
-        for place, noise in self.noise.items():
-            law = LaplaceNoise(noise.scale, noise.resolution)
-            each = Measurement(values[place][rows], law, noise.half_width(self._level))
-            estimates[place] = from_measurement(each)
-        return NoisyResult(rows, loss, tuple(estimates))
+        made, found = self.estimates(values, rows)
+        return listed(self.plan, rows, loss, made, found)
 
 
 def _total(plan: Plan, place: int) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
+from dpsql.answers.blocks import Block, Values, blocks
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.unknown import ranked_keys
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import Combined, LaplaceNoise, Measurement, from_measurement, split_measuring
+from dpsql.estimates import Combined, LaplaceNoise, Measurement, from_measurement
 from dpsql.language import AllGroups, TopK
 from dpsql.privacy import Charge
 
@@ -26,7 +28,8 @@ class ExistingGroups:
     """Shows groups whose noisy number of units reaches a threshold; measures their other counts.
 
     The number of units of a group is released with the noise that decided on the group. It costs nothing
-    more. Other counts have the rest of epsilon, and noise of their own: `noise` maps their places to it.
+    more. Other numbers have the rest of epsilon, divided among `blocks`. Their noise is of whole numbers,
+    which err less than fractions where noise is small.
     """
 
     plan: Plan
@@ -34,7 +37,7 @@ class ExistingGroups:
     units: int
     """The place of the numbers of units."""
     existing: mechanisms.Existing
-    noise: dict[int, mechanisms.Laplace]
+    blocks: tuple[Block, ...]
 
     @classmethod
     def of(cls, plan: Plan, selection: AllGroups | TopK) -> ExistingGroups:
@@ -46,34 +49,26 @@ class ExistingGroups:
         ordering = [selection.count] if isinstance(selection, TopK) else []
         asked = measuring.wanted(plan, units, ordering)
         others = [p for p in asked if plan.counts[p] != plan.counts[units]]
-        totals = [_total(plan, place) for place in others]
+        totals = [_total(plan, place) for place in others if plan.counts[place].share is None]
         share, measure = Fraction(0), measuring.share_of(plan)
         if others and measure == 0:
             raise ValueError("measure = 0 leaves no epsilon for the counts beside the number of units")
         if others:
-            shown = len(others) < len(asked)
-            share = measure or (Fraction(1, 2) if shown else _share(m, delta, max(totals)))
-        parts = split_measuring(plan.epsilon * share, totals) if others else ()
-        noise = {
-            place: cls._measuring(1, epsilon, total)
-            for place, total, epsilon in zip(others, totals, parts, strict=True)
-        }
+            few = bool(totals) and len(totals) == len(others) and len(others) == len(asked)
+            share = measure or (_share(m, delta, max(totals)) if few else Fraction(1, 2))
+        made = blocks(plan, others, plan.epsilon * share, lambda place: _total(plan, place)) if others else []
+        made = [replace(block, resolution=0) for block in made]
         existing = mechanisms.Existing.plan(plan.epsilon * (1 - share), delta, groups_per_unit=m)
-        return cls(plan, selection, units, existing, noise)
-
-    @staticmethod
-    def _measuring(groups: int, epsilon: Fraction, total: int) -> mechanisms.Laplace:
-        """Plan the noise of a count: whole numbers, which err less than fractions where noise is small."""
-        return mechanisms.Laplace.plan(groups, epsilon, groups_per_unit=1, sensitivity=total, resolution=0)
+        return cls(plan, selection, units, existing, tuple(made))
 
     @property
     def quote(self) -> Quote:
         """See `Method`."""
         plan, existing, confidence = self.plan, self.existing, measuring.confidence_of(self.plan)
-        shown = list(self._laws().values())
+        shown = list(self._predicted(confidence))
         selecting = existing.loss.charge.epsilon
         split = "all for the numbers of units"
-        if self.noise:
+        if self.blocks:
             split = f"{float(selecting):g} for existence, {float(plan.epsilon - selecting):g} for measuring"
         threshold, kept, selected = (
             float(existing.threshold),
@@ -91,22 +86,45 @@ class ExistingGroups:
             "noisy numbers of units above a threshold",
             float(existing.scale),
             split,
-            max((law.stddev for law in shown), default=None),
-            None if selected else max((law.half_width(confidence) for law in shown), default=None),
+            max((stddev for stddev, _ in shown), default=None),
+            None if selected else max((width for _, width in shown), default=None),
             None,
             notes,
             outlook={"least_units": threshold},
+            columns=self._described(confidence),
         )
 
-    def _laws(self) -> dict[int, mechanisms.Laplace]:
-        """Return the noise of each count that is shown, by its place."""
-        existing, found = self.existing, dict(self.noise)
-        if any(self.plan.counts[p] == self.plan.counts[self.units] for p in measuring.wanted(self.plan, 0)):
-            epsilon = existing.loss.charge.epsilon
-            found[self.units] = mechanisms.Laplace.plan(
-                1, epsilon, sensitivity=existing.groups_per_unit, resolution=existing.resolution
-            )
-        return found
+    @property
+    def _shows_units(self) -> bool:
+        """Whether the number of units is shown, or compared."""
+        counts = self.plan.counts
+        return any(counts[p] == counts[self.units] for p in measuring.wanted(self.plan, 0))
+
+    def _law(self) -> mechanisms.Laplace:
+        """Return the noise of the number of units."""
+        existing = self.existing
+        return mechanisms.Laplace.plan(
+            1,
+            existing.loss.charge.epsilon,
+            sensitivity=existing.groups_per_unit,
+            resolution=existing.resolution,
+        )
+
+    def _predicted(self, confidence: Fraction) -> Iterator[tuple[float, float]]:
+        """Yield the standard deviation and half width of each number that is shown as it is measured."""
+        if self._shows_units:
+            yield self._law().stddev, self._law().half_width(confidence)
+        for place in measuring.shown_alone(self.plan):
+            for block in self.blocks:
+                if place in block.places:
+                    step, noise = float(self.plan.counts[place].step), block.noise(1)
+                    yield noise.stddev * step, noise.half_width(confidence) * step
+
+    def _described(self, confidence: Fraction) -> tuple[str, ...]:
+        """Return the predicted errors of sums and averages, in words."""
+        if all(count.share is None for count in self.plan.counts):
+            return ()
+        return tuple(line for block in self.blocks for line in block.describe(confidence))
 
     def run(self, counts: Counts) -> NoisyResult:
         """Show the groups that reach the threshold, sorted by key, and measure their other counts.
@@ -121,25 +139,24 @@ class ExistingGroups:
             confidence = 1 - (1 - confidence) / max(len(rows), 1)
         values = np.zeros(len(counts.n[self.units]))
         values[found.index] = found.value
-        estimates: list[Combined | None] = [None] * len(self.plan.counts)
+        made: dict[int, Combined] = {}
+        more: Values = {}
         loss = found.loss
-        for place, law in self._laws().items():
-            if place == self.units:
-                value = values[rows]
-            else:
-                epsilon, total = law.loss.charge.epsilon, _total(self.plan, place)
-                planned = self._measuring(len(rows), epsilon, total)
-                measured = planned.run(counts.n[place][rows])
-                loss, value = loss + measured.loss, measured.value
+        if self._shows_units:
+            law = self._law()
             noise = LaplaceNoise(law.scale, law.resolution)
-            made = from_measurement(Measurement(value, noise, law.half_width(confidence)))
-            for other, count in enumerate(self.plan.counts):
-                if count == self.plan.counts[place]:
-                    estimates[other] = made
+            made[self.units] = from_measurement(Measurement(values[rows], noise, law.half_width(confidence)))
+        for block in self.blocks:
+            measured, spent = block.run(counts.n, rows)
+            own, others = block.estimates(measured, confidence)
+            loss, made, more = loss + spent, made | own, more | others
+        known = self.plan.counts
+        estimates = [next((e for place, e in made.items() if known[place] == count), None) for count in known]
         if isinstance(self.selection, TopK):
             kept = _largest(self.selection, estimates[self.selection.count])
             rows, estimates = rows[kept], [e and measuring.taken(e, kept) for e in estimates]
-        return NoisyResult(rows, loss, tuple(estimates))
+            more = {key: measuring.taken(estimate, kept) for key, estimate in more.items()}
+        return NoisyResult(rows, loss, tuple(estimates), more)
 
     def _in_order(self, counts: Counts, index: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sort groups by the keys that the statement names, then by all keys: all of that is released."""

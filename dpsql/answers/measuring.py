@@ -10,6 +10,7 @@ import numpy as np
 
 from dpsql import mechanisms
 from dpsql.analysis import laplace_is_less
+from dpsql.answers.blocks import Block, Values, shares
 from dpsql.estimates import (
     Combined,
     ErrorModel,
@@ -17,6 +18,7 @@ from dpsql.estimates import (
     LaplaceNoise,
     Measurement,
     Strategy,
+    error_words,
     from_measurement,
     offsets,
     split_measuring,
@@ -63,6 +65,15 @@ def wanted(plan: Plan, ordering: int, also: Iterable[int] = ()) -> list[int]:
     return list(distinct.values())
 
 
+def shown_alone(plan: Plan) -> list[int]:
+    """Return the places of the distinct numbers that are shown as they are measured."""
+    shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high") and o.formula is None}
+    distinct: dict[object, int] = {}
+    for place in sorted(shown):
+        distinct.setdefault(plan.counts[place], place)
+    return list(distinct.values())
+
+
 def share_of(plan: Plan) -> Fraction | None:
     """Return the requested share of epsilon for measuring; None if it is to be chosen."""
     measure = plan.options.measure
@@ -76,12 +87,13 @@ def moved(plan: Plan, place: int, groups: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Measuring:
-    """Measures counts of groups that are already selected, with its own part of epsilon.
+class ShareMeasuring:
+    """Measures numbers of groups that are already selected and that share a part of epsilon.
 
     With BOX, one noise is drawn for all counts of all groups. With EACH and ANCHOR, every count has its part
     of epsilon; an ANCHOR measures the total of the ordering count, whose gaps are known. AUTO takes BOX, or
-    EACH where the counts of all groups together move so little that this has less noise.
+    EACH where the counts of all groups together move so little that this has less noise. The moments of a
+    column have one Laplace noise.
     """
 
     plan: Plan
@@ -93,9 +105,13 @@ class Measuring:
     strategy: Strategy
 
     @classmethod
-    def of(cls, plan: Plan, ordering: int, places: list[int], epsilon: Fraction, *, most: int) -> Measuring:
+    def of(
+        cls, plan: Plan, ordering: int, places: list[int], epsilon: Fraction, *, most: int
+    ) -> ShareMeasuring:
         """Plan measurements of at most `most` groups; raises `ValueError` if the noise would be too large."""
         strategy, measured = strategy_of(plan), places if epsilon else []
+        if any(plan.counts[place].share is not None for place in measured[1:]):
+            return cls(plan, ordering, measured, epsilon, "EACH")
         moves = [moved(plan, place, most) for place in measured]
         chosen = simultaneous(plan) or (plan.options.measure_strategy or "AUTO") != "AUTO"
         less = any(move < most * plan.counts[p].bound for p, move in zip(measured, moves, strict=True))
@@ -118,7 +134,7 @@ class Measuring:
 
     def laplace(self, size: int) -> dict[int, mechanisms.Laplace]:
         """Return the noise of each count, by place, for so many groups."""
-        if not self.places:
+        if not self.places or self.together:
             return {}
         moves = [moved(self.plan, place, size) for place in self.places]
         shares = split_measuring(self.epsilon, moves)
@@ -133,19 +149,28 @@ class Measuring:
             for place, move, epsilon in zip(self.places, moves, shares, strict=True)
         }
 
+    @property
+    def together(self) -> bool:
+        """Whether the numbers are moments of one column."""
+        return any(self.plan.counts[place].share is not None for place in self.places[1:])
+
+    def block(self, size: int) -> Block:
+        """Return the moments of one column, for so many groups."""
+        return Block(self.plan, tuple(self.places), self.epsilon, moved(self.plan, self.places[0], size))
+
     def orders(self, place: int) -> bool:
         """Whether the gaps are those of this count."""
         return self.plan.counts[place] == self.plan.counts[self.ordering]
 
     def run(
         self, counts: Counts, index: NDArray[np.int64], combine: Combine
-    ) -> tuple[tuple[Combined | None, ...], PrivacyLoss]:
-        """Measure the counts of the selected groups; return the estimates by count, and their privacy loss.
-
-        `combine` joins the measurement of the ordering count with its gaps; it gets no measurement if no
-        group was selected.
-        """
-        estimates: list[Combined | None] = [None] * len(self.plan.counts)
+    ) -> tuple[dict[int, Combined], Values, PrivacyLoss]:
+        """Measure the numbers of the selected groups; see `Measuring.run`."""
+        if self.together:
+            block = self.block(max(len(index), 1))
+            noisy, spent = block.run(counts.n, index)
+            return *block.estimates(noisy, confidence_of(self.plan)), spent
+        estimates: dict[int, Combined] = {}
         found, loss = self._measure(counts, index)
         for place in self.places:
             measured = found.get(place)
@@ -153,7 +178,7 @@ class Measuring:
                 estimates[place] = combine(measured)
             else:
                 estimates[place] = from_measurement(measured)
-        return tuple(estimates), loss
+        return estimates, {}, loss
 
     def _measure(
         self, counts: Counts, index: NDArray[np.int64]
@@ -163,7 +188,7 @@ class Measuring:
             return {}, loss
         if self.strategy == "BOX":
             measured = self.box(size).run(np.concatenate([counts.n[place][index] for place in self.places]))
-            return blocks(self.plan, measured, self.places), measured.loss
+            return box_measurements(self.plan, measured, self.places), measured.loss
         found = {}
         for place, mechanism in self.laplace(size).items():
             each = mechanism.run(counts.n[place][index])
@@ -203,6 +228,17 @@ class Measuring:
             else:
                 yield laplace.stddev, laplace.half_width(confidence)
 
+    def describe(self, size: int, gaps: GapNoise | None) -> tuple[str, ...]:
+        """Return the predicted errors of sums and averages, in words."""
+        if not self.places or all(self.plan.counts[place].share is None for place in self.places):
+            return ()
+        if self.together:
+            return self.block(size).describe(confidence_of(self.plan))
+        step = float(self.plan.counts[self.places[0]].step)
+        stddev, width = (part * step for part in self.predicted(size, gaps))
+        names = [o.name for o in self.plan.outputs if o.kind == "count" and o.of in self.places]
+        return tuple(f"{name}: {error_words(stddev, width)}" for name in names)
+
     @property
     def measured_by(self) -> str:
         """The strategy, for a quote; empty if no count is measured."""
@@ -224,7 +260,76 @@ def simultaneous(plan: Plan) -> bool:
     return plan.options.intervals == "SIMULTANEOUS"
 
 
-def blocks(plan: Plan, measured: mechanisms.BoxMeasured, places: list[int]) -> dict[int, Measurement]:
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """Measures numbers of groups that are already selected: the second phase of every method."""
+
+    plan: Plan
+    parts: tuple[ShareMeasuring, ...]
+    epsilon: Fraction
+
+    @classmethod
+    def of(cls, plan: Plan, ordering: int, places: list[int], epsilon: Fraction, *, most: int) -> Measuring:
+        """Plan measurements of at most `most` groups; raises `ValueError` if the noise would be too large."""
+        divided = shares(plan, places, epsilon) if epsilon else []
+        parts = [ShareMeasuring.of(plan, ordering, own, part, most=most) for own, part in divided]
+        return cls(plan, tuple(parts), epsilon)
+
+    @property
+    def places(self) -> list[int]:
+        """The places of all numbers that are measured."""
+        return [place for part in self.parts for place in part.places]
+
+    def run(
+        self, counts: Counts, index: NDArray[np.int64], combine: Combine
+    ) -> tuple[tuple[Combined | None, ...], Values, PrivacyLoss]:
+        """Measure the numbers of the selected groups; return the estimates, and their privacy loss.
+
+        `combine` joins the measurement of the ordering count with its gaps; it gets no measurement if no
+        group was selected.
+        """
+        estimates: dict[int, Combined] = {}
+        values: Values = {}
+        loss = PrivacyLoss()
+        for part in self.parts:
+            own, more, spent = part.run(counts, index, combine)
+            estimates |= own
+            values |= more
+            loss += spent
+        return tuple(estimates.get(place) for place in range(len(self.plan.counts))), values, loss
+
+    def predicted(self, size: int, gaps: GapNoise | None) -> tuple[float | None, float | None]:
+        """Predict the largest standard deviation and half width of a count, for so many groups.
+
+        They are those of the numbers that order the groups, else of the counts; None if there are none.
+        `gaps` is the noise of the gaps that help to estimate the ordering count, if there are any.
+        """
+        alone = [part for part in self.parts if not part.together]
+        if not alone:
+            return None, None
+        first = next((p for p in alone if any(map(p.orders, p.places))), alone[0])
+        step = float(self.plan.counts[first.places[0]].step)
+        deviation, width = first.predicted(size, gaps)
+        return deviation * step, width * step
+
+    def describe(self, size: int, gaps: GapNoise | None) -> tuple[str, ...]:
+        """Return the predicted errors of sums and averages, in words."""
+        return tuple(line for part in self.parts for line in part.describe(size, gaps))
+
+    @property
+    def measured_by(self) -> str:
+        """The strategies, for a quote; empty if no number is measured."""
+        return ", ".join(dict.fromkeys(part.measured_by for part in self.parts))
+
+    @property
+    def words(self) -> str:
+        """How numbers are measured, in words."""
+        return ", ".join(dict.fromkeys(part.words for part in self.parts))
+
+
+def box_measurements(
+    plan: Plan, measured: mechanisms.BoxMeasured, places: list[int]
+) -> dict[int, Measurement]:
     """Return the measurement of each count, by place, of a box over as many groups of every count."""
     box, size = measured.plan, len(measured.value) // len(places)
     return {

@@ -9,8 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.analysis import Quantile
 from dpsql.engines import Counts
-from dpsql.estimates import Combined
+from dpsql.estimates import Combined, Formula
 from dpsql.privacy import Charge, PrivacyLoss
 
 
@@ -27,12 +28,16 @@ class NoisyResult:
     rows: NDArray[np.int64]
     loss: PrivacyLoss
     counts: tuple[Combined | None, ...]
+    values: Mapping[tuple[tuple[int, ...], Formula], Combined] = field(default_factory=dict)
+    """The estimates of numbers that follow from several counts, by the places of these and the formula."""
     gap: NDArray[np.float64] | None = None
     p_value: NDArray[np.float64] | None = None
     rank: NDArray[np.int64] | None = None
     """The rank of each row where it is not its place in the release."""
     notes: tuple[str, ...] = ()
     """Sentences for the analyst that follow from what is released here."""
+    cells: Mapping[Quantile, NDArray[np.int64]] = field(default_factory=dict)
+    """The cells that were chosen for quantiles, one a row."""
 
     @property
     def charge(self) -> Charge:
@@ -92,7 +97,7 @@ class Quote:
     mechanism: str
     """Name of the mechanism in words, such as `noisy top-k with gap`."""
     scale: float
-    """Scale of the selection noise, in counts."""
+    """Scale of the selection noise, in the unit of the number that orders the groups."""
     split: str
     """How epsilon is divided, in words."""
     predicted_stddev: float | None
@@ -103,6 +108,8 @@ class Quote:
     """The smallest difference of two counts that the selection detects at the requested confidence."""
     notes: tuple[str, ...] = field(default=())
     """Sentences for the analyst, in EXPLAIN and with the release."""
+    columns: tuple[str, ...] = ()
+    """The predicted error of each number, in words, where they are not of one kind."""
     measured_by: str = ""
     """The strategy that measures counts of selected groups: `BOX`, `EACH` or `ANCHOR`; empty: none does."""
     outlook: Mapping[str, float | tuple[float, float] | AtDistance] = field(default_factory=dict)

@@ -133,6 +133,7 @@ class LargestOfPartitions:
             np.concatenate([each.rows for each in found]),
             composed([each.loss for each in found], self.partitions.per_unit),
             tuple(estimates),
+            {key: _concatenated([each.values[key] for each in found]) for key in found[0].values},
             _details([each.gap for each in found], sizes),
             _details([each.p_value for each in found], sizes),
             np.concatenate([np.arange(1, size + 1) for size in sizes]),

@@ -55,6 +55,8 @@ class RefinedCount:
         value = rows.column(column)[0].as_py()
         if not abs(value) * 2**bits < _EXACT or not (value * 2**bits).is_integer():
             raise ValueError("its value is rounded, so its noise is not known exactly")
+        if plan.counts[place].share is not None:
+            raise ValueError("a sum is not refined, only a count")
         bound = plan.counts[place].bound
         mechanism = mechanisms.Refinement.plan(1, [paid, epsilon], sensitivity=bound, resolution=bits)
         last = mechanisms.Laplace.plan(1, epsilon, sensitivity=bound, resolution=bits)
@@ -87,9 +89,8 @@ def _place_and_grid(first: EveryCount | WholeDomain) -> tuple[int, int]:
     noise on one count is by definition.
     """
     if isinstance(first, EveryCount):
-        if len(first.noise) == 1:
-            ((place, noise),) = first.noise.items()
-            return place, noise.resolution
+        if len(first.blocks) == 1 and len(first.blocks[0].places) == 1:
+            return first.blocks[0].places[0], first.blocks[0].noise(1).resolution
     elif len(first.noise.measured) == 1 and not first.noise.differences and first.mechanism.pads <= 1:
         return first.noise.measured[0], (first.mechanism.unit // first.mechanism.bounds[0]).bit_length() - 1
     raise ValueError("only a release of one count can be refined")

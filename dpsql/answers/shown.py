@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
+from dpsql.answers.method import NoisyResult
 from dpsql.answers.unknown import by_key
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
+from dpsql.estimates import Average, Combined, Deviation, Formula, Variance
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
+from dpsql.privacy import PrivacyLoss
+
+_RATIOS = (Average, Variance, Deviation)
 
 
 def released(plan: Plan) -> list[int]:
@@ -45,7 +50,7 @@ def shown(
         case Scalar():
             return np.zeros(1, dtype=np.int64)
         case AllGroups():
-            return order[: selection.limit]
+            return order
         case TopK():
             noisy = value(selection.count)
             rows = _by_value(counts, noisy if selection.lowest else -noisy)
@@ -71,6 +76,20 @@ def _by_value(counts: Counts, value: NDArray[np.float64]) -> NDArray[np.int64]:
     return order
 
 
+def with_average(
+    plan: Plan, rows: NDArray[np.int64], values: Mapping[tuple[tuple[int, ...], Formula], Combined]
+) -> NDArray[np.bool_]:
+    """Return which rows of all groups are shown: plain SQL has no empty groups, and they have no average.
+
+    Rows whose averages and variances are all NaN are left out, where all groups are released.
+    """
+    averages = [each for (_, formula), each in values.items() if isinstance(formula, _RATIOS)]
+    if not isinstance(plan.selection, AllGroups) or not averages:
+        return np.ones(len(rows), dtype=np.bool_)
+    there: NDArray[np.bool_] = np.logical_or.reduce([~np.isnan(each.value) for each in averages])
+    return there
+
+
 def by_noise(plan: Plan) -> bool:
     """Whether noisy values select the rows shown."""
     selection = plan.selection
@@ -84,11 +103,29 @@ def notes(plan: Plan) -> tuple[str, ...]:
     selection = plan.selection
     most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
     found: tuple[str, ...] = ()
+    word = "counts" if all(count.share is None for count in plan.counts) else "numbers"
     if most is not None and most < plan.groups:
         found = (
-            f"this noise releases the counts of all {plan.groups:,} groups: a larger LIMIT costs no more",
+            f"this noise releases the {word} of all {plan.groups:,} groups: a larger LIMIT costs no more",
         )
     wanted = measuring.wanted(plan, getattr(selection, "count", 0))
     if wanted and plan.options.intervals == "SINGLE" and by_noise(plan):
         found += ("an interval covers less than its level if noise put the group into the answer",)
     return found
+
+
+def listed(
+    plan: Plan,
+    rows: NDArray[np.int64],
+    loss: PrivacyLoss,
+    estimates: Mapping[int, Combined],
+    values: Mapping[tuple[tuple[int, ...], Formula], Combined],
+) -> NoisyResult:
+    """Return the result with these rows; of all groups, those that have an average, up to the LIMIT."""
+    limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
+    kept = np.flatnonzero(with_average(plan, rows, values))[:limit]
+    if len(kept) < len(rows):
+        estimates = {place: measuring.taken(each, kept) for place, each in estimates.items()}
+        values = {key: measuring.taken(each, kept) for key, each in values.items()}
+    found = tuple(estimates.get(place) for place in range(len(plan.counts)))
+    return NoisyResult(rows[kept], loss, found, values)

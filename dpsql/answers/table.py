@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from dpsql.errors import InternalError
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
-    from dpsql.analysis import Output, Plan
+    from dpsql.analysis import Output, Plan, Quantile
     from dpsql.answers.method import NoisyResult
     from dpsql.engines import Counts
-
-    Calculate = Callable[[pa.Table, Sequence[str]], Sequence[pa.Array]]
+    from dpsql.estimates import Combined
+    from dpsql.types import SqlType
 
 
 _FEW = 1000
 
 
-def rows(plan: Plan, answer: NoisyResult, counts: Counts, calculate: Calculate) -> pa.Table:
-    """Build the columns of the select list in order; `calculate` runs SQL on released values only."""
-    derived = [o for o in plan.outputs if o.kind == "derived"]
-    found: dict[str, pa.Array] = {}
-    if derived:
-        sources = {f"k{i}": _key(counts, i, answer) for i in range(len(plan.key_types))}
-        for place in sorted({p for o in derived for p in o.uses}):
-            sources[f"n{place}"] = doubles(_estimate(plan, answer, place)[0])
-        made = calculate(pa.table(sources), [o.sql for o in derived])
-        found = {o.sql: column for o, column in zip(derived, made, strict=True)}
-    columns = [
-        found[o.sql] if o.kind == "derived" else _column(plan, o, answer, counts) for o in plan.outputs
-    ]
+def rows(plan: Plan, answer: NoisyResult, counts: Counts) -> pa.Table:
+    """Build the columns of the select list, in order."""
+    columns = [_column(plan, output, answer, counts) for output in plan.outputs]
     return pa.Table.from_arrays(columns, names=[o.name for o in plan.outputs])
 
 
@@ -51,13 +39,13 @@ def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> pa.Table:
             columns.append(column)
 
     if answer.gap is not None:
-        add("gap", doubles(answer.gap))
+        add("gap", doubles(_gap(plan, answer.gap)))
     if answer.p_value is not None:
         add("p_value", doubles(answer.p_value))
     for output in plan.outputs:
         if output.kind != "count":
             continue
-        estimate = _estimate(plan, answer, output.of)
+        estimate = _estimate(plan, answer, output)
         add(f"{output.name}_stddev", doubles(estimate[1]))
         add(f"{output.name}_low", doubles(estimate[2]))
         add(f"{output.name}_high", doubles(estimate[3]))
@@ -76,21 +64,62 @@ def doubles(values: NDArray[np.float64]) -> pa.Array:
     return pa.Array.from_buffers(pa.float64(), len(values), [bits, data])
 
 
+def of_cells(quantile: Quantile, cells: NDArray[np.int64]) -> pa.Array:
+    """Return the values of chosen cells, within the bounds and in the type of the result."""
+    grid, (low, high) = quantile.cells.grid, quantile.ends
+    chosen, place = np.unique(cells, return_inverse=True)
+    values = [min(max((grid.low + cell) * grid.step, low), high) for cell in chosen.tolist()]
+    if quantile.type.name == "DOUBLE":
+        return doubles(np.array([float(v) for v in values])[place])
+    size = {"TIMESTAMP": 1_000_000, "DECIMAL": 10**quantile.type.scale}.get(quantile.type.name, 1)
+    whole = np.array([math.floor(v * size + Fraction(1, 2)) for v in values], dtype=np.int64)[place]
+    return _typed(quantile.type, whole)
+
+
+def _typed(sql_type: SqlType, numbers: NDArray[np.int64]) -> pa.Array:
+    """Convert whole numbers in the least unit of a type to a column of the type."""
+    match sql_type.name:
+        case "DATE":
+            kind, data = pa.date32(), numbers.astype(np.int32).tobytes()
+        case "TIMESTAMP":
+            kind, data = pa.timestamp("us"), numbers.tobytes()
+        case "DECIMAL":  # 128 bits: the number, and its sign
+            kind = pa.decimal128(sql_type.precision, sql_type.scale)
+            data = np.stack([numbers, numbers >> 63], axis=1).tobytes()
+        case _:
+            return _integers(numbers)
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(data)])
+
+
 def _integers(values: NDArray[np.int64]) -> pa.Array:
     data = pa.py_buffer(np.ascontiguousarray(values, dtype=np.int64))
     return pa.Array.from_buffers(pa.int64(), len(values), [None, data])
 
 
-def _estimate(plan: Plan, answer: NoisyResult, place: int) -> tuple[NDArray[np.float64], ...]:
-    """Return value, standard deviation, low and high of a count; equal counts share one measurement."""
+def _estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[np.float64], ...]:
+    """Return value, standard deviation, low and high of a number; equal counts share one measurement."""
+    if output.formula is not None:
+        found, step = answer.values[output.uses, output.formula], 1.0
+    else:
+        count = plan.counts[output.of]
+        found, step = _measured(plan, answer, output.of), float(count.step)
+    parts = found.value, found.stddev, found.low, found.high
+    return parts if step == 1 else tuple(part * step for part in parts)
+
+
+def _measured(plan: Plan, answer: NoisyResult, place: int) -> Combined:
     found = answer.counts[place]
     if found is None:
-        same = next(
-            i for i, c in enumerate(plan.counts) if c == plan.counts[place] and answer.counts[i] is not None
+        found = next(
+            c for i, c in enumerate(answer.counts) if c is not None and plan.counts[i] == plan.counts[place]
         )
-        found = answer.counts[same]
-    assert found is not None  # noqa: S101  every shown count is measured
-    return found.value, found.stddev, found.low, found.high
+    return found
+
+
+def _gap(plan: Plan, gap: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return gaps in the unit of the number that orders the groups."""
+    best = getattr(plan.selection, "best", plan.selection)
+    return gap * float(plan.counts[getattr(best, "count", 0)].step)
 
 
 def _key(counts: Counts, place: int, answer: NoisyResult) -> pa.Array:
@@ -128,12 +157,13 @@ def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> 
             return _key(counts, output.of, answer)
         case "count" | "stddev" | "low" | "high":
             place = ("count", "stddev", "low", "high").index(output.kind)
-            return doubles(_estimate(plan, answer, output.of)[place])
+            return doubles(_estimate(plan, answer, output)[place])
+        case "quantile":
+            assert output.quantile is not None  # noqa: S101  such a column shows one
+            return of_cells(output.quantile, answer.cells[output.quantile])
         case "gap":
-            return doubles(answer.gap if answer.gap is not None else np.full(size, np.nan))
+            return doubles(np.full(size, np.nan) if answer.gap is None else _gap(plan, answer.gap))
         case "p_value":
             return doubles(answer.p_value if answer.p_value is not None else np.full(size, np.nan))
         case "rank":
             return _integers(np.arange(1, size + 1) if answer.rank is None else answer.rank)
-        case "derived":
-            raise InternalError("calculations are made together")

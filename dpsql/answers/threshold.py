@@ -41,6 +41,8 @@ class SparseVectors:
     @classmethod
     def of(cls, plan: Plan, selection: AboveThreshold | TopK, *, branches: int = 1) -> SparseVectors:
         """Divide the statement's epsilon; gaps estimate the counts unless `measure` requests measurements."""
+        if plan.counts[selection.count].share is not None:
+            raise ValueError("a sparse vector compares counts, not sums")
         shown = measuring.wanted(plan, selection.count)
         others = [p for p in shown if plan.counts[p] != plan.counts[selection.count]]
         share = measuring.share_of(plan)
@@ -80,14 +82,14 @@ class SparseVectors:
                 found.gap, level, noise, measured, least=least, plain=plain, confidence=confidence
             )
 
-        estimates, loss = self.measuring.run(counts, found.index, combine)
+        estimates, values, loss = self.measuring.run(counts, found.index, combine)
         if estimates[place] is None:
             estimates = (*estimates[:place], combine(None), *estimates[place + 1 :])
         released = estimates[place]
         assert released is not None  # noqa: S101  it was combined above, measured or not
         doubtful = int((~(released.low >= float(self.selection.threshold or 0))).sum())
         notes = (f"{doubtful} of {len(found.gap)} rows may lie below the threshold",) if doubtful else ()
-        return NoisyResult(found.index, found.loss + loss, estimates, found.gap, notes=notes)
+        return NoisyResult(found.index, found.loss + loss, estimates, values, found.gap, notes=notes)
 
 
 def _mechanism(
@@ -151,12 +153,12 @@ def _quote(
     if measured:
         split += f", {float(measured):.4g} for measuring"
     spreads, below, width = law.stddevs()[::-1], law.at(-_BELOW * base), None
-    alone = shown and not (second.places and second.orders(second.places[0]))
+    alone = shown and not (second.places and plan.counts[second.places[0]] == plan.counts[selection.count])
     outlook = _outlook(law, mechanism, float(selecting), float(measured), alone=alone)
     outlook["expected_false_rows"] = below.rows
     if second.places and not alone:
         predicted = [second.predicted(most, _gaps(mechanism, scale)) for scale in mechanism.scales]
-        spreads, width = [each[0] for each in predicted], predicted[0][1]
+        spreads, width = [each[0] or 0.0 for each in predicted], predicted[0][1]
     if shown and branches > 1:
         outlook["predicted_stddev"] = (spreads[0], spreads[-1])
     notes: tuple[str, ...] = ()
@@ -177,6 +179,7 @@ def _quote(
         width,
         mechanism.distinguishable_gap(confidence),
         notes,
+        second.describe(most, None),
         second.measured_by,
         outlook,
     )

@@ -94,13 +94,13 @@ class LargestGroups:
                 confidence=measuring.confidence_of(self.plan),
             )
 
-        estimates, measured = self.measuring.run(counts, index, combine)
+        estimates, values, measured = self.measuring.run(counts, index, combine)
         loss = found.loss + measured
         if isinstance(self.mechanism, Gapless):
-            return NoisyResult(index, loss, estimates)
+            return NoisyResult(index, loss, estimates, values)
         gap = np.full(size, np.nan)
         gap[: len(gaps)] = gaps
-        return NoisyResult(index, loss, estimates, gap, _p_values(self.mechanism, gap))
+        return NoisyResult(index, loss, estimates, values, gap, _p_values(self.mechanism, gap))
 
 
 def _most(plan: Plan, selection: TopK) -> int:
@@ -117,14 +117,16 @@ def _gap_noise(mechanism: Selecting) -> GapNoise | None:
 
 def _mechanism(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> Selecting:
     count, noise = plan.counts[selection.count], NOISE[plan.options.noise or "EXPONENTIAL"]
+    # Only differences decide, so that moves in [low, high] are as good as moves in [0, high - low].
+    sensitivity, monotone = (count.width, True) if count.share is not None else (count.bound, count.monotone)
     if plan.options.mechanism == "JOINT":
         return plan_joint(plan, selection, epsilon)
     if plan.options.mechanism == "EXPONENTIAL":
         return mechanisms.Exponential.plan(
             groups,
             epsilon,
-            sensitivity=count.bound,
-            monotone=count.monotone,
+            sensitivity=sensitivity,
+            monotone=monotone,
             lowest=selection.lowest,
         )
     if selection.threshold is None:
@@ -132,8 +134,8 @@ def _mechanism(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> S
             groups,
             _most(plan, selection),
             epsilon,
-            sensitivity=count.bound,
-            monotone=count.monotone,
+            sensitivity=sensitivity,
+            monotone=monotone,
             noise=noise,
             lowest=selection.lowest,
         )
@@ -142,8 +144,8 @@ def _mechanism(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> S
         selection.threshold,
         _most(plan, selection),
         epsilon,
-        sensitivity=count.bound,
-        monotone=count.monotone,
+        sensitivity=sensitivity,
+        monotone=monotone,
         noise=noise,
     )
 
@@ -191,7 +193,7 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
     return measuring_share(
         strategy,
         _most(plan, selection),
-        monotone=plan.counts[selection.count].monotone,
+        monotone=plan.counts[selection.count].monotone or plan.counts[selection.count].share is not None,
         noise=NOISE[options.noise or "EXPONENTIAL"] if known else "exponential",
         # With a threshold there is one more item, so that all groups are never all that takes part.
         domain_size=plan.domain_size if selection.threshold is None else None,
@@ -232,16 +234,22 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
     quote = Quote(
         charge,
         words,
-        float(mechanism.scale),
+        float(mechanism.scale * plan.counts[selection.count].step),
         split,
         predicted,
         half,
-        mechanism.distinguishable_gap(measuring.confidence_of(plan)),
+        _in_unit(plan, selection, mechanism.distinguishable_gap(measuring.confidence_of(plan))),
+        columns=second.describe(_most(plan, selection), _gap_noise(mechanism)),
         measured_by=second.measured_by,
     )
     if not isinstance(mechanism, unknown.Unknown):
         return quote
     return replace(quote, notes=unknown.notes(mechanism), outlook=unknown.outlook(mechanism))
+
+
+def _in_unit(plan: Plan, selection: TopK, difference: float | None) -> float | None:
+    """Return a difference of counts in the unit of the number that orders the groups."""
+    return None if difference is None else difference * float(plan.counts[selection.count].step)
 
 
 def over_unknown(plan: Plan, selection: TopK) -> tuple[str, str]:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.analysis import CommonNoise, Plan, common_noise
 from dpsql.answers import measuring
+from dpsql.answers.blocks import Values
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.answers.shown import by_noise, notes, order_of, released, shown
+from dpsql.answers.shown import by_noise, listed, notes, order_of, released, shown
 from dpsql.engines import Counts
-from dpsql.estimates import Combined
+from dpsql.estimates import Combined, error_words
 from dpsql.language import AboveThreshold, Scalar, TopK
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
+
+
+def needs_laplace(plan: Plan, places: Sequence[int]) -> bool:
+    """Return whether numbers have one bound together: moments, or a sum with a bound in all groups."""
+    sums = [place for place in places if plan.counts[place].share is not None]
+    return len(sums) > 1 or any(plan.counts[place].total is not None for place in sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,10 @@ class WholeDomain:
     @classmethod
     def of(cls, plan: Plan) -> WholeDomain:
         """Spend all of epsilon on one measurement of the counts that are shown, ordered by or compared."""
-        noise = common_noise(plan.counts, released(plan), plan.groups)
+        places = released(plan)
+        if needs_laplace(plan, places):
+            raise ValueError("sums that are bounded in all groups together have Laplace noise")
+        noise = common_noise(plan.counts, places, plan.groups)
         mechanism = mechanisms.Box.plan(
             len(noise.measured) * plan.groups,
             plan.epsilon,
@@ -43,17 +55,37 @@ class WholeDomain:
     def quote(self) -> Quote:
         """See `Method`; of several counts it predicts the one with the most noise."""
         plan, scalar = self.plan, isinstance(self.plan.selection, Scalar)
-        wanted = measuring.wanted(plan, getattr(plan.selection, "count", 0))
+        found = list(self.predicted())
         words = "box noise" if self.noise.monotone else "cube noise"
         return Quote(
             Charge(plan.epsilon),
             f"{words} on {f'all {len(self.noise.measured)} counts' if scalar else 'every group'}",
-            max(map(self.stddev, self.noise.measured)) / math.sqrt(2),
+            max(self.stddev(p) * float(plan.counts[p].step) for p in self.noise.measured) / math.sqrt(2),
             "all for measuring",
-            max(map(self.stddev, wanted), default=None),
-            max(map(self.half_width, wanted), default=None),
+            max((stddev for stddev, _ in found), default=None),
+            max((width for _, width in found), default=None),
             self.tells_apart(measuring.confidence_of(plan)),
             notes(plan),
+            columns=self.described,
+        )
+
+    def predicted(self) -> Iterator[tuple[float, float]]:
+        """Yield the standard deviation and half width of each number that is shown, in its unit."""
+        for place in measuring.shown_alone(self.plan):
+            step = float(self.plan.counts[place].step)
+            yield self.stddev(place) * step, self.half_width(place) * step
+
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The predicted errors of sums, in words."""
+        if all(count.share is None for count in self.plan.counts):
+            return ()
+        names = {o.of: o.name for o in self.plan.outputs if o.kind == "count"}
+        places = measuring.shown_alone(self.plan)
+        return tuple(
+            f"{names[place]}: {error_words(stddev, width)}"
+            for place, (stddev, width) in zip(places, self.predicted(), strict=True)
+            if place in names
         )
 
     def stddev(self, place: int) -> float:
@@ -84,13 +116,13 @@ class WholeDomain:
             return None
         if level <= 0:
             return 0.0
-        index, free = self._index(selection.count)
+        (index, free), step = self._index(selection.count), float(self.plan.counts[selection.count].step)
         if selection.threshold is None:
             # Two differences are within that of each other where the four counts are; no less is proven.
-            return (2 if free else 1) * self.mechanism.difference_half_width(index, level)
+            return (2 if free else 1) * self.mechanism.difference_half_width(index, level) * step
         if free:
-            return self.mechanism.difference_half_width(index, level)
-        return self.mechanism.half_width(index, level)
+            return self.mechanism.difference_half_width(index, level) * step
+        return self.mechanism.half_width(index, level) * step
 
     def _index(self, place: int) -> tuple[int, bool]:
         """Return the index of a count, or of an operand if it is a difference, among those measured."""
@@ -104,20 +136,33 @@ class WholeDomain:
         known = (*self.noise.measured, *self.noise.differences)
         return next(p for p in known if counts[p] == counts[place])
 
-    def run(self, counts: Counts) -> NoisyResult:
-        """Measure all counts; which are shown depends on noisy values, keys and the public order alone."""
+    def measure(
+        self, counts: Counts, order: NDArray[np.int64]
+    ) -> tuple[dict[int, NDArray[np.float64]], PrivacyLoss]:
+        """Measure the counts of all groups, in an order that is public; return them by place."""
         exact = np.stack([counts.n[place] for place in self.noise.measured], axis=1)
-        order = order_of(self.plan, counts)
         measured = self.mechanism.run(exact[order].reshape(-1))
         placed = np.empty(exact.shape)
         placed[order] = measured.value.reshape(exact.shape)
         values = dict(zip(self.noise.measured, placed.T, strict=True))
         for place, (first, second) in self.noise.differences.items():
             values[place] = values[first] - values[second]
+        return values, measured.loss
+
+    def estimates(
+        self, values: dict[int, NDArray[np.float64]], rows: NDArray[np.int64]
+    ) -> tuple[dict[int, Combined], Values]:
+        """Return the estimates of some groups, by place; no number follows from several of these."""
+        made = {}
+        for place in (*self.noise.measured, *self.noise.differences):
+            width, kept = self.half_width(place), values[place][rows]
+            made[place] = Combined(kept, np.full(len(rows), self.stddev(place)), kept - width, kept + width)
+        return made, {}
+
+    def run(self, counts: Counts) -> NoisyResult:
+        """Measure all counts; which are shown depends on noisy values, keys and the public order alone."""
+        order = order_of(self.plan, counts)
+        values, loss = self.measure(counts, order)
         rows = shown(self.plan, counts, lambda place: values[self._released(place)], order)
-        estimates: list[Combined | None] = [None] * len(self.plan.counts)
-        for place, value in values.items():
-            width, kept = self.half_width(place), value[rows]
-            spread = np.full(len(rows), self.stddev(place))
-            estimates[place] = Combined(kept, spread, kept - width, kept + width)
-        return NoisyResult(rows, measured.loss, tuple(estimates))
+        made, _ = self.estimates(values, rows)
+        return listed(self.plan, rows, loss, made, {})

@@ -6,11 +6,22 @@
                reads HAVING, QUALIFY, ORDER BY and LIMIT, ``names`` and ``columns`` what they name
 ``running``    obtains the releases: those stored, and the others under one reservation
 ``outer``      binds and runs the outer query
+``views``      the columns of the policy's views
 =============  ============================================================
 """
 
 from dpsql.composition.outer import compose, composed
 from dpsql.composition.parts import Parts, ReleasePart, parts_of, release_blocks
 from dpsql.composition.running import Releasing
+from dpsql.composition.views import describe_view
 
-__all__ = ["Parts", "ReleasePart", "Releasing", "compose", "composed", "parts_of", "release_blocks"]
+__all__ = [
+    "Parts",
+    "ReleasePart",
+    "Releasing",
+    "compose",
+    "composed",
+    "describe_view",
+    "parts_of",
+    "release_blocks",
+]

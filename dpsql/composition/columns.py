@@ -11,6 +11,7 @@ from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.released import is_released
 from dpsql.composition.names import Names, free_function, is_measure, is_windowed, nodes, transformed
+from dpsql.language import copied
 from dpsql.policy import fold
 
 
@@ -25,6 +26,8 @@ class Columns:
     """The expressions of the release block's select list, and their names."""
     _forms: dict[exp.Expr, int] = field(default_factory=dict)
     """The form that equal expressions share, to the place of the column."""
+    _taken: set[str] = field(default_factory=set)
+    """The folded names of the columns."""
     _written: dict[exp.Expr, int] = field(default_factory=dict)
     """Expressions as they were written, to the place of the column."""
 
@@ -33,16 +36,15 @@ class Columns:
         known = self._written.get(node)
         if known is not None:
             return known
-        written, node = node.copy(), self.names.as_row(node)
-        form = self.names.normal(node)
+        row = self.names.as_row(node)
+        form = self.names.normal(row)
         if form not in self._forms:
-            base = name or (function_name(node.unnest()) or f"c{len(self.found)}").lower()
-            taken, chosen = {fold(n) for _, n in self.found}, base
-            if fold(base) in taken:
-                chosen = f"{base}_{len(self.found)}"
+            base = name or (function_name(row.unnest()) or f"c{len(self.found)}").lower()
+            chosen = f"{base}_{len(self.found)}" if fold(base) in self._taken else base
             self._forms[form] = len(self.found)
-            self.found.append((node, chosen))
-        self._written[written] = self._forms[form]
+            self._taken.add(fold(chosen))
+            self.found.append((row, chosen))
+        self._written[row if row == node else copied(node)] = self._forms[form]
         return self._forms[form]
 
     def column(self, node: exp.Expr, name: str = "") -> exp.Column:
@@ -85,7 +87,7 @@ class Columns:
         """Return a subquery with released columns in the place of the keys that it names by their table."""
         own = {fold(table.alias_or_name) for table in node.find_all(exp.Table, exp.Subquery, exp.CTE)}
         of_block = {fold(origin.alias) for origin in self.names.scope.origins} - own
-        made = node.copy()
+        made = copied(node)
         for column in list(made.find_all(exp.Column)):
             place = self.names.key(column) if fold(column.table) in of_block else None
             if place is not None:
@@ -112,7 +114,7 @@ class Columns:
         """Return DP_STDDEV(n) and the like with the measure in the place of its alias."""
         if free_function(node) is None:
             return node
-        made = node.copy()
+        made = copied(node)
         made.set("expressions", [self.measure(argument) or argument for argument in node.expressions])
         return made
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from dpsql.composition.kinds import Kind, Kinds
+from dpsql.language import copied
 from dpsql.policy import fold
 
 _RELEASED = (Kind.RELEASE, Kind.POST)
@@ -23,7 +24,7 @@ def put(made: exp.Select, select: exp.Select, tree: exp.Query) -> exp.Query:
     """Put the SELECT over its released rows in the place of a release block; return the tree."""
     clause = select.args.get("with_")
     if clause is not None:
-        made.set("with_", clause.copy())
+        made.set("with_", copied(clause))
     if select is tree:
         return made
     select.replace(made)
@@ -36,7 +37,7 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
     `changed` is the block with other clauses, if it gets them.
     """
     needed = sorted(set(_needed(select, kinds)))
-    made = select.copy() if changed is None else changed
+    made = copied(select) if changed is None else changed
     made.set("with_", None)
     names: dict[str, exp.Expr] = {fold(c.alias): c for c in made.find_all(exp.CTE)}
     listed = []
@@ -51,30 +52,33 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
                     "give one of them another name",
                 )
             names[name] = cte
-        listed.append(cte.copy())
+        listed.append(copied(cte))
     if listed:
         made.set("with_", exp.With(expressions=listed))
     return made
 
 
-def _needed(node: exp.Expr, kinds: Kinds) -> Iterator[int]:
-    """Yield the places of the private and public common table expressions that a query names."""
+def _needed(node: exp.Expr, kinds: Kinds, *, whole: bool = False) -> Iterator[int]:
+    """Yield the places of the private and public common table expressions that a query names.
+
+    Without `whole` the query is taken without its own WITH, so that those defined there are needed as well.
+    """
     for table in node.find_all(exp.Table):
         place = table.meta.get("cte")
         if place is None or kinds.of_cte[place] in _RELEASED:
             continue
         cte = kinds.ctes[place].query
-        if not _within(cte, node):
+        if not _within(cte, node, whole=whole):
             yield place
-            yield from _needed(cte, kinds)
+            yield from _needed(cte, kinds, whole=True)
 
 
-def _within(cte: exp.Expr, node: exp.Expr) -> bool:
-    """Return whether a common table expression is defined inside a query, below its own WITH."""
+def _within(cte: exp.Expr, node: exp.Expr, *, whole: bool) -> bool:
+    """Return whether a common table expression is defined inside a query; in its own WITH only if `whole`."""
     with_ = cte.parent.parent if cte.parent is not None else None
     owner = with_.parent if with_ is not None else None
     if owner is node:
-        return False
+        return whole
     while owner is not None and owner is not node:
         owner = owner.parent
     return owner is node

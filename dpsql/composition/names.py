@@ -12,6 +12,7 @@ from dpsql.analysis.expressions import function_name
 from dpsql.analysis.outer_query import FREE
 from dpsql.analysis.relation import Item, Scope
 from dpsql.errors import QueryRefused
+from dpsql.language import copied
 from dpsql.policy import fold
 
 _FRAMES = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
@@ -50,10 +51,13 @@ def nodes(node: exp.Expr) -> Iterator[exp.Expr]:
 def transformed(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Return a copy of an expression with `change` applied to its parts, not below those that it changes.
 
-    The nodes that `change` gets have their parents.
+    The nodes that `change` gets have their parents. What it makes belongs to no other tree.
     """
-    root = exp.Paren(this=node.copy())
-    waiting: list[exp.Expr] = [root.this]
+    whole = change(node)
+    if whole is not node:
+        return whole
+    root = exp.Paren(this=copied(node))
+    waiting: list[exp.Expr] = [] if isinstance(node, exp.Query) else [*root.this.iter_expressions()][::-1]
     while waiting:
         each = waiting.pop()
         new = change(each)
@@ -74,6 +78,8 @@ class Names:
     scope: Scope
     """The scope of FROM; empty if FROM was refused."""
     keys: list[exp.Expr] = field(default_factory=list)
+    _of_keys: list[tuple[exp.Expr, exp.Expr]] = field(default_factory=list)
+    """The keys whose form is known, with it."""
 
     def alias(self, node: exp.Expr, within: frozenset[int] = frozenset()) -> int | None:
         """Return the place of the item that a name is the alias of, outside the items `within`."""
@@ -110,7 +116,16 @@ class Names:
         if not like:
             return None
         form = self.normal(node)
-        return next((i for i in like if self.normal(self.keys[i]) == form), None)
+        return next((i for i in like if self._form(i) == form), None)
+
+    def _form(self, place: int) -> exp.Expr:
+        """Return the form of a key; each is made once."""
+        key = self.keys[place]
+        known = next((form for of, form in self._of_keys if of is key), None)
+        if known is None:
+            known = self.normal(key)
+            self._of_keys.append((key, known))
+        return known
 
     def free(self, node: exp.Expr, within: frozenset[int] = frozenset()) -> bool:
         """Return whether an expression has no measure and no window, also not through an alias."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from dpsql.analysis import Catalog, Plan, engine_sql, put_domains
+from dpsql.analysis import Plan, engine_sql, put_domains
 from dpsql.answers import doubles
 from dpsql.composition.error_bars import HIDDEN, trace
 from dpsql.composition.parts import Parts
@@ -18,7 +18,7 @@ from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InternalError
 from dpsql.info import total_guarantee
-from dpsql.language import Query
+from dpsql.language import Query, copied
 from dpsql.policy import Policy, fold
 from dpsql.prepared import ErrorBar, PreparedComposed, PreparedPrivate, Relation
 from dpsql.privacy import Charge
@@ -43,11 +43,11 @@ def compose(
         place = next((i for i, other in enumerate(distinct) if other.key == one.key), len(distinct))
         if place == len(distinct):
             distinct.append(one)
-        relations.append(Relation(part.name, place, _columns(one.plan, database)))
+        relations.append(Relation(part.name, place, columns_of(one.plan)))
     types = {relation.name: relation.columns for relation in relations}
-    outer = parts.outer.copy()
+    outer = copied(parts.outer)
     put_domains(outer, query.source, policy, database)
-    sql = engine_sql(outer.copy())
+    sql = engine_sql(copied(outer))
     try:
         names = database.bind_over(types, sql)
     except UnboundQuery as problem:
@@ -63,20 +63,13 @@ def compose(
     return shown if tuple(name for name in found if not name.startswith(HIDDEN)) == names else plain
 
 
-def _columns(plan: Plan, catalog: Catalog) -> tuple[tuple[str, SqlType], ...]:
+def columns_of(plan: Plan) -> tuple[tuple[str, SqlType], ...]:
     """Return names and types of the columns that a release has: keys as in the data, measures DOUBLE."""
-    keys = [f"CAST(NULL AS {kind}) AS k{i}" for i, kind in enumerate(plan.key_types)]
-    counts = [f"CAST(NULL AS DOUBLE) AS n{i}" for i in range(len(plan.counts))]
-    released = f"(SELECT {', '.join(keys + counts)}) AS r"
     columns = []
     for output in plan.outputs:
-        if output.kind == "key":
-            kind = plan.key_types[output.of]
-        elif output.kind == "derived":
-            kind = catalog.type_of(f"(SELECT {output.sql} FROM {released})")
-        else:
-            kind = BIGINT if output.kind == "rank" else DOUBLE
-        columns.append((output.name, kind))
+        kind = BIGINT if output.kind == "rank" else DOUBLE
+        kind = output.quantile.type if output.quantile is not None else kind
+        columns.append((output.name, plan.key_types[output.of] if output.kind == "key" else kind))
     if len({fold(name) for name, _ in columns}) < len(columns):
         raise InternalError("two columns of a release have one name")
     return tuple(columns)

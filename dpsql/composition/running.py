@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from dpsql.answers import details, rows
+from dpsql.analysis import Plan
+from dpsql.answers import BoundSearches, NoisyResult, details, rows
 from dpsql.database import Database
+from dpsql.engines import Counts
 from dpsql.info import words
 from dpsql.ledger import Ledger, Request
 from dpsql.prepared import PreparedComposed, PreparedPrivate
@@ -96,18 +98,29 @@ def _request(part: PreparedPrivate, place: int, places: int) -> Request:
 
 def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     """Count and run the mechanism; called by `Running.finish` after the charge was written."""
-    plan, method, engines = prepared.plan, prepared.method, prepared.counting.engines
-    counts = prepared.counting.count(unchanged=prepared.refines is not None)
-    answer = method.run(counts)
-    shown = rows(plan, answer, counts, engines.schema_database.calculate)
+    plan, counts, answer = _answered(prepared)
+    shown = rows(plan, answer, counts)
     release = Release(
         rows=shown,
         table=details(plan, answer, shown),
         charge=answer.charge,
         statement=text,
-        scale=method.quote.scale,
-        **words(plan, method, prepared.refines, answer.notes),
+        scale=prepared.method.quote.scale,
+        **words(plan, prepared.method, prepared.refines, answer.notes),
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
     return Paid(release, release.charge, to_bytes(release), key)
+
+
+def _answered(prepared: PreparedPrivate) -> tuple[Plan, Counts, NoisyResult]:
+    """Count and run the method; where bounds are to be found, first find them, then count with them."""
+    counting, method = prepared.counting, prepared.method
+    if not isinstance(method, BoundSearches):
+        counts = counting.count(unchanged=prepared.refines is not None)
+        return prepared.plan, counts, method.run(counts)
+    found, loss = method.find([counting.count(each.compiled) for each in prepared.plan.ladders])
+    bounded = counting.with_bounds(found)
+    counts = bounded.count()
+    result = method.after(bounded.plan).run(counts)
+    return bounded.plan, counts, method.completed(result, found, loss)

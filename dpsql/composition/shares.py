@@ -130,7 +130,7 @@ def _inside(node: exp.Expr | None, around: exp.Expr) -> bool:
 def _misplaced(query: Query, clauses: Clauses) -> QueryRefused:
     """Return the refusal of options where nothing is released, which moves them to the outermost SELECT."""
     at, text = clauses.at, query.source.text
-    written = Outline(text).options(at)
+    written = Outline.of(text).options(at)
     behind = at + len(written)
     first = query.tree.meta.get("select", -1) + len("SELECT")
     moved = () if query.has_options else (Fix(f" {written}", first, first),)

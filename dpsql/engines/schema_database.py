@@ -7,6 +7,7 @@ the binding of compiled queries run here, so none of them can disclose private d
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
@@ -18,7 +19,7 @@ from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled
 from dpsql.engines.worker import running_statement
 from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.policy import fold
-from dpsql.tree import literal_sql
+from dpsql.tree import duckdb_sql, literal_sql
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     from dpsql.engines.duckdb.sources import Reader
     from dpsql.tree import Query
 
+
+_MEASURES = {
+    "DOUBLE": "CASE WHEN isfinite({0}) THEN {0} END",
+    "DATE": "CASE WHEN isfinite({0}) THEN {0} - DATE '1970-01-01' END",
+    "TIMESTAMP": "TRY(epoch_us({0}))",
+}
+"""What is measured of a column: its finite values as numbers; other types are measured as they are."""
 
 _INTERNAL_TYPES = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
 
@@ -48,9 +56,11 @@ class SchemaDatabase:
     def __init__(self, readers: dict[str, Reader], public: dict[str, pa.Table], domains: Domains) -> None:
         self._readers = {fold(name): reader for name, reader in readers.items()}
         self._domains = domains
+        self.confirmed: dict[str, bool] = {}
         self._types: dict[str, SqlType] = {}
         self._values: dict[str, object] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}
+        self._extents: dict[str, dict[str, tuple[Fraction, Fraction]]] = {}
         self._con = settings.connect()
         self._con.execute("SET GLOBAL threads = 1")
         for name, reader in readers.items():
@@ -115,6 +125,32 @@ class SchemaDatabase:
         """See `Catalog`."""
         return self._domains.span(table, column)
 
+    def extent(self, table: str, column: str) -> tuple[Fraction, Fraction] | None:
+        """See `Catalog`."""
+        reader = self._readers[fold(table)]
+        if reader.table.public:
+            return self._measured(f"main.{quote(reader.table.name)}", reader.columns).get(fold(column))
+        domain = self._domains.query(table, column)
+        if domain is None:
+            return None
+        kinds = [("v", kind) for name, kind in reader.columns if fold(name) == fold(column)]
+        return self._measured(f"({duckdb_sql(domain)}) AS d", kinds).get("v")
+
+    def _measured(
+        self, rows: str, columns: Sequence[tuple[str, SqlType]]
+    ) -> dict[str, tuple[Fraction, Fraction]]:
+        """Return the smallest and the largest value of each numeric or dated column, in one pass."""
+        if rows not in self._extents:
+            kinds = [(name, kind) for name, kind in columns if kind.numeric or kind.name in _MEASURES]
+            cells = [_MEASURES.get(kind.name, "{0}").format(quote(name)) for name, kind in kinds]
+            listed = ", ".join(f"MIN({cell}), MAX({cell})" for cell in cells)
+            row = self._fetch(f"SELECT {listed} FROM {rows}")[0] if kinds else ()
+            ends = zip((fold(name) for name, _ in kinds), row[::2], row[1::2], strict=True)
+            self._extents[rows] = {
+                name: (Fraction(str(low)), Fraction(str(high))) for name, low, high in ends if low is not None
+            }
+        return self._extents[rows]
+
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
         """See `Catalog`: the declared unique facts of a public table that hold."""
         key = fold(table)
@@ -167,6 +203,15 @@ class SchemaDatabase:
     def bind_over(self, types: Mapping[str, Columns], sql: str) -> tuple[str, ...]:
         """Return the names of a query's columns, which `over` would run; raises `UnboundQuery`."""
         return self._over(types, {}, sql, lambda cursor: tuple(cursor.sql(sql).columns))
+
+    def described(self, types: Mapping[str, Columns], sql: str) -> tuple[tuple[str, str], ...]:
+        """Return the names and types of a query's columns, which `over` would run."""
+
+        def read(cursor: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str], ...]:
+            found = cursor.sql(sql)
+            return tuple(zip(found.columns, map(str, found.types), strict=True))
+
+        return self._over(types, {}, sql, read)
 
     def over(self, types: Mapping[str, Columns], rows: Mapping[str, pa.Table], sql: str) -> pa.Table:
         """Run a query over released rows and public tables: post-processing, without charge.

@@ -20,10 +20,13 @@ from dpsql.estimates.closed_form import check_confidence
 from dpsql.estimates.combine import Combined
 from dpsql.estimates.fieller import first_moment, mean_interval, mean_width
 from dpsql.estimates.linear import half_width, stddev
+from dpsql.estimates.wording import error_words
 
 FloatArray = NDArray[np.float64]
 Moments = Sequence[FloatArray]
 
+_LEAST = 0.5
+"""The least noisy number of rows that has an average: what rounds to no row has none."""
 _FEWEST_DEVIATIONS = 3
 """Below so many standard deviations of the number of rows, a ratio to it has no standard deviation."""
 
@@ -47,6 +50,11 @@ class RowCount:
         """Predict half the width of the interval."""
         return scale * half_width((1.0,) * self.parts, check_confidence(confidence))
 
+    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+        """Say the predicted error, of a number from so many moments."""
+        del parts
+        return error_words(self.stddev(scale), self.half_width(scale, confidence))
+
 
 @dataclass(frozen=True, slots=True)
 class SumOfRows:
@@ -67,6 +75,10 @@ class SumOfRows:
         """Predict half the width of the interval, for a sum from so many moments."""
         return scale * half_width(self._weights(parts), check_confidence(confidence))
 
+    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+        """Say the predicted error, of a number from so many moments."""
+        return error_words(self.stddev(scale, parts), self.half_width(scale, confidence, parts))
+
     def _weights(self, parts: int) -> tuple[float, ...]:
         """Return the weight of each moment in the sum: the values low to high at equal distances."""
         steps = (Fraction(k, parts - 1) for k in range(parts))
@@ -75,7 +87,7 @@ class SumOfRows:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """The average of the values: NaN where there is less than one row's worth of noisy rows."""
+    """The average of the values: NaN where the noisy number of rows rounds to 0."""
 
     low: Fraction
     high: Fraction
@@ -112,6 +124,11 @@ class Average:
         level = check_confidence(confidence)
         return float(self.high - self.low) * scale * float(mean_width(parts, level, np.array([share]))[0])
 
+    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+        """Say the predicted error, of a number from so many moments; n is the number of rows."""
+        width = self.half_width_times_n(scale, confidence, parts)
+        return error_words(self.stddev_times_n(scale, parts), width, per_row=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Variance:
@@ -124,7 +141,7 @@ class Variance:
     def estimate(self, moments: Moments, scale: float, confidence: Fraction) -> Combined:
         """Estimate the variance of each group from moments of degree 2; the scale is in rows.
 
-        It is NaN where there is less than one row's worth of noisy rows, two for a sample.
+        It is NaN where the noisy number of rows rounds to 0, two for a sample.
 
         Notes
         -----
@@ -136,7 +153,7 @@ class Variance:
         edge.
         """
         a, b, c = moments
-        least = 2 if self.sample else 1
+        least = 1.5 if self.sample else _LEAST
         rows = _rows(moments, least)
         squared = float(self.high - self.low) ** 2
         f = np.clip((a * c - b * b / 4) / rows**2, 0, 0.25)
@@ -161,6 +178,11 @@ class Variance:
         """Predict the largest standard deviation times the number of rows, if they are many."""
         return float(self.high - self.low) ** 2 * scale * stddev((1.0,))
 
+    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+        """Say the predicted error; n is the number of rows."""
+        del confidence, parts
+        return error_words(self.stddev_times_n(scale), per_row=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
@@ -177,6 +199,11 @@ class Deviation:
         error = np.divide(found.stddev, 2 * root, out=np.full_like(root, np.nan), where=root > 0)
         return Combined(root, error, np.sqrt(found.low), np.sqrt(found.high))
 
+    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+        """Say the predicted error of its square; n is the number of rows."""
+        square = Variance(self.low, self.high, self.sample).predicted(scale, confidence, parts)
+        return f"its square: {square}"
+
 
 Formula = RowCount | SumOfRows | Average | Variance | Deviation
 """What is computed from the noisy moments."""
@@ -189,7 +216,7 @@ def _linear(moments: Moments, weights: tuple[float, ...], scale: float, confiden
     return Combined(value, np.full_like(value, scale * stddev(weights)), value - width, value + width)
 
 
-def _rows(moments: Moments, least: float = 1) -> FloatArray:
+def _rows(moments: Moments, least: float = _LEAST) -> FloatArray:
     """Return the noisy number of rows, NaN where it is below `least`."""
     rows = np.asarray(sum(moments), dtype=np.float64)
     return np.where(rows < least, np.nan, rows)

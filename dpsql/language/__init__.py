@@ -6,8 +6,10 @@ in this order;
 ``outline``, ``respelling`` and ``repair`` change the text of a statement that was refused.
 """
 
+from dpsql.language.copying import copied
 from dpsql.language.dialect_forms import unclear
-from dpsql.language.outline import BlockText, Outline
+from dpsql.language.naming import tables_in
+from dpsql.language.outline import BlockText, Outline, call_end
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
 from dpsql.language.repair import repair
@@ -30,7 +32,7 @@ from dpsql.language.statement import (
     TopK,
     TopPerPartition,
 )
-from dpsql.language.tokens import MARK, call_end, split
+from dpsql.language.tokens import MARK, split
 
 __all__ = [
     "MARK",
@@ -55,6 +57,7 @@ __all__ = [
     "TopK",
     "TopPerPartition",
     "call_end",
+    "copied",
     "parse",
     "plain",
     "plain_text",
@@ -62,5 +65,6 @@ __all__ = [
     "repair",
     "replacing",
     "split",
+    "tables_in",
     "unclear",
 ]

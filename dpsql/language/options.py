@@ -222,6 +222,10 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         _count,
         "how many rows of one unit count in a count of rows without a bound, in all groups together",
     ),
+    "bound_share": (
+        _proper,
+        "the share of epsilon that finds bounds privately, where a sum has none; 0.2 by default",
+    ),
     "confidence": (
         _proper,
         "the probability that an interval covers the true count; 0.95 by default",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -80,6 +82,12 @@ class Outline:
         self.text = text
         self.tokens: list[Token] = tokens
 
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def of(text: str) -> Outline:
+        """Return the outline of a whole statement; each part of its refusal asks for it."""
+        return Outline(text)
+
     def respellings(self) -> list[tuple[int, int, str]]:
         """Return what dpsql spells otherwise: from where to where in the text, and its own spelling."""
         return respellings(self.text, self.tokens)
@@ -111,7 +119,7 @@ class Outline:
 
     def call(self, start: int) -> int | None:
         """Return the place of the parenthesis that closes the call whose name begins at `start`."""
-        i = next((i for i, t in enumerate(self.tokens) if t.start == start), len(self.tokens))
+        i = bisect_left(self.tokens, start, key=lambda token: token.start)
         if i + 1 >= len(self.tokens) or self.tokens[i + 1].token_type != TokenType.L_PAREN:
             return None
         end = closing(self.tokens, i + 1)
@@ -195,3 +203,13 @@ class Outline:
         words = [t.text.upper() for t in self.tokens[i + 2 : i + 4]]
         end = closing(self.tokens, i + 3) if words == ["OPTIONS", "("] else i + 1
         return self.text[at : self.tokens[end].end + 1] if 0 < end < len(self.tokens) else ""
+
+
+def call_end(source: Source, start: int) -> int:
+    """Return the position of the parenthesis that closes the call at `start`; -1 if there is none.
+
+    >>> call_end(Source("SELECT COUNT(lower(x)) FROM t"), 7)
+    21
+    """
+    end = Outline.of(source.text).call(start)
+    return -1 if end is None else end

@@ -38,7 +38,7 @@ def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
         return None
     lines = text.split("\n")[: error.line - 1]
     at = sum(len(line) + 1 for line in lines) + error.col - 1
-    outline = Outline(text)
+    outline = Outline.of(text)
     found = _candidates(text, outline.tokens, at) if outline.tokens else _unclosed(text, at)
     for fix, hint in found:
         changed = text
@@ -56,7 +56,7 @@ def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
 
 def _around(text: str, fix: Fix) -> str:
     """Return the changed words with those beside them."""
-    tokens = Outline(text).tokens
+    tokens = Outline.of(text).tokens
     i = next((i for i, t in enumerate(tokens) if t.end >= fix.start), len(tokens) - 1)
     j = next((j for j, t in enumerate(tokens) if t.end + 1 >= fix.start + len(fix.text)), i)
     return text[tokens[max(i - 1, 0)].start : tokens[min(j + 1, len(tokens) - 1)].end + 1]

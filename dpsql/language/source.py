@@ -57,12 +57,16 @@ class Source:
             return 0
         if isinstance(at, int):
             return at
-        starts = [node.meta["start"] for node in at.walk() if "start" in node.meta]
-        parent = at.parent
-        while not starts and parent is not None:
-            starts = [node.meta["start"] for node in parent.walk() if "start" in node.meta]
-            parent = parent.parent
-        return min(starts, default=0)
+        around: exp.Expr | None = at
+        while around is not None:
+            view: tuple[int, str] | None = around.meta_get("view")
+            if view is not None:
+                return view[0]  # it stands in a view of the policy, which is read there
+            starts: list[int] = [s for node in around.walk() if (s := node.meta_get("start")) is not None]
+            if starts:
+                return min(starts)
+            around = around.parent
+        return 0
 
 
 def replacing(node: exp.Expr | None, name: str) -> Fix | None:

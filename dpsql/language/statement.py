@@ -28,6 +28,7 @@ class Options:
     candidates: int | None = None
     max_groups_contributed: int | None = None
     max_rows_contributed: int | None = None
+    bound_share: Fraction | None = None
     confidence: Fraction | None = None
     privacy_unit_column: str | None = None
     fresh: bool | None = None
@@ -131,6 +132,8 @@ class Query:
     parameters: tuple[object, ...] = ()
     inner: Mapping[int, Clauses] = field(default_factory=dict)
     """The private clauses of other SELECTs than the outermost, by the position of the SELECT."""
+    views: tuple[str, ...] = ()
+    """The policy's views whose SELECTs are among its common table expressions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,6 @@ _KEYWORD_FUNCTIONS = frozenset(
     {"left", "right", "replace", "first", "last", "list", "format", "range", "glob", "if", "truncate", "xor"}
     | {"date", "timestamp", "datetime"}
 )
-_NO_CALL_AFTER = (
-    TokenType.ALIAS,
-    TokenType.IDENTIFIER,
-    TokenType.R_PAREN,
-    TokenType.DOT,
-    TokenType.DCOLON,
-)
 _SPELLED = frozenset({"position", "substring", "trim", "overlay"})
 _STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})
 
@@ -42,6 +35,7 @@ _STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})
 _OPAQUE = re.compile(r"""'[^']*'?|"[^"]*"?|--[^\n]*|\$\$.*?(?:\$\$|\Z)|/\*|;""", re.DOTALL)
 """A quoted text, a line of comment, the begin of a comment, or a semicolon."""
 _COMMENT = re.compile(r"/\*|\*/")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Cursor:
@@ -79,9 +73,9 @@ def tokenize(source: Source) -> list[Token]:
         raise source.refuse(f"the statement is longer than {MAX_TEXT:,} characters")
     if "\x00" in source.text:
         raise source.syntax("the statement has a NUL character", source.text.index("\x00"))
-    stray = next((i for i, c in enumerate(source.text) if "\ud800" <= c <= "\udfff"), None)
+    stray = None if source.text.isascii() else _SURROGATE.search(source.text)
     if stray is not None:
-        raise source.syntax("the statement has an invalid Unicode character", stray)
+        raise source.syntax("the statement has an invalid Unicode character", stray.start())
     try:
         tokens: list[Token] = list(DuckDB().tokenize(source.text))
     except TokenError:
@@ -173,17 +167,6 @@ def closing(tokens: Sequence[Token], opening: int) -> int:
             if depth == 0:
                 return i
     return -1
-
-
-def call_end(source: Source, start: int) -> int:
-    """Return the position of the parenthesis that closes the call at `start`; -1 if there is none.
-
-    >>> call_end(Source("SELECT COUNT(lower(x)) FROM t"), 7)
-    21
-    """
-    tokens = [t for t in tokenize(source) if t.start >= start]
-    end = closing(tokens, 1)
-    return tokens[end].start if end > 0 else -1
 
 
 def named_first(tokens: Sequence[Token]) -> list[Token]:

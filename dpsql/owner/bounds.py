@@ -1,4 +1,4 @@
-"""Shows what the policy's default bounds cut: shares of rows, exact and for the owner alone."""
+"""Shows what the policy's bounds cut: shares of rows, units and values, exact and for the owner alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _ADVICE = "choose bounds without the rows: one that is copied from this share is
 
 
 def verify_bounds(report: Report, inspector: Inspector, policy: Policy, table: Table) -> None:
-    """Report the shares of a table's rows beyond its bounds, of rows and of groups of each column."""
+    """Report the shares of a table's rows, groups and values that are beyond its bounds."""
+    for column in table.bounds:
+        _report_cut(report, inspector, table, column)
     if table.public or isinstance(table.unit, UnitRow):
         return
     _report_beyond(report, inspector, policy, table, "rows_per_unit")
@@ -33,4 +35,16 @@ def _report_beyond(
         report.add("ok", place, f"no unit of {table.name} is cut{f' by {column}' if column else ''}")
         return
     words = "count with less weight" if column is None else "are not counted where groups are cut"
+    if column is None:
+        above, units = inspector.units_beyond(table.name, most)
+        words += f", those of {above / units:.2%} of its units"
     report.add("note", place, f"{beyond / whole:.2%} of the {what} {words}: {_ADVICE}")
+
+
+def _report_cut(report: Report, inspector: Inspector, table: Table, column: str) -> None:
+    beyond, whole = inspector.cut(table.name, column)
+    place = table.place("bounds", column)
+    if beyond:
+        report.add("note", place, f"{beyond / whole:.2%} of the values are cut: {_ADVICE}")
+    else:
+        report.add("ok", place, "no value is cut")

@@ -3,12 +3,13 @@
 ========================  ==================================================================
 ``load``, ``load_table``  TOML -> the dataclasses (``section`` reads one TOML table)
 ``model``, ``table``,     the dataclasses, each with the checks of its own fields (with ``domain_rules``,
-``budget``, ``parts``     ``engine_rules``, ``length_rules``)
+``budget``, ``parts``     ``engine_rules``, ``length_rules``, ``bounds_rules``)
 ``rules``                 the checks of tables against each other
 ``keys``                  the keys of each TOML table, with their meanings
 ``names``                 ASCII names compared without case; policy errors
 ``assumed``               what an answer rests on that its statement does not say
 ``values``                conversion of a domain's values to the column's type
+``views``                 queries that statements read like tables
 ``fingerprint``           a hash of the parts that answers depend on
 ========================  ==================================================================
 """
@@ -16,6 +17,7 @@
 from __future__ import annotations
 
 from dpsql.policy.assumed import Assumed
+from dpsql.policy.bounds_rules import ColumnBounds, as_number, checked_bounds
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
@@ -44,6 +46,7 @@ from dpsql.policy.parts import (
 )
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
+from dpsql.policy.views import View
 
 __all__ = [
     "KEYS",
@@ -52,6 +55,7 @@ __all__ = [
     "Assumed",
     "BooleanDomain",
     "BudgetPolicy",
+    "ColumnBounds",
     "CsvSource",
     "DatabaseSource",
     "Defaults",
@@ -71,6 +75,9 @@ __all__ = [
     "UnitVia",
     "Value",
     "ValuesDomain",
+    "View",
+    "as_number",
+    "checked_bounds",
     "engine_kind",
     "fit",
     "fold",

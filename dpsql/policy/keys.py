@@ -44,6 +44,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "database": Key("a table", "none", "where the tables of `source` are"),
         "engine": Key("a table", "none", "limits of what is read"),
         "defaults": Key("a table", "none", "bounds of statements that write none"),
+        "views": Key("a table for each name", "none", "queries that statements read like tables"),
         "analysts": Key("a table for each name", "none", "who may ask, each with a cap"),
         "share_releases": Key(
             "`true` or `false`",
@@ -111,6 +112,25 @@ KEYS: dict[str, dict[str, Key]] = {
             "in how many groups one unit counts when all groups are released with noise on each count and "
             "the statement says nothing",
         ),
+        "auto_bounds": Key(
+            "`true` or `false`",
+            "`true`",
+            "whether a statement may have the bounds of an aggregate found privately (`AUTO`)",
+        ),
+        "extremes": Key(
+            "`true` or `false`",
+            "`true`",
+            "whether MIN and MAX are answered, by values that several units reach",
+        ),
+    },
+    "[views.NAME]": {
+        "sql": Key(
+            "text",
+            "required",
+            "one SELECT over tables and other views, without privacy options. A statement that reads the "
+            "view is analysed as if the SELECT stood in it as its first common table expression: its private "
+            "rows stay private rows, and a count in it is released, and paid for, by each statement",
+        ),
     },
     "[tables.NAME]": {
         "source": Key(
@@ -136,6 +156,9 @@ KEYS: dict[str, dict[str, Key]] = {
             "lists of columns", "none", "no two rows agree in these columns, as the owner declares"
         ),
         "domain": Key("a table, below", "none", "the public values of key columns"),
+        "bounds": Key(
+            "a table, below", "none", "the intervals to which SUM, AVG and the like cut the values of columns"
+        ),
         "trust_source": Key(
             "`true` or `false`", "`false`", "skip reading the source once through its declared types"
         ),

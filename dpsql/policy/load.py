@@ -19,6 +19,7 @@ from dpsql.policy.names import wrong
 from dpsql.policy.parts import CsvSource, Defaults, ParquetSource
 from dpsql.policy.section import Section
 from dpsql.policy.table import Table
+from dpsql.policy.views import read_views
 
 
 def load(path: str | os.PathLike[str]) -> Policy:
@@ -98,6 +99,7 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
         defaults=Defaults(
             **Section(top.get("defaults", dict, {}), ("defaults",), KEYS["[defaults]"]).simple()
         ),
+        views=read_views(top.raw("views") or {}, KEYS["[views.NAME]"]),
         longest_value=read_length(engine.raw("longest_value")) if "longest_value" in engine else LONGEST,
         **database.simple(),
         **top.simple(),

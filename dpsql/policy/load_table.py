@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
+from dpsql.policy.bounds_rules import ColumnBounds
 from dpsql.policy.keys import KEYS
 from dpsql.policy.names import fold, joined, wrong
 from dpsql.policy.parts import (
@@ -58,6 +59,7 @@ def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> 
         columns=_columns(section),
         unique=_unique(section),
         domain=_domains(section),
+        bounds=_bounds(section),
         **simple,
     )
 
@@ -172,3 +174,20 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
         'write a list of values, { from = 0, to = 23 }, { table = "pages", column = "page" }, '
         '"BOOLEAN" or "ENUM"',
     )
+
+
+def _bounds(section: Section) -> dict[str, ColumnBounds]:
+    raw = section.get("bounds", dict, {})
+    key = (*section.key, "bounds")
+    return {column: _interval(value, (*key, column)) for column, value in raw.items()}
+
+
+def _interval(raw: object, key: tuple[str, ...]) -> ColumnBounds:
+    hint = "write { from = 0, to = 500 }"
+    if not isinstance(raw, dict):
+        raise wrong(joined(*key), f"expected bounds, found {described(raw)}", hint)
+    section = Section(raw, key, dict.fromkeys(("from", "to", "step")))
+    for end in ("from", "to"):
+        section.require(end, hint)
+    low, high = (cast("Value", section.raw(end)) for end in ("from", "to"))
+    return ColumnBounds(low, high, section.optional("step", Decimal))

@@ -15,6 +15,7 @@ from dpsql.policy.names import checked_names, fold, joined, wrong
 from dpsql.policy.parts import DatabaseSource, Defaults
 from dpsql.policy.rules import check_tables
 from dpsql.policy.table import Table
+from dpsql.policy.views import View, check_views
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,12 @@ class Policy:
     """Bytes of UTF-8 of the longest private value that is read; longer ones are NULL, on every engine."""
     defaults: Defaults = field(default_factory=Defaults)
     """Bounds for statements that write none."""
+    views: Mapping[str, View] = field(default_factory=dict)
+    """Queries that statements read like tables."""
     fingerprint: str = field(init=False, repr=False, compare=False)
     """Hash of the parts that answers depend on: the tables, the database, the data version, the default
-    bounds and the limit on values' length. The budget and the caps are not among them, nor is the order of
-    the tables."""
+    bounds, the limit on values' length and the views. The budget and the caps are not among them, nor is the
+    order of the tables."""
 
     _parts: dict[tuple[str, ...], str] = field(init=False, repr=False, compare=False, default_factory=dict)
     """The fingerprints computed so far, by the names of their tables."""
@@ -57,6 +60,7 @@ class Policy:
             raise wrong("tables", "a policy declares at least one table")
         tables = checked_names(self.tables, "tables")
         check_tables(tables)
+        views = check_views(self.views, tables)
         self.budget.check()
         for name, analyst in self.analysts.items():
             if name != analyst.name:
@@ -65,6 +69,7 @@ class Policy:
         self.defaults.check("defaults")
         object.__setattr__(self, "longest_value", read_length(self.longest_value))
         object.__setattr__(self, "tables", tables)
+        object.__setattr__(self, "views", views)
         object.__setattr__(self, "analysts", dict(self.analysts))
         content = [
             self.engine,
@@ -73,6 +78,7 @@ class Policy:
             self.longest_value,
             self.defaults,
             _sorted(tables.values()),
+            *sorted((fold(view.name), view.sql) for view in views.values()),
         ]
         object.__setattr__(self, "fingerprint", fingerprint(content, self._folder))
 

@@ -85,6 +85,10 @@ class Defaults:
     """How many rows of a unit count in a count of rows, in all groups together."""
     groups: int | None = None
     """In how many groups a unit counts where the noise needs a bound on them."""
+    auto_bounds: bool = True
+    """Whether a statement may have its bounds found privately."""
+    extremes: bool = True
+    """Whether MIN and MAX over the rows of several units are allowed."""
 
     def check(self, *place: str) -> None:
         """Raise `PolicyError` for a bound that is not between 1 and the largest one."""

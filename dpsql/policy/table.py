@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dpsql.policy.bounds_rules import ColumnBounds, checked_bounds
 from dpsql.policy.domain_rules import checked_domain
 from dpsql.policy.names import Names, checked_names, fold, joined, name_problem, suggest, wrong
 from dpsql.policy.parts import (
@@ -44,6 +45,8 @@ class Table:
         Sets of columns that the owner declares unique over the whole table.
     domain
         Public domains of columns.
+    bounds
+        The intervals to which the values of columns are cut.
     trust_source
         Skip reading the source once through its declared types.
     """
@@ -59,6 +62,7 @@ class Table:
     units_at_least: int | None = None
     rows_per_unit: int | None = None
     groups: int | None = None
+    bounds: Mapping[str, ColumnBounds] = field(default_factory=Names)
 
     def __post_init__(self) -> None:
         if problem := name_problem(self.name):
@@ -75,6 +79,11 @@ class Table:
             place = self.place("domain", column)
             domain[column] = checked_domain(values, self.declared_type(column, place), place)
         object.__setattr__(self, "domain", Names(domain))
+        bounds = {}
+        for column, interval in checked_names(self.bounds, self.place("bounds")).items():
+            place = self.place("bounds", column)
+            bounds[column] = checked_bounds(interval, self.declared_type(column, place), place)
+        object.__setattr__(self, "bounds", Names(bounds))
 
     def place(self, *names: str) -> str:
         """Return the key path of this table in the policy, or of one of its keys."""
@@ -115,6 +124,12 @@ class Table:
                     raise wrong(self.place(name), "a public table has no privacy unit")
             if unit is not None:
                 raise wrong(place, "a public table has no privacy unit", "leave out unit, or public = true")
+            if self.bounds:
+                raise wrong(
+                    self.place("bounds"),
+                    "the bounds of a public table are those of its values",
+                    "leave it out",
+                )
             if self.units_at_least is not None:
                 raise wrong(self.place("units_at_least"), "a public table has no privacy unit")
             return

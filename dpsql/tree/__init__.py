@@ -9,7 +9,7 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Binary`, `Unary`     AND, OR, comparisons, arithmetic; `Not`, `IsNull`, `IsTruth`, `InList`,
                       `Between`, `Like`
 `Case`                CASE; `Call` a function by its name in DuckDB; `Canonical` one zero and one NaN
-`Cast`                CAST or TRY_CAST; `Try` DuckDB's TRY
+`Cast`                CAST or TRY_CAST; `Try` DuckDB's TRY; `Steps` a DOUBLE as a whole number of steps
 `Apply`               a form of `functions.csv` with arguments; `Argument` their places in its template
 `Element`, `Slice`    a part of a list or text; `Lambda` with its `Parameter`
 `Aggregate`           an aggregate with DISTINCT, ORDER BY, FILTER; `Window` a function with OVER and `Frame`
@@ -55,6 +55,7 @@ from dpsql.tree.expressions import (
     Paren,
     ScalarQuery,
     Slice,
+    Steps,
     Try,
     Unary,
     Window,
@@ -122,6 +123,7 @@ __all__ = [
     "SetOperation",
     "Slice",
     "Source",
+    "Steps",
     "Try",
     "Unary",
     "Unnest",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
 from dpsql.types import SqlType
@@ -159,6 +160,19 @@ class Canonical(Expr):
     def _own_facts(self) -> Facts:
         below = facts(self.operand)
         return Facts(below.reads, 2 * below.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps(Expr):
+    """The whole number of steps nearest to a DOUBLE, within two bounds: a BIGINT, NULL for NULL and NaN.
+
+    `step` is a power of two, so that the result has no rounding error, on any engine.
+    """
+
+    operand: Expr
+    low: int
+    high: int
+    step: Fraction
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,8 @@ def _expression(node: Expr) -> Pieces:
             return "CASE", *whens, *_clause(" ELSE ", default), " END"
         case e.Canonical(operand):
             return "(CASE WHEN isnan(", operand, ") THEN CAST('nan' AS DOUBLE) ELSE ", operand, " + 0.0 END)"
+        case e.Steps():
+            return _steps(node)
         case e.Window():
             return _window(node)
         case e.InQuery(operand, query):
@@ -194,6 +196,16 @@ def _aggregate(node: e.Aggregate) -> Pieces:
     order = _list_clause(" ORDER BY ", node.order)
     where = () if node.filter is None else (" FILTER (WHERE ", node.filter, ")")
     return f"{node.name}(DISTINCT " if node.distinct else f"{node.name}(", *arguments, *order, ")", *where
+
+
+def _steps(node: e.Steps) -> Pieces:
+    low, high, factor = (
+        f"CAST({float(x)!r} AS DOUBLE)" for x in (node.low * node.step, node.high * node.step, 1 / node.step)
+    )
+    x = node.operand
+    cut = ("LEAST(GREATEST(", x, f", {low}), {high})")
+    steps = ("TRY_CAST(floor(", *cut, f" * {factor} + CAST(0.5 AS DOUBLE)) AS BIGINT)")
+    return "(CASE WHEN isnan(", x, ") THEN NULL WHEN ", x, " IS NOT NULL THEN ", *steps, " END)"
 
 
 def _window(node: e.Window) -> Pieces:

@@ -238,9 +238,6 @@ SHOW RELEASES
 -- R861
 SHOW RELEASES
 
--- R28
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R602
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS INTEGER) IN (5, 6)
 
@@ -336,3 +333,9 @@ SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, age AS k FROM users
 
 -- R2103
 SELECT COUNT(DISTINCT v.user_id) FROM (SELECT user_id, user_id AS k FROM users UNION ALL SELECT user_id, ms FROM visits) v JOIN users u ON u.user_id = v.user_id
+
+-- R802
+SELECT page, SUM(ms, contribution_bounds_per_group => (0, 100)) AS s FROM visits GROUP BY page ORDER BY s DESC
+
+-- R504
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)

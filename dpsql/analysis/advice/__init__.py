@@ -6,7 +6,7 @@ with the whole statement. A refusal is recognised by words of its message.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from sqlglot import exp
@@ -41,6 +41,11 @@ def advise(of: Statement, refused: QueryRefused) -> None:
     one, node = refused.obstacles[0], refused.node
     if len(refused.obstacles) > 1 or not isinstance(node, exp.Expr) or one.fix is not None:
         return
+    view = next((each.meta["view"] for each in (node, *_around(node)) if "view" in each.meta), None)
+    if view is not None:  # the analyst cannot change its text
+        hint = one.hint and f"in the policy, {one.hint}"
+        refused.obstacles = (replace(one, message=f"{one.message}, in the view {view[1]}", hint=hint),)
+        return
     for words, advice in _ADVICE:
         found = advice(of, node, one) if words in one.message else None
         if found is not None:
@@ -48,3 +53,9 @@ def advise(of: Statement, refused: QueryRefused) -> None:
             told = message[0] if message else one.message
             refused.obstacles = (replace(one, message=told, hint=hint, fix=fix),)
             return
+
+
+def _around(node: exp.Expr) -> Iterator[exp.Expr]:
+    while node.parent is not None:
+        node = node.parent
+        yield node

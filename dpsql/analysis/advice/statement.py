@@ -47,7 +47,7 @@ class Statement:
     outline: Outline = field(init=False)
 
     def __post_init__(self) -> None:
-        self.outline = Outline(self.query.source.text)
+        self.outline = Outline.of(self.query.source.text)
 
     @property
     def text(self) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from fractions import Fraction
 from functools import partial, reduce
 
 from sqlglot import exp
 
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import predicate
+from dpsql.analysis.expressions import function_name, predicate
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix, QueryRefused
@@ -46,29 +47,68 @@ class Part(ABC):
         """
         return None
 
+    @property
+    def step(self) -> Fraction:
+        """What one step of the number is worth: 1 for counts."""
+        return Fraction(1)
+
+    @property
+    def share(self) -> object:
+        """What parts that are measured with one part of epsilon have in common; None: it is a count."""
+        return None
+
     @abstractmethod
     def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
         """Return the number as an aggregate of a group's rows; None if it needs one row for each unit."""
 
     @abstractmethod
-    def of_unit(self, unit: Expr, *row: Expr) -> Expr:
-        """Return the aggregate of one unit's rows in the group from which `of_units` computes the number."""
+    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
+        """Return the aggregates of one unit's rows in the group from which the number is computed."""
 
-    def weighted(self, unit: Expr, value: Expr, up_to: Expr, whole: Expr) -> Expr:
-        """Return what counts of a unit's `value` in a group, for a part with a `total`.
+    def measured(self, *values: Expr) -> Expr:
+        """Return what is summed over the groups of a unit for `weighted`, from the values of `of_unit`."""
+        return values[0]
 
-        `whole` is the sum of the unit's values over all groups, or 1 if that is 0, and `up_to` the sum over
-        the groups up to this one, in the order of `ranked`.
+    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
+        """Return what counts of a unit in a group, for a part with a `total`.
+
+        `values` are those of `of_unit`, `whole` the sum of `measured` over all groups of the unit, or 1 if
+        that is 0, and `up_to` the sum over the groups up to this one, in the order of `ranked`.
         """
-        return value
+        return values[0]
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether `weighted` uses `up_to`."""
+        return False
+
+    @property
+    def weighs_one_group(self) -> bool:
+        """Whether `weighted` is for a query without keys, too; else `of_units` gets the values themselves."""
+        return False
 
     def ranked(self, unit: Expr, keys: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Return the order of a unit's groups in which `weighted` gets sums: here of their keys."""
         return keys
 
     @abstractmethod
-    def of_units(self, unit: Expr, value: Expr) -> Expr:
-        """Return the number as an aggregate of one row for each unit, with the value of `of_unit`."""
+    def of_units(self, unit: Expr, *values: Expr) -> Expr:
+        """Return the number as an aggregate of one row a unit, with its values or what counts of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a sum or an average is of, and how it is cut: for EXPLAIN."""
+
+    text: str
+    """The argument as the statement writes it."""
+    low: Fraction
+    high: Fraction
+    """The bounds."""
+    origin: str
+    """The origin of the bounds, in words; "" if the statement says them."""
+    per_group: bool
+    """Whether a unit's total, or average, in a group is cut; else each row's value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +120,8 @@ class ReleasedAggregate:
     """
 
     parts: tuple[Part, ...]
+    argument: Argument | None = field(default=None, compare=False)
+    """What it is of; None for counts of units and rows."""
 
     def expression(self, parts: Sequence[Expr]) -> Expr:
         """Return the number, computed from the expressions of its parts."""
@@ -99,6 +141,22 @@ class ReleasedAggregate:
         """The most by which one unit can change the numbers of all groups together; None: no such bound."""
         totals = [part.total for part in self.parts if part.total is not None]
         return sum(totals) if len(totals) == len(self.parts) else None
+
+    @property
+    def step(self) -> Fraction:
+        """What one step of the number is worth."""
+        return self.parts[0].step
+
+    @property
+    def share(self) -> object:
+        """What numbers that are measured with one part of epsilon have in common; None: it is a count."""
+        return self.parts[0].share
+
+    @property
+    def width(self) -> int:
+        """The range of the amounts by which adding a unit can change the number, 0 among them."""
+        low, high = self.move
+        return max(high, 0) - min(low, 0)
 
     @property
     def bound(self) -> int:
@@ -129,6 +187,15 @@ class AggregateCall:
     """Whether each unit has at most one row in a group."""
     conditions: list[Expr]
     """The condition of FILTER, to which a rule adds its own."""
+    one_row: bool = False
+    """Whether each unit has at most one row in all groups."""
+    within: tuple[exp.Expr, bool] | None = None
+    """The expression of WITHIN GROUP (ORDER BY ..), and whether it is descending."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return (function_name(self.node) or "").lower()
 
     @property
     def by_row(self) -> bool:

@@ -11,6 +11,7 @@ from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import From
 from dpsql.analysis.released.aggregate import AggregateCall, Part
+from dpsql.analysis.released.auto import is_auto, rows_ladder
 from dpsql.analysis.typed import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix
 from dpsql.language import call_end
@@ -37,13 +38,13 @@ class Units(Part):
         """See `Part`."""
         return Aggregate("COUNT", (_counted(unit, row),), distinct=True)
 
-    def of_unit(self, unit: Expr, *row: Expr) -> Expr:
+    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
         """See `Part`: the number of the unit's rows."""
-        return Aggregate("COUNT", (_counted(unit, row),))
+        return (Aggregate("COUNT", (_counted(unit, row),)),)
 
-    def of_units(self, unit: Expr, value: Expr) -> Expr:
+    def of_units(self, unit: Expr, *values: Expr) -> Expr:
         """See `Part`."""
-        return Aggregate("COUNT", (Case(((Binary(">", value, Constant(0, BIGINT)), unit),)),))
+        return Aggregate("COUNT", (Case(((Binary(">", values[0], Constant(0, BIGINT)), unit),)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class SingleRows(Units):
 
     def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
         """See `Part`."""
-        return self.of_unit(unit, *row)
+        return self.of_unit(unit, *row)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,9 @@ class BoundedRows(Units):
         """See `Part`."""
         return None
 
-    def of_units(self, unit: Expr, value: Expr) -> Expr:
+    def of_units(self, unit: Expr, *values: Expr) -> Expr:
         """See `Part`."""
-        return _total(Call("LEAST", (value, Constant(self.most, BIGINT))))
+        return _total(Call("LEAST", (values[0], Constant(self.most, BIGINT))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,9 @@ class OwnedValues(BoundedRows):
     declares, two units have one value: it is then counted for each of them.
     """
 
-    def of_unit(self, unit: Expr, *row: Expr) -> Expr:
+    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
         """See `Part`."""
-        return Aggregate("COUNT", row, distinct=True)
+        return (Aggregate("COUNT", row, distinct=True),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +112,13 @@ class DistinctValues(Part):
         """See `Part`; the values are those that were kept."""
         return Aggregate("COUNT", row, distinct=True)
 
-    def of_unit(self, unit: Expr, *row: Expr) -> Expr:
+    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
         """See `Part`; each value that was kept is there once in all rows of the group."""
-        return Aggregate("COUNT", row)
+        return (Aggregate("COUNT", row),)
 
-    def of_units(self, unit: Expr, value: Expr) -> Expr:
+    def of_units(self, unit: Expr, *values: Expr) -> Expr:
         """See `Part`."""
-        return _total(value)
+        return _total(values[0])
 
 
 def _total(value: Expr) -> Expr:
@@ -147,13 +148,18 @@ class WeightedRows(BoundedRows):
         """See `Part`."""
         return self.most
 
-    def weighted(self, unit: Expr, value: Expr, up_to: Expr, whole: Expr) -> Expr:
+    @property
+    def in_turn(self) -> bool:
+        """See `Part`."""
+        return True
+
+    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
         """See `Part`."""
         a, kept = whole, Call("LEAST", (whole, Constant(self.most, BIGINT)))
         hashed = Cast(Call("hash", (unit, Constant(0, BIGINT))), HUGEINT)
         # Twice: where an engine's hash is negative, so is the first remainder.
         first = Paren(Binary("%", Paren(Binary("+", Paren(Binary("%", hashed, a)), a)), a))
-        before = Paren(Binary("-", up_to, Cast(value, HUGEINT)))
+        before = Paren(Binary("-", up_to, Cast(values[0], HUGEINT)))
         ends = [Paren(Binary("+", Paren(Binary("*", kept, rows)), first)) for rows in (up_to, before)]
         return Cast(Paren(Binary("-", *(Paren(Binary("//", end, a)) for end in ends))), BIGINT)
 
@@ -177,17 +183,22 @@ class UnitsOfFew(Units):
         """See `Part`."""
         return None
 
-    def of_unit(self, unit: Expr, *row: Expr) -> Expr:
+    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
         """See `Part`: 1 if the unit has a row that counts."""
-        return Call("LEAST", (Aggregate("COUNT", (_counted(unit, row),)), Constant(1, BIGINT)))
+        return (Call("LEAST", (Aggregate("COUNT", (_counted(unit, row),)), Constant(1, BIGINT))),)
+
+    @property
+    def in_turn(self) -> bool:
+        """See `Part`."""
+        return True
 
     def ranked(self, unit: Expr, keys: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """See `Part`: the order of a hash."""
         return (Call("hash", (unit, *keys)), *keys)
 
-    def weighted(self, unit: Expr, value: Expr, up_to: Expr, whole: Expr) -> Expr:
+    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
         """See `Part`: `up_to` is the place of the group among those of the unit."""
-        return Case(((Binary("<=", up_to, Constant(self.most, BIGINT)), value),), Constant(0, BIGINT))
+        return Case(((Binary("<=", up_to, Constant(self.most, BIGINT)), values[0]),), Constant(0, BIGINT))
 
 
 def _counted(unit: Expr, row: tuple[Expr, ...]) -> Expr:
@@ -230,6 +241,8 @@ def approx_count_distinct(call: AggregateCall) -> Part:
 
 
 def _rows(call: AggregateCall, bound: int | None) -> Part:
+    if bound == 0:
+        return WeightedRows(call.condition(), call.compiler.bound(rows_ladder(call)))
     if bound is not None:
         return BoundedRows(call.condition(), bound)
     if call.single or call.by_row:
@@ -254,11 +267,16 @@ def _rows_hint(call: AggregateCall) -> tuple[str, Fix | None]:
 
 
 def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
-    """Return the c of contribution_bounds_per_group => (0, c), or None, and the other arguments."""
+    """Return the c of contribution_bounds_per_group => (0, c), or None, and the other arguments.
+
+    It is 0 where the bound is to be found privately.
+    """
     named = [a for a in call.node.expressions if isinstance(a, exp.Kwarg)]
     arguments = [a for a in call.node.expressions if not isinstance(a, exp.Kwarg)]
     if not named:
         return None, arguments
+    if is_auto(named) and not call.by_row and call.compiler.policy.defaults.auto_bounds:
+        return 0, arguments
     pair = named[0].expression
     values = pair.expressions if isinstance(pair, exp.Tuple) else []
     bounds = [number for v in values if (number := whole_number(v)) is not None]

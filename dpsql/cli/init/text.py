@@ -158,6 +158,8 @@ def _table(table: Declared, base: Path) -> str:
     sections = [_section(key, lines), _section(f"{key}.columns", list(_columns(table)))]
     if table.unit is not None:
         sections.append(_section(f"{key}.domain", list(_domains(table)), _ABOUT_DOMAINS))
+        bounds = list(_bounds(table))
+        sections += [_section(f"{key}.bounds", bounds, _ABOUT_BOUNDS)] if bounds else []
     return "\n".join(sections)
 
 
@@ -215,3 +217,22 @@ def _domains(table: Declared) -> Iterator[tuple[str, str]]:
             yield f"# {name} = {{ from = 2024-01-01, to = ... }}", ""
         elif kind.name == "VARCHAR":
             yield f'# {name} = ["...", "..."]', 'or { table = "a public table", column = "its column" }'
+
+
+_ABOUT_BOUNDS = """\
+# Where SUM, AVG and the like cut the values of a column, so that no row counts for more: round numbers
+# that you know without the rows. Bounds read off the rows tell something of them; wrong ones cost accuracy.
+"""
+
+
+def _bounds(table: Declared) -> Iterator[tuple[str, str]]:
+    """Propose numbers to edit for the columns that may hold amounts: not for keys and references."""
+    keys = {table.unit.column if isinstance(table.unit, Via) else table.unit}
+    keys |= {name for fact in (*table.found.unique, *table.vouched) for name in fact if len(fact) == 1}
+    for column in table.found.columns:
+        kind = table.kind(column)
+        if kind is None or not kind.numeric or column.name in keys | table.domains.keys():
+            continue
+        if not column.name.lower().endswith(("id", "_key", "_no")):
+            large = kind.name != "DECIMAL" or kind.precision - kind.scale > 2
+            yield f"# {joined(column.name)} = {{ from = 0, to = {100 if large else 1} }}", ""

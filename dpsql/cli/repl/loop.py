@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from dpsql.cli.repl import commands
 from dpsql.cli.repl.completion import Names
 from dpsql.cli.repl.line_input import complete
 from dpsql.cli.repl.state import ReplState
-from dpsql.errors import Error
+from dpsql.errors import Error, QueryRefused
 from dpsql.render.figures import left
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def names_of(session: Session) -> Names:
     try:
         for name in session.run("SHOW TABLES").table.column(0).to_pylist():
             quoted = '"' + name.replace('"', '""') + '"'
-            tables[name] = tuple(session.run(f"DESCRIBE {quoted}").table.column(0).to_pylist())
+            tables[name] = ()  # a view may be one that cannot be read
+            with suppress(QueryRefused):
+                tables[name] = tuple(session.run(f"DESCRIBE {quoted}").table.column(0).to_pylist())
     except Error:
         # Completion is a convenience: without names there are still the keywords.
         pass

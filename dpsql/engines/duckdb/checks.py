@@ -11,9 +11,9 @@ from dpsql.engines.duckdb.csv_source import well_quoted
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import InternalError
-from dpsql.policy import CsvSource, UnitColumn, UnitVia, fold
+from dpsql.policy import CsvSource, UnitColumn, UnitVia, checked_bounds, fold
 from dpsql.tree import duckdb_sql
-from dpsql.types import TIMESTAMP
+from dpsql.types import DOUBLE, TIMESTAMP
 
 
 class UnreadableError(Exception):
@@ -127,6 +127,27 @@ class Inspector(DuckDBEngine):
             f"SELECT COALESCE(SUM(r), 0), COALESCE(SUM(kept), 0) FROM ({kept}) AS k"
         )
         return int(whole - left), int(whole)
+
+    def units_beyond(self, table: str, most: int) -> tuple[int, int]:
+        """Return how many units have more than `most` rows, and how many units there are."""
+        unit, source = self._owned(table)
+        per = f"SELECT COUNT(*) AS r FROM {source} WHERE {unit} IS NOT NULL GROUP BY {unit}"
+        row = self._fetch_one(f"SELECT COUNT(*) FILTER (WHERE r > {most}), COUNT(*) FROM ({per}) AS g")
+        return row[0], row[1]
+
+    def cut(self, table: str, column: str) -> tuple[int, int]:
+        """Return how many values lie beyond a column's declared bounds, and how many numbers there are."""
+        stated = self._reader(table).table.bounds[column]
+        sql_type = next(kind for name, kind in self.readers[table].columns if fold(name) == fold(column))
+        held = checked_bounds(stated, sql_type, "")
+        cell = quote(column)
+        low, high = (f"CAST('{end}' AS {sql_type})" for end in (held.low, held.high))
+        there = f"NOT isnan({cell})" if sql_type == DOUBLE else f"{cell} IS NOT NULL"
+        row = self._fetch_one(
+            f"SELECT COUNT(*) FILTER (WHERE {cell} < {low} OR {cell} > {high}), COUNT(*) "
+            f"FROM main.{quote(table)} WHERE {there}"
+        )
+        return row[0], row[1]
 
     def _owned(self, table: str) -> tuple[str, str]:
         """Return the expression of the unit of a table's rows, and the FROM item in which it stands."""

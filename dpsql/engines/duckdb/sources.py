@@ -13,7 +13,16 @@ from dpsql.analysis import quote
 from dpsql.engines.duckdb.csv_source import csv_header, csv_scan
 from dpsql.engines.duckdb.lengths import limit_lengths, over_limit_conditions
 from dpsql.errors import PolicyError
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, fold
+from dpsql.policy import (
+    CsvSource,
+    DatabaseSource,
+    ParquetSource,
+    Policy,
+    Table,
+    UnitColumn,
+    checked_bounds,
+    fold,
+)
 from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
 
 
@@ -201,7 +210,7 @@ def _contains_type(sql_type: SqlType, name: str) -> bool:
 
 def _check_names(table: Table, types: dict[str, SqlType]) -> None:
     """Check the columns that the policy names against the schema, for types that it does not declare."""
-    named = [*(c for fact in table.unique for c in fact), *table.domain]
+    named = [*(c for fact in table.unique for c in fact), *table.domain, *table.bounds]
     if isinstance(table.unit, UnitColumn):
         named.append(table.unit.column)
         sql_type = types.get(fold(table.unit.column))
@@ -216,6 +225,8 @@ def _check_names(table: Table, types: dict[str, SqlType]) -> None:
                 f"tables.{table.name}: there is no column {name}",
                 hint="columns are " + ", ".join(types)[:200],
             )
+    for name, bounds in table.bounds.items():
+        checked_bounds(bounds, types[fold(name)], table.place("bounds", name))
 
 
 def _parse_type(text: str) -> SqlType | None:

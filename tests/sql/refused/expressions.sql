@@ -459,3 +459,10 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, UNNEST(string_split(note, '
 -- hint: did you mean visits?
 -- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id) FROM db.other.visits
+
+-- R2301 a mistyped column in many places, all of which the rewrite changes
+-- error: there is no column mss
+-- at: mss
+-- hint: did you mean ms?
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 1 AND ms <> 2 AND (ms <> 3 OR ms <> 4) AND ms <> 5 AND (ms <> 6 OR ms <> 7) AND ms <> 8 AND ms <> 9
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE mss > 1 AND mss <> 2 AND (mss <> 3 OR mss <> 4) AND mss <> 5 AND (mss <> 6 OR mss <> 7) AND mss <> 8 AND mss <> 9

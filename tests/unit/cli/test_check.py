@@ -348,7 +348,9 @@ def test_what_the_default_bounds_cut_is_shown_to_the_owner(owner: Owner) -> None
     """50 units of 20 rows, in 12 hours: two in each of 8, one in each of 4."""
     owner.policy += "[defaults]\nrows_per_unit = 18\n"
     found = owner.check().lines("note")["defaults.rows_per_unit"]
-    assert found.startswith("10.00% of the rows of visits count with less weight: choose bounds without the")
+    assert found.startswith(
+        "10.00% of the rows of visits count with less weight, those of 100.00% of its units: choose bounds"
+    )
     owner.policy = owner.policy.replace("rows_per_unit = 18", "rows_per_unit = 20\ngroups = 2")
     done = owner.check()
     assert done.code == ExitCode.OK
@@ -356,3 +358,34 @@ def test_what_the_default_bounds_cut_is_shown_to_the_owner(owner: Owner) -> None
     assert done.lines("note")["defaults.groups"].startswith(
         "80.00% of the rows of visits, grouped by hour, are"
     )
+
+
+def test_the_share_of_units_beyond_a_bound_is_that_of_units_not_of_rows(owner: Owner) -> None:
+    owner.put("visits", f"{VISITS} UNION ALL SELECT i, i, 'home', 1, TRUE FROM range(2000, 2050) AS r(i)")
+    owner.policy += "[defaults]\nrows_per_unit = 18\n"
+    found = owner.check().lines("note")["defaults.rows_per_unit"]
+    assert found.startswith(
+        "9.52% of the rows of visits count with less weight, those of 50.00% of its units"
+    )
+
+
+def test_the_values_that_bounds_cut_are_shown_to_the_owner(owner: Owner) -> None:
+    more = "TIMESTAMP '2024-01-01' + INTERVAL (i) MINUTE AS seen, (i % 7 + 0.5)::DECIMAL(4,1) AS rate"
+    odd = (
+        "CASE i % 4 WHEN 0 THEN NULL WHEN 1 THEN 'nan'::DOUBLE WHEN 2 THEN 'inf'::DOUBLE ELSE i END AS score"
+    )
+    owner.put("visits", VISITS.replace("FROM range", f", {more}, {odd} FROM range"))
+    owner.policy += """
+[tables.visits.bounds]
+hour = { from = 6, to = 17 }
+rate = { from = 0.5, to = 6.5 }
+score = { from = 0, to = 1000 }
+seen = { from = 2024-01-01, to = 2024-01-01T08:19:00 }
+"""
+    done = owner.check()
+    assert done.code == ExitCode.OK, done.out + done.err
+    notes = done.lines("note")
+    assert notes["tables.visits.bounds.hour"].startswith("49.80% of the values are cut: choose bounds")
+    assert notes["tables.visits.bounds.score"].startswith("50.00% of the values are cut")  # the infinite ones
+    assert notes["tables.visits.bounds.seen"].startswith("50.00% of the values are cut")
+    assert done.lines("ok")["tables.visits.bounds.rate"] == "no value is cut"

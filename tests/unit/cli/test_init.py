@@ -17,6 +17,7 @@ from dpsql.cli import init, main
 from dpsql.cli.exits import ExitCode
 from dpsql.policy import (
     BooleanDomain,
+    ColumnBounds,
     RangeDomain,
     TableDomain,
     UnitColumn,
@@ -102,6 +103,11 @@ def test_a_commented_policy_that_loads(run: Run, here: Path) -> None:
     assert dict(policy.tables["visits"].domain) == {"mobile": BooleanDomain()}
     assert SECRET not in text
     assert "2024-02-29" not in text
+    # Bounds are numbers to edit, for what may be an amount; whoever uncomments them has a policy that loads.
+    proposed = text.partition("[tables.visits.bounds]")[2].partition("\n[")[0]
+    assert [line.split()[1] for line in proposed.splitlines() if line] == ["hour", "price", "big"]
+    Path("dpsql.toml").write_text(text.replace(proposed, proposed.replace("# ", "")), "utf-8")
+    assert load("dpsql.toml").tables["visits"].bounds["hour"] == ColumnBounds(0, 100)
     assert not Path("dpsql-ledger.sqlite").exists()
 
 

@@ -15,8 +15,10 @@ from dpsql.policy import (
     AnalystPolicy,
     BooleanDomain,
     BudgetPolicy,
+    ColumnBounds,
     CsvSource,
     DatabaseSource,
+    Defaults,
     EnumDomain,
     Names,
     ParquetSource,
@@ -28,6 +30,7 @@ from dpsql.policy import (
     UnitRow,
     UnitVia,
     ValuesDomain,
+    checked_bounds,
     load,
 )
 from dpsql.policy.values import fit
@@ -158,13 +161,14 @@ def test_every_key_is_read_by_its_type_or_by_a_reader_of_its_own() -> None:
         section: {name for name, key in keys.items() if key.kind is None} for section, keys in KEYS.items()
     }
     assert own == {
-        "top level": {"budget", "tables", "database", "engine", "defaults", "analysts"},
+        "top level": {"budget", "tables", "database", "engine", "defaults", "views", "analysts"},
         "[budget]": {"ledger"},
         "[analysts.NAME]": set(),
         "[database]": {"path", "engine"},
         "[engine]": {"longest_value"},
         "[defaults]": set(),
-        "[tables.NAME]": {"source", "unit", "columns", "unique", "domain"},
+        "[views.NAME]": set(),
+        "[tables.NAME]": {"source", "unit", "columns", "unique", "domain", "bounds"},
     }
 
 
@@ -345,6 +349,12 @@ def test_the_fingerprint_follows_what_answers_depend_on(write: Write) -> None:
         BUDGET + VISITS + "domain.hour = { from = 1, to = 2 }\n" + PAGES,
         BUDGET + VISITS + 'unit_kind = "person"\n' + PAGES,
         BUDGET + VISITS + "trust_source = true\n" + PAGES,
+        BUDGET + VISITS + "bounds.hour = { from = 1, to = 2 }\n" + PAGES,
+        BUDGET + VISITS + "bounds.hour = { from = 1, to = 3 }\n" + PAGES,
+        BUDGET + VISITS + "bounds.score = { from = 1, to = 3 }\n" + PAGES,
+        BUDGET + VISITS + "bounds.score = { from = 1, to = 3, step = 0.5 }\n" + PAGES,
+        BUDGET + VISITS + PAGES + "[defaults]\nauto_bounds = false\n",
+        BUDGET + VISITS + PAGES + "[defaults]\nextremes = false\n",
         BUDGET + VISITS + "units_at_least = 5\n" + PAGES,
         BUDGET + VISITS.replace("tables.visits", "tables.calls") + PAGES,
         "[database]\npath = 'shop.duckdb'\n" + BUDGET + VISITS + PAGES,
@@ -356,6 +366,9 @@ def test_the_fingerprint_follows_what_answers_depend_on(write: Write) -> None:
 
 # What is appended or replaced in a good policy, the key its error names, and what it says (the hint too).
 MISTAKES = [
+    ("[defaults]\nauto_bounds = 1\n", "defaults.auto_bounds", "expected a boolean"),
+    ("[defaults]\nextremes = 'no'\n", "defaults.extremes", "expected a boolean"),
+    ("[tables.pages.bounds]\nnumber = { from = 0, to = 1 }\n", "tables.pages.bounds", "leave it out"),
     ("epsilom = 1\n", "budget.epsilom", "did you mean epsilon?"),
     ("[budgets]\n", "budgets", "did you mean budget?"),
     ("[database]\nfile = 'x'\n", "database.file", "path"),
@@ -555,6 +568,68 @@ DOMAIN_MISTAKES = [
     ("mood", "['ugly']", "ENUM"),
     ("tags", "['a']", "cannot have a domain"),
 ]
+
+
+BOUNDS_MISTAKES = [
+    ("nosuch", "{ from = 0, to = 1 }", "no column"),
+    ("scor", "{ from = 0, to = 1 }", "did you mean score?"),
+    ("score", "500", "expected bounds, found an integer"),
+    ("score", "[0, 500]", "write { from = 0, to = 500 }"),
+    ("score", "{ from = 0 }", "required"),
+    ("score", "{ from = 0, upto = 1 }", "unknown key"),
+    ("score", "{ from = 1, to = 1 }", "`from` must be less than `to`"),
+    ("score", "{ from = 5, to = 4 }", "`from` must be less than `to`"),
+    ("score", "{ from = nan, to = 4 }", "not a valid DOUBLE"),
+    ("score", "{ from = 0, to = inf }", "not a valid DOUBLE"),
+    ("score", "{ from = 0, to = true }", "a bound is a number, a date or a timestamp"),
+    ("score", "{ from = '0', to = '1' }", "a bound is a number, a date or a timestamp"),
+    ("score", "{ from = 0, to = 2024-01-01 }", "both numbers, or both dates"),
+    ("score", "{ from = 2024-01-01, to = 2024-01-02 }", "are numbers"),
+    ("score", "{ from = 0, to = 1, step = 0 }", "greater than 0"),
+    ("score", "{ from = 0, to = 1, step = 2 }", "at most `to` - `from`"),
+    ("score", "{ from = 0, to = 1, step = nan }", "not a finite number"),
+    ("score", "{ from = 0, to = 1, step = '0.1' }", "expected a number"),
+    ("score", "{ from = 0, to = 1, step = true }", "expected a number"),
+    ("hour", "{ from = 0, to = 2.5 }", "not a valid INTEGER"),
+    ("hour", "{ from = 0, to = 3_000_000_000 }", "not a valid INTEGER"),
+    ("hour", "{ from = 0, to = 10, step = 2 }", "has a step of its own"),
+    ("price", "{ from = 0, to = 0.125 }", "not a valid DECIMAL(6,2)"),
+    ("day", "{ from = 1, to = 2 }", "are dates"),
+    ("day", "{ from = 2024-01-01, to = 2024-02-01, step = 1 }", "have a step of its own"),
+    ("page", "{ from = 0, to = 1 }", "a column of type VARCHAR has no bounds"),
+    ("paid", "{ from = 0, to = 1 }", "FALSE is 0 and TRUE is 1"),
+]
+
+
+@pytest.mark.parametrize(("column", "written", "says"), BOUNDS_MISTAKES)
+def test_mistaken_bounds_name_their_key(write: Write, column: str, written: str, says: str) -> None:
+    error = problem(write(f"{BUDGET}{VISITS}bounds.{column} = {written}\n{PAGES}"))
+    assert error.message.startswith(f"dpsql.toml: tables.visits.bounds.{column}")
+    assert says in str(error)
+
+
+def test_bounds_are_held_in_their_columns_type(write: Write) -> None:
+    added = """
+columns.at = "TIMESTAMP"
+bounds.PRICE = { from = 0, to = 99.5 }
+bounds.score = { from = -1, to = 0.1, step = 0.001 }
+bounds.day = { from = 2024-01-01, to = 2024-12-31 }
+bounds.at = { from = 2024-01-01, to = 2024-01-31 }
+"""
+    table = load(write(f"{BUDGET}{VISITS}{added}{PAGES}")).tables["visits"]
+    assert table.bounds["price"] == ColumnBounds(Decimal("0.00"), Decimal("99.50"))
+    assert table.bounds["score"].ends == (Fraction(-1), Fraction(1, 10))
+    assert table.bounds["score"].step == Decimal("0.001")
+    assert table.bounds["day"] == ColumnBounds(date(2024, 1, 1), date(2024, 12, 31))
+    # Of a TIMESTAMP column, a date as the last value is the whole day.
+    assert table.bounds["at"] == ColumnBounds(datetime(2024, 1, 1), datetime(2024, 1, 31, 23, 59, 59, 999999))
+    assert checked_bounds(table.bounds["at"], column_type("TIMESTAMP"), "") == table.bounds["at"]
+
+
+def test_defaults_of_bounds(write: Write) -> None:
+    assert load(write(BUDGET + VISITS + PAGES)).defaults == Defaults(None, None, True, True)
+    text = "[defaults]\nauto_bounds = false\nextremes = false\n"
+    assert load(write(BUDGET + VISITS + PAGES + text)).defaults == Defaults(None, None, False, False)
 
 
 @pytest.mark.parametrize(("text", "key", "says"), MISTAKES)

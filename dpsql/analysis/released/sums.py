@@ -1,0 +1,394 @@
+"""Sums of values, of which one privacy unit contributes a bounded part.
+
+All of them are whole numbers of public steps (`grids.Grid`), and each is a function of the multiset of rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.analysis.grids import (
+    MOST_STEPS,
+    Grid,
+    cut,
+    furthest,
+    huge,
+    in_least_steps,
+    saturated,
+    whole,
+)
+from dpsql.analysis.released.aggregate import Part
+from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
+from dpsql.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class SumPart(Part, ABC):
+    """A sum over the rows of a group; `row` is the value of a row in steps, NULL where the row has none."""
+
+    grid: Grid
+    scale: int
+    """The decimals of the values: their sums are DECIMAL. 0: the values are whole steps."""
+    single: bool
+    """Whether each unit has at most one row in all that is counted together."""
+
+    @property
+    def step(self) -> Fraction:
+        """See `Part`."""
+        return self.grid.step
+
+    @property
+    def share(self) -> object:
+        """See `Part`: a sum is measured by itself."""
+        return self
+
+    @property
+    def weighs_one_group(self) -> bool:
+        """See `Part`."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSum(SumPart):
+    """The sum over units of each unit's total in the group, which is cut to the bounds of the grid.
+
+    Adding a unit moves it by the unit's cut total, or by 0 if the unit has no value there.
+    """
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return min(self.grid.low, 0), max(self.grid.high, 0)
+
+    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+        """See `Part`; of one row a unit, the row's value is the unit's total."""
+        return saturated(Aggregate("SUM", (self._cut(row[0]),))) if self.single else None
+
+    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
+        """See `Part`: the total of the unit's values."""
+        return (Aggregate("SUM", (row[0],)),)
+
+    def of_units(self, unit: Expr, *values: Expr) -> Expr:
+        """See `Part`."""
+        return saturated(Aggregate("SUM", (self._cut(values[0]),)))
+
+    def _cut(self, total: Expr) -> Expr:
+        """Return a unit's total in steps of the grid, within the bounds."""
+        least = _exact(total, self.scale)
+        if self.grid.fine:
+            return cut(least, self.grid.low, self.grid.high)
+        return Case(((IsNull(total, negated=True), self.grid.nearest(least, 0)),))
+
+
+@dataclass(frozen=True, slots=True)
+class RowSum(SumPart):
+    """The sum of the values of rows, each within the bounds; `most` rows count for each unit in all groups.
+
+    Rows beyond are weighted down, not dropped: of a unit with a > C rows in all groups, C being `most`, the
+    total s of a group counts as s C/a, rounded towards zero.
+
+    Notes
+    -----
+    *Bounded:* with M the largest distance of a bound from 0, the totals of a unit's groups have absolute
+    values of at most M times the rows there, so their sum is at most M a, and of the weighted ones at most
+    M a C/a = M C; rounding towards zero only decreases it.
+    """
+
+    most: int
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return self.most * min(self.grid.low, 0), self.most * max(self.grid.high, 0)
+
+    @property
+    def total(self) -> int | None:
+        """See `Part`."""
+        return self.most * max(-self.grid.low, self.grid.high)
+
+    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+        """See `Part`."""
+        return saturated(_exact(Aggregate("SUM", (row[0],)), self.scale)) if self.single else None
+
+    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
+        """See `Part`: the number of the unit's values, and their sum."""
+        return Aggregate("COUNT", (row[0],)), Aggregate("SUM", (row[0],))
+
+    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
+        """See `Part`."""
+        return _weighted(furthest(_exact(values[1], self.scale)), self.most, whole)
+
+    def of_units(self, unit: Expr, *values: Expr) -> Expr:
+        """See `Part`."""
+        return saturated(Aggregate("SUM", values))
+
+
+@dataclass(frozen=True, slots=True)
+class CappedSum(SumPart):
+    """The sum of values, of which each unit's total has a bound in all groups together (`most` steps).
+
+    A unit whose absolute totals add up to a > B counts each of them at B/a, rounded towards zero. The sum of
+    their absolute values is then at most B.
+    """
+
+    most: int
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return -self.most if self.grid.low < 0 else 0, self.most if self.grid.high > 0 else 0
+
+    @property
+    def total(self) -> int | None:
+        """See `Part`."""
+        return self.most
+
+    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+        """See `Part`."""
+        if not self.single:
+            return None
+        return saturated(Aggregate("SUM", (cut(_exact(row[0], self.scale), -self.most, self.most),)))
+
+    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
+        """See `Part`: the total of the unit's values."""
+        return (furthest(_exact(Aggregate("SUM", (row[0],)), self.scale)),)
+
+    def measured(self, *values: Expr) -> Expr:
+        """See `Part`: the absolute total."""
+        return Call("abs", (values[0],))
+
+    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
+        """See `Part`."""
+        return _weighted(values[0], self.most, whole)
+
+    def of_units(self, unit: Expr, *values: Expr) -> Expr:
+        """See `Part`."""
+        return saturated(Aggregate("SUM", values))
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """What the moments of one column have in common: they are measured with one noise.
+
+    Attributes
+    ----------
+    row
+        The value of a row in steps from the lower bound on, and the condition on rows if there is one.
+    grid
+        The grid of the values; R is its width.
+    scale
+        As in `SumPart`.
+    most
+        C, in how many rows of a unit, in all groups together, each moment counts.
+    degree
+        d: the moments are the Bernstein polynomials of degree d.
+    nulls
+        Whether rows without a value are counted by a further moment.
+    single
+        Whether each unit has at most one row in all groups.
+    """
+
+    row: tuple[Expr, ...]
+    grid: Grid
+    scale: int
+    most: int
+    degree: int
+    nulls: bool
+    single: bool
+
+    @property
+    def size(self) -> int:
+        """The number of moments."""
+        return self.degree + 1 + self.nulls
+
+    @property
+    def whole(self) -> int:
+        """What a row adds to all moments together: R^d."""
+        return int(max(self.grid.width, 1) ** self.degree)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment(Part):
+    """One of the moments of a column: parts of unity, summed over rows, of which C count for each unit.
+
+    For a value x steps above the lower bound, and y = R - x, the moments of degree 1 are y and x, those of
+    degree 2 are y^2, 2xy and x^2; rows without a value add R^d to a further one.
+
+    Notes
+    -----
+    *Bounded:* what a row adds to all moments together is (x + y)^d = R^d, and never negative. A unit with r
+    rows in a group and a in all adds r R^d there, or, if a > C, the floors of its sums times C/a. The first
+    moment gets the floor of the whole less the floors of the others, which is at least the floor of its own
+    part, so it is not negative. All moments of a unit in all groups then add up to at most the sum of the
+    floors of r R^d C/a over its groups, which is at most C R^d.
+    """
+
+    vector: Vector
+    place: int
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return 0, self.vector.most * self.vector.whole
+
+    @property
+    def total(self) -> int | None:
+        """See `Part`: the bound of all moments together."""
+        return self.vector.most * self.vector.whole
+
+    @property
+    def step(self) -> Fraction:
+        """See `Part`: moments are released in rows."""
+        return Fraction(1, self.vector.whole)
+
+    @property
+    def share(self) -> object:
+        """See `Part`."""
+        return self.vector
+
+    @property
+    def weighs_one_group(self) -> bool:
+        """See `Part`."""
+        return True
+
+    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+        """See `Part`."""
+        if not self.vector.single:
+            return None
+        numbers = self._numbers(*self._sums(unit, *row))
+        if self.place:
+            return saturated(numbers[self.place])
+        rest = numbers[0]
+        for other in numbers[1:]:
+            rest = Binary("-", rest, other)
+        return saturated(Paren(rest))
+
+    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
+        """See `Part`: the number of rows, of values, and the sums of the values' powers."""
+        return self._sums(unit, *row)
+
+    def _sums(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
+        value, degree = row[0], self.vector.degree
+        counted = Case(((row[1], unit),)) if len(row) > 1 else unit
+        found: list[Expr] = [Aggregate("COUNT", (counted,))] if self.vector.nulls else []
+        found.append(Aggregate("COUNT", (value,)))
+        if degree:
+            found.append(Aggregate("SUM", (value,)))
+        if degree > 1:
+            found.append(Aggregate("SUM", (Paren(Binary("*", value, value)),)))
+        return tuple(found)
+
+    def _numbers(self, *sums: Expr) -> list[Expr]:
+        """Return R^d times the number of rows, and the moments after the first, as HUGEINT, never NULL."""
+        vector, r = self.vector, self.vector.grid.width
+        nulls = sums[:1] if vector.nulls else ()
+        count, *powers = sums[len(nulls) :]
+        made: list[Expr] = [_times(huge((nulls or (count,))[0]), vector.whole)]
+        exact = [_or_zero(_exact(powers[0], vector.scale))] if powers else []
+        exact += [_or_zero(huge(p)) for p in powers[1:]]
+        if vector.degree == 1:
+            made.append(exact[0])
+        elif vector.degree == 2:
+            both = Binary("-", _times(exact[0], 2 * r), _times(exact[1], 2))
+            made += [Paren(both), exact[1]]
+        if nulls:
+            made.append(_times(Paren(Binary("-", huge(nulls[0]), huge(count))), vector.whole))
+        return made
+
+    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
+        """See `Part`."""
+        shares = [_weighted(n, self.vector.most, whole) for n in self._numbers(*values)]
+        if self.place:
+            return shares[self.place]
+        rest = shares[0]
+        for other in shares[1:]:
+            rest = Binary("-", rest, other)
+        return Paren(rest)
+
+    def of_units(self, unit: Expr, *values: Expr) -> Expr:
+        """See `Part`."""
+        return saturated(Aggregate("SUM", values))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitMean(Part):
+    """A part of the average over units of each unit's own average in the group: the mean, or the rest of R.
+
+    The average of a unit's values, x steps above the lower bound and cut to 0 .. R, is added to the second
+    part, and R - x to the first. One unit moves both together by R in each group.
+    """
+
+    vector: Vector
+    place: int
+
+    @property
+    def whole(self) -> int:
+        """R in parts of a step: an average of whole steps is no whole number of them."""
+        width = max(self.vector.grid.width, 1)
+        return width << max(0, (MOST_STEPS // width).bit_length() - 1)
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return 0, self.whole
+
+    @property
+    def step(self) -> Fraction:
+        """See `Part`."""
+        return Fraction(1, self.whole)
+
+    @property
+    def share(self) -> object:
+        """See `Part`."""
+        return self.vector
+
+    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+        """See `Part`."""
+        return (
+            saturated(Aggregate("SUM", (self._part(*self._values(unit, *row)),)))
+            if self.vector.single
+            else None
+        )
+
+    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
+        """See `Part`: the number of the unit's values, and their sum."""
+        return Aggregate("COUNT", (row[0],)), Aggregate("SUM", (row[0],))
+
+    def _values(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
+        return Case(((IsNull(row[0], negated=True), whole(1)),), whole(0)), row[0]
+
+    def of_units(self, unit: Expr, *values: Expr) -> Expr:
+        """See `Part`."""
+        return saturated(Aggregate("SUM", (self._part(*values),)))
+
+    def _part(self, rows: Expr, total: Expr) -> Expr:
+        vector, width = self.vector, self.whole
+        exact = furthest(_exact(total, vector.scale))
+        above = Paren(Binary("-", exact, _times(huge(rows), vector.grid.low)))
+        finer = _times(Call("GREATEST", (above, whole(0))), width // max(vector.grid.width, 1))
+        mean = Binary("//", finer, Call("NULLIF", (huge(rows), whole(0))))
+        own: Expr = Call("LEAST", (Paren(mean), whole(width)))
+        made = own if self.place else Paren(Binary("-", whole(width), own))
+        return Case(((Binary(">", rows, whole(0)), made),))
+
+
+def _exact(total: Expr, scale: int) -> Expr:
+    """Return a sum of values as HUGEINT; one with decimals in its least steps."""
+    return in_least_steps(total, SqlType("DECIMAL", 38, scale)) if scale else huge(total)
+
+
+def _weighted(number: Expr, most: int, whole_of: Expr) -> Expr:
+    """Return a HUGEINT, times most/whole where the whole is more; rounded towards zero."""
+    product = Paren(Binary("*", number, whole(most)))
+    share = Paren(Binary("//", product, huge(whole_of)))
+    return Case(((Binary("<=", whole_of, whole(most)), number),), share)
+
+
+def _times(number: Expr, factor: int) -> Expr:
+    return Paren(Binary("*", number, whole(factor))) if factor != 1 else number
+
+
+def _or_zero(number: Expr) -> Expr:
+    return Call("COALESCE", (number, whole(0)))

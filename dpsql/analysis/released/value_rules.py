@@ -1,0 +1,178 @@
+"""Compile calls of SUM, AVG, VARIANCE and STDDEV, with their bounds as written or as the policy says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+from sqlglot import exp
+
+from dpsql.analysis.bounds import rows_per_unit, unit_name
+from dpsql.analysis.expressions import canonical
+from dpsql.analysis.ladders import Contribution
+from dpsql.analysis.parsed import number
+from dpsql.analysis.released.aggregate import AggregateCall
+from dpsql.analysis.released.auto import is_auto, is_signed, ladder, rows_ladder, searched_ends
+from dpsql.analysis.released.values import ValueCall
+from dpsql.analysis.typed import Typed
+from dpsql.errors import Fix
+from dpsql.estimates import decimal
+from dpsql.language import MARK, call_end
+from dpsql.policy import Assumed
+
+_PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
+_FOUND = "found privately"
+"""The origin of bounds that nobody says."""
+_LONGEST = 60
+"""Characters after which the text of an argument is cut."""
+_GROUPED = ("sum", "avg", "mean")
+"""The functions that take bounds per group."""
+
+
+def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> ValueCall:
+    named = [a for a in call.node.expressions if isinstance(a, exp.Kwarg)]
+    arguments = [a for a in call.node.expressions if not isinstance(a, exp.Kwarg)]
+    name = call.name.upper()
+    if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+        raise call.refuse(
+            f"{name}(DISTINCT ..) over many units is not released: what a value adds would depend on others",
+            call.node,
+            f"{name}(x) without DISTINCT",
+        )
+    if len(arguments) != 1 or isinstance(arguments[0], exp.Star):
+        raise call.refuse(f"{name} takes one expression", call.node)
+    value = canonical(call.expression(arguments[0]))
+    if not value.type.numeric:
+        raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
+    if not named:
+        return _as_declared(call, value, statistic, _text(arguments[0]), sample=sample)
+    if is_auto(named):
+        found = _searched(call, value, statistic, sample=sample)
+        return replace(found, argument=_text(arguments[0]), origin=_FOUND)
+    low, high = _written(call, named, value)
+    kind = named[0].name.lower()
+    if kind == _PER_GROUP:
+        if call.name not in _GROUPED:
+            raise call.refuse(
+                f"{name} takes bounds on the values of rows", named[0], f"{_PER_ROW} => (0, 100)"
+            )
+        single = call.single or call.by_row
+        written = ValueCall(statistic, value, call.condition(), low, high, True, 1, single)
+        return replace(written, argument=_text(arguments[0]))
+    found = _by_rows(call, value, statistic, low, high, sample=sample)
+    return replace(found, argument=_text(arguments[0]))
+
+
+def _as_declared(
+    call: AggregateCall, value: Typed, statistic: str, argument: str, *, sample: bool
+) -> ValueCall:
+    """Bound a call that writes no bounds, by the policy and public facts, else by what is found privately.
+
+    Bounds of the policy are noted as an assumption: values outside of them are cut.
+    """
+    bounds = value.bounds
+    if bounds is None and call.compiler.policy.defaults.auto_bounds:
+        found = _searched(call, value, statistic, sample=sample)
+        return replace(found, argument=argument, origin=_FOUND)
+    if bounds is None:
+        raise _unbounded(call)
+    if bounds.declared:
+        ends = f"{decimal(bounds.low)} to {decimal(bounds.high)}"
+        call.compiler.assume(Assumed(f"values of {argument} outside {ends} are cut", where="policy"))
+    found = _by_rows(call, value, statistic, bounds.low, bounds.high, sample=sample)
+    return replace(found, argument=argument, origin=bounds.origin)
+
+
+def _text(argument: exp.Expr) -> str:
+    """Return an argument as the statement writes it, on one line and shortened."""
+    text = re.sub(f"(?i){MARK}", "", argument.sql("duckdb", comments=False))
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 2] + ".."
+
+
+def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
+    """Bound a call by what is found privately: a unit's totals of a SUM, else the values of rows."""
+    single = call.one_row or call.by_row
+    if statistic == "sum":
+        low = Fraction(-1 if is_signed(value) else 0)
+        capped = call.compiler.bound(ladder(call, value, Contribution.TOTAL))
+        return ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
+    low, high = searched_ends(call, value)
+    return _by_rows(call, value, statistic, low, high, sample=sample)
+
+
+def _by_rows(
+    call: AggregateCall, value: Typed, statistic: str, low: Fraction, high: Fraction, *, sample: bool
+) -> ValueCall:
+    single = call.one_row or call.by_row
+    most = 1 if single else rows_per_unit(call.compiler, call.source)
+    if most is None and call.compiler.policy.defaults.auto_bounds:
+        most = call.compiler.bound(rows_ladder(call, value.guarded_node))
+    if most is None:
+        raise call.refuse(
+            f"a {unit_name(call.source)} can have many rows here: say how many may count",
+            call.node,
+            *_fewer_rows(call),
+        )
+    if low == high:
+        high += 1
+    return ValueCall(statistic, value, call.condition(), low, high, False, most, single, sample)
+
+
+def _written(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tuple[Fraction, Fraction]:
+    """Return the two bounds that a call writes."""
+    pair = named[0].expression
+    values = pair.expressions if isinstance(pair, exp.Tuple) else []
+    bounds = [found for v in values if (found := number(v)) is not None]
+    known = named[0].name.lower() in (_PER_GROUP, _PER_ROW)
+    if len(named) > 1 or not known or len(bounds) != 2 or len(values) != 2 or bounds[0] >= bounds[1]:
+        raise call.refuse(
+            "the bounds of values are two numbers, the smaller first", named[0], *_bounded(call, _PER_GROUP)
+        )
+    if max(map(abs, bounds)) > 2**53:
+        raise call.refuse("a bound is at most 2^53", named[0], *_bounded(call, _PER_GROUP))
+    return bounds[0], bounds[1]
+
+
+def _unbounded(call: AggregateCall) -> Exception:
+    """Return the refusal of a call without bounds; it offers bounds of rows where a unit has few."""
+    few = call.one_row or call.by_row or rows_per_unit(call.compiler, call.source) is not None
+    return call.refuse(
+        f"{call.name.upper()} needs bounds on what one {unit_name(call.source)} contributes",
+        call.node,
+        *_bounded(call, _PER_ROW if few or call.name not in _GROUPED else _PER_GROUP),
+    )
+
+
+def _fewer_rows(call: AggregateCall) -> tuple[str, Fix | None]:
+    """Return the hint and the fix that bound the rows of a unit, or else its total or average in a group."""
+    if call.name in _GROUPED and not any(isinstance(a, exp.Kwarg) for a in call.node.expressions):
+        return _bounded(call, _PER_GROUP)
+    option = "OPTIONS (max_rows_contributed = 20)"
+    return f"{option}, or rows_per_unit in the policy", Fix("20", option="max_rows_contributed", guess="20")
+
+
+def _bounded(call: AggregateCall, bound: str) -> tuple[str, Fix | None]:
+    """Return the call with bounds, and the change that writes them into the statement."""
+    source, start = call.compiler.source, call.compiler.source.position(call.node)
+    end, added = call_end(source, start), f", {bound} => (0, 100)"
+    if end < 0 or any(isinstance(a, exp.Kwarg) for a in call.node.expressions):
+        return f"{call.name.upper()}(x, {bound} => (0, 100))", None
+    text = " ".join(source.text[start:end].split())
+    return f"{text}{added})", Fix(added, end, end, guess="100")
+
+
+VALUES: dict[str, Callable[[AggregateCall], ValueCall]] = {
+    "sum": partial(_statistic, statistic="sum"),
+    "avg": partial(_statistic, statistic="avg"),
+    "mean": partial(_statistic, statistic="avg"),
+    "var_pop": partial(_statistic, statistic="variance"),
+    "var_samp": partial(_statistic, statistic="variance", sample=True),
+    "variance": partial(_statistic, statistic="variance", sample=True),
+    "stddev_pop": partial(_statistic, statistic="deviation"),
+    "stddev_samp": partial(_statistic, statistic="deviation", sample=True),
+    "stddev": partial(_statistic, statistic="deviation", sample=True),
+}
+"""The function that compiles a call of each statistic of values."""

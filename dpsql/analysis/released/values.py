@@ -1,0 +1,211 @@
+"""Sums, averages and variances of values: what a call asks for, and the numbers that are released for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from dpsql.analysis.grids import grid_of, searched
+from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
+from dpsql.analysis.released.cells import Quantile, QuantileCall
+from dpsql.analysis.released.counts import SingleRows, WeightedRows
+from dpsql.analysis.released.sums import CappedSum, GroupSum, Moment, RowSum, UnitMean, Vector
+from dpsql.analysis.typed import Typed
+from dpsql.estimates import Average, Deviation, Formula, RowCount, SumOfRows, Variance
+from dpsql.tree import Case, Expr, IsNull, Paren, conjunction
+
+DEGREES = {"sum": 1, "avg": 1, "variance": 2, "deviation": 2}
+"""The degree of the moments that each statistic needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCall:
+    """A call of SUM, AVG, VARIANCE or STDDEV, with the bounds on what one unit contributes.
+
+    Attributes
+    ----------
+    statistic
+        A key of `DEGREES`.
+    value
+        The argument.
+    condition
+        The condition on the rows, if there is one.
+    low, high
+        The bounds: of each row's value, or (`per_group`) of a unit's total, or average, in a group.
+    most
+        C, how many rows of a unit count in all groups together; without meaning `per_group`.
+    single
+        Whether each unit has at most one row: in a group (`per_group`), else in all groups together.
+    sample
+        Whether a variance is that of a sample.
+    argument
+        The argument as the statement writes it, for EXPLAIN.
+    origin
+        The origin of the bounds, in words; "" if the statement says them.
+    """
+
+    statistic: str
+    value: Typed
+    condition: tuple[Expr, ...]
+    low: Fraction
+    high: Fraction
+    per_group: bool
+    most: int
+    single: bool
+    sample: bool = False
+    capped: int | None = None
+    """B, the bound on the sum of a unit's absolute totals, in least steps, for a SUM that has no other."""
+    argument: str = field(default="", compare=False)
+    origin: str = field(default="", compare=False)
+
+    @property
+    def column(self) -> ValueCall:
+        """What calls have in common whose numbers come from the same moments."""
+        return replace(self, statistic="", sample=False)
+
+    def kept(self, value: Expr) -> Expr:
+        """Return the value of a row that meets the condition, else NULL."""
+        return Case(((self.condition[0], value),)) if self.condition else value
+
+    @property
+    def described(self) -> Argument:
+        """What is cut, for EXPLAIN."""
+        return Argument(self.argument, self.low, self.high, self.origin, self.per_group)
+
+    @property
+    def formula(self) -> Formula:
+        """How the statistic follows from moments."""
+        match self.statistic:
+            case "sum":
+                return SumOfRows(self.low, self.high)
+            case "avg":
+                return Average(self.low, self.high)
+            case "variance":
+                return Variance(self.low, self.high, self.sample)
+        return Deviation(self.low, self.high, self.sample)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number of the select list: one released number, a formula over several, or a quantile of cells."""
+
+    counts: tuple[ReleasedAggregate, ...]
+    formula: Formula | None = None
+    quantile: Quantile | None = None
+
+
+Calls = Sequence[ReleasedAggregate | ValueCall | QuantileCall]
+
+
+def measures(calls: Calls, ordering: int | None) -> list[Measure]:
+    """Return what is released for each call; `ordering` is the place of the one that orders groups.
+
+    Calls with the same argument, condition and bounds share the moments of the largest degree among them, and
+    counts of the same rows are sums of these moments. A sum alone, or one that orders, is released as itself.
+    """
+    vectors = _vectors(calls, ordering)
+    made = []
+    for place, call in enumerate(calls):
+        if isinstance(call, ReleasedAggregate):
+            counted = None if place == ordering else _of_moments(call, vectors)
+            made.append(counted or Measure((call,)))
+        elif isinstance(call, QuantileCall):
+            made.append(Measure((ReleasedAggregate((call.part,)),), quantile=call.quantile))
+        elif call.per_group:
+            made.append(_per_group(call))
+        elif call.capped is not None:
+            made.append(Measure((_capped(call, call.capped),)))
+        elif call.column in vectors and place != ordering:
+            vector = vectors[call.column]
+            found = _moments(vector, vector.degree + 1, call)
+            made.append(Measure(found, _on(call.formula, vector)))
+        else:
+            made.append(Measure((_alone(call),)))
+    return made
+
+
+def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
+    """Return the moments that calls share, by their column; none for a column of which only SUM is asked."""
+    rows = {c.parts[0] for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering}
+    found: dict[ValueCall, Vector] = {}
+    for call in calls:
+        if not isinstance(call, ValueCall) or call.per_group or call.capped is not None:
+            continue
+        own = [c for c in calls if isinstance(c, ValueCall) and c.column == call.column]
+        counted = _counted(call)
+        if all(c.statistic == "sum" for c in own) and not {*counted} & rows:
+            continue
+        degree = max(DEGREES[c.statistic] for c in own)
+        found.setdefault(call.column, _vector(call, degree, nulls=counted[0] in rows))
+    return found
+
+
+def _vector(call: ValueCall, degree: int, *, nulls: bool) -> Vector:
+    grid = grid_of(call.value.type, call.low, call.high, call.most, degree=degree)
+    value, scale = grid.row(call.value.guarded_node, shifted=True, degree=degree)
+    row = (call.kept(value), *(call.condition if nulls else ()))
+    return Vector(row, grid, scale, call.most, degree, nulls, call.single)
+
+
+def _counted(call: ValueCall) -> tuple[Part, Part]:
+    """Return the counts that moments of a call contain: of all its rows, and of those with a value."""
+    there = Paren(IsNull(call.value.guarded_node, negated=True))
+    both = conjunction([*call.condition, there])
+    rows = (call.condition, () if both is None else (both,))
+    if call.single:
+        return SingleRows(rows[0]), SingleRows(rows[1])
+    return WeightedRows(rows[0], call.most), WeightedRows(rows[1], call.most)
+
+
+def _of_moments(count: ReleasedAggregate, vectors: dict[ValueCall, Vector]) -> Measure | None:
+    """Return a count of rows as a sum of moments; None if no moments contain it."""
+    for call, vector in vectors.items():
+        every, valued = _counted(call)
+        if count.parts == (valued,):
+            return Measure(_moments(vector, vector.degree + 1, call), RowCount(vector.degree + 1))
+        if count.parts == (every,) and vector.nulls:
+            return Measure(_moments(vector, vector.size, call), RowCount(vector.size))
+    return None
+
+
+def _moments(vector: Vector, size: int, call: ValueCall) -> tuple[ReleasedAggregate, ...]:
+    moments = (Moment(vector.row, vector, place) for place in range(size))
+    return tuple(ReleasedAggregate((moment,), call.described) for moment in moments)
+
+
+def _on(formula: Formula, vector: Vector) -> Formula:
+    """Return a formula with the bounds as they are on the grid."""
+    if isinstance(formula, RowCount):
+        return formula
+    step, grid = vector.grid.step, vector.grid
+    return replace(formula, low=grid.low * step, high=max(grid.high, grid.low + 1) * step)
+
+
+def _alone(call: ValueCall) -> ReleasedAggregate:
+    """Return a sum over rows as one number."""
+    grid = grid_of(call.value.type, call.low, call.high, call.most)
+    value, scale = grid.row(call.value.guarded_node, shifted=False)
+    total = RowSum((call.kept(value),), grid, scale, call.single, call.most)
+    return ReleasedAggregate((total,), call.described)
+
+
+def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
+    """Return a sum of which each unit's totals have a bound in all groups together."""
+    grid = searched(call.value.type, signed=call.low < 0)
+    value, scale = grid.uncut(call.value.guarded_node)
+    return ReleasedAggregate((CappedSum((call.kept(value),), grid, scale, call.single, most),))
+
+
+def _per_group(call: ValueCall) -> Measure:
+    grid = grid_of(call.value.type, call.low, call.high, 1, degree=0 if call.statistic == "sum" else 1)
+    value, scale = grid.uncut(call.value.guarded_node)
+    if call.statistic == "sum":
+        total = GroupSum((call.kept(value),), grid, scale, call.single)
+        return Measure((ReleasedAggregate((total,), call.described),))
+    if not grid.fine:
+        value, scale = grid.steps(call.value.guarded_node, shifted=False), 0
+    vector = Vector((call.kept(value),), grid, scale, 1, 1, False, call.single)
+    means = (UnitMean(vector.row, vector, place) for place in range(2))
+    made = tuple(ReleasedAggregate((mean,), call.described) for mean in means)
+    return Measure(made, _on(call.formula, vector))

@@ -1,0 +1,126 @@
+"""Divide epsilon among released numbers, and measure with Laplace noise those that share a part of it.
+
+All plain counts share one part. The moments of a column have one part and one noise, since one unit moves all
+of them together by a bounded amount; every other sum has a part of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql import mechanisms
+from dpsql.analysis import Plan
+from dpsql.estimates import (
+    Combined,
+    Formula,
+    LaplaceNoise,
+    Measurement,
+    error_words,
+    from_measurement,
+    split_measuring,
+)
+from dpsql.privacy import PrivacyLoss
+
+Values = dict[tuple[tuple[int, ...], Formula], Combined]
+"""Estimates of numbers that follow from several counts, as in `NoisyResult`."""
+
+
+def shares(plan: Plan, places: Iterable[int], epsilon: Fraction) -> list[tuple[list[int], Fraction]]:
+    """Return the places of numbers that are measured together, each list with its part of epsilon."""
+    found: dict[object, list[int]] = {}
+    for place in places:
+        found.setdefault(plan.counts[place].share, []).append(place)
+    return [(together, epsilon / len(found)) for together in found.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Numbers of each group with independent Laplace noise of one scale: a count, or moments of one column.
+
+    Attributes
+    ----------
+    plan
+        The plan of the statement.
+    places
+        The places of the numbers among its counts.
+    epsilon
+        Their part of epsilon.
+    move
+        The most by which one unit moves all of them in all groups together, in steps.
+    resolution
+        The grid of the noise, as `mechanisms.Laplace` takes it; None: the usual one.
+    """
+
+    plan: Plan
+    places: tuple[int, ...]
+    epsilon: Fraction
+    move: int
+    resolution: int | None = None
+
+    def noise(self, groups: int) -> mechanisms.Laplace:
+        """Return the noise for so many groups."""
+        size = groups * len(self.places)
+        return mechanisms.Laplace.plan(
+            size, self.epsilon, groups_per_unit=1, sensitivity=self.move, resolution=self.resolution
+        )
+
+    def run(
+        self, numbers: Sequence[NDArray[np.int64]], index: NDArray[np.int64]
+    ) -> tuple[dict[int, NDArray[np.float64]], PrivacyLoss]:
+        """Measure the numbers of the groups at these positions, in this order; return them by place."""
+        measured = self.noise(len(index)).run(
+            np.concatenate([numbers[place][index] for place in self.places])
+        )
+        return dict(
+            zip(self.places, measured.value.reshape(len(self.places), -1), strict=True)
+        ), measured.loss
+
+    def estimates(
+        self, values: dict[int, NDArray[np.float64]], level: Fraction
+    ) -> tuple[dict[int, Combined], Values]:
+        """Return the estimates of the numbers, and of what follows from them, at a level of confidence."""
+        noise = self.noise(1)
+        law, width = LaplaceNoise(noise.scale, noise.resolution), noise.half_width(level)
+        own = {place: from_measurement(Measurement(value, law, width)) for place, value in values.items()}
+        found: Values = {}
+        for output in self.plan.outputs:
+            if output.formula is None or not set(output.uses) <= set(self.places):
+                continue
+            step = float(self.plan.counts[output.uses[0]].step)
+            moments = [values[place] * step for place in output.uses]
+            scale = float(noise.scale) * step
+            found[output.uses, output.formula] = output.formula.estimate(moments, scale, level)
+        return own, found
+
+    def describe(self, level: Fraction) -> tuple[str, ...]:
+        """Return the predicted errors of the numbers that are shown, in words."""
+        noise, said = self.noise(1), []
+        for output in self.plan.outputs:
+            uses = output.uses if output.formula is not None else (output.of,)
+            if output.kind != "count" or not set(uses) <= set(self.places):
+                continue
+            step = float(self.plan.counts[uses[0]].step)
+            if output.formula is None:
+                words = error_words(noise.stddev * step, noise.half_width(level) * step)
+            else:
+                words = output.formula.predicted(float(noise.scale) * step, level, len(uses))
+            said.append(f"{output.name}: {words}")
+        return tuple(said)
+
+
+def blocks(plan: Plan, places: Sequence[int], epsilon: Fraction, move: Callable[[int], int]) -> list[Block]:
+    """Return the blocks of numbers; `move` says by how much one unit moves a number in all groups."""
+    made = []
+    for together, part in shares(plan, places, epsilon):
+        if plan.counts[together[0]].share is not None:
+            made.append(Block(plan, tuple(together), part, move(together[0])))
+            continue
+        moves = [move(place) for place in together]
+        for place, moved, own in zip(together, moves, split_measuring(part, moves), strict=True):
+            made.append(Block(plan, (place,), own, moved))
+    return made

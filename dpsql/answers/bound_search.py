@@ -1,0 +1,135 @@
+"""Find bounds privately, with a part of epsilon, before a statement is answered with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql import mechanisms
+from dpsql.analysis import BoundSearch, Contribution, Plan
+from dpsql.answers.method import Method, NoisyResult, Quote
+from dpsql.engines import Counts
+from dpsql.errors import InternalError
+from dpsql.privacy import Charge, PrivacyLoss
+
+SHARE = Fraction(1, 5)
+"""The part of epsilon that finds bounds, if the statement does not say it."""
+
+_WHAT = {
+    Contribution.TOTAL: "the absolute totals of one {unit}",
+    Contribution.HIGHEST: "the largest value",
+    Contribution.LOWEST: "the least value",
+    Contribution.ROWS: "rows of one {unit}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSearches:
+    """Chooses each bound among powers of two by a noisy maximum; the rest of epsilon answers with them.
+
+    For the j-th bound, N units contribute more. The one with the largest -(N + penalty j), plus noise,
+    is the bound. The penalty is the price of the noise that the next power would add; it depends on public
+    figures alone. Adding a unit increases any of the numbers by at most 1 and decreases none.
+    """
+
+    plan: Plan
+    choose: Callable[[Plan], Method]
+    first: Method
+    """The method for the largest bounds, of which any other differs by its noise alone."""
+    epsilon: Fraction
+    """The part of epsilon of each search."""
+
+    @classmethod
+    def of(cls, plan: Plan, choose: Callable[[Plan], Method]) -> BoundSearches:
+        """Divide the statement's epsilon between the searches and the answer."""
+        share = plan.options.bound_share or SHARE
+        first = choose(_rest(plan, plan.epsilon * (1 - share)))
+        return cls(plan, choose, first, plan.epsilon * share / len(plan.ladders))
+
+    @property
+    def quote(self) -> Quote:
+        """See `Method`; the errors depend on the bounds, which are not known yet."""
+        plan, found = self.plan, float(self.epsilon) * len(self.plan.ladders)
+        notes = tuple(
+            f"a bound on {self._what(place)} is found privately: a power of two times "
+            f"{float(s.ladder.step):g}; up to about {math.ceil(12 / self.epsilon)} {plan.unit}s may be cut"
+            for place, s in enumerate(plan.ladders)
+        )
+        return replace(
+            self.first.quote,
+            charge=Charge(plan.epsilon, self.first.quote.charge.delta),
+            scale=0.0,
+            split=f"{found:.4g} for finding bounds, then {self.first.quote.split}",
+            predicted_stddev=None,
+            half_width=None,
+            tells_apart=None,
+            columns=(),
+            outlook={},
+            notes=(*self.first.quote.notes, *notes),
+        )
+
+    def _what(self, place: int) -> str:
+        return _WHAT[self.plan.ladders[place].ladder.of].format(unit=self.plan.unit)
+
+    @property
+    def penalty(self) -> tuple[int, int]:
+        """What each power of two costs in a search, in units: numerator and denominator of a fraction."""
+        groups = self.plan.domain_size or self.plan.groups_per_unit or 1
+        measuring = float(self.plan.epsilon) - float(self.epsilon) * len(self.plan.ladders)
+        units = max(math.sqrt(2) * groups / measuring, 5 / (2 * float(self.epsilon)))
+        scale = 1 << max(0, min(20, math.ceil(6 - math.log2(units))))
+        return math.ceil(units * scale), scale
+
+    def search(self, place: int) -> mechanisms.NoisyTopK:
+        """Return the mechanism that finds one of the bounds."""
+        size = len(self.plan.ladders[place].ladder.bounds)
+        return mechanisms.NoisyTopK.plan(size, 1, self.epsilon, sensitivity=self.penalty[1], monotone=True)
+
+    def find(self, counts: Sequence[Counts]) -> tuple[tuple[int, ...], PrivacyLoss]:
+        """Return the places of the bounds that are chosen, and the privacy loss.
+
+        `counts` have, for each of the plan's ladders, the numbers of units above each of its bounds.
+        """
+        (cost, scale), places, loss = self.penalty, [], PrivacyLoss()
+        for place, each in enumerate(counts):
+            above = np.array([int(n[0]) for n in each.n], dtype=np.int64)
+            found = self.search(place).run(-(scale * above + cost * np.arange(len(above))))
+            places.append(int(found.index[0]))
+            loss += found.loss
+        return tuple(places), loss
+
+    def after(self, plan: Plan) -> Method:
+        """Return the method of the plan with the bounds that were found."""
+        return self.choose(_rest(plan, self.first_epsilon))
+
+    @property
+    def first_epsilon(self) -> Fraction:
+        """The part of epsilon of the answer."""
+        return self.plan.epsilon - self.epsilon * len(self.plan.ladders)
+
+    def completed(self, result: NoisyResult, found: Sequence[int], loss: PrivacyLoss) -> NoisyResult:
+        """Return a result with the loss of the searches, and with the bounds in words."""
+        said = tuple(
+            f"the bound on {self._what(place)} was found privately: {_value(s, place_found):,.10g}"
+            for (place, s), place_found in zip(enumerate(self.plan.ladders), found, strict=True)
+        )
+        return replace(result, loss=loss + result.loss, notes=(*said, *result.notes))
+
+    def run(self, counts: Counts) -> NoisyResult:
+        """Refuse to run: bounds come first."""
+        raise InternalError("bounds are found before the counts")
+
+
+def _rest(plan: Plan, epsilon: Fraction) -> Plan:
+    """Return the plan of the answer alone, with its part of epsilon."""
+    return replace(plan, options=replace(plan.options, epsilon=epsilon), ladders=())
+
+
+def _value(search: BoundSearch, place: int) -> float:
+    """Return a bound in the unit of the values."""
+    sign = -1 if search.ladder.of is Contribution.LOWEST else 1
+    return sign * float(search.ladder.step * search.ladder.bounds[place])

@@ -1,0 +1,42 @@
+"""Find the names in a query that mean tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from sqlglot import exp
+
+
+def tables_in(tree: exp.Expr, databases: Collection[str] = ("main",)) -> Iterator[exp.Table]:
+    """Yield the nodes of a query that mean tables: no function, no common table expression.
+
+    `databases` are the names in lower case that may stand before a table's.
+
+    >>> from dpsql.language import parse
+    >>> tree = parse("WITH t AS (SELECT * FROM t, u) SELECT * FROM t, main.t, range(3)").tree
+    >>> sorted(node.sql() for node in tables_in(tree))
+    ['main.t', 't', 'u']
+    """
+    for node in tree.find_all(exp.Table):
+        above = [part.name.lower() for part in node.parts[:-1]]
+        plain = isinstance(node.this, exp.Identifier) and not isinstance(node.parent, exp.Into)
+        if plain and set(above) <= set(databases) and (above or not _is_cte(node)):
+            yield node
+
+
+def _is_cte(node: exp.Table) -> bool:
+    """Return whether a name means a common table expression: one before it, or of a query around it."""
+    name = node.name.lower()
+    child: exp.Expr = node
+    parent = node.parent
+    while parent is not None:
+        clause = parent.args.get("with_")
+        for cte in clause.expressions if isinstance(clause, exp.With) else ():
+            if cte is child:
+                break
+            if cte.alias.lower() == name:
+                return True
+        if not isinstance(parent, exp.With):
+            child = parent
+        parent = parent.parent
+    return False
