@@ -19,6 +19,8 @@
                    relations and expressions
 ``parsed``         parts of the parser's nodes that several rules read
 ``bounds``         bounds on what one unit contributes, where the statement writes none
+``column_bounds``  public bounds of the values of columns; ``intervals`` those of expressions, and
+                   ``narrowing`` those within the conditions of WHERE
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
 ``provenance``   what a block groups by, and whether it refers to the rows around it
@@ -34,14 +36,24 @@ from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_le
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.ladders import Contribution
-from dpsql.analysis.plan import CompiledQuery, Output, Partitions, Plan, PublicOrder, max_candidates
+from dpsql.analysis.plan import (
+    BoundSearch,
+    CompiledQuery,
+    Output,
+    Partitions,
+    Plan,
+    PublicOrder,
+    max_candidates,
+)
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.released import CellRows, Quantile
+from dpsql.analysis.released.described import cut_of, rows_of, what_of
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
 from dpsql.tree import quote
 
 __all__ = [
+    "BoundSearch",
     "Catalog",
     "CellRows",
     "CommonNoise",
@@ -56,6 +68,7 @@ __all__ = [
     "check_outer",
     "common_noise",
     "complete",
+    "cut_of",
     "engine_sql",
     "function_name",
     "in_order",
@@ -65,7 +78,9 @@ __all__ = [
     "public_sql",
     "put_domains",
     "quote",
+    "rows_of",
     "shows_all",
     "surveyed",
+    "what_of",
     "with_views",
 ]

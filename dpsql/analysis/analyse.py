@@ -58,7 +58,7 @@ def analyse(
 ) -> Plan:
     """Compile a private statement whose sensitivity the rules prove; refuse any other.
 
-    `found` are the powers of two that bounds were found to be, in the order of `Plan.ladders`.
+    `found` are the places of the bounds that were found, in the order of `Plan.ladders`.
     """
     try:
         return _analyse(query, policy, catalog, options, found)
@@ -113,7 +113,7 @@ def _judged(
         _unit_option(query, policy, options, compiler)
     size = domain_size(compiler, query, block, options)
     if size is None:
-        block = shown_by_units(compiler, block, options)
+        block = shown_by_units(compiler, query, block, options)
     return block, size, partitions_of(compiler, query, block, options)
 
 
@@ -127,7 +127,7 @@ def _analyse(
     query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...]
 ) -> Plan:
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
-    compiler.powers = found
+    compiler.places_found = found
     block, size, partitions = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
@@ -178,7 +178,7 @@ def _searches(
         query = rows.rungs(ladder)
         sql = duckdb_sql(query)
         counts_only = confirm(compiler.catalog, sql, compiler.policy)
-        size, used = ladder.top + 1, tuple(sorted(compiler.used))
+        size, used = len(ladder.bounds), tuple(sorted(compiler.used))
         made.append(BoundSearch(ladder, seal(query, sql, (), size, used, counts_only=counts_only, order=())))
     return tuple(made)
 

@@ -94,9 +94,11 @@ def considered(plan: Plan) -> list[Considered]:
     found = [_considered(plan, chosen, "chosen")]
     for each in _candidates(plan).mechanisms:
         quoted = _considered(plan, each, each.only or fact)
-        # What is taken by name only, and could not answer even then, was not considered.
+        # What is taken by name only, and could not answer even then, was not considered. Of sums, two
+        # candidates may be one mechanism.
+        known = {replace(one, why="") for one in found}
         if each is not chosen and not (each.only and quoted.charge == Charge()):
-            found.append(quoted)
+            found += [quoted] if replace(quoted, why="") not in known else []
     return found
 
 
@@ -145,10 +147,15 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
     named = replace(plan, options=replace(options, mechanism=name))
     try:
         check_options(named)
-        quote = _made(named, candidate).quote
+        method = _made(named, candidate)
     except QueryRefused:
         return Considered(name, None, None, None, Charge(), why)
-    if quote.measured_by:
+    quote = method.quote
+    if isinstance(method, EveryCount | AllNumbers):
+        parts = method.parts if isinstance(method, AllNumbers) else (method,)
+        names = ("LAPLACE" if isinstance(part, EveryCount) else "BOX" for part in parts)
+        name = " + ".join(dict.fromkeys(names))
+    elif quote.measured_by:
         name = f"{name} + {quote.measured_by}"
     return Considered(name, quote.tells_apart, quote.predicted_stddev, quote.half_width, quote.charge, why)
 

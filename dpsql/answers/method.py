@@ -97,7 +97,7 @@ class Quote:
     mechanism: str
     """Name of the mechanism in words, such as `noisy top-k with gap`."""
     scale: float
-    """Scale of the selection noise, in counts."""
+    """Scale of the selection noise, in the unit of the number that orders the groups."""
     split: str
     """How epsilon is divided, in words."""
     predicted_stddev: float | None

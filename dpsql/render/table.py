@@ -109,7 +109,7 @@ def as_chart(rows: pa.Table, release: Released | None, style: Style) -> str:
         room = min(_CHART, (style.columns or 80) - span([min(cells, 30) for cells in widths]) - 3)
     drawn = bars(estimates, room, style, widest=100)
     if drawn is None:
-        raise ProgrammingError("there is nothing positive to draw, or no room for it")
+        raise ProgrammingError("there is nothing to draw but zeros, or no room for it")
     return draw([*columns, drawn], style)
 
 

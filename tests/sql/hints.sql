@@ -238,9 +238,6 @@ SHOW RELEASES
 -- R861
 SHOW RELEASES
 
--- R28
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R602
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS INTEGER) IN (5, 6)
 
@@ -387,3 +384,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 20) country, ME
 
 -- R2424
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3) day, MAX(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY day
+
+-- R802
+SELECT page, SUM(ms, contribution_bounds_per_group => (0, 100)) AS s FROM visits GROUP BY page ORDER BY s DESC
+
+-- R504
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)

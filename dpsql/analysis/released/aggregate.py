@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from functools import partial, reduce
@@ -97,6 +97,21 @@ class Part(ABC):
 
 
 @dataclass(frozen=True, slots=True)
+class Argument:
+    """What a sum or an average is of, and how it is cut: for EXPLAIN."""
+
+    text: str
+    """The argument as the statement writes it."""
+    low: Fraction
+    high: Fraction
+    """The bounds."""
+    origin: str
+    """The origin of the bounds, in words; "" if the statement says them."""
+    per_group: bool
+    """Whether a unit's total, or average, in a group is cut; else each row's value."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReleasedAggregate:
     """A released number: a part, or the first part minus the others.
 
@@ -105,6 +120,8 @@ class ReleasedAggregate:
     """
 
     parts: tuple[Part, ...]
+    argument: Argument | None = field(default=None, compare=False)
+    """What it is of; None for counts of units and rows."""
 
     def expression(self, parts: Sequence[Expr]) -> Expr:
         """Return the number, computed from the expressions of its parts."""

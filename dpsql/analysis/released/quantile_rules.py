@@ -16,6 +16,7 @@ from dpsql.analysis.intervals import DAY, bounds_of
 from dpsql.analysis.parsed import number
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.released.aggregate import AggregateCall
+from dpsql.analysis.released.auto import is_auto, rows_ladder, searched_ends
 from dpsql.analysis.released.cells import CellRows, Cells, Extreme, Quantile, QuantileCall, small_bounds
 from dpsql.analysis.typed import Bounds, Typed, UnitRole
 from dpsql.errors import Fix
@@ -100,7 +101,11 @@ def _call(
         )
     if value.unit is not UnitRole.NONE:
         raise call.refuse(f"{name} of the privacy unit over many units is not released", call.node)
-    bounds = _written(call, named, kind) if named else bounds_of(value) or small_bounds(value)
+    bounds, found = None, call.compiler.policy.defaults.auto_bounds and kind.numeric
+    if not (named and found and is_auto(named)):
+        bounds = _written(call, named, kind) if named else bounds_of(value) or small_bounds(value)
+    if bounds is None and found:
+        bounds = Bounds(*searched_ends(call, value), origin="found privately")
     if bounds is None:
         raise call.refuse(
             f"{name} needs bounds on the values: they are public, and the answer lies between them",
@@ -111,7 +116,7 @@ def _call(
         single, most = call.single or call.by_row, 1
     else:
         single = call.one_row or call.by_row
-        most = 1 if single else _rows(call)
+        most = 1 if single else _rows(call, value)
     cells = Cells.of(kind, bounds)
     place = cells.place(value.guarded_node)
     conditions = call.condition()
@@ -122,9 +127,11 @@ def _call(
     return QuantileCall(CellRows((row,), cells, most, extreme, single), quantile)
 
 
-def _rows(call: AggregateCall) -> int:
+def _rows(call: AggregateCall, value: Typed) -> int:
     """Return how many rows of a unit are kept."""
     most = rows_per_unit(call.compiler, call.source)
+    if most is None and call.compiler.policy.defaults.auto_bounds:
+        most = call.compiler.bound(rows_ladder(call, value.guarded_node))
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",

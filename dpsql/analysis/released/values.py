@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.analysis.grids import grid_of, searched
-from dpsql.analysis.released.aggregate import Part, ReleasedAggregate
+from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
 from dpsql.analysis.released.cells import Quantile, QuantileCall
 from dpsql.analysis.released.counts import SingleRows, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, GroupSum, Moment, RowSum, UnitMean, Vector
@@ -39,6 +39,10 @@ class ValueCall:
         Whether each unit has at most one row: in a group (`per_group`), else in all groups together.
     sample
         Whether a variance is that of a sample.
+    argument
+        The argument as the statement writes it, for EXPLAIN.
+    origin
+        The origin of the bounds, in words; "" if the statement says them.
     """
 
     statistic: str
@@ -52,6 +56,8 @@ class ValueCall:
     sample: bool = False
     capped: int | None = None
     """B, the bound on the sum of a unit's absolute totals, in least steps, for a SUM that has no other."""
+    argument: str = field(default="", compare=False)
+    origin: str = field(default="", compare=False)
 
     @property
     def column(self) -> ValueCall:
@@ -61,6 +67,11 @@ class ValueCall:
     def kept(self, value: Expr) -> Expr:
         """Return the value of a row that meets the condition, else NULL."""
         return Case(((self.condition[0], value),)) if self.condition else value
+
+    @property
+    def described(self) -> Argument:
+        """What is cut, for EXPLAIN."""
+        return Argument(self.argument, self.low, self.high, self.origin, self.per_group)
 
     @property
     def formula(self) -> Formula:
@@ -107,7 +118,7 @@ def measures(calls: Calls, ordering: int | None) -> list[Measure]:
             made.append(Measure((_capped(call, call.capped),)))
         elif call.column in vectors and place != ordering:
             vector = vectors[call.column]
-            found = _moments(vector, vector.degree + 1)
+            found = _moments(vector, vector.degree + 1, call)
             made.append(Measure(found, _on(call.formula, vector)))
         else:
             made.append(Measure((_alone(call),)))
@@ -152,14 +163,15 @@ def _of_moments(count: ReleasedAggregate, vectors: dict[ValueCall, Vector]) -> M
     for call, vector in vectors.items():
         every, valued = _counted(call)
         if count.parts == (valued,):
-            return Measure(_moments(vector, vector.degree + 1), RowCount(vector.degree + 1))
+            return Measure(_moments(vector, vector.degree + 1, call), RowCount(vector.degree + 1))
         if count.parts == (every,) and vector.nulls:
-            return Measure(_moments(vector, vector.size), RowCount(vector.size))
+            return Measure(_moments(vector, vector.size, call), RowCount(vector.size))
     return None
 
 
-def _moments(vector: Vector, size: int) -> tuple[ReleasedAggregate, ...]:
-    return tuple(ReleasedAggregate((Moment(vector.row, vector, place),)) for place in range(size))
+def _moments(vector: Vector, size: int, call: ValueCall) -> tuple[ReleasedAggregate, ...]:
+    moments = (Moment(vector.row, vector, place) for place in range(size))
+    return tuple(ReleasedAggregate((moment,), call.described) for moment in moments)
 
 
 def _on(formula: Formula, vector: Vector) -> Formula:
@@ -174,7 +186,8 @@ def _alone(call: ValueCall) -> ReleasedAggregate:
     """Return a sum over rows as one number."""
     grid = grid_of(call.value.type, call.low, call.high, call.most)
     value, scale = grid.row(call.value.guarded_node, shifted=False)
-    return ReleasedAggregate((RowSum((call.kept(value),), grid, scale, call.single, call.most),))
+    total = RowSum((call.kept(value),), grid, scale, call.single, call.most)
+    return ReleasedAggregate((total,), call.described)
 
 
 def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
@@ -188,9 +201,11 @@ def _per_group(call: ValueCall) -> Measure:
     grid = grid_of(call.value.type, call.low, call.high, 1, degree=0 if call.statistic == "sum" else 1)
     value, scale = grid.uncut(call.value.guarded_node)
     if call.statistic == "sum":
-        return Measure((ReleasedAggregate((GroupSum((call.kept(value),), grid, scale, call.single),)),))
+        total = GroupSum((call.kept(value),), grid, scale, call.single)
+        return Measure((ReleasedAggregate((total,), call.described),))
     if not grid.fine:
         value, scale = grid.steps(call.value.guarded_node, shifted=False), 0
     vector = Vector((call.kept(value),), grid, scale, 1, 1, False, call.single)
-    made = tuple(ReleasedAggregate((UnitMean(vector.row, vector, place),)) for place in range(2))
+    means = (UnitMean(vector.row, vector, place) for place in range(2))
+    made = tuple(ReleasedAggregate((mean,), call.described) for mean in means)
     return Measure(made, _on(call.formula, vector))

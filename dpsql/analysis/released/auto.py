@@ -1,0 +1,59 @@
+"""Bounds of calls that are found privately: `contribution_bounds => AUTO`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.analysis.grids import searched, whole
+from dpsql.analysis.ladders import Contribution, Ladder
+from dpsql.analysis.released.aggregate import AggregateCall
+from dpsql.analysis.typed import Typed
+from dpsql.tree import Case, Expr, IsNull, conjunction
+
+_HIGHEST_VALUE = 61
+"""The largest bound of values is 2 to this power, in least steps of the type."""
+_HIGHEST_ROWS = 20
+"""The most rows of a unit that may count are 2 to this power."""
+
+
+def is_auto(named: Sequence[exp.Expr]) -> bool:
+    """Return whether the named arguments of a call are `contribution_bounds => AUTO` alone."""
+    value = named[0].args.get("expression")
+    word = value.name if isinstance(value, (exp.Column, exp.Var)) else ""
+    return len(named) == 1 and named[0].name.lower() == "contribution_bounds" and word.upper() == "AUTO"
+
+
+def rows_ladder(call: AggregateCall, value: Expr | None = None) -> Ladder:
+    """Return the bounds on the rows of a unit that a call aggregates: those with a value, if there is one."""
+    there = [] if value is None else [IsNull(value, negated=True)]
+    condition = conjunction([*call.condition(), *there])
+    row: Expr = whole(1) if condition is None else Case(((condition, whole(1)),))
+    return Ladder(Contribution.ROWS, row, 0, Fraction(1), _HIGHEST_ROWS, call.by_row)
+
+
+def is_signed(value: Typed) -> bool:
+    """Return whether values below 0 are to be expected, as far as the type and the policy say."""
+    bounds, kind = value.bounds, value.type
+    return (bounds is None or bounds.low < 0) and (not kind.integer or kind.signed)
+
+
+def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
+    """Return the bounds on what one unit contributes to an aggregate of values."""
+    grid = searched(value.type, signed=True)
+    row, scale = grid.uncut(value.guarded_node)
+    condition = call.condition()
+    kept = Case(((condition[0], row),)) if condition else row
+    # The steps of values grow with their bound; those of totals stay as they are.
+    top = call.compiler.highest_power if of is Contribution.TOTAL else _HIGHEST_VALUE
+    return Ladder(of, kept, scale, grid.step, top, call.by_row)
+
+
+def searched_ends(call: AggregateCall, value: Typed) -> tuple[Fraction, Fraction]:
+    """Return the bounds of values that are found privately."""
+    highest, lowest = (ladder(call, value, of) for of in (Contribution.HIGHEST, Contribution.LOWEST))
+    high = highest.step * call.compiler.bound(highest)
+    low = -lowest.step * call.compiler.bound(lowest) if is_signed(value) else Fraction(0)
+    return low, high if high > low else high + highest.step
