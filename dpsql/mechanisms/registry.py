@@ -9,6 +9,7 @@ from dpsql.mechanisms.guess_and_check import AUDITED as GUESS_AND_CHECK
 from dpsql.mechanisms.hybrid_sparse_vector import AUDITED as HYBRID_SPARSE_VECTOR
 from dpsql.mechanisms.hybrid_top_k import AUDITED as HYBRID_TOP_K
 from dpsql.mechanisms.joint import AUDITED as JOINT
+from dpsql.mechanisms.ladder import AUDITED as LADDER
 from dpsql.mechanisms.limited_domain import AUDITED as LIMITED_DOMAIN
 from dpsql.mechanisms.limited_then_stable import AUDITED as LIMITED_THEN_STABLE
 from dpsql.mechanisms.measure import AUDITED as MEASURE
@@ -29,6 +30,7 @@ AUDITED: tuple[AuditCase, ...] = (
     *REFINE,
     *QUANTILE,
     *EXTREMES,
+    *LADDER,
     *SPARSE_VECTOR,
     *HYBRID_SPARSE_VECTOR,
     *GUESS_AND_CHECK,

@@ -334,6 +334,39 @@ SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, age AS k FROM users
 -- R2103
 SELECT COUNT(DISTINCT v.user_id) FROM (SELECT user_id, user_id AS k FROM users UNION ALL SELECT user_id, ms FROM visits) v JOIN users u ON u.user_id = v.user_id
 
+-- R802
+SELECT page, SUM(ms, contribution_bounds_per_group => (0, 100)) AS s FROM visits GROUP BY page ORDER BY s DESC
+
+-- R504
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
+
+-- R2503
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
+
+-- R2507
+SELECT SUM(ms, contribution_bounds_per_group => (0, 100)) FROM visits
+
+-- R2508
+SELECT AVG(ms, contribution_bounds_per_group => (0, 100)) FROM visits
+
+-- R2512
+SELECT * FROM (SELECT city, AVG(age) AS a FROM users GROUP BY city) ORDER BY a DESC LIMIT 1
+
+-- R2513
+SELECT * FROM (SELECT city, COUNT(*) AS n, AVG(age) AS a FROM users GROUP BY city) WHERE a > 30 ORDER BY n LIMIT 10
+
+-- R2514
+SELECT * FROM (SELECT city, STDDEV(age) AS d FROM users GROUP BY city) ORDER BY d LIMIT 1
+
+-- R2515
+SELECT note, COUNT(DISTINCT user_id) AS n, SUM(ms, contribution_bounds_per_group => (0, 10)) AS s FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 3
+
+-- R2516
+SELECT COUNT(*) FROM users
+
+-- R2519
+SELECT STDDEV(age, contribution_bounds_per_row => (0, 100)) FROM users
+
 -- R2404
 SELECT COUNT(DISTINCT user_id) FROM visits
 
@@ -384,9 +417,3 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 20) country, ME
 
 -- R2424
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3) day, MAX(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY day
-
--- R802
-SELECT page, SUM(ms, contribution_bounds_per_group => (0, 100)) AS s FROM visits GROUP BY page ORDER BY s DESC
-
--- R504
-SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
