@@ -56,6 +56,11 @@ class Grid:
         """Whether sums of values that were not cut are in steps of the grid."""
         return self.type == DOUBLE or self.natural
 
+    @property
+    def _size(self) -> int:
+        """The least differences of two values of an exact type in a step."""
+        return int(self.step / least_step(self.type))
+
     def uncut(self, value: Expr) -> tuple[Expr, int]:
         """Return a row's value as it is, and the decimals of its sums: totals of units are cut later."""
         if self.type == DOUBLE:
@@ -67,15 +72,17 @@ class Grid:
         base = self.low if shifted else 0
         if self.type == DOUBLE:
             return _plus(Steps(value, self.low, self.high, self.step), -base)
-        return self._nearest(value, self.type, int(self.step / least_step(self.type)), base)
+        return self._nearest(value, self.type, self._size, base)
 
-    def total(self, value: Expr, scale: int) -> Expr:
+    def total(self, value: Expr, *, single: bool = False) -> Expr:
         """Return a sum of values that were not cut, as steps within the bounds: a BIGINT, NULL for no values.
 
-        `scale` has the decimals of the sum.
+        `single` says that it is of one value: such a value itself.
         """
-        size = 1 if self.type == DOUBLE else int(self.step / least_step(self.type))
-        return self._nearest(value, SqlType("DECIMAL", 38, scale) if scale else HUGEINT, size, 0)
+        if self.type == DOUBLE:
+            return self._nearest(value, BIGINT if single else HUGEINT, 1, 0)
+        summed = SqlType("DECIMAL", 38, self.type.scale) if self.type.scale else HUGEINT
+        return self._nearest(value, self.type if single else summed, self._size, 0)
 
     def _nearest(self, value: Expr, kind: SqlType, size: int, base: int) -> Expr:
         """Return the nearest step, of `size` least steps of the type, from `base` on; cut to the bounds.
