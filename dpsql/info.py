@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from dpsql.analysis import Catalog, Plan
-from dpsql.answers import AtDistance, Considered, Method, considered
+from dpsql.answers import AtDistance, Considered, Method, Number, considered, number_texts, numbers
+from dpsql.estimates import decimal, figure
 from dpsql.language import (
     AboveThreshold,
     AllGroups,
@@ -28,23 +29,30 @@ from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge
 
 
-def selection_words(selection: Selection) -> str:
-    """Describe a selection, such as "top-5"."""
+def selection_words(selection: Selection, step: Fraction = Fraction(1)) -> str:
+    """Describe a selection, such as "top-5"; its threshold is in steps of the number that is compared."""
     match selection:
         case TopK(threshold=None, argmax=True):
             return "argmax"
         case TopK(threshold=None):
             return f"top-{selection.k}" + (" of the lowest" if selection.lowest else "")
         case TopK():
-            return f"top-{selection.k} above {float(selection.threshold or 0):g}"
+            return f"top-{selection.k} above {decimal((selection.threshold or 0) * step)}"
         case AboveThreshold():
-            return f"above threshold {float(selection.threshold):g}"
+            return f"above threshold {decimal(selection.threshold * step)}"
         case AllGroups():
             return "all groups"
         case Scalar():
             return "count"
         case TopPerPartition():
-            return f"{selection_words(selection.best)} of each partition"
+            return f"{selection_words(selection.best, step)} of each partition"
+
+
+def _selection(plan: Plan) -> str:
+    """Describe the selection of a plan, its threshold in the unit of the number that is compared."""
+    best = getattr(plan.selection, "best", plan.selection)
+    place = getattr(best, "count", None)
+    return selection_words(plan.selection, Fraction(1) if place is None else plan.counts[place].step)
 
 
 def guarantee(plan: Plan, charge: Charge) -> str:
@@ -72,7 +80,7 @@ def words(
     return {
         "keys": tuple(o.name for o in plan.outputs if o.kind == "key"),
         "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
-        "selection": selection_words(plan.selection),
+        "selection": _selection(plan),
         "mechanism": method.quote.mechanism,
         "guarantee": guarantee(plan, charge),
         "confidence": plan.options.confidence or Fraction(95, 100),
@@ -138,7 +146,7 @@ def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]
     """Return what EXPLAIN shows of one release; `left` stands before its SQL."""
     plan, quote = prepared.plan, prepared.method.quote
     return {
-        "selection": selection_words(plan.selection),
+        "selection": _selection(plan),
         "why": plan.selection.spelling,
         "mechanism": quote.mechanism,
         "unit": plan.unit,
@@ -146,11 +154,12 @@ def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]
         **_amounts(quote.charge),
         "error": None if plan.options.error is None else float(plan.options.error),
         "split": quote.split,
-        "noise_scale": quote.scale,
+        "noise_scale": None if plan.ladders else quote.scale,
         "predicted_stddev": quote.predicted_stddev,
         **quote.outlook,
         "half_width": quote.half_width,
         "tells_apart": quote.tells_apart,
+        "numbers": numbers(plan, quote) or None,
         "domain": plan.domain,
         "domain_size": plan.domain_size,
         "considered": considered(plan),
@@ -222,15 +231,19 @@ def _lines(found: dict[str, object]) -> list[tuple[str, str]]:
                 shown += [(f"{i}. {inner}", text) for inner, text in _lines(own)]
         elif name == "considered" and isinstance(value, list):
             shown += [(f"considered {i}", _shown(each)) for i, each in enumerate(value, 1)]
+        elif name == "numbers" and isinstance(value, list):
+            shown += [(f"number {i}", text) for i, text in enumerate(number_texts(value), 1)]
         elif value is not None:
             shown.append((name, _shown(value)))
     return shown
 
 
 def _fields(value: object) -> dict[str, object]:
-    """Return a considered mechanism, or predictions at a distance, for JSON."""
+    """Return a considered mechanism, a number, or predictions at a distance, for JSON."""
     if isinstance(value, AtDistance):
         return asdict(value)
+    if isinstance(value, Number):
+        return {name: fact for name, fact in asdict(value).items() if fact not in (None, "", ())}
     assert isinstance(value, Considered)  # noqa: S101  everything else is plain
     charge = {"epsilon": float(value.charge.epsilon), "delta": float(value.charge.delta)}
     return {n: getattr(value, n) for n in ("mechanism", "tells_apart", "stddev", "half_width")} | {
@@ -246,7 +259,7 @@ def _shown(value: object) -> str:
             "stddev": value.stddev,
             "half-width": value.half_width,
         }
-        found = [f"{name} {_short(number)}" for name, number in figures.items() if number is not None]
+        found = [f"{name} {figure(number)}" for name, number in figures.items() if number is not None]
         if value.charge.epsilon:
             found.append(f"epsilon {float(value.charge.epsilon):g}")
         if value.charge.delta:
@@ -259,11 +272,13 @@ def _shown(value: object) -> str:
         return "; ".join(value)
     if isinstance(value, tuple):
         return " to ".join(map(_shown, value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < _LARGE else f"{value:,.0f}"
+    return str(value)
 
 
-def _short(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+_LARGE = 10_000
+"""From here on numbers are written whole, with separators of thousands."""
 
 
 def _down(value: Fraction) -> str:

@@ -39,13 +39,13 @@ class PlannedCount:
         policy: Policy,
         engines: Engines,
         options: Options,
-        powers: tuple[int, ...] = (),
+        found: tuple[int, ...] = (),
     ) -> PlannedCount:
         """Analyse a private query; refuse what the analysis or the engine cannot do exactly.
 
-        `powers` are those of two that bounds were found to be (see `Plan.ladders`).
+        `found` are the places of the bounds that were found (see `Plan.ladders`).
         """
-        plan = analyse(query, policy, engines.schema_database, options, powers)
+        plan = analyse(query, policy, engines.schema_database, options, found)
         try:
             sql = engines.engine.translate(plan.compiled)
             for search in plan.ladders:
@@ -54,9 +54,9 @@ class PlannedCount:
             raise query.source.refuse(problem.message, None, problem.hint) from None
         return cls(plan, sql, tables_read(policy, plan.compiled.tables), engines, policy)
 
-    def with_bounds(self, powers: tuple[int, ...]) -> PlannedCount:
+    def with_bounds(self, found: tuple[int, ...]) -> PlannedCount:
         """Return the same query with bounds that were found."""
-        return PlannedCount.of(self.plan.query, self.policy, self.engines, self.plan.options, powers)
+        return PlannedCount.of(self.plan.query, self.policy, self.engines, self.plan.options, found)
 
     def at_epsilon(self, epsilon: Fraction) -> PlannedCount:
         """Return it with another epsilon, on which nothing that the analysis builds depends."""

@@ -3,7 +3,8 @@
 =================  ===========================================================================
 ``analyse``        the analysis of one private statement, from start to end
 ``outer_query``    the outermost block: keys, counts, columns computed from them; ``released`` the
-                   aggregates that may be released, ``groups`` the counting query
+                   aggregates that may be released, ``groups`` the counting query, ``histograms`` that
+                   of quantiles
 ``selection``      the selection that a statement asks for, from all its spellings (``spellings``)
 ``blocks``         SELECTs in subqueries; ``hoist`` and ``windows`` their windows, ``aggregates`` their
                    GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM
@@ -18,6 +19,8 @@
                    relations and expressions
 ``parsed``         parts of the parser's nodes that several rules read
 ``bounds``         bounds on what one unit contributes, where the statement writes none
+``column_bounds``  public bounds of the values of columns; ``intervals`` those of expressions, and
+                   ``narrowing`` those within the conditions of WHERE
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
 ``provenance``   what a block groups by, and whether it refers to the rows around it
@@ -33,14 +36,26 @@ from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_le
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.ladders import Contribution
-from dpsql.analysis.plan import CompiledQuery, Output, Partitions, Plan, PublicOrder, max_candidates
+from dpsql.analysis.plan import (
+    BoundSearch,
+    CompiledQuery,
+    Output,
+    Partitions,
+    Plan,
+    PublicOrder,
+    max_candidates,
+)
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
+from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate
+from dpsql.analysis.released.described import cells_of, cut_of, quantile_of, rows_of, what_of
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
 from dpsql.tree import quote
 
 __all__ = [
+    "BoundSearch",
     "Catalog",
+    "CellRows",
     "CommonNoise",
     "CompiledQuery",
     "Contribution",
@@ -48,10 +63,14 @@ __all__ = [
     "Partitions",
     "Plan",
     "PublicOrder",
+    "Quantile",
+    "ReleasedAggregate",
     "analyse",
+    "cells_of",
     "check_outer",
     "common_noise",
     "complete",
+    "cut_of",
     "engine_sql",
     "function_name",
     "in_order",
@@ -60,8 +79,11 @@ __all__ = [
     "max_candidates",
     "public_sql",
     "put_domains",
+    "quantile_of",
     "quote",
+    "rows_of",
     "shows_all",
     "surveyed",
+    "what_of",
     "with_views",
 ]

@@ -127,6 +127,7 @@ ORDER_DEPENDENT = words(
     """
     first last list array_agg string_agg group_concat arg_max arg_min max_by min_by mode stddev variance
     var_pop var_samp stddev_pop stddev_samp quantile_cont quantile_disc product approx_count_distinct
+    quantile percentile_cont percentile_disc approx_quantile approx_quantiles
     reservoir_quantile histogram corr
     """
 )
@@ -136,6 +137,7 @@ ORDER_DEPENDENT = words(
 def call_of(node: exp.Expr) -> str | None:
     """Return the name of the aggregate that a node calls (with or without FILTER); None for other nodes."""
     inner = node.this if isinstance(node, exp.Filter) else node
+    inner = inner.this if isinstance(inner, exp.WithinGroup) else inner
     name = (function_name(inner) or "").lower()
     return name if name in AGGREGATES or name in ORDER_DEPENDENT else None
 
@@ -279,6 +281,7 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
         where = predicate(compiler, node.expression.this, scope).guarded_node
         node = node.this
+    node = node.this if isinstance(node, exp.WithinGroup) else node
     name = (function_name(node) or "").lower()
     aggregate = AGGREGATES.get(name)
     if name in ORDERED or name in EXTREME:

@@ -27,11 +27,13 @@ from dpsql.analysis.groups import (
     one_group,
 )
 from dpsql.analysis.hints import adapted
+from dpsql.analysis.histograms import cells_of_all, cells_of_one
 from dpsql.analysis.key_domains import domain_size, undeclared
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.partitions import partitions_of
 from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, seal
 from dpsql.analysis.public import unknown_tables
+from dpsql.analysis.released import CellRows, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.errors import Obstacle, QueryRefused
@@ -56,7 +58,7 @@ def analyse(
 ) -> Plan:
     """Compile a private statement whose sensitivity the rules prove; refuse any other.
 
-    `found` are the powers of two that bounds were found to be, in the order of `Plan.ladders`.
+    `found` are the places of the bounds that were found, in the order of `Plan.ladders`.
     """
     try:
         return _analyse(query, policy, catalog, options, found)
@@ -111,7 +113,7 @@ def _judged(
         _unit_option(query, policy, options, compiler)
     size = domain_size(compiler, query, block, options)
     if size is None:
-        block = shown_by_units(compiler, block, options)
+        block = shown_by_units(compiler, query, block, options)
     return block, size, partitions_of(compiler, query, block, options)
 
 
@@ -125,7 +127,7 @@ def _analyse(
     query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...]
 ) -> Plan:
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
-    compiler.powers = found
+    compiler.places_found = found
     block, size, partitions = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
@@ -137,10 +139,11 @@ def _analyse(
         counting.query,
         sql,
         tuple(k.type for k in block.keys),
-        len(block.counts),
+        len(block.counts) if cells_of(block.counts) is None else 2,
         tuple(sorted(compiler.used)),
         counts_only=counts_only,
         order=counting.order,
+        cells=cells_of(block.counts) is not None,
     )
     origins = " x ".join(dict.fromkeys(d.domain.origin for d in block.domains))
     return Plan(
@@ -175,7 +178,7 @@ def _searches(
         query = rows.rungs(ladder)
         sql = duckdb_sql(query)
         counts_only = confirm(compiler.catalog, sql, compiler.policy)
-        size, used = ladder.top + 1, tuple(sorted(compiler.used))
+        size, used = len(ladder.bounds), tuple(sorted(compiler.used))
         made.append(BoundSearch(ladder, seal(query, sql, (), size, used, counts_only=counts_only, order=())))
     return tuple(made)
 
@@ -199,6 +202,9 @@ def _groups_kept(
     if block.one_group:
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
+    part = cells_of(block.counts)
+    if part is not None:
+        return _cells_kept(compiler, block, part, written or default, assumed=written is None, size=size)
     if written is not None and not noise_matters(block.counts, options, size or default):
         written = None
         default = default if size is None else None
@@ -212,6 +218,23 @@ def _groups_kept(
     if kept is not None and written is None:
         compiler.assume(assumed_groups(block.source, kept))
     return kept
+
+
+def _cells_kept(
+    compiler: StatementCompiler,
+    block: OuterQuery,
+    part: CellRows,
+    most: int | None,
+    *,
+    assumed: bool,
+    size: int | None,
+) -> int | None:
+    """Return in how many groups a unit's extremes count; the rows of a quantile have a bound of their own."""
+    if not part.extreme or most is None or (size is not None and most >= size):
+        return None
+    if assumed:
+        compiler.assume(assumed_groups(block.source, most))
+    return most
 
 
 def _units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
@@ -256,9 +279,9 @@ def _counting(
     block: OuterQuery, options: Options, most: int | None, partitions: Partitions | None
 ) -> CountingQuery:
     """Build the counting query in the form its selection needs; a unit counts in `most` of its groups."""
-    domains = block.domains
+    domains, part = block.domains, cells_of(block.counts)
     if not block.keys:
-        return one_group(block.rows)
+        return one_group(block.rows) if part is None else cells_of_one(block.rows, part)
     if partitions is not None:
         return _in_partitions(block, options, partitions)
     rows = block.rows
@@ -273,6 +296,8 @@ def _counting(
     elif rows.weighted:
         rows = rows.among(domains)
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
+    if part is not None:
+        return cells_of_all(rows, domains, part, order or ())
     return all_groups(rows, domains, order)
 
 

@@ -9,16 +9,23 @@ from dpsql.policy import Assumed, Policy
 from dpsql.tree import Node, Scan, walk
 
 
-def rows_per_unit(compiler: StatementCompiler, source: From) -> int | None:
+def rows_per_unit(compiler: StatementCompiler, source: From, *, beyond: str = "weighted down") -> int | None:
     """Return how many rows of a unit count in all groups together: as written, else as the policy says.
 
-    A bound of the policy is noted as an assumption. None: nobody said it.
+    A bound of the policy is noted as an assumption, with what is done to rows `beyond` it. None: nobody said
+    it.
     """
     if compiler.max_rows is not None:
         return compiler.max_rows
     found = _default(compiler.policy, source.source, "rows_per_unit")
     if found is not None:
-        compiler.assume(Assumed(f"rows of a {unit_name(source)}", f"at most {found:,}", "policy"))
+        compiler.assume(
+            Assumed(
+                f"rows of a {unit_name(source)} count, rows beyond are {beyond}",
+                f"at most {found:,}",
+                "policy",
+            )
+        )
     return found
 
 

@@ -87,8 +87,8 @@ class StatementCompiler:
     """The columns of all items of FROM so far, by their generated names (`t1.c0`)."""
     max_rows: int | None = None
     """How many rows of a unit count in all groups together, as the statement's options say."""
-    powers: tuple[int, ...] = ()
-    """The powers of two that were found for the ladders, in their order; none while a price is quoted."""
+    places_found: tuple[int, ...] = ()
+    """The places of the bounds that were found for the ladders, in order; none while a price is quoted."""
     highest_power: int = 40
     """The power of two of the largest bound that is searched."""
     ladders: list[Ladder] = field(default_factory=list)
@@ -103,12 +103,12 @@ class StatementCompiler:
         self.tables += 1
         return f"t{self.tables}"
 
-    def power(self, ladder: Ladder) -> int:
-        """Return the power of two that a bound is: the one that was found, else the largest."""
+    def bound(self, ladder: Ladder) -> int:
+        """Return a bound in steps: the one that was found, else the largest."""
         if ladder not in self.ladders:
             self.ladders.append(ladder)
         place = self.ladders.index(ladder)
-        return self.powers[place] if self.powers else ladder.top
+        return ladder.bounds[self.places_found[place] if self.places_found else -1]
 
     def assume(self, assumed: Assumed) -> None:
         """Note what the answer rests on and the statement does not say, to be shown with the answer."""

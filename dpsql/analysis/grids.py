@@ -16,6 +16,8 @@ from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
 MOST_STEPS = 1 << 32
 """The most steps by which one unit may move a number: then 2^28 units at the bound fit into 2^60."""
 _FURTHEST = 1 << 62
+_EXACT = 1 << 51
+"""The steps up to which a DOUBLE, and the middle between two steps, are exact."""
 _FINEST = 1000
 """The negative power of two that the step of a DOUBLE is at least, so that its multiples are DOUBLEs."""
 _SEARCHED = 10
@@ -119,12 +121,11 @@ def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degr
     It moves by at most `most` values; with a degree, by `most` times the power of the width, else of the
     largest distance from zero.
     """
-    step = least_step(sql_type)
-    if sql_type == DOUBLE:
-        step = Fraction(1, 1 << _FINEST)
-    reach = _reach(low, high, degree)
     allowed = _root(Fraction(MOST_STEPS, most), degree) - (2 if degree else 1)
-    least = Fraction(reach, max(allowed, 1))
+    least = Fraction(_reach(low, high, degree), max(allowed, 1))
+    # Bounds far from 0 have as many steps as the engine computes exactly, times numbers of rows.
+    least = max(least, _reach(low, high, 0) / (_EXACT if sql_type == DOUBLE else _FURTHEST))
+    step = least_step(sql_type)
     if sql_type == DOUBLE:
         step = _power_of_two(max(least, Fraction(1, 1 << _FINEST)))
     elif least > step:

@@ -249,9 +249,15 @@ def one_group(rows: Rows) -> CountingQuery:
 
 
 def all_groups(
-    rows: Rows, domains: Sequence[Candidates], order: Iterable[tuple[int, bool]] | None
+    rows: Rows,
+    domains: Sequence[Candidates],
+    order: Iterable[tuple[int, bool]] | None,
+    *,
+    cells: Query | None = None,
 ) -> CountingQuery:
     """Count every group of the domain, also the empty ones; with the columns of a public order if asked.
+
+    With `cells`, a query for the cells of each group, `n0`, and their rows, `n1`, these are its numbers.
 
     The terms of the order are columns of the domains alone: the keys that the statement names, then for
     every key its place `o` in its domain, or its value where the domain has no order of its own. Both are
@@ -260,12 +266,12 @@ def all_groups(
     """
     found = {key: v for i, each in enumerate(domains) for key, v in each.columns(f"d{i}").items()}
     values = [found[key] for key in range(rows.keys)]
-    numbers = columns("g", "n", len(rows.released))
+    numbers = columns("g", "n", 2 if cells is not None else len(rows.released))
     zero = Constant(0, BIGINT)
     listed = (*items("k", values), *items("n", (Call("COALESCE", (n, zero)) for n in numbers)))
     candidates = cross_join([Derived(d.domain.query, f"d{i}") for i, d in enumerate(domains)])
     same = conjunction(Binary("=", Column("g", f"k{i}"), v) for i, v in enumerate(values))
-    source = Join(candidates, "LEFT", Derived(rows.grouped(), "g"), same)
+    source = Join(candidates, "LEFT", Derived(cells or rows.grouped(), "g"), same)
     if order is None:
         return CountingQuery(Select(listed, source))
     ordered = {d.keys[0]: Column(f"d{i}", "o") for i, d in enumerate(domains) if d.domain.ordered}

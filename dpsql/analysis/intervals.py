@@ -82,16 +82,15 @@ def of_cast(value: Typed, sql_type: SqlType) -> Bounds | None:
 
 
 def of_call(name: str, arguments: Sequence[Typed], sql_type: SqlType) -> Bounds | None:
-    """Return the bounds of a call of an operator or function; None if its rule or a part is not known."""
+    """Return the bounds of a call of an operator or function; None if its rule or a part is not known.
+
+    The time between two dates has none: a column's range says little of it, which is often far shorter.
+    """
     rule = _RULES.get((name.lower(), len(arguments)))
-    parts = [b for a in arguments if (b := bounds_of(a)) is not None]
-    measured = sql_type.numeric or sql_type.name == "DATE"
-    if rule is None or len(parts) < len(arguments) or not measured:
+    parts = [b for a in arguments if a.type.numeric and (b := a.bounds) is not None]
+    if rule is None or len(parts) < len(arguments) or not sql_type.numeric:
         return None
-    ends = rule(*parts)
-    if ends is not None and {a.type.name for a in arguments} == {"TIMESTAMP"}:
-        ends = ends[0] / 1_000_000, ends[1] / 1_000_000  # the difference is in seconds
-    return _made(ends, parts)
+    return _made(rule(*parts), parts)
 
 
 def _made(ends: Ends | None, parts: Sequence[Bounds]) -> Bounds | None:

@@ -17,7 +17,7 @@ from dpsql.analysis.joined import Joined, substituted
 from dpsql.analysis.ranges import Compared, comparisons, limits_of
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Bounds, Typed, exactly
-from dpsql.tree import Cast, Expr, duckdb_sql
+from dpsql.tree import Cast, Constant, Expr, Paren, Unary, duckdb_sql
 from dpsql.types import DOUBLE
 
 _ORIGIN = "the range in WHERE"
@@ -100,9 +100,20 @@ def _ends(catalog: Catalog, value: Typed, one: Compared) -> tuple[_End, _End]:
 
 
 def _number(catalog: Catalog, value: Expr) -> Fraction | None:
-    """Return a constant as an exact number; None if it is NULL, NaN, infinite or no number."""
+    """Return a constant as an exact number; None if it is NULL, NaN, infinite or no number.
+
+    The engine is asked only where the constant is computed: lists may be long.
+    """
+    if isinstance(value, Paren):
+        return _number(catalog, value.inner)
+    if isinstance(value, Cast) and (value.type == DOUBLE or not value.safe):
+        return _number(catalog, value.operand)
+    if isinstance(value, Unary) and value.operator == "-":
+        number = _number(catalog, value.operand)
+        return None if number is None else -number
     try:
-        found = exactly(catalog.evaluate(duckdb_sql(value)))
+        known = value.value if isinstance(value, Constant) else catalog.evaluate(duckdb_sql(value))
     except ValueError:
         return None
+    found = exactly(known)
     return None if found is None else found.low

@@ -24,9 +24,12 @@ from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, From, Item
 from dpsql.analysis.released import (
+    Quantile,
+    QuantileCall,
     ReleasedAggregate,
     ValueCall,
     compile_released,
+    is_quantile,
     is_released,
     is_value,
     measures,
@@ -56,6 +59,12 @@ FREE = {
     "dp_rank": "rank",
 }
 """Functions of released values, with the kind of output column; they cost no privacy budget."""
+
+_INSTEAD = {
+    "mode": ("is the largest group: select it", "GROUP BY x ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1"),
+    "any_value": ("is the value of one unit: group by it, or ask for a quantile", "MEDIAN(x)"),
+}
+"""What to write instead of some aggregates that are not released."""
 
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"}
@@ -146,16 +155,31 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     owner, made = made.owner, narrowed_rows(compiler.catalog, made, known)
     calls = [_released(compiler, node, made, single=single, one_row=one_row) for _, node in nodes]
     ordering = _ordering(parsed[0]) if parsed is not None else None
-    shown = measures(calls, next((i for i, (place, _) in enumerate(nodes) if place == ordering), None))
+    for place, node in nodes:
+        if place == ordering and is_quantile(node):
+            raise source.refuse(
+                "a quantile selects no groups: order by a count, or release all groups and order outside",
+                node,
+                "ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 10",
+            )
+    chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
+    if chosen is not None:
+        _check_ordering(compiler, calls[chosen], nodes[chosen][1])
+    shown = measures(calls, chosen)
     counts: list[ReleasedAggregate] = []
     uses: dict[int, tuple[int, ...]] = {}
     for (place, _), measure in zip(nodes, shown, strict=True):
-        fresh = measure.formula is None  # a count asked for twice keeps both places
+        # A count asked for twice keeps both places.
+        fresh = measure.formula is None and measure.quantile is None
         uses[place] = tuple(_place(counts, each, fresh=fresh) for each in measure.counts)
     formulas = {place: m.formula for (place, _), m in zip(nodes, shown, strict=True) if m.formula is not None}
     places = {place: used[0] for place, used in uses.items()}
     domains = _candidates(compiler, [key for key in keys if key is not UNKNOWN], known, made)
-    listed = _SelectList(compiler, items, made, keys, places, uses, formulas)
+    quantiles = {p: m.quantile for (p, _), m in zip(nodes, shown, strict=True) if m.quantile is not None}
+    if quantiles and len(counts) > 1:
+        mixed = next(node for place, node in nodes if place in quantiles)
+        compiler.report(source.refuse("a quantile is a release of its own, apart from other numbers", mixed))
+    listed = _SelectList(compiler, items, made, keys, places, uses, formulas, quantiles)
     outputs = tuple(listed.output_at(item, i) for i, item in enumerate(items))
     if parsed is None:
         compiler.give_up()
@@ -192,6 +216,9 @@ def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
         return item
     for call in refused:
         with compiler.part(item.name):
+            instead = _INSTEAD.get(str(call_of(call)))
+            if instead is not None:
+                raise compiler.source.refuse(f"{str(call_of(call)).upper()} {instead[0]}", call, instead[1])
             raise compiler.source.refuse(
                 f"{str(call_of(call)).upper()} over many units is not released: only counts are",
                 call,
@@ -212,6 +239,20 @@ def _ordering(selection: Selection) -> int | None:
     return getattr(best, "count", None)
 
 
+def _check_ordering(
+    compiler: StatementCompiler, call: ReleasedAggregate | ValueCall | QuantileCall, node: exp.Expr
+) -> None:
+    """Refuse to choose groups by a number that one unit can move by any part of its range."""
+    if isinstance(call, ValueCall) and call.statistic != "sum":
+        name = (function_name(node) or "").upper()
+        raise compiler.source.refuse(
+            f"groups are not chosen by {name}: one unit can move that of a small group by all of its range",
+            node,
+            "choose by SUM or COUNT, or among all groups that are released: "
+            "SELECT * FROM (SELECT .. GROUP BY ..) ORDER BY .. LIMIT ..",
+        )
+
+
 def _place(counts: list[ReleasedAggregate], count: ReleasedAggregate, *, fresh: bool) -> int:
     """Return the place of a count, added if it is new or to be there again (`fresh`)."""
     if fresh or count not in counts:
@@ -222,7 +263,7 @@ def _place(counts: list[ReleasedAggregate], count: ReleasedAggregate, *, fresh: 
 
 def _released(
     compiler: StatementCompiler, node: exp.Expr, made: From, *, single: bool | None, one_row: bool
-) -> ReleasedAggregate | ValueCall:
+) -> ReleasedAggregate | ValueCall | QuantileCall:
     """Compile a measure; `single` says that each unit has at most one row in a group, None is unknown."""
     with compiler.part():
         if single is None:
@@ -297,6 +338,8 @@ class _SelectList:
     """The same, to all of its places."""
     formulas: dict[int, Formula]
     """The formulas of measures that are computed from several counts."""
+    quantiles: dict[int, Quantile]
+    """What the measures that are quantiles show."""
 
     def output_at(self, item: Item, place: int) -> Output:
         """Return the output column of an item, with its position in the text."""
@@ -355,6 +398,9 @@ class _SelectList:
         """Return an output column with a measure, or with one of its error bars."""
         formula = self.formulas.get(place)
         uses = self.uses[place] if formula is not None else ()
+        quantile = self.quantiles.get(place)
+        if quantile is not None:
+            return Output(name, "quantile", self.places[place], quantile=quantile)
         return Output(name, kind, self.places[place], uses, formula)  # type: ignore[arg-type]  # FREE's values
 
     def _free_output(self, item: Item, kind: str) -> Output:
@@ -367,6 +413,12 @@ class _SelectList:
             if place is None:
                 raise source.refuse(
                     "this is not a count of the select list", arguments[0], "name a count by its alias"
+                )
+            if place in self.quantiles:
+                raise source.refuse(
+                    "a quantile has no interval: ask for quantiles on both sides of it",
+                    item.node,
+                    "PERCENTILE_CONT(x, 0.48) AS low, PERCENTILE_CONT(x, 0.52) AS high",
                 )
             return self._measure(_name(item, name.lower()), kind, place)
         if arguments:
@@ -407,8 +459,7 @@ class _SelectList:
 def _function(node: exp.Expr) -> str:
     """Return the name that a measure has without an alias: of its function; of a difference, `count`."""
     inner = node.unnest()
-    call = inner.this if isinstance(inner, exp.Filter) else inner
-    return function_name(call).lower() if is_value(inner) else "count"  # type: ignore[union-attr]  # a call
+    return str(call_of(inner)) if is_value(inner) or is_quantile(inner) else "count"
 
 
 def _name(item: Item, word: str) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 from dpsql import tree
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Owner
-from dpsql.analysis.released import ReleasedAggregate
+from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells_of
 from dpsql.errors import InternalError
 from dpsql.estimates import Formula
 from dpsql.language import Options, Query, Selection
@@ -34,6 +34,8 @@ class PublicOrder:
     """Proof that columns of a compiled query's groups are public and that no two groups are equal in them.
 
     Only `seal` makes one, for a counting query over the domains of all keys. `Counts` sorts by these columns.
+    Where the query counts the rows of cells, a group has a row for each of its cells, and rows that are equal
+    in these columns are of one group. Which cells there are is private.
     """
 
     terms: tuple[tuple[str, bool], ...]
@@ -70,6 +72,8 @@ class CompiledQuery:
     order: PublicOrder | None
     """The public order of the groups, if the selection needs one; rows come in any order."""
     token: InitVar[object]
+    cells: bool = field(default=False, kw_only=True)
+    """Whether it has a row for each group and cell of its values: `n0` is the cell, `n1` its rows."""
 
     def __post_init__(self, token: object) -> None:
         if token is not _TOKEN:
@@ -90,10 +94,11 @@ def seal(
     *,
     counts_only: bool,
     order: tuple[tuple[str, bool], ...] | None,
+    cells: bool = False,
 ) -> CompiledQuery:
     """Make the compiled query; called once, at the end of the analysis."""
     proof = None if order is None else PublicOrder(order, _TOKEN)
-    return CompiledQuery(query, sql, keys, counts, tables, counts_only, proof, _TOKEN)
+    return CompiledQuery(query, sql, keys, counts, tables, counts_only, proof, _TOKEN, cells=cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +106,15 @@ class Output:
     """One output column: a key, a released number, or what is known of one."""
 
     name: str
-    kind: Literal["key", "count", "gap", "stddev", "low", "high", "p_value", "rank"]
+    kind: Literal["key", "count", "quantile", "gap", "stddev", "low", "high", "p_value", "rank"]
     of: int = -1
     """The place of the key, or of the count that is shown."""
     uses: tuple[int, ...] = ()
     """The counts that the formula uses."""
     formula: Formula | None = None
     """How a number follows from several counts; None: it is one of them, in its steps."""
+    quantile: Quantile | None = None
+    """What a column of the kind `quantile` shows of the cells."""
     at: int = field(default=0, compare=False, repr=False)
     """Its position in the statement's text."""
 
@@ -177,6 +184,11 @@ class Plan:
     """The bounds that are found privately before the counts."""
     existence: int | None = None
     """The place of the number of units that decides which groups of undeclared keys are shown; None: none."""
+
+    @property
+    def cells(self) -> CellRows | None:
+        """The cells whose rows are counted, if the plan releases quantiles; then it has no other numbers."""
+        return cells_of(self.counts)
 
     def total(self, place: int) -> int | None:
         """Return the most by which one unit can change a count in all groups together; None: no bound."""

@@ -128,6 +128,11 @@ class Bounds:
     step: Fraction | None = None
     """The distance of the values to which a DOUBLE is rounded, if the policy declares it for the column."""
 
+    @property
+    def declared(self) -> bool:
+        """Whether the policy says them, at least of a part, so that values may lie outside."""
+        return "the declared " in self.origin
+
 
 TRUTH = Bounds(Fraction(0), Fraction(1))
 """The bounds of BOOLEAN values as numbers."""

@@ -2,15 +2,16 @@
 
 ``choose`` picks a method: ``top_k`` (with ``unknown`` for keys without a domain), ``threshold``,
 ``whole_domain`` or ``every_count`` (``shown`` is what a selection shows of these); ``options`` checks what
-was asked for. ``method`` has the types, ``measuring`` the counts of selected groups, ``table`` the rows.
-``refine`` releases a count again with less noise. ``error_target`` finds the epsilon of a statement that
-asks for an error.
+was asked for. ``method`` has the types, ``measuring`` the numbers of selected groups, ``table`` the rows,
+``numbers`` what EXPLAIN says of each number. ``refine`` releases a count again with less noise.
+``error_target`` finds the epsilon of a statement that asks for an error.
 """
 
 from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.choose import choose, considered
 from dpsql.answers.error_target import least_epsilon
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
+from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.refine import RefinedCount
 from dpsql.answers.table import details, doubles, rows
 
@@ -20,6 +21,7 @@ __all__ = [
     "Considered",
     "Method",
     "NoisyResult",
+    "Number",
     "Quote",
     "RefinedCount",
     "choose",
@@ -27,5 +29,7 @@ __all__ = [
     "details",
     "doubles",
     "least_epsilon",
+    "number_texts",
+    "numbers",
     "rows",
 ]

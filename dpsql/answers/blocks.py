@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.analysis import Plan
-from dpsql.estimates import Combined, Formula, LaplaceNoise, Measurement, from_measurement, split_measuring
+from dpsql.estimates import (
+    Combined,
+    Formula,
+    LaplaceNoise,
+    Measurement,
+    error_words,
+    from_measurement,
+    split_measuring,
+)
 from dpsql.privacy import PrivacyLoss
 
 Values = dict[tuple[tuple[int, ...], Formula], Combined]
@@ -98,7 +106,7 @@ class Block:
                 continue
             step = float(self.plan.counts[uses[0]].step)
             if output.formula is None:
-                words = f"stddev {noise.stddev * step:.4g}, half width {noise.half_width(level) * step:.4g}"
+                words = error_words(noise.stddev * step, noise.half_width(level) * step)
             else:
                 words = output.formula.predicted(float(noise.scale) * step, level, len(uses))
             said.append(f"{output.name}: {words}")

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql import mechanisms
-from dpsql.analysis import Contribution, Plan
+from dpsql.analysis import BoundSearch, Contribution, Plan
 from dpsql.answers.method import Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
@@ -21,7 +21,8 @@ SHARE = Fraction(1, 5)
 
 _WHAT = {
     Contribution.TOTAL: "the absolute totals of one {unit}",
-    Contribution.VALUE: "absolute values",
+    Contribution.HIGHEST: "the largest value",
+    Contribution.LOWEST: "the least value",
     Contribution.ROWS: "rows of one {unit}",
 }
 
@@ -30,7 +31,7 @@ _WHAT = {
 class BoundSearches:
     """Chooses each bound among powers of two by a noisy maximum; the rest of epsilon answers with them.
 
-    For the j-th power of two, N units contribute more. The one with the largest -(N + penalty j), plus noise,
+    For the j-th bound, N units contribute more. The one with the largest -(N + penalty j), plus noise,
     is the bound. The penalty is the price of the noise that the next power would add; it depends on public
     figures alone. Adding a unit increases any of the numbers by at most 1 and decreases none.
     """
@@ -54,8 +55,8 @@ class BoundSearches:
         """See `Method`; the errors depend on the bounds, which are not known yet."""
         plan, found = self.plan, float(self.epsilon) * len(self.plan.ladders)
         notes = tuple(
-            f"a bound on {self._what(place)} is found privately: a power of two of {float(s.ladder.step):g}; "
-            f"up to about {math.ceil(12 / self.epsilon)} {plan.unit}s may be cut to it"
+            f"a bound on {self._what(place)} is found privately: a power of two times "
+            f"{float(s.ladder.step):g}; up to about {math.ceil(12 / self.epsilon)} {plan.unit}s may be cut"
             for place, s in enumerate(plan.ladders)
         )
         return replace(
@@ -85,21 +86,21 @@ class BoundSearches:
 
     def search(self, place: int) -> mechanisms.NoisyTopK:
         """Return the mechanism that finds one of the bounds."""
-        size = self.plan.ladders[place].ladder.top + 1
+        size = len(self.plan.ladders[place].ladder.bounds)
         return mechanisms.NoisyTopK.plan(size, 1, self.epsilon, sensitivity=self.penalty[1], monotone=True)
 
     def find(self, counts: Sequence[Counts]) -> tuple[tuple[int, ...], PrivacyLoss]:
-        """Return the powers of two that the bounds become, and the privacy loss.
+        """Return the places of the bounds that are chosen, and the privacy loss.
 
-        `counts` have, for each of the plan's ladders, the numbers of units above each power of two.
+        `counts` have, for each of the plan's ladders, the numbers of units above each of its bounds.
         """
-        (cost, scale), powers, loss = self.penalty, [], PrivacyLoss()
+        (cost, scale), places, loss = self.penalty, [], PrivacyLoss()
         for place, each in enumerate(counts):
             above = np.array([int(n[0]) for n in each.n], dtype=np.int64)
             found = self.search(place).run(-(scale * above + cost * np.arange(len(above))))
-            powers.append(int(found.index[0]))
+            places.append(int(found.index[0]))
             loss += found.loss
-        return tuple(powers), loss
+        return tuple(places), loss
 
     def after(self, plan: Plan) -> Method:
         """Return the method of the plan with the bounds that were found."""
@@ -110,11 +111,11 @@ class BoundSearches:
         """The part of epsilon of the answer."""
         return self.plan.epsilon - self.epsilon * len(self.plan.ladders)
 
-    def completed(self, result: NoisyResult, powers: Sequence[int], loss: PrivacyLoss) -> NoisyResult:
+    def completed(self, result: NoisyResult, found: Sequence[int], loss: PrivacyLoss) -> NoisyResult:
         """Return a result with the loss of the searches, and with the bounds in words."""
         said = tuple(
-            f"the bound on {self._what(place)} was found privately: {float(s.ladder.step * 2**power):,.10g}"
-            for (place, s), power in zip(enumerate(self.plan.ladders), powers, strict=True)
+            f"the bound on {self._what(place)} was found privately: {_value(s, place_found):,.10g}"
+            for (place, s), place_found in zip(enumerate(self.plan.ladders), found, strict=True)
         )
         return replace(result, loss=loss + result.loss, notes=(*said, *result.notes))
 
@@ -126,3 +127,9 @@ class BoundSearches:
 def _rest(plan: Plan, epsilon: Fraction) -> Plan:
     """Return the plan of the answer alone, with its part of epsilon."""
     return replace(plan, options=replace(plan.options, epsilon=epsilon), ladders=())
+
+
+def _value(search: BoundSearch, place: int) -> float:
+    """Return a bound in the unit of the values."""
+    sign = -1 if search.ladder.of is Contribution.LOWEST else 1
+    return sign * float(search.ladder.step * search.ladder.bounds[place])

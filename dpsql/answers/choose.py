@@ -20,6 +20,7 @@ from dpsql.answers.existing import ExistingGroups
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
 from dpsql.answers.partitions import LargestOfPartitions, of_one
+from dpsql.answers.quantiles import OfCells
 from dpsql.answers.shown import released
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups, over_unknown
@@ -93,9 +94,11 @@ def considered(plan: Plan) -> list[Considered]:
     found = [_considered(plan, chosen, "chosen")]
     for each in _candidates(plan).mechanisms:
         quoted = _considered(plan, each, each.only or fact)
-        # What is taken by name only, and could not answer even then, was not considered.
+        # What is taken by name only, and could not answer even then, was not considered. Of sums, two
+        # candidates may be one mechanism.
+        known = {replace(one, why="") for one in found}
         if each is not chosen and not (each.only and quoted.charge == Charge()):
-            found.append(quoted)
+            found += [quoted] if replace(quoted, why="") not in known else []
     return found
 
 
@@ -144,10 +147,15 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
     named = replace(plan, options=replace(options, mechanism=name))
     try:
         check_options(named)
-        quote = _made(named, candidate).quote
+        method = _made(named, candidate)
     except QueryRefused:
         return Considered(name, None, None, None, Charge(), why)
-    if quote.measured_by:
+    quote = method.quote
+    if isinstance(method, EveryCount | AllNumbers):
+        parts = method.parts if isinstance(method, AllNumbers) else (method,)
+        names = ("LAPLACE" if isinstance(part, EveryCount) else "BOX" for part in parts)
+        name = " + ".join(dict.fromkeys(names))
+    elif quote.measured_by:
         name = f"{name} + {quote.measured_by}"
     return Considered(name, quote.tells_apart, quote.predicted_stddev, quote.half_width, quote.charge, why)
 
@@ -292,11 +300,16 @@ _UNKNOWN_KEYS = Candidates(
 )
 
 
+_QUANTILES = Candidates(
+    lambda _: ("EXPONENTIAL", "quantiles are chosen"), (Candidate(("EXPONENTIAL",), OfCells.of),)
+)
 _EXISTING = Candidates(lambda _: ("LAPLACE_THRESHOLD", ""), (Candidate(("LAPLACE_THRESHOLD",), _existing),))
 
 
 def _candidates(plan: Plan) -> Candidates:
     match selection := plan.selection:
+        case _ if plan.cells is not None:
+            return _QUANTILES
         case AllGroups() | TopK() if plan.existence is not None:
             return _EXISTING
         case Scalar() | AllGroups():

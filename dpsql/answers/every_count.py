@@ -62,7 +62,7 @@ class EveryCount:
         return Quote(
             Charge(plan.epsilon),
             "Laplace on every group" if grouped else "Laplace",
-            max(float(block.noise(1).scale) for block in self.blocks),
+            max(float(block.noise(1).scale * plan.counts[block.places[0]].step) for block in self.blocks),
             "all for measuring" if len(self.blocks) == 1 else f"divided among {numbers} counts",
             max((stddev for stddev, _ in found), default=None),
             max((width for _, width in found), default=None),

@@ -18,6 +18,7 @@ from dpsql.estimates import (
     LaplaceNoise,
     Measurement,
     Strategy,
+    error_words,
     from_measurement,
     offsets,
     split_measuring,
@@ -236,7 +237,7 @@ class ShareMeasuring:
         step = float(self.plan.counts[self.places[0]].step)
         stddev, width = (part * step for part in self.predicted(size, gaps))
         names = [o.name for o in self.plan.outputs if o.kind == "count" and o.of in self.places]
-        return tuple(f"{name}: stddev {stddev:.4g}, half width {width:.4g}" for name in names)
+        return tuple(f"{name}: {error_words(stddev, width)}" for name in names)
 
     @property
     def measured_by(self) -> str:

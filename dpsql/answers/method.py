@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.analysis import Quantile
 from dpsql.engines import Counts
 from dpsql.estimates import Combined, Formula
 from dpsql.privacy import Charge, PrivacyLoss
@@ -35,6 +36,8 @@ class NoisyResult:
     """The rank of each row where it is not its place in the release."""
     notes: tuple[str, ...] = ()
     """Sentences for the analyst that follow from what is released here."""
+    cells: Mapping[Quantile, NDArray[np.int64]] = field(default_factory=dict)
+    """The cells that were chosen for quantiles, one a row."""
 
     @property
     def charge(self) -> Charge:
@@ -94,7 +97,7 @@ class Quote:
     mechanism: str
     """Name of the mechanism in words, such as `noisy top-k with gap`."""
     scale: float
-    """Scale of the selection noise, in counts."""
+    """Scale of the selection noise, in the unit of the number that orders the groups."""
     split: str
     """How epsilon is divided, in words."""
     predicted_stddev: float | None

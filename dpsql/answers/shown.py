@@ -103,9 +103,10 @@ def notes(plan: Plan) -> tuple[str, ...]:
     selection = plan.selection
     most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
     found: tuple[str, ...] = ()
+    word = "counts" if all(count.share is None for count in plan.counts) else "numbers"
     if most is not None and most < plan.groups:
         found = (
-            f"this noise releases the counts of all {plan.groups:,} groups: a larger LIMIT costs no more",
+            f"this noise releases the {word} of all {plan.groups:,} groups: a larger LIMIT costs no more",
         )
     wanted = measuring.wanted(plan, getattr(selection, "count", 0))
     if wanted and plan.options.intervals == "SINGLE" and by_noise(plan):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,10 +12,11 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpsql.analysis import Output, Plan
+    from dpsql.analysis import Output, Plan, Quantile
     from dpsql.answers.method import NoisyResult
     from dpsql.engines import Counts
     from dpsql.estimates import Combined
+    from dpsql.types import SqlType
 
 
 _FEW = 1000
@@ -59,6 +62,33 @@ def doubles(values: NDArray[np.float64]) -> pa.Array:
     bits = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
     data = pa.py_buffer(np.ascontiguousarray(values, dtype=np.float64))
     return pa.Array.from_buffers(pa.float64(), len(values), [bits, data])
+
+
+def of_cells(quantile: Quantile, cells: NDArray[np.int64]) -> pa.Array:
+    """Return the values of chosen cells, within the bounds and in the type of the result."""
+    grid, (low, high) = quantile.cells.grid, quantile.ends
+    chosen, place = np.unique(cells, return_inverse=True)
+    values = [min(max((grid.low + cell) * grid.step, low), high) for cell in chosen.tolist()]
+    if quantile.type.name == "DOUBLE":
+        return doubles(np.array([float(v) for v in values])[place])
+    size = {"TIMESTAMP": 1_000_000, "DECIMAL": 10**quantile.type.scale}.get(quantile.type.name, 1)
+    whole = np.array([math.floor(v * size + Fraction(1, 2)) for v in values], dtype=np.int64)[place]
+    return _typed(quantile.type, whole)
+
+
+def _typed(sql_type: SqlType, numbers: NDArray[np.int64]) -> pa.Array:
+    """Convert whole numbers in the least unit of a type to a column of the type."""
+    match sql_type.name:
+        case "DATE":
+            kind, data = pa.date32(), numbers.astype(np.int32).tobytes()
+        case "TIMESTAMP":
+            kind, data = pa.timestamp("us"), numbers.tobytes()
+        case "DECIMAL":  # 128 bits: the number, and its sign
+            kind = pa.decimal128(sql_type.precision, sql_type.scale)
+            data = np.stack([numbers, numbers >> 63], axis=1).tobytes()
+        case _:
+            return _integers(numbers)
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(data)])
 
 
 def _integers(values: NDArray[np.int64]) -> pa.Array:
@@ -128,6 +158,9 @@ def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> 
         case "count" | "stddev" | "low" | "high":
             place = ("count", "stddev", "low", "high").index(output.kind)
             return doubles(_estimate(plan, answer, output)[place])
+        case "quantile":
+            assert output.quantile is not None  # noqa: S101  such a column shows one
+            return of_cells(output.quantile, answer.cells[output.quantile])
         case "gap":
             return doubles(np.full(size, np.nan) if answer.gap is None else _gap(plan, answer.gap))
         case "p_value":

@@ -234,7 +234,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
     quote = Quote(
         charge,
         words,
-        float(mechanism.scale),
+        float(mechanism.scale * plan.counts[selection.count].step),
         split,
         predicted,
         half,

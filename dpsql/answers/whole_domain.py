@@ -17,7 +17,7 @@ from dpsql.answers.blocks import Values
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.shown import by_noise, listed, notes, order_of, released, shown
 from dpsql.engines import Counts
-from dpsql.estimates import Combined
+from dpsql.estimates import Combined, error_words
 from dpsql.language import AboveThreshold, Scalar, TopK
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -60,7 +60,7 @@ class WholeDomain:
         return Quote(
             Charge(plan.epsilon),
             f"{words} on {f'all {len(self.noise.measured)} counts' if scalar else 'every group'}",
-            max(map(self.stddev, self.noise.measured)) / math.sqrt(2),
+            max(self.stddev(p) * float(plan.counts[p].step) for p in self.noise.measured) / math.sqrt(2),
             "all for measuring",
             max((stddev for stddev, _ in found), default=None),
             max((width for _, width in found), default=None),
@@ -83,7 +83,7 @@ class WholeDomain:
         names = {o.of: o.name for o in self.plan.outputs if o.kind == "count"}
         places = measuring.shown_alone(self.plan)
         return tuple(
-            f"{names[place]}: stddev {stddev:.4g}, half width {width:.4g}"
+            f"{names[place]}: {error_words(stddev, width)}"
             for place, (stddev, width) in zip(places, self.predicted(), strict=True)
             if place in names
         )

@@ -21,7 +21,7 @@ from dpsql.analysis.expressions import function_name
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import Item, Scope
-from dpsql.analysis.released import is_released
+from dpsql.analysis.released import is_quantile, is_released, is_value
 from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.composition.clauses import Clauses
@@ -54,7 +54,8 @@ def separate(
     if names is None:
         return query, None
     columns = Columns(name, names, query.source.position)
-    return _Block(query, select, names, columns, Clauses(select, names, columns), existing).separated()
+    clauses = Clauses(select, names, columns, query.clause.by)
+    return _Block(query, select, names, columns, clauses, existing).separated()
 
 
 def needs_existing(select: exp.Expr, counts: frozenset[str] | None = None) -> bool:
@@ -126,7 +127,8 @@ class _Block:
 
     def _leave_out_empty(self, outer: exp.Select) -> None:
         """Leave out the groups all of whose counts round to zero: plain SQL has no such groups."""
-        counts = frozenset(name for node, name in self.columns.found if is_released(node))
+        found = self.columns.found
+        counts = frozenset(name for node, name in found if is_released(node) and not is_quantile(node))
         if not counts or not (self.existing or needs_existing(outer, counts)):
             return
         half = exp.Literal.number("0.5")
@@ -170,7 +172,9 @@ class _Block:
             return None
         (top, *more), k = found
         first, threshold = self.columns.measure(top.this), clauses.threshold()
-        if first is None or not all(clauses.follows(window, top, first) for window in clauses.windows):
+        if first is None or is_quantile(first):
+            return None
+        if not all(clauses.follows(window, top, first) for window in clauses.windows):
             return None
         downwards = bool(top.args.get("desc"))
         if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
@@ -198,7 +202,11 @@ class _Block:
             return None
         top, threshold = found.order[0], clauses.threshold()
         first = self.columns.measure(top.this)
-        if first is None or not all(clauses.ranks_alike(window, found) for window in clauses.windows):
+        if (
+            first is None
+            or is_quantile(first)
+            or not all(clauses.ranks_alike(window, found) for window in clauses.windows)
+        ):
             return None
         downwards = bool(top.args.get("desc"))
         if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
@@ -257,6 +265,8 @@ class _Block:
     def _outer(self, where: list[exp.Expr], *, qualify: bool = False) -> exp.Select:
         """Return the SELECT with its list and filters; what the select list has as it is comes first."""
         args, columns, names = self.select.args, self.columns, self.names
+        for by in names.keys if self.clauses.apart else ():
+            columns.place(by, by.name if isinstance(by, exp.Column) else "")
         for item in names.items:
             key = names.key(item.node)
             if key is not None:
@@ -346,6 +356,8 @@ def _title(item: Item) -> str:
     """Return the name of an output column; one without an alias is called as the analysis calls it."""
     if not (item.name.startswith("col") and item.name[3:].isdecimal()):
         return item.name
+    if is_quantile(item.node) or is_value(item.node):
+        return str(call_of(item.node.unnest()))
     if is_released(item.node):
         return "count"
     return (function_name(item.node) or "").lower() if is_measure(item.node) else item.name

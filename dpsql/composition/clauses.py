@@ -9,10 +9,11 @@ from sqlglot import exp
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.ranked import RANKS, RankedPartitions, ranked_partitions
-from dpsql.analysis.released import is_released
+from dpsql.analysis.released import is_quantile, is_released
 from dpsql.analysis.selection import compared
+from dpsql.composition.apart import release_of
 from dpsql.composition.columns import Columns
-from dpsql.composition.names import Names, is_measure, nodes
+from dpsql.composition.names import Names, free_function, is_measure, nodes
 from dpsql.policy import fold
 
 MOST_ROWS = 10**9
@@ -25,6 +26,8 @@ class Clauses:
     select: exp.Select
     names: Names
     columns: Columns
+    by: exp.Expr | None = None
+    """What TOP, ARGMAX or ABOVE THRESHOLD orders or compares, if it is written."""
     before: list[exp.Expr] = field(init=False)
     """The conditions of HAVING on keys, which choose rows, and candidates, before rows are counted."""
     having: list[exp.Expr] = field(init=False)
@@ -54,11 +57,20 @@ class Clauses:
 
     @property
     def plain_items(self) -> bool:
-        """Whether all items of the select list are keys and measures as they are."""
-        return all(
+        """Whether all items of the select list are keys and measures as they are, of one release."""
+        return not self.apart and all(
             self.names.key(item.node) is not None or is_released(item.node) or is_measure(item.node)
             for item in self.names.items
         )
+
+    @property
+    def apart(self) -> bool:
+        """Whether the block has measures of several releases."""
+        parts = [item.node for item in self.names.items]
+        parts += [self.select.args[n] for n in ("having", "order", "qualify") if self.select.args.get(n)]
+        measures = [n for part in parts for n in nodes(part) if is_measure(n) and free_function(n) is None]
+        measures += [self.by] if self.by is not None else []
+        return len({release_of(self.names.as_row(n)) for n in measures}) > 1
 
     @property
     def merges(self) -> bool:
@@ -87,7 +99,8 @@ class Clauses:
     def threshold(self) -> exp.Expr | None:
         """Return the measure that the only condition of HAVING compares with a constant from below."""
         found = compared(self.having[0]) if len(self.having) == 1 else None
-        return self.measure(found[0]) if found is not None else None
+        measure = self.measure(found[0]) if found is not None else None
+        return None if measure is None or is_quantile(measure) else measure
 
     def largest(self) -> tuple[list[exp.Expr], int] | None:
         """Return the order and number of the groups that ORDER BY with LIMIT, or QUALIFY, selects."""

@@ -68,6 +68,7 @@ def columns_of(plan: Plan) -> tuple[tuple[str, SqlType], ...]:
     columns = []
     for output in plan.outputs:
         kind = BIGINT if output.kind == "rank" else DOUBLE
+        kind = output.quantile.type if output.quantile is not None else kind
         columns.append((output.name, plan.key_types[output.of] if output.kind == "key" else kind))
     if len({fold(name) for name, _ in columns}) < len(columns):
         raise InternalError("two columns of a release have one name")

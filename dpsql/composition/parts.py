@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_private
 from dpsql.analysis.spellings import rewritten
+from dpsql.composition.apart import apart
 from dpsql.composition.block import needs_existing, separate
 from dpsql.composition.cutting import everything, put, standalone, without_private
 from dpsql.composition.fusion import fused
@@ -66,11 +67,12 @@ def release_blocks(query: Query, policy: Policy, catalog: Catalog) -> list[Query
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A release block, its query, and the position of the block in the text."""
+    """A release of a block, its query, the position of the block in the text, and the name for it."""
 
     release: Release
     query: Query
     at: int
+    mark: str
 
 
 class _Splitter:
@@ -86,21 +88,24 @@ class _Splitter:
     def parts(self) -> Parts:
         """Return the parts of the statement."""
         for release in self.kinds.unused:
-            self._plan(self._separated(release, "unused")[0])
+            for query in self._separated(release, "unused")[0]:
+                self._plan(query)
         tree = self.query.tree
         if not self.kinds.releases or _is_arg_max(self.query):
             return Parts((ReleasePart("r0", replace(self.query, inner={})),))
         # A release inside another one stands before it.
         blocks: list[_Block] = []
         for number, release in enumerate(self.kinds.releases):
-            query, rest = self._separated(release, _mark(number))
+            queries, rest = self._separated(release, _mark(number))
             if rest is None and release.select is tree:
-                return Parts((ReleasePart("r0", replace(query, inner={})),))
-            blocks.append(_Block(release, query, _position(self.query, release.select)))
+                return Parts((ReleasePart("r0", replace(queries[0], inner={})),))
+            at = _position(self.query, release.select)
+            marks = (_mark(number), *(f"{_mark(number)}.{i}" for i in range(1, len(queries))))
+            blocks[:0] = [_Block(release, q, at, mark) for q, mark in zip(queries, marks, strict=True)]
             rest = rest or everything(_mark(number), self.source.position(release.select))
             tree = put(rest, release.select, tree)
-        places = sorted(range(len(blocks)), key=lambda number: (blocks[number].at, -number))
-        return self._composed([blocks[p] for p in places], places, without_private(tree, self.kinds))
+        # Of blocks at one position the later one, which is around the other, is the first.
+        return self._composed(sorted(blocks, key=lambda b: b.at), without_private(tree, self.kinds))
 
     def queries(self) -> list[Query]:
         """Return the release blocks as statements of their own."""
@@ -108,21 +113,21 @@ class _Splitter:
             return [replace(self.query, inner={})]
         found, tree = [], self.query.tree
         for number, release in enumerate((*self.kinds.unused, *self.kinds.releases)):
-            query, rest = self._separated(release, _mark(number))
-            found.append(query)
+            queries, rest = self._separated(release, _mark(number))
+            found += queries
             rest = rest or everything(_mark(number), self.source.position(release.select))
             tree = put(rest, release.select, tree)
         return found
 
-    def _separated(self, release: Release, name: str) -> tuple[Query, exp.Select | None]:
-        """Return a release block as a plain one, and the SELECT over its released rows."""
+    def _separated(self, release: Release, name: str) -> tuple[list[Query], exp.Select | None]:
+        """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
         whole = self._fused(release) or self._query(release)
         existing = any(needs_existing(block) for block in _around(release.select))
         query, rest = separate(whole, self.policy, self.catalog, name, existing=existing)
         inside = next((t for t in query.tree.find_all(exp.Table) if t.name.startswith(_MARK)), None)
         if inside is not None:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
-        return query, rest
+        return apart(query, rest, name)
 
     def _fused(self, release: Release) -> Query | None:
         """Return a release block with the selection of the block around it, where that can be answered."""
@@ -132,7 +137,8 @@ class _Splitter:
             return None
         try:
             found = self._query(release, both.select)
-            selection = self._plan(separate(found, self.policy, self.catalog)[0]).selection
+            plain = apart(*separate(found, self.policy, self.catalog), "")[0][0]
+            selection = self._plan(plain).selection
         except QueryRefused:
             return None
         if not isinstance(selection, (TopK, AboveThreshold, TopPerPartition)):
@@ -154,7 +160,7 @@ class _Splitter:
     def _plan(self, query: Query) -> Plan:
         return analyse(query, self.policy, self.catalog, complete(query.options, self.defaults))
 
-    def _composed(self, blocks: Sequence[_Block], places: Sequence[int], outer: exp.Query) -> Parts:
+    def _composed(self, blocks: Sequence[_Block], outer: exp.Query) -> Parts:
         """Return the parts; equal blocks are one release."""
         same = self._equal([block.query for block in blocks]) if len(blocks) > 1 else [(0, ())]
         kept = [i for i, (first, _) in enumerate(same) if first == i]
@@ -163,12 +169,13 @@ class _Splitter:
             raise self.source.refuse(f"a statement has at most {MAX_RELEASES} releases", at)
         prefix = self._prefix()
         names = {i: f"{prefix}{n}" for n, i in enumerate(kept)}
-        marks = {_mark(number): same[i] for i, number in enumerate(places)}
+        marks = {block.mark: same[i] for i, block in enumerate(blocks)}
         for table in list(outer.find_all(exp.Table)):
             columns = marks[table.name][1] if table.name in marks else ()
             if columns:
                 listed = [exp.to_identifier(c, quoted=True) for c in columns]
-                table.set("alias", exp.TableAlias(this=table.this.copy(), columns=listed))
+                alias = exp.to_identifier(table.alias, quoted=True) if table.alias else table.this.copy()
+                table.set("alias", exp.TableAlias(this=alias, columns=listed))
         for identifier in outer.find_all(exp.Identifier):
             if identifier.this in marks:
                 identifier.set("this", names[marks[identifier.this][0]])

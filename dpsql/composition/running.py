@@ -119,8 +119,8 @@ def _answered(prepared: PreparedPrivate) -> tuple[Plan, Counts, NoisyResult]:
     if not isinstance(method, BoundSearches):
         counts = counting.count(unchanged=prepared.refines is not None)
         return prepared.plan, counts, method.run(counts)
-    powers, loss = method.find([counting.count(each.compiled) for each in prepared.plan.ladders])
-    bounded = counting.with_bounds(powers)
+    found, loss = method.find([counting.count(each.compiled) for each in prepared.plan.ladders])
+    bounded = counting.with_bounds(found)
     counts = bounded.count()
     result = method.after(bounded.plan).run(counts)
-    return bounded.plan, counts, method.completed(result, powers, loss)
+    return bounded.plan, counts, method.completed(result, found, loss)

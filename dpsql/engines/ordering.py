@@ -29,6 +29,22 @@ def sorted_rows(size: int, terms: Sequence[Term]) -> NDArray[np.int64] | None:
     return np.asarray(order, dtype=np.int64)
 
 
+def sorted_cells(
+    size: int, terms: Sequence[Term], cells: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of rows by group and cell, and where in that order each group begins.
+
+    Groups are rows that are equal in all terms; without terms, all rows are one group.
+    """
+    by = [-rank if descending else rank for rank, descending in ((ranks(c), d) for c, d in terms)]
+    order = np.asarray(np.lexsort([cells, *by[::-1]]), dtype=np.int64)
+    if not by:
+        return order, np.zeros(1, dtype=np.int64)
+    first = np.ones(size, dtype=np.bool_)
+    first[1:] = np.any([rank[order[1:]] != rank[order[:-1]] for rank in by], axis=0)
+    return order, np.flatnonzero(first)
+
+
 def ranks(column: pa.ChunkedArray | NDArray[np.int64]) -> NDArray[np.int64]:
     """Return numbers that are ordered as the values: texts by their bytes, an ENUM as it was declared."""
     if isinstance(column, np.ndarray):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dpsql.engines.ordering import sorted_rows
+from dpsql.engines.ordering import sorted_cells, sorted_rows
 from dpsql.errors import InternalError, OperationalError
 from dpsql.order import OrderedCounts
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsql.analysis import PublicOrder
+    from dpsql.engines.ordering import Term
 
 
 FAILED = "the engine could not finish the statement; its charge is kept"
@@ -66,6 +67,14 @@ class Counts:
     order: PublicOrder | None
     places: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
+    def _terms(self) -> list[Term]:
+        if self.order is None:
+            raise InternalError("these counts have no public order")
+        return [
+            (self.places[name] if name in self.places else self.keys.column(name), descending)
+            for name, descending in self.order.terms
+        ]
+
     def in_order(self, place: int) -> tuple[NDArray[np.int64], OrderedCounts]:
         """Return the positions of all groups in the public order, and one of their counts in this order.
 
@@ -76,13 +85,14 @@ class Counts:
 
     def rows_in_order(self) -> NDArray[np.int64]:
         """Return the positions of all groups in the public order; groups that are equal in it are refused."""
-        if self.order is None:
-            raise InternalError("these counts have no public order")
-        terms = [
-            (self.places[name] if name in self.places else self.keys.column(name), descending)
-            for name, descending in self.order.terms
-        ]
-        rows = sorted_rows(len(self.n[0]), terms)
+        rows = sorted_rows(len(self.n[0]), self._terms())
         if rows is None:
             raise InternalError("two groups have the same place")
         return rows
+
+    def cells_in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the positions of all rows by group, in the public order, and by cell.
+
+        Return also where in that order each group begins. The cells of a group are private, and `n` has them.
+        """
+        return sorted_cells(len(self.n[0]), self._terms(), self.n[0])

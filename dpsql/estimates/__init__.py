@@ -13,7 +13,8 @@ Pure functions of released values or public parameters; nothing here reads priva
   `fieller`;
 * `plan`: budget shares and predicted errors before spending;
 * `sparse_vector`: predicted hits, errors, coverage and charge of a sparse vector run;
-* `variance`: variances of the noises on their grid.
+* `variance`: variances of the noises on their grid;
+* `wording`: predicted errors in words.
 """
 
 from dpsql.estimates.blue import Estimates, blue, top_k_offsets
@@ -39,6 +40,7 @@ from dpsql.estimates.plan import (
 from dpsql.estimates.significance import exponential_mechanism_p_value, p_value
 from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
 from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
+from dpsql.estimates.wording import decimal, error_words, figure
 
 __all__ = [
     "Average",
@@ -62,8 +64,11 @@ __all__ = [
     "Variance",
     "blue",
     "count_offset",
+    "decimal",
     "distinguishable_gap",
+    "error_words",
     "exponential_mechanism_p_value",
+    "figure",
     "from_measurement",
     "from_threshold",
     "from_top_k",

@@ -20,6 +20,7 @@ from dpsql.estimates.closed_form import check_confidence
 from dpsql.estimates.combine import Combined
 from dpsql.estimates.fieller import first_moment, mean_interval, mean_width
 from dpsql.estimates.linear import half_width, stddev
+from dpsql.estimates.wording import error_words
 
 FloatArray = NDArray[np.float64]
 Moments = Sequence[FloatArray]
@@ -52,7 +53,7 @@ class RowCount:
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Say the predicted error, of a number from so many moments."""
         del parts
-        return f"stddev {self.stddev(scale):.4g}, half width {self.half_width(scale, confidence):.4g}"
+        return error_words(self.stddev(scale), self.half_width(scale, confidence))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,7 @@ class SumOfRows:
 
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Say the predicted error, of a number from so many moments."""
-        width = self.half_width(scale, confidence, parts)
-        return f"stddev {self.stddev(scale, parts):.4g}, half width {width:.4g}"
+        return error_words(self.stddev(scale, parts), self.half_width(scale, confidence, parts))
 
     def _weights(self, parts: int) -> tuple[float, ...]:
         """Return the weight of each moment in the sum: the values low to high at equal distances."""
@@ -127,7 +127,7 @@ class Average:
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Say the predicted error, of a number from so many moments; n is the number of rows."""
         width = self.half_width_times_n(scale, confidence, parts)
-        return f"stddev at most {self.stddev_times_n(scale, parts):.4g} / n, half width {width:.4g} / n"
+        return error_words(self.stddev_times_n(scale, parts), width, per_row=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Variance:
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Say the predicted error; n is the number of rows."""
         del confidence, parts
-        return f"stddev at most {self.stddev_times_n(scale):.4g} / n"
+        return error_words(self.stddev_times_n(scale), per_row=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class Deviation:
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Say the predicted error of its square; n is the number of rows."""
         square = Variance(self.low, self.high, self.sample).predicted(scale, confidence, parts)
-        return f"of the variance: {square}"
+        return f"its square: {square}"
 
 
 Formula = RowCount | SumOfRows | Average | Variance | Deviation

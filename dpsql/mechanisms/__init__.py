@@ -9,6 +9,7 @@ Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`
 `limited_then_stable`. Queries whose answer no single unit could change: `first_stable`, `stable_answers`.
 Measuring what was selected: `box` (one noise for all counts), `laplace` (each count), `anchor` (their total);
 `release_all` measures all groups, `Refinement` a count again with less noise.
+On a public grid of values: `quantile`, `extreme`. Among powers of two, a bound of contributions: `ladder`.
 Interactive queries that are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
 ``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``);
 ``arguments`` checks public facts, ``grid`` draws noise, ``tails`` certifies cutoffs, ``weights`` samples.
@@ -24,15 +25,19 @@ from dpsql.mechanisms.arguments import Noise
 from dpsql.mechanisms.box import Box, BoxMeasured, box
 from dpsql.mechanisms.existence import Existing, ExistingGroups, existing_groups
 from dpsql.mechanisms.exponential import Exponential, exponential
+from dpsql.mechanisms.extremes import Extreme, Extremes, extreme
 from dpsql.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
+from dpsql.mechanisms.histogram import Histograms
 from dpsql.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_sparse_vector
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
 from dpsql.mechanisms.joint import Joint, JointTopK, joint
+from dpsql.mechanisms.ladder import Ladder, Rung, ladder
 from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_domain
 from dpsql.mechanisms.limited_then_stable import LimitedThenStable, OrderedThenSet, limited_then_stable
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
+from dpsql.mechanisms.quantile import Quantile, Quantiles, quantile
 from dpsql.mechanisms.refine import Refined, Refinement
 from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
@@ -57,14 +62,18 @@ __all__ = [
     "Existing",
     "ExistingGroups",
     "Exponential",
+    "Extreme",
+    "Extremes",
     "FirstStable",
     "GuessAndCheck",
     "GuessAndCheckPlan",
+    "Histograms",
     "Hybrid",
     "HybridSparseVector",
     "HybridTopK",
     "Joint",
     "JointTopK",
+    "Ladder",
     "Laplace",
     "LimitedDomain",
     "LimitedThenStable",
@@ -77,8 +86,11 @@ __all__ = [
     "NoisyTopK",
     "OrderedCounts",
     "OrderedThenSet",
+    "Quantile",
+    "Quantiles",
     "Refined",
     "Refinement",
+    "Rung",
     "SparseVector",
     "StabilityTests",
     "StableAnswers",
@@ -93,16 +105,19 @@ __all__ = [
     "box",
     "existing_groups",
     "exponential",
+    "extreme",
     "first_stable",
     "hybrid_sparse_vector",
     "hybrid_top_k",
     "in_public_order",
     "joint",
+    "ladder",
     "laplace",
     "limited_domain",
     "limited_then_stable",
     "noisy_max",
     "noisy_top_k",
+    "quantile",
     "release_all",
     "sparse_vector",
     "stable_answers",

@@ -25,6 +25,8 @@ class Weights:
         the smallest is 0.
     rate
         Positive rational.
+    copies
+        int64: how many groups each entry stands for; they are below 2^40 in all. 1 by default.
     bits
         Binary places of the weights; for tests.
 
@@ -43,8 +45,15 @@ class Weights:
     last layer takes up less than `groups` / 2^bits of the tries.
     """
 
-    def __init__(self, distance: NDArray[np.int64], rate: Fraction, *, bits: int | None = None) -> None:
-        groups = len(distance)
+    def __init__(
+        self,
+        distance: NDArray[np.int64],
+        rate: Fraction,
+        *,
+        copies: NDArray[np.int64] | None = None,
+        bits: int | None = None,
+    ) -> None:
+        groups = len(distance) if copies is None else int(copies.sum())
         self._distance, self._rate = distance, rate
         # All cells together stay below 2^62.
         self._bits = _BITS - groups.bit_length() if bits is None else bits
@@ -52,12 +61,17 @@ class Weights:
         layer = np.minimum(distance >> shift, len(ceilings) - 1).astype(np.uint16)
         self._order = np.argsort(layer, kind="stable")
         held = np.bincount(layer, minlength=len(ceilings))
+        self._reach: NDArray[np.int64] | None = None
+        if copies is not None:
+            self._reach = np.cumsum(copies[self._order])
+            last = np.cumsum(held)
+            held = np.diff(np.append(0, self._reach)[last], prepend=0)
         self._ceiling, self._first = ceilings, np.cumsum(held) - held
         self._end = np.cumsum(held * ceilings)
         self._start = self._end - held * ceilings
         self._total = int(self._end[-1])
         # floor(w) + 1, or 0 if not computed yet: pages of zeros use no memory until written.
-        self._known = np.zeros(groups, dtype=np.int64)
+        self._known = np.zeros(len(distance), dtype=np.int64)
 
     def pick(self, size: int, entropy: exact_noise.Entropy) -> NDArray[np.int64]:
         """Sample `size` groups independently; return their positions."""
@@ -78,7 +92,8 @@ class Weights:
         """Return the group whose cell contains each integer, and whether the group is accepted."""
         layer = np.searchsorted(self._end, spot, side="right")
         place, rest = np.divmod(spot - self._start[layer], self._ceiling[layer])
-        group = self._order[self._first[layer] + place]
+        at = self._first[layer] + place
+        group = self._order[at if self._reach is None else np.searchsorted(self._reach, at, side="right")]
         floor = self._floors(group)
         taken: NDArray[np.bool_] = rest < floor
         for i in np.flatnonzero(rest == floor):

@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 from dpsql.policy.assumed import Assumed
-from dpsql.policy.bounds_rules import ColumnBounds, checked_bounds
+from dpsql.policy.bounds_rules import ColumnBounds, as_number, checked_bounds
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
@@ -76,6 +76,7 @@ __all__ = [
     "Value",
     "ValuesDomain",
     "View",
+    "as_number",
     "checked_bounds",
     "engine_kind",
     "fit",

@@ -38,7 +38,7 @@ class Release:
     charge: Charge
     """What was spent, exact."""
     scale: float
-    """Scale of the selection noise, in counts."""
+    """Scale of the selection noise, in the unit of the number that orders the groups."""
     statement: str
     """The statement as typed."""
     confidence: Fraction = Fraction(95, 100)

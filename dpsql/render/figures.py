@@ -103,9 +103,20 @@ class Estimate:
         return self.low
 
     @property
+    def negative(self) -> bool:
+        """Whether it is below 0 for certain: its interval is, or its value if it has none."""
+        return (self.value if self.high is None else self.high) < 0
+
+    @property
     def reach(self) -> float:
         """Where a bar for the estimate ends: the upper bound, or the value if that is larger."""
         return self.value if self.high is None else max(self.value, self.high)
+
+    @property
+    def mirrored(self) -> Estimate:
+        """The estimate of the negative of the number."""
+        negated = (None if bound is None else -bound for bound in (self.high, self.low))
+        return Estimate(-self.value, *negated)
 
     @property
     def half(self) -> float | None:

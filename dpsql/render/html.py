@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from dpsql.render.grid import Style
-from dpsql.render.plots import axis_end, widest
+from dpsql.render.plots import axis, widest
 from dpsql.render.readable import ordering, summary
 from dpsql.render.table import release_columns
 
@@ -47,7 +47,7 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def release_html(release: Released, total: Charge | None = None) -> str:
-    """Draw a release as a table: counts with their noise, gaps, a bar for the count that orders.
+    """Draw a release as a table: counts with their noise, gaps, a bar for the number that orders.
 
     `total` is the whole budget, for "epsilon 1 of 10".
     """
@@ -60,10 +60,10 @@ def release_html(release: Released, total: Charge | None = None) -> str:
         heads.append(tag("th", escape(column.name), **side))
         columns.append([tag("td", text, **side) for text in texts])
     estimates = ordering(release)[:_ROWS]
-    top = axis_end(estimates)
-    if top is not None:
+    ends = axis(estimates)
+    if ends is not None:
         heads.append(tag("th", **_LEFT))
-        columns.append([tag("td", _bar(estimate, top), **_LEFT) for estimate in estimates])
+        columns.append([tag("td", _bar(estimate, *ends), **_LEFT) for estimate in estimates])
     more = release.rows.num_rows - _ROWS
     notes = [f"{more} more rows are not shown"] if more > 0 else []
     notes += [" · ".join(summary(release, total)), *release.warnings]
@@ -74,17 +74,22 @@ def release_html(release: Released, total: Charge | None = None) -> str:
 _BAR_WIDTH, _BAR_HEIGHT, _BAR = 200, 12, "#4c78a8"
 
 
-def _bar(estimate: Estimate | None, top: float) -> str:
-    """Draw one bar: full up to the interval's start, pale to its end, a line at the estimate."""
+def _bar(estimate: Estimate | None, bottom: float, top: float) -> str:
+    """Draw one bar: full from 0 to the interval, pale over the interval, a line at the estimate."""
     if estimate is None:
         return ""
-    ends = [max(0.0, x) / top * _BAR_WIDTH for x in (estimate.start, estimate.value, estimate.reach)]
-    solid, middle, end = (round(x, 1) for x in ends)
-    pale = round(max(0.0, end - solid), 1)
+
+    def x(value: float) -> float:
+        return round((min(max(value, bottom), top) - bottom) / (top - bottom) * _BAR_WIDTH, 1)
+
+    zero, middle = x(0.0), x(estimate.value)
+    start, end = x(min(estimate.start, estimate.reach)), x(estimate.reach)
+    first, last = (zero, start) if start >= zero else (end, zero) if end < zero else (zero, zero)
+    solid, pale = round(last - first, 1), round(end - start, 1)
     return tag(
         "svg",
-        tag("rect", x=0, y=0, width=solid, height=_BAR_HEIGHT, fill=_BAR),
-        tag("rect", x=solid, y=0, width=pale, height=_BAR_HEIGHT, fill=_BAR, fill_opacity=0.35),
+        tag("rect", x=first, y=0, width=solid, height=_BAR_HEIGHT, fill=_BAR),
+        tag("rect", x=start, y=0, width=pale, height=_BAR_HEIGHT, fill=_BAR, fill_opacity=0.35),
         tag("line", x1=middle, y1=0, x2=middle, y2=_BAR_HEIGHT, stroke="currentColor"),
         width=_BAR_WIDTH,
         height=_BAR_HEIGHT,

@@ -1,4 +1,4 @@
-"""Plots in characters: counts as bars, sparklines, spending over time, curves such as p-values."""
+"""Plots in characters: numbers as bars, sparklines, spending over time, curves such as p-values."""
 
 from __future__ import annotations
 
@@ -23,30 +23,62 @@ NARROWEST = 10
 """Cells below which a bar tells nothing."""
 
 
-def axis_end(estimates: Estimates) -> float | None:
-    """Return the value at the right end of the bars' axis; None if no count is positive and finite."""
-    top = max((estimate.reach for estimate in estimates if estimate is not None), default=0.0)
-    return top if 0 < top < float("inf") else None
+def axis(estimates: Estimates) -> tuple[float, float] | None:
+    """Return the values at the ends of the bars' axis, 0 among them; None if there is nothing to draw.
+
+    It starts at 0 unless a number is negative for certain: of counts, noise alone is below 0.
+    """
+    there = [estimate for estimate in estimates if estimate is not None]
+    top = max((estimate.reach for estimate in there), default=0.0)
+    bottom = 0.0
+    if any(estimate.negative for estimate in there):
+        bottom = min(min(estimate.start, estimate.value) for estimate in there)
+    top = max(top, 0.0)
+    return (bottom, top) if bottom < top and math.isfinite(top - bottom) else None
 
 
 def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) -> Column | None:
-    """Draw a column of bars `space` cells wide; None if that is too narrow, or no count is positive.
+    """Draw a column of bars `space` cells wide; None if that is too narrow, or there is nothing to draw.
 
-    The heading is the axis: zero at its left, the largest upper end at its right.
+    The heading is the axis: its ends, with zero where bars start: at its left if no number is negative.
     """
-    top = axis_end(estimates)
-    if space < NARROWEST or top is None:
+    ends = axis(estimates)
+    if space < NARROWEST or ends is None:
         return None
+    bottom, top = ends
     cells = min(space, widest)
-    solid, shade = ("#", "-") if style.plain else ("█", "▒")
+    # Each side with a bar has a cell at least.
+    left_of_zero = min(max(round(cells * bottom / (bottom - top)), bottom < 0), cells - (top > 0))
+    sides = [(-bottom, left_of_zero), (top, cells - left_of_zero)]
     drawn = []
     for estimate in estimates:
-        full, end = (0, 0) if estimate is None else _extent(estimate, top / cells)
-        drawn.append(solid * full + shade * (end - full))
+        left_bar, right_bar = ("", "")
+        if estimate is not None:
+            left_bar = _bar(estimate.mirrored, *sides[0], style)[::-1]
+            right_bar = _bar(estimate, *sides[1], style)
+        drawn.append(left_bar.rjust(left_of_zero) + right_bar)
+    return Column(_heading(estimates, ends, left_of_zero, cells), drawn, firm=True, code="36")
+
+
+def _heading(estimates: Estimates, ends: tuple[float, float], left_of_zero: int, cells: int) -> str:
+    """Write the ends of the axis, and 0 where it lies between them; nothing where they do not fit."""
     unit = max((e.unit for e in estimates if e is not None and e.unit is not None), default=None)
-    limit = number(top) if unit is None else at_unit(top, unit)
-    axis = "0" + limit.rjust(cells - 1) if len(limit) < cells - 1 else ""
-    return Column(axis, drawn, firm=True, code="36")
+    low, high = ((number(end) if unit is None else at_unit(end, unit)) if end else "0" for end in ends)
+    if len(low) + len(high) >= cells:
+        return ""
+    heading = low + high.rjust(cells - len(low))
+    if len(low) < left_of_zero < cells - len(high) - 1:
+        heading = heading[:left_of_zero] + "0" + heading[left_of_zero + 1 :]
+    return heading
+
+
+def _bar(estimate: Estimate, end: float, cells: int, style: Style) -> str:
+    """Draw the bar of an estimate to the right of zero, where so many cells reach to `end`."""
+    if not cells:
+        return ""
+    solid, shade = ("#", "-") if style.plain else ("█", "▒")
+    full, reached = _extent(estimate, end / cells)
+    return solid * full + shade * (reached - full)
 
 
 def _extent(estimate: Estimate, cell: float) -> tuple[int, int]:

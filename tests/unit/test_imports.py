@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "prepared": {"analysis", "answers", "database", "engines", "language", "ledger", "policy", "privacy"}
     | {"release", "types"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
-    "info": BASE | {"analysis", "answers", "language", "ledger", "policy", "prepared"},
+    "info": BASE | {"analysis", "answers", "estimates", "language", "ledger", "policy", "prepared"},
     "composition": BASE
     | {"analysis", "answers", "database", "engines", "info", "language", "ledger", "policy", "prepared"}
     | {"release", "running", "tree"},

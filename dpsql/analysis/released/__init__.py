@@ -1,7 +1,8 @@
 """The aggregates that a private statement may release, from their SQL to what the engine computes.
 
 ``aggregate`` has the types, ``counts`` the counts. ``sums`` has sums on the grid of `analysis.grids`,
-``value_rules`` the calls of SUM and AVG, ``values`` which sums are released for them. A further count is a
+``value_rules`` the calls of SUM and AVG, ``values`` which sums are released for them. ``quantile_rules`` has
+the calls of quantiles and extremes, ``cells`` the rows that are counted for them. A further count is a
 subclass of `Part`, the function that compiles a call of it, and its name in `RULES`.
 """
 
@@ -12,27 +13,36 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name, predicate
+from dpsql.analysis.parsed import order_terms
 from dpsql.analysis.released.aggregate import AggregateCall, Direction, Part, ReleasedAggregate
+from dpsql.analysis.released.cells import CellRows, Cells, Quantile, QuantileCall
 from dpsql.analysis.released.counts import DistinctValues, approx_count_distinct, count, count_if
+from dpsql.analysis.released.quantile_rules import QUANTILES
 from dpsql.analysis.released.value_rules import VALUES
 from dpsql.analysis.released.values import Measure, ValueCall, measures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import From
 
 __all__ = [
     "RULES",
+    "CellRows",
+    "Cells",
     "Direction",
     "DistinctValues",
     "Measure",
     "Part",
+    "Quantile",
+    "QuantileCall",
     "ReleasedAggregate",
     "ValueCall",
+    "cells_of",
     "compile_released",
     "is_call",
+    "is_quantile",
     "is_released",
     "is_value",
     "measures",
@@ -49,7 +59,7 @@ RULES: dict[str, Callable[[AggregateCall], Part]] = {
 
 def is_call(node: exp.Expr) -> bool:
     """Return whether a node calls a released aggregate, with or without FILTER."""
-    return _name(node) in RULES or _name(node) in VALUES
+    return any(_name(node) in rules for rules in (RULES, VALUES, QUANTILES))
 
 
 def is_released(node: exp.Expr) -> bool:
@@ -63,6 +73,17 @@ def is_value(node: exp.Expr) -> bool:
     return _name(node.unnest()) in VALUES
 
 
+def is_quantile(node: exp.Expr) -> bool:
+    """Return whether a node calls a quantile or an extreme of values."""
+    return _name(node.unnest()) in QUANTILES
+
+
+def cells_of(counts: Sequence[ReleasedAggregate]) -> CellRows | None:
+    """Return the cells whose rows are counted; None where the numbers are no quantiles."""
+    part = counts[0].parts[0] if counts else None
+    return part if isinstance(part, CellRows) else None
+
+
 def _counts(node: exp.Expr) -> bool:
     node = node.unnest()
     if isinstance(node, exp.Sub):
@@ -71,12 +92,14 @@ def _counts(node: exp.Expr) -> bool:
 
 
 def _name(node: exp.Expr) -> str:
-    return (function_name(node.this if isinstance(node, exp.Filter) else node) or "").lower()
+    for around in (exp.Filter, exp.WithinGroup):
+        node = node.this if isinstance(node, around) else node
+    return (function_name(node) or "").lower()
 
 
 def compile_released(
     compiler: StatementCompiler, node: exp.Expr, source: From, *, single: bool, one_row: bool
-) -> ReleasedAggregate | ValueCall:
+) -> ReleasedAggregate | ValueCall | QuantileCall:
     """Compile a released aggregate.
 
     `single` says that each unit has at most one row in a group, `one_row` that it has at most one in all.
@@ -91,6 +114,8 @@ def compile_released(
     call = _call(compiler, node, source, single=single, one_row=one_row)
     if call.name in VALUES:
         return VALUES[call.name](call)
+    if call.name in QUANTILES:
+        return QUANTILES[call.name](call)
     return ReleasedAggregate((RULES[call.name](call),))
 
 
@@ -102,6 +127,23 @@ def _call(
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
         conditions.append(predicate(compiler, node.expression.this, source.scope).guarded_node)
         node = node.this
-    node = node.unnest()
+    node, within = node.unnest(), None
+    if isinstance(node, exp.WithinGroup):
+        node, within = _ordered_within(compiler, node)
     check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
-    return AggregateCall(compiler, node, source, single, conditions, one_row)
+    return AggregateCall(compiler, node, source, single, conditions, one_row, within)
+
+
+def _ordered_within(
+    compiler: StatementCompiler, node: exp.WithinGroup
+) -> tuple[exp.Expr, tuple[exp.Expr, bool]]:
+    """Return the call before WITHIN GROUP (ORDER BY x), x, and whether it is descending."""
+    check_arguments(compiler.source, node, frozenset({"this", "expression"}))
+    terms = order_terms(compiler.source, node.expression)
+    if len(terms) != 1 or not is_quantile(node.this):
+        raise compiler.source.refuse(
+            "WITHIN GROUP belongs to a quantile of one expression",
+            node.this,
+            "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)",
+        )
+    return node.this, (terms[0].this, bool(terms[0].args.get("desc")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from functools import partial, reduce
@@ -96,6 +96,30 @@ class Part(ABC):
         """Return the number as an aggregate of one row a unit, with its values or what counts of them."""
 
 
+SEARCHED = "found privately"
+"""The origin of bounds that nobody says: a search finds them with a part of epsilon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a sum or an average is of, and how it is cut: for EXPLAIN."""
+
+    text: str
+    """The argument as the statement writes it."""
+    low: Fraction
+    high: Fraction
+    """The bounds."""
+    origin: str
+    """The origin of the bounds, in words; "" if the statement says them."""
+    per_group: bool
+    """Whether a unit's total, or average, in a group is cut; else each row's value."""
+
+    @property
+    def searched(self) -> bool:
+        """Whether a search finds the bounds, so that `low` and `high` are not those that will hold."""
+        return self.origin == SEARCHED
+
+
 @dataclass(frozen=True, slots=True)
 class ReleasedAggregate:
     """A released number: a part, or the first part minus the others.
@@ -105,6 +129,8 @@ class ReleasedAggregate:
     """
 
     parts: tuple[Part, ...]
+    argument: Argument | None = field(default=None, compare=False)
+    """What it is of; None for counts of units and rows."""
 
     def expression(self, parts: Sequence[Expr]) -> Expr:
         """Return the number, computed from the expressions of its parts."""
@@ -172,6 +198,8 @@ class AggregateCall:
     """The condition of FILTER, to which a rule adds its own."""
     one_row: bool = False
     """Whether each unit has at most one row in all groups."""
+    within: tuple[exp.Expr, bool] | None = None
+    """The expression of WITHIN GROUP (ORDER BY ..), and whether it is descending."""
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import From
 from dpsql.analysis.released.aggregate import AggregateCall, Part
+from dpsql.analysis.released.auto import is_auto, rows_ladder
 from dpsql.analysis.typed import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix
 from dpsql.language import call_end
@@ -240,11 +241,15 @@ def approx_count_distinct(call: AggregateCall) -> Part:
 
 
 def _rows(call: AggregateCall, bound: int | None) -> Part:
+    if bound == 0:
+        return WeightedRows(call.condition(), call.compiler.bound(rows_ladder(call)))
     if bound is not None:
         return BoundedRows(call.condition(), bound)
     if call.single or call.by_row:
         return SingleRows(call.condition())
     most = rows_per_unit(call.compiler, call.source)
+    if most is None and call.compiler.policy.defaults.auto_bounds:
+        most = call.compiler.bound(rows_ladder(call))
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",
@@ -264,11 +269,16 @@ def _rows_hint(call: AggregateCall) -> tuple[str, Fix | None]:
 
 
 def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
-    """Return the c of contribution_bounds_per_group => (0, c), or None, and the other arguments."""
+    """Return the c of contribution_bounds_per_group => (0, c), or None, and the other arguments.
+
+    It is 0 where the bound is to be found privately.
+    """
     named = [a for a in call.node.expressions if isinstance(a, exp.Kwarg)]
     arguments = [a for a in call.node.expressions if not isinstance(a, exp.Kwarg)]
     if not named:
         return None, arguments
+    if is_auto(named) and not call.by_row and call.compiler.policy.defaults.auto_bounds:
+        return 0, arguments
     pair = named[0].expression
     values = pair.expressions if isinstance(pair, exp.Tuple) else []
     bounds = [number for v in values if (number := whole_number(v)) is not None]

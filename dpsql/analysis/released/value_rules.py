@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
 from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
-from dpsql.analysis.grids import searched
-from dpsql.analysis.ladders import Contribution, Ladder
+from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.parsed import number
-from dpsql.analysis.released.aggregate import AggregateCall
+from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
+from dpsql.analysis.released.arguments import argument_text, assume_cut
+from dpsql.analysis.released.auto import is_auto, is_signed, ladder, searched_ends, searched_rows
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
 from dpsql.language import call_end
-from dpsql.tree import Case
 
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
-_ANY = "contribution_bounds"
-_WORDS = {"sum": "total", "avg": "average"}
+_GROUPED = ("sum", "avg", "mean")
+"""The functions that take bounds per group."""
 
 
 def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> ValueCall:
@@ -40,79 +41,81 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
     if not value.type.numeric:
         raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
     if not named:
-        return _as_declared(call, value, statistic, sample=sample)
-    if _is_auto(named):
-        return _searched(call, value, statistic, sample=sample)
+        return _as_declared(call, value, statistic, argument_text(arguments[0]), sample=sample)
+    if is_auto(named):
+        if not call.compiler.policy.defaults.auto_bounds:
+            raise call.refuse(
+                "the owner's policy finds no bounds privately", named[0], *_bounded(call, _PER_GROUP)
+            )
+        found = _searched(call, value, statistic, sample=sample)
+        return replace(found, argument=argument_text(arguments[0]), origin=SEARCHED)
     low, high = _written(call, named, value)
     kind = named[0].name.lower()
     if kind == _PER_GROUP:
-        if statistic not in _WORDS:
+        if call.name not in _GROUPED:
             raise call.refuse(
                 f"{name} takes bounds on the values of rows", named[0], f"{_PER_ROW} => (0, 100)"
             )
         single = call.single or call.by_row
-        return ValueCall(statistic, value, call.condition(), low, high, True, 1, single)
-    return _by_rows(call, value, statistic, low, high, sample=sample)
+        written = ValueCall(statistic, value, call.condition(), low, high, True, 1, single)
+        return replace(written, argument=argument_text(arguments[0]))
+    found = _by_rows(call, value, statistic, low, high, sample=sample)
+    return replace(found, argument=argument_text(arguments[0]))
 
 
-def _as_declared(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
-    """Bound a call that writes no bounds, by the policy and public facts, else by what is found privately."""
+def _as_declared(
+    call: AggregateCall, value: Typed, statistic: str, argument: str, *, sample: bool
+) -> ValueCall:
+    """Bound a call that writes no bounds, by the policy and public facts, else by what is found privately.
+
+    Bounds of the policy are noted as an assumption: values outside of them are cut.
+    """
     bounds = value.bounds
-    if bounds is not None:
-        return _by_rows(call, value, statistic, bounds.low, bounds.high, sample=sample)
-    if not call.compiler.policy.defaults.auto_bounds:
+    if bounds is None and call.compiler.policy.defaults.auto_bounds:
+        found = _searched(call, value, statistic, sample=sample)
+        return replace(found, argument=argument, origin=SEARCHED)
+    if bounds is None:
         raise _unbounded(call)
-    return _searched(call, value, statistic, sample=sample)
+    assume_cut(call, argument, value.type, bounds)
+    found = _by_rows(call, value, statistic, bounds.low, bounds.high, sample=sample)
+    return replace(found, argument=argument, origin=bounds.origin)
 
 
 def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
     """Bound a call by what is found privately: a unit's totals of a SUM, else the values of rows."""
     single = call.one_row or call.by_row
-    bounds = value.bounds
-    signed = (bounds is None or bounds.low < 0) and (not value.type.integer or value.type.signed)
-    low = Fraction(-1 if signed else 0)
     if statistic == "sum":
-        power = call.compiler.power(_ladder(call, value, Contribution.TOTAL))
-        capped, condition = 1 << power, call.condition()
-        return ValueCall("sum", value, condition, low, Fraction(1), False, 1, single, capped=capped)
-    ladder = _ladder(call, value, Contribution.VALUE)
-    high = ladder.step * (1 << call.compiler.power(ladder))
-    return _by_rows(call, value, statistic, low * high, high, sample=sample)
-
-
-def _ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
-    grid = searched(value.type, signed=True)
-    row, scale = grid.uncut(value.guarded_node)
-    condition = call.condition()
-    kept = Case(((condition[0], row),)) if condition else row
-    # Steps of values grow with their bound, and rows are few; only totals keep their steps.
-    top = {Contribution.VALUE: 62, Contribution.ROWS: 20}.get(of, call.compiler.highest_power)
-    return Ladder(of, kept, scale, grid.step, top, call.by_row)
+        low = Fraction(-1 if is_signed(value) else 0)
+        capped = call.compiler.bound(ladder(call, value, Contribution.TOTAL))
+        return ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
+    low, high = searched_ends(call, value)
+    return _by_rows(call, value, statistic, low, high, sample=sample, search=True)
 
 
 def _by_rows(
-    call: AggregateCall, value: Typed, statistic: str, low: Fraction, high: Fraction, *, sample: bool
+    call: AggregateCall,
+    value: Typed,
+    statistic: str,
+    low: Fraction,
+    high: Fraction,
+    *,
+    sample: bool,
+    search: bool = False,
 ) -> ValueCall:
+    """Bound a call by the values of rows; the rows of a unit are also searched for a bound if asked for."""
     single = call.one_row or call.by_row
     most = 1 if single else rows_per_unit(call.compiler, call.source)
-    if most is None and call.compiler.policy.defaults.auto_bounds:
-        most = 1 << call.compiler.power(_ladder(call, value, Contribution.ROWS))
+    if search or (most is None and call.compiler.policy.defaults.auto_bounds):
+        most = searched_rows(call, most)
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",
             call.node,
-            *_bounded(call, _PER_GROUP),
+            *_fewer_rows(call),
         )
     if low == high:
         high += 1
     return ValueCall(statistic, value, call.condition(), low, high, False, most, single, sample)
-
-
-def _is_auto(named: Sequence[exp.Expr]) -> bool:
-    """Return whether a call says `contribution_bounds => AUTO`."""
-    value = named[0].args.get("expression")
-    word = value.name if isinstance(value, (exp.Column, exp.Var)) else ""
-    return len(named) == 1 and named[0].name.lower() == _ANY and word.upper() == "AUTO"
 
 
 def _written(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tuple[Fraction, Fraction]:
@@ -131,12 +134,21 @@ def _written(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tu
 
 
 def _unbounded(call: AggregateCall) -> Exception:
-    unit = unit_name(call.source)
+    """Return the refusal of a call without bounds; it offers bounds of rows where a unit has few."""
+    few = call.one_row or call.by_row or rows_per_unit(call.compiler, call.source) is not None
     return call.refuse(
-        f"{call.name.upper()} needs bounds on what one {unit} contributes",
+        f"{call.name.upper()} needs bounds on what one {unit_name(call.source)} contributes",
         call.node,
-        *_bounded(call, _PER_ROW),
+        *_bounded(call, _PER_ROW if few or call.name not in _GROUPED else _PER_GROUP),
     )
+
+
+def _fewer_rows(call: AggregateCall) -> tuple[str, Fix | None]:
+    """Return the hint and the fix that bound the rows of a unit, or else its total or average in a group."""
+    if call.name in _GROUPED and not any(isinstance(a, exp.Kwarg) for a in call.node.expressions):
+        return _bounded(call, _PER_GROUP)
+    option = "OPTIONS (max_rows_contributed = 20)"
+    return f"{option}, or rows_per_unit in the policy", Fix("20", option="max_rows_contributed", guess="20")
 
 
 def _bounded(call: AggregateCall, bound: str) -> tuple[str, Fix | None]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.analysis.grids import grid_of, searched
-from dpsql.analysis.released.aggregate import Part, ReleasedAggregate
+from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
+from dpsql.analysis.released.cells import Quantile, QuantileCall
 from dpsql.analysis.released.counts import SingleRows, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, GroupSum, Moment, RowSum, UnitMean, Vector
 from dpsql.analysis.typed import Typed
@@ -38,6 +39,10 @@ class ValueCall:
         Whether each unit has at most one row: in a group (`per_group`), else in all groups together.
     sample
         Whether a variance is that of a sample.
+    argument
+        The argument as the statement writes it, for EXPLAIN.
+    origin
+        The origin of the bounds, in words; "" if the statement says them.
     """
 
     statistic: str
@@ -51,6 +56,8 @@ class ValueCall:
     sample: bool = False
     capped: int | None = None
     """B, the bound on the sum of a unit's absolute totals, in least steps, for a SUM that has no other."""
+    argument: str = field(default="", compare=False)
+    origin: str = field(default="", compare=False)
 
     @property
     def column(self) -> ValueCall:
@@ -60,6 +67,11 @@ class ValueCall:
     def kept(self, value: Expr) -> Expr:
         """Return the value of a row that meets the condition, else NULL."""
         return Case(((self.condition[0], value),)) if self.condition else value
+
+    @property
+    def described(self) -> Argument:
+        """What is cut, for EXPLAIN."""
+        return Argument(self.argument, self.low, self.high, self.origin, self.per_group)
 
     @property
     def formula(self) -> Formula:
@@ -76,13 +88,17 @@ class ValueCall:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number of the select list: one released number, or a formula over several."""
+    """A number of the select list: one released number, a formula over several, or a quantile of cells."""
 
     counts: tuple[ReleasedAggregate, ...]
     formula: Formula | None = None
+    quantile: Quantile | None = None
 
 
-def measures(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | None) -> list[Measure]:
+Calls = Sequence[ReleasedAggregate | ValueCall | QuantileCall]
+
+
+def measures(calls: Calls, ordering: int | None) -> list[Measure]:
     """Return what is released for each call; `ordering` is the place of the one that orders groups.
 
     Calls with the same argument, condition and bounds share the moments of the largest degree among them, and
@@ -94,28 +110,32 @@ def measures(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | Non
         if isinstance(call, ReleasedAggregate):
             counted = None if place == ordering else _of_moments(call, vectors)
             made.append(counted or Measure((call,)))
+        elif isinstance(call, QuantileCall):
+            made.append(Measure((ReleasedAggregate((call.part,)),), quantile=call.quantile))
         elif call.per_group:
             made.append(_per_group(call))
         elif call.capped is not None:
             made.append(Measure((_capped(call, call.capped),)))
         elif call.column in vectors and place != ordering:
             vector = vectors[call.column]
-            found = _moments(vector, vector.degree + 1)
+            found = _moments(vector, vector.degree + 1, call)
             made.append(Measure(found, _on(call.formula, vector)))
         else:
             made.append(Measure((_alone(call),)))
     return made
 
 
-def _vectors(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | None) -> dict[ValueCall, Vector]:
+def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
     """Return the moments that calls share, by their column; none for a column of which only SUM is asked."""
-    rows = {c.parts[0] for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering}
+    rows = {
+        _rows(c.parts[0]) for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering
+    }
     found: dict[ValueCall, Vector] = {}
     for call in calls:
         if not isinstance(call, ValueCall) or call.per_group or call.capped is not None:
             continue
         own = [c for c in calls if isinstance(c, ValueCall) and c.column == call.column]
-        counted = _counted(call)
+        counted = [_rows(part) for part in _counted(call)]
         if all(c.statistic == "sum" for c in own) and not {*counted} & rows:
             continue
         degree = max(DEGREES[c.statistic] for c in own)
@@ -140,19 +160,33 @@ def _counted(call: ValueCall) -> tuple[Part, Part]:
     return WeightedRows(rows[0], call.most), WeightedRows(rows[1], call.most)
 
 
+def _rows(part: Part) -> Part:
+    """Return what is counted, whatever the bound on the rows of a unit."""
+    return replace(part, most=1) if isinstance(part, WeightedRows) else part
+
+
+def _as_few(part: Part, count: ReleasedAggregate) -> Part:
+    """Return a part with the bound of a count on the rows of a unit: moments may have a lower one."""
+    other = count.parts[0]
+    if isinstance(part, WeightedRows) and isinstance(other, WeightedRows):
+        return replace(part, most=other.most)
+    return part
+
+
 def _of_moments(count: ReleasedAggregate, vectors: dict[ValueCall, Vector]) -> Measure | None:
     """Return a count of rows as a sum of moments; None if no moments contain it."""
     for call, vector in vectors.items():
         every, valued = _counted(call)
-        if count.parts == (valued,):
-            return Measure(_moments(vector, vector.degree + 1), RowCount(vector.degree + 1))
-        if count.parts == (every,) and vector.nulls:
-            return Measure(_moments(vector, vector.size), RowCount(vector.size))
+        if count.parts == (_as_few(valued, count),):
+            return Measure(_moments(vector, vector.degree + 1, call), RowCount(vector.degree + 1))
+        if count.parts == (_as_few(every, count),) and vector.nulls:
+            return Measure(_moments(vector, vector.size, call), RowCount(vector.size))
     return None
 
 
-def _moments(vector: Vector, size: int) -> tuple[ReleasedAggregate, ...]:
-    return tuple(ReleasedAggregate((Moment(vector.row, vector, place),)) for place in range(size))
+def _moments(vector: Vector, size: int, call: ValueCall) -> tuple[ReleasedAggregate, ...]:
+    moments = (Moment(vector.row, vector, place) for place in range(size))
+    return tuple(ReleasedAggregate((moment,), call.described) for moment in moments)
 
 
 def _on(formula: Formula, vector: Vector) -> Formula:
@@ -167,23 +201,27 @@ def _alone(call: ValueCall) -> ReleasedAggregate:
     """Return a sum over rows as one number."""
     grid = grid_of(call.value.type, call.low, call.high, call.most)
     value = grid.steps(call.value.guarded_node, shifted=False)
-    return ReleasedAggregate((RowSum((call.kept(value),), grid, 0, call.single, call.most),))
+    total = RowSum((call.kept(value),), grid, 0, call.single, call.most)
+    return ReleasedAggregate((total,), call.described)
 
 
 def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
     """Return a sum of which each unit's totals have a bound in all groups together."""
     grid = searched(call.value.type, signed=call.low < 0)
     value, scale = grid.uncut(call.value.guarded_node)
-    return ReleasedAggregate((CappedSum((call.kept(value),), grid, scale, call.single, most),))
+    total = CappedSum((call.kept(value),), grid, scale, call.single, most)
+    return ReleasedAggregate((total,), call.described)
 
 
 def _per_group(call: ValueCall) -> Measure:
     grid = grid_of(call.value.type, call.low, call.high, 1, degree=0 if call.statistic == "sum" else 1)
     value, scale = grid.uncut(call.value.guarded_node)
     if call.statistic == "sum":
-        return Measure((ReleasedAggregate((GroupSum((call.kept(value),), grid, scale, call.single),)),))
+        total = GroupSum((call.kept(value),), grid, scale, call.single)
+        return Measure((ReleasedAggregate((total,), call.described),))
     if not grid.fine:
         value, scale = grid.steps(call.value.guarded_node, shifted=False), 0
     vector = Vector((call.kept(value),), grid, scale, 1, 1, False, call.single)
-    made = tuple(ReleasedAggregate((UnitMean(vector.row, vector, place),)) for place in range(2))
+    means = (UnitMean(vector.row, vector, place) for place in range(2))
+    made = tuple(ReleasedAggregate((mean,), call.described) for mean in means)
     return Measure(made, _on(call.formula, vector))

@@ -17,13 +17,14 @@ SELECT v.pgae, COUNT(DISTINCT v.user_id) AS n FROM vists v JOIN usres u USING (u
 -- R802 nothing is said about what a refused part may mean
 -- error: a tuple is not supported
 -- at: ms #2
--- obstacles: SUM over many units | a tuple is not supported
+-- obstacles: SUM needs bounds on what one user_id contributes | a tuple is not supported
 SELECT page, SUM(ms) AS s FROM visits WHERE (ms, page) IS NULL GROUP BY page ORDER BY s DESC
 
 -- R803 one of each clause
--- error: SUM over many units is not released: only counts are
+-- error: SUM needs bounds on what one user_id contributes
 -- at: SUM
--- obstacles: SUM over many units is not | two private tables are joined | there is no column | LIKE is not allowed with
+-- hint: SUM(ms, contribution_bounds_per_group => (0, 100))
+-- obstacles: SUM needs bounds | two private tables are joined | there is no column | LIKE is not allowed with
 SELECT page, COUNT(DISTINCT v.user_id) AS n, SUM(ms) AS s FROM visits v JOIN users u ON v.page = u.city
 WHERE nonsense = 3 AND v.ms LIKE 'a' GROUP BY page HAVING n < 3 ORDER BY s DESC LIMIT 10 OFFSET 3
 

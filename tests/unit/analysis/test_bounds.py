@@ -43,7 +43,8 @@ age = {{ from = 0, to = 99 }}
 """
 WITH = "WITH DIFFERENTIAL_PRIVACY OPTIONS"
 BY_PAGE = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page"
-ROWS, GROUPS = "rows of a user_id", "groups of a user_id"
+ROWS = "rows of a user_id count, rows beyond are weighted down"
+GROUPS = "groups of a user_id"
 Opened = Callable[..., Session]
 
 
@@ -145,7 +146,7 @@ def test_the_least_bound_on_groups_holds(opened: Opened) -> None:
 def test_what_is_assumed_stands_in_explain_and_in_the_stored_release(opened: Opened) -> None:
     session = opened("rows_per_unit = 20\ngroups = 2")
     text = "SELECT page, COUNT(*) AS n, COUNT(DISTINCT user_id) AS u FROM visits GROUP BY page"
-    words = ["at most 20 rows of a user_id (policy)", "at most 2 groups of a user_id (policy)"]
+    words = [f"at most 20 {ROWS} (policy)", "at most 2 groups of a user_id (policy)"]
     assert explained(session, text)["assumed"] == words
     first = present(session.run(text).release)
     assert list(map(str, first.assumed)) == words
@@ -157,7 +158,7 @@ def test_what_is_assumed_stands_in_explain_and_in_the_stored_release(opened: Ope
 
 def test_without_a_bound_the_refusal_says_so_first(opened: Opened) -> None:
     with pytest.raises(QueryRefused, match="a user_id can have many rows here: say how") as caught:
-        opened().prepare("SELECT COUNT(*) FROM visits")
+        opened("auto_bounds = false").prepare("SELECT COUNT(*) FROM visits")
     assert str(caught.value.hint).startswith("COUNT(*, contribution_bounds_per_group => (0, 20))")
     assert caught.value.rewrite == (
         "SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits -- 20 is a guess"
@@ -174,8 +175,8 @@ def test_a_default_is_a_whole_number(opened: Opened, where: str, key: str, value
 
 def weights(most: int, rows: tuple[int, ...], offset: int) -> list[int]:
     """What counts of a unit's rows in its groups, by the compiled expression, for an offset."""
-    names = ("r", "b", "a")
-    made = WeightedRows((), most).weighted(Column("w", "u"), *(Column("w", n) for n in names))
+    unit, counted, up_to, every = (Column("w", name) for name in "urba")
+    made = WeightedRows((), most).weighted(unit, (counted,), up_to, every)
     sql = duckdb_sql(Select(items("n", (made,)))).replace("hash(w.u, 0)", str(offset))
     running, whole = np.cumsum(rows).tolist(), max(sum(rows), 1)
     values = ", ".join(

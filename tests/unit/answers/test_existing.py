@@ -88,8 +88,9 @@ def test_the_number_of_units_alone_has_all_of_epsilon(session: Session) -> None:
     assert alone.existing.loss.charge.epsilon == 20
     both = method(session, statement(f"page, {UNITS}, {ROWS} FROM visits GROUP BY page"))
     assert both.existing.loss.charge.epsilon == 10
-    assert [law.loss.charge.epsilon for law in both.noise.values()] == [10]
-    assert [law.scale for law in both.noise.values()] == [Fraction(10 * 2, 10)]
+    laws = [block.noise(1) for block in both.blocks]
+    assert [law.loss.charge.epsilon for law in laws] == [10]
+    assert [law.scale for law in laws] == [Fraction(10 * 2, 10)]
 
 
 def test_measured_rows_have_the_predicted_deviation(session: Session) -> None:

@@ -81,3 +81,23 @@ def test_controls_cannot_turn_the_direction_of_text(fakes: SimpleNamespace) -> N
     release: Release = fakes.top_k(1)
     rows = release.rows.set_column(0, "diagnosis", pa.array(["x\u202ey"]))
     assert "x\\u202ey" in release_html(replace(release, rows=rows))
+
+
+def test_bars_of_negative_numbers_are_drawn_from_zero(fakes: SimpleNamespace) -> None:
+    release: Release = fakes.top_k(2)
+    values = pa.array([100.0, -50.0])
+    rows = release.rows.set_column(1, "n", values)
+    table = release.table.set_column(1, "n", values)
+    for name, ends in (("n_low", [90.0, -60.0]), ("n_high", [110.0, -40.0])):
+        table = table.set_column(table.column_names.index(name), name, pa.array(ends))
+    html = release_html(replace(release, rows=rows, table=table))
+    first, second = parsed(html).iter("svg")
+    spans = [
+        [(float(rect.get("x", "0")), float(rect.get("width", "0"))) for rect in svg.iter("rect")]
+        for svg in (first, second)
+    ]
+    zero = round(60 / 170 * 200, 1)
+    assert spans[0][0][0] == zero
+    assert spans[0][1] == (round(150 / 170 * 200, 1), round(20 / 170 * 200, 1))
+    assert spans[1][1] == (0.0, round(20 / 170 * 200, 1))
+    assert sum(spans[1][0]) == zero

@@ -468,3 +468,55 @@ def test_columns_that_do_not_fit_are_told() -> None:
 
 def test_a_result_without_columns_is_nothing() -> None:
     assert as_table(pa.table({}), None, Style(80)) == as_markdown(pa.table({}), None, Style(80)) == ""
+
+
+# -- numbers below zero
+
+
+def drawn(*estimates: Estimate | None) -> list[str]:
+    column = present(bars(list(estimates), 40, Style(encoding="ascii")))
+    assert max(map(len, [column.name, *column.cells])) <= 40
+    return [column.name, *column.cells]
+
+
+def test_bars_of_both_signs_start_at_zero() -> None:
+    axis, positive, negative, both, none = drawn(
+        Estimate(100, 90, 110), Estimate(-50, -60, -40), Estimate(2, -8, 12), None
+    )
+    assert axis == "-60           0                      110"
+    assert positive == " " * 14 + "#" * 21 + "-" * 5
+    assert negative == "-" * 5 + "#" * 9
+    assert both == " " * 12 + "-" * 5
+    assert not none.strip()
+
+
+def test_bars_of_negative_numbers_end_at_zero() -> None:
+    axis, large, small = drawn(Estimate(-100, -110, -90), Estimate(-20, None, None))
+    assert (axis.split(), axis.endswith("0")) == (["-110", "0"], True)
+    assert large == "-" * 8 + "#" * 32
+    assert small == " " * 33 + "#" * 7
+
+
+def test_a_count_that_noise_puts_below_zero_has_no_axis_of_its_own() -> None:
+    axis, _, below = drawn(Estimate(10, 5, 15), Estimate(-1, -6, 4))
+    assert axis.startswith("0 ")
+    assert below == "-" * 11
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9)).map(
+            lambda pair: Estimate(pair[0], pair[0] - pair[1], pair[0] + pair[1])
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(10, 60),
+)
+def test_bars_never_leave_their_column(estimates: list[Estimate], space: int) -> None:
+    column = bars(list(estimates), space, Style(encoding="ascii"), widest=60)
+    if column is not None:
+        assert max(map(len, [column.name, *column.cells])) <= space
+        for estimate, cell in zip(estimates, column.cells, strict=True):
+            if estimate.negative:
+                assert "-" in cell or "#" in cell

@@ -1,0 +1,88 @@
+"""The counting query of quantiles and extremes: for each group, the rows of each cell of the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from dpsql.analysis.domains import Candidates
+from dpsql.analysis.groups import CountingQuery, Rows, all_groups
+from dpsql.analysis.released import CellRows
+from dpsql.tree import (
+    Aggregate,
+    Binary,
+    Call,
+    Column,
+    Constant,
+    Derived,
+    IsNull,
+    Item,
+    OrderTerm,
+    Query,
+    Select,
+    Window,
+    columns,
+    conjunction,
+)
+from dpsql.types import BIGINT
+
+
+def cells_of_all(
+    rows: Rows, domains: Sequence[Candidates], part: CellRows, order: Iterable[tuple[int, bool]]
+) -> CountingQuery:
+    """Count the rows of each group of the domain and each of its cells: the cell in `n0`, its rows in `n1`.
+
+    A group without rows has one row, with 0 rows in cell 0. Which cells a group has is private; the order of
+    the groups is public, as that of `all_groups`.
+    """
+    return all_groups(rows, domains, order, cells=cells(rows, part))
+
+
+def cells_of_one(rows: Rows, part: CellRows) -> CountingQuery:
+    """Count the rows of each cell, of all rows together; without any, there is none."""
+    return CountingQuery(cells(rows, part), order=())
+
+
+def cells(rows: Rows, part: CellRows) -> Query:
+    """Return the keys, the cells `n0` and the numbers of their rows `n1`, of the rows that units keep."""
+    kept, alias = _kept(rows, part), "h"
+    by = (*columns(alias, "k", rows.keys), Column(alias, "f0"))
+    listed = (*map(Item, by[:-1]), Item(by[-1], "n0"), Item(Aggregate("COUNT"), "n1"))
+    return Select(listed, Derived(kept, alias), group=by)
+
+
+def _kept(rows: Rows, part: CellRows) -> Query:
+    """Return the rows that have a unit and a value, as far as the unit keeps them.
+
+    For an extreme it keeps one row in each group, with its least or greatest cell.
+    """
+    unit, keys, cell = Column("s", "u"), columns("s", "k", rows.keys), Column("s", "f0")
+    there = conjunction(IsNull(c, negated=True) for c in (unit, cell))
+    own = Select(tuple(Item(c) for c in (unit, *keys, cell)), Derived(rows.query, "s"), there)
+    if rows.by_row or part.single:
+        return own
+    if part.extreme:
+        furthest = Aggregate("MIN" if part.extreme == "least" else "MAX", (cell,))
+        listed = (*(Item(c) for c in (unit, *keys)), Item(furthest, "f0"))
+        return replace(own, items=listed, group=(unit, *keys))
+    return _sampled(own, rows.keys, part.most)
+
+
+def _sampled(rows: Query, keys: int, most: int) -> Query:
+    """Keep at most `most` rows of each unit, in all groups together, chosen by a hash.
+
+    Rows of a unit in one group and cell are numbered: they are alike, so which of them gets which number
+    changes nothing. Unit, keys, cell and number then tell all rows apart, and the order by their hash, and by
+    themselves where hashes are equal, is complete. So what a unit keeps is a function of its own rows alone.
+    Without the unit in the hash all units would keep the same values; without the number a repeated value
+    would be kept whole or not at all.
+    """
+    own = [Column("x", "u"), *columns("x", "k", keys), Column("x", "f0")]
+    number = Window(Call("ROW_NUMBER", ()), tuple(own), (OrderTerm(own[0]),))
+    numbered = Select((*map(Item, own), Item(number, "j")), Derived(rows, "x"))
+    unit, *terms = [Column("y", "u"), *columns("y", "k", keys), Column("y", "f0"), Column("y", "j")]
+    order = (Call("hash", (unit, *terms)), *terms)
+    place = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
+    placed = Select((*(Item(c) for c in (unit, *terms)), Item(place, "r")), Derived(numbered, "y"))
+    listed = tuple(Item(Column("z", c.name)) for c in own)
+    return Select(listed, Derived(placed, "z"), Binary("<=", Column("z", "r"), Constant(most, BIGINT)))

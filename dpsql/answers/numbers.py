@@ -1,0 +1,196 @@
+"""Describe the numbers of a statement for EXPLAIN, from public figures alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpsql.analysis import (
+    CellRows,
+    Contribution,
+    Output,
+    Plan,
+    ReleasedAggregate,
+    cells_of,
+    cut_of,
+    quantile_of,
+    rows_of,
+    what_of,
+)
+from dpsql.answers.method import Quote
+from dpsql.estimates import Formula, RowCount, SumOfRows, decimal, figure
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of the select list, or the one that orders the groups without being selected."""
+
+    name: str
+    what: str
+    """What it is, such as `average of cost`; empty if that is not known."""
+    bounds: tuple[float, float] | None
+    """The interval that values, or a unit's totals in a group, are cut to; None for counts."""
+    bounds_from: str | None
+    """The origin of the bounds, in words; None for counts."""
+    rows_per_unit: int | None
+    """How many rows of a unit count in all groups together; None where nothing needs that bound."""
+    step: float | None
+    """The grid on which values are summed, in their unit; 1 for counts, None before a bound is found."""
+    moves_by: float | None
+    """The most by which one unit moves it, in its unit; of averages and variances their moments, in rows.
+
+    None before a bound is found."""
+    moves: str
+    """The same as a sentence, which says whether it holds for each group or for all groups together."""
+    vector: tuple[str, ...]
+    """The other numbers that come from the same moments, with the same noise."""
+    cut: tuple[str, ...]
+    """What is cut, weighted down or left out, in sentences."""
+    predicted: str
+    """The predicted error in words; empty where that of all counts is shown for the statement."""
+
+    def text(self, cut_like: str | None) -> str:
+        """Write it for a cell of EXPLAIN; `cut_like` names a number of which the same is cut."""
+        said = [f"{self.name}: {self.what}" if self.what else self.name]
+        if cut_like is not None:
+            said.append(f"cut as {cut_like}")
+        else:
+            said += self.cut
+            if self.bounds_from is not None and self.step is not None:
+                said.append(f"step {figure(self.step)}")
+        said += [self.moves] if self.moves else []
+        if self.vector:
+            said.append(f"one noise with {', '.join(self.vector)}")
+        return "; ".join([*said, self.predicted] if self.predicted else said)
+
+
+def number_texts(found: list[Number]) -> list[str]:
+    """Write numbers for cells of EXPLAIN, each with what is cut unless an earlier one says the same."""
+    first: dict[object, str] = {}
+    texts = []
+    for each in found:
+        key = (each.cut, each.bounds, each.step)
+        known = first.setdefault(key, each.name)
+        texts.append(each.text(known if each.cut and known != each.name else None))
+    return texts
+
+
+def numbers(plan: Plan, quote: Quote) -> list[Number]:
+    """Describe the numbers of the select list, and the one that orders the groups if it is not selected."""
+    if plan.cells is not None:
+        return _quantiles(plan, plan.cells, quote)
+    shown = [o for o in plan.outputs if o.kind == "count"]
+    best = getattr(plan.selection, "best", plan.selection)
+    place = getattr(best, "count", None)
+    if place is not None and all(plan.counts[o.of] != plan.counts[place] for o in shown):
+        shown.append(Output("ordering number", "count", place))
+    made = [_number(plan, quote, output) for output in shown]
+    shares = [plan.counts[output.of].share for output in shown]
+    return [
+        replace(
+            each,
+            vector=tuple(o.name for o, s in zip(made, shares, strict=True) if o is not each and s == own),
+        )
+        if own is not None
+        else each
+        for each, own in zip(made, shares, strict=True)
+    ]
+
+
+def _number(plan: Plan, quote: Quote, output: Output) -> Number:
+    count, formula, unit = plan.counts[output.of], output.formula, plan.unit
+    argument = None if isinstance(formula, RowCount) else count.argument
+    grid = getattr(getattr(count.parts[0], "vector", count.parts[0]), "grid", None)
+    moves_by, moves = _moves(plan, output)
+    said = (line for line in quote.columns if line.startswith(f"{output.name}: "))
+    predicted = next((line.removeprefix(f"{output.name}: ") for line in said), "")
+    if " / n" in predicted:
+        rows = "units" if count.argument is not None and count.argument.per_group else "rows"
+        predicted += f", n being the number of {rows}"
+    made = Number(
+        output.name,
+        what_of(count, formula, unit),
+        None if argument is None else (float(argument.low), float(argument.high)),
+        None if argument is None else argument.origin or "the statement",
+        rows_of(count),
+        1.0 if grid is None or argument is None else float(grid.step),
+        moves_by,
+        moves,
+        (),
+        cut_of(count, formula, unit),
+        predicted,
+    )
+    return _searched(plan, made, count) if plan.ladders else made
+
+
+def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[Number]:
+    """Describe the quantiles, or extremes, of a column."""
+    found = []
+    for output in plan.outputs:
+        quantile = output.quantile
+        if quantile is None:
+            continue
+        said = (line for line in quote.columns if line.startswith(f"{output.name}: "))
+        low, high = quantile.ends
+        found.append(
+            Number(
+                output.name,
+                quantile_of(quantile, part),
+                None if quantile.searched else (float(low), float(high)),
+                quantile.origin or "the statement",
+                None if part.extreme or part.single else part.most,
+                None if quantile.searched else float(part.cells.grid.step),
+                None,
+                "",
+                (),
+                cells_of(quantile, part, plan.unit),
+                next((line.removeprefix(f"{output.name}: ") for line in said), ""),
+            )
+        )
+    return found
+
+
+def _searched(plan: Plan, number: Number, count: ReleasedAggregate) -> Number:
+    """Return what is known of a number before its bounds are found: the plan has the largest ones."""
+    found = {search.ladder.of for search in plan.ladders}
+    values = count.argument is not None and count.argument.searched
+    rows = Contribution.ROWS in found and number.rows_per_unit is not None
+    if not values and not rows:
+        return number
+    cut = tuple(line for line in number.cut if not (rows and "weighted down" in line))
+    if rows:
+        cut = (*cut, f"rows of a {plan.unit} beyond a number that is found privately are weighted down")
+    return replace(
+        number,
+        bounds=None if values else number.bounds,
+        rows_per_unit=None if rows else number.rows_per_unit,
+        step=number.step if Contribution.TOTAL in found else None,
+        moves_by=None,
+        moves="",
+        cut=cut,
+    )
+
+
+def _moves(plan: Plan, output: Output) -> tuple[float, str]:
+    """Return the most by which one unit moves a number, as a number and as a sentence."""
+    count, total = plan.counts[output.of], plan.total(output.of)
+    every = None if plan.domain_size is None else plan.domain_size * count.bound
+    together = total is not None and total != every
+    moved = (total if together and total is not None else count.bound) * count.step
+    value = None if output.formula is None else _value_of_row(output.formula)
+    moved *= 1 if value is None else value
+    where = (" in all groups together" if together else " in each group") if plan.key_types else ""
+    what, rows = "it", ""
+    if output.formula is not None and value is None:
+        what, rows = "its moments", " row" if moved == 1 else " rows"
+    return float(moved), f"one {plan.unit} moves {what} by at most {decimal(moved)}{rows}{where}"
+
+
+def _value_of_row(formula: Formula) -> Fraction | None:
+    """Return the most that a row adds to a number; None for averages and variances."""
+    match formula:
+        case RowCount():
+            return Fraction(1)
+        case SumOfRows(low=low, high=high):
+            return max(abs(low), abs(high))
+    return None

@@ -1,0 +1,42 @@
+"""Predicted errors in words, for EXPLAIN."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+
+def decimal(value: Fraction) -> str:
+    """Write an exact number with separators of thousands: as a decimal of at most ten places, else rounded.
+
+    >>> decimal(Fraction(5, 2)), decimal(Fraction(10**6)), decimal(Fraction(1, 3))
+    ('2.5', '1,000,000', '0.333333')
+    """
+    places = next((n for n in range(11) if (value * 10**n).denominator == 1), None)
+    return (
+        f"{float(value):,.6g}" if places is None else f"{Decimal(int(value * 10**places)).scaleb(-places):,f}"
+    )
+
+
+def figure(value: float) -> str:
+    """Write a predicted figure: three significant digits, or a whole number with separators of thousands.
+
+    >>> figure(0.00412), figure(35949.2), figure(12.0)
+    ('0.00412', '35,949', '12')
+    """
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def error_words(stddev: float, half_width: float | None = None, *, per_row: bool = False) -> str:
+    """Write a standard deviation and half the width of the interval; `per_row`: n rows divide them.
+
+    >>> error_words(8485.3, 35949.2)
+    'stddev 8,485, half-width 35,949'
+    >>> error_words(1200.0, per_row=True)
+    'stddev at most 1,200 / n'
+    """
+    per = " / n" if per_row else ""
+    words = f"stddev {'at most ' if per_row else ''}{figure(stddev)}{per}"
+    if half_width is not None:
+        words += f", half-width {figure(half_width)}{per}"
+    return words
