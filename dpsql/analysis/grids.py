@@ -20,6 +20,8 @@ _EXACT = 1 << 51
 """The steps up to which a DOUBLE, and the middle between two steps, are exact."""
 _FINEST = 1000
 """The negative power of two that the step of a DOUBLE is at least, so that its multiples are DOUBLEs."""
+_LARGEST = Fraction(1 << _FINEST)
+"""The largest bound of a DOUBLE, so that its steps are DOUBLEs."""
 _SEARCHED = 10
 """The step of a DOUBLE without bounds is 2^-10."""
 
@@ -121,6 +123,8 @@ def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degr
     It moves by at most `most` values; with a degree, by `most` times the power of the width, else of the
     largest distance from zero.
     """
+    if sql_type == DOUBLE:
+        low, high = (max(-_LARGEST, min(end, _LARGEST)) for end in (low, high))
     allowed = _root(Fraction(MOST_STEPS, most), degree) - (2 if degree else 1)
     least = Fraction(_reach(low, high, degree), max(allowed, 1))
     # Bounds far from 0 have as many steps as the engine computes exactly, times numbers of rows.
