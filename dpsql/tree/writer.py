@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import date
 from decimal import Decimal
-from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -208,7 +207,7 @@ def _steps(node: e.Steps) -> Pieces:
     x = node.operand
     inside = ("TRY_CAST(floor(", x, f" * {factor} + {half}) AS BIGINT)")
     # NaN is greater than infinity, and only NaN and NULL meet no condition.
-    below, above = (f" < {low} THEN {node.low} WHEN ", f" <= CAST('inf' AS DOUBLE) THEN {node.high} END)")
+    below, above = (f" < {low} THEN {node.low} WHEN ", f" <= {infinity} THEN {node.high} END)")
     return "(CASE WHEN ", x, below, x, f" <= {high} THEN ", *inside, " WHEN ", x, above
 
 
