@@ -60,6 +60,12 @@ FREE = {
 }
 """Functions of released values, with the kind of output column; they cost no privacy budget."""
 
+_INSTEAD = {
+    "mode": ("is the largest group: select it", "GROUP BY x ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1"),
+    "any_value": ("is the value of one unit: group by it, or ask for a quantile", "MEDIAN(x)"),
+}
+"""What to write instead of some aggregates that are not released."""
+
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"}
 )
@@ -203,6 +209,9 @@ def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
         return item
     for call in refused:
         with compiler.part(item.name):
+            instead = _INSTEAD.get(str(call_of(call)))
+            if instead is not None:
+                raise compiler.source.refuse(f"{str(call_of(call)).upper()} {instead[0]}", call, instead[1])
             raise compiler.source.refuse(
                 f"{str(call_of(call)).upper()} over many units is not released: only counts are",
                 call,
@@ -227,8 +236,8 @@ def _check_ordering(
     compiler: StatementCompiler, call: ReleasedAggregate | ValueCall | QuantileCall, node: exp.Expr
 ) -> None:
     """Refuse to choose groups by a number that one unit can move by any part of its range."""
-    if isinstance(call, ValueCall) and call.statistic != "sum":
-        name = (function_name(node) or "").upper()
+    if isinstance(call, QuantileCall) or (isinstance(call, ValueCall) and call.statistic != "sum"):
+        name = str(call_of(node.unnest())).upper()
         raise compiler.source.refuse(
             f"groups are not chosen by {name}: one unit can move that of a small group by all of its range",
             node,
