@@ -80,8 +80,8 @@ def estimates(plan: Plan, counts: Counts, result: NoisyResult, found: Found) -> 
         if output.kind != "count":
             continue
         uses = output.uses or (output.of,)
-        exact = [counts.n[p][result.rows] * float(plan.counts[p].step) for p in uses]
-        rows = np.asarray(sum(exact))
+        exact = [(counts.n[p][result.rows] * float(plan.counts[p].step)).astype(np.float64) for p in uses]
+        rows = np.asarray(sum(exact), dtype=np.float64)
         if output.formula is not None:
             truth = output.formula.estimate(exact, 1e-9, Fraction(1, 2)).value
             made = result.values[output.uses, output.formula]

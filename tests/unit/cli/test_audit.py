@@ -223,6 +223,7 @@ SUMS = (
 )
 
 
+@pytest.mark.slow
 def test_sums_and_averages_are_private(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask(shop, ";\n".join(SUMS))
     assert main(["audit", "-f", "q.sql", "--remove-unit", "--trials", "100"]) == ExitCode.OK
@@ -235,7 +236,7 @@ def test_sums_and_averages_are_private(shop: Path, capsys: pytest.CaptureFixture
     ("place", "slip"),
     [
         ("sums.cut", lambda value, _low, _high: value),
-        ("sums._weighted", lambda number, _most, _whole: number),
+        pytest.param("sums._weighted", lambda number, _most, _whole: number, marks=pytest.mark.slow),
     ],
     ids=["totals are not cut", "rows are not weighted"],
 )
