@@ -412,8 +412,5 @@ SELECT PERCENTILE_CONT(0.5, contribution_bounds_per_row => (0, 100)) WITHIN GROU
 -- R2422
 SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users GROUP BY city
 
--- R2423
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 20) country, MEDIAN(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY country
-
 -- R2424
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3) day, MAX(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY day
