@@ -24,18 +24,6 @@ SELECT MIN(note) FROM visits
 -- hint: COUNT(DISTINCT user_id)
 SELECT MAX(user_id) FROM visits
 
--- R2405 the most frequent value
--- error: MODE is the largest group: select it
--- at: MODE
--- hint: GROUP BY x ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
-SELECT MODE(country) FROM visits
-
--- R2406 any value
--- error: ANY_VALUE is the value of one unit
--- at: ANY_VALUE
--- hint: MEDIAN(x)
-SELECT country, ANY_VALUE(ms) FROM visits GROUP BY country
-
 -- R2407 several quantiles as a list
 -- error: a release has one number in a column, not a list
 -- at: 0.25
