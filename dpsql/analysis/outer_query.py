@@ -60,12 +60,6 @@ FREE = {
 }
 """Functions of released values, with the kind of output column; they cost no privacy budget."""
 
-_INSTEAD = {
-    "mode": ("is the largest group: select it", "GROUP BY x ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1"),
-    "any_value": ("is the value of one unit: group by it, or ask for a quantile", "MEDIAN(x)"),
-}
-"""What to write instead of some aggregates that are not released."""
-
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"}
 )
@@ -209,9 +203,6 @@ def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
         return item
     for call in refused:
         with compiler.part(item.name):
-            instead = _INSTEAD.get(str(call_of(call)))
-            if instead is not None:
-                raise compiler.source.refuse(f"{str(call_of(call)).upper()} {instead[0]}", call, instead[1])
             raise compiler.source.refuse(
                 f"{str(call_of(call)).upper()} over many units is not released: only counts are",
                 call,
