@@ -9,6 +9,7 @@ Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`
 `limited_then_stable`. Queries whose answer no single unit could change: `first_stable`, `stable_answers`.
 Measuring what was selected: `box` (one noise for all counts), `laplace` (each count), `anchor` (their total);
 `release_all` measures all groups, `Refinement` a count again with less noise.
+On a public grid of values: `quantile`, `extreme`. Among powers of two, a bound of contributions: `ladder`.
 Interactive queries that are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
 ``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``);
 ``arguments`` checks public facts, ``grid`` draws noise, ``tails`` certifies cutoffs, ``weights`` samples.
@@ -31,6 +32,7 @@ from dpsql.mechanisms.histogram import Histograms
 from dpsql.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_sparse_vector
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
 from dpsql.mechanisms.joint import Joint, JointTopK, joint
+from dpsql.mechanisms.ladder import Ladder, Rung, ladder
 from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_domain
 from dpsql.mechanisms.limited_then_stable import LimitedThenStable, OrderedThenSet, limited_then_stable
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
@@ -71,6 +73,7 @@ __all__ = [
     "HybridTopK",
     "Joint",
     "JointTopK",
+    "Ladder",
     "Laplace",
     "LimitedDomain",
     "LimitedThenStable",
@@ -87,6 +90,7 @@ __all__ = [
     "Quantiles",
     "Refined",
     "Refinement",
+    "Rung",
     "SparseVector",
     "StabilityTests",
     "StableAnswers",
@@ -107,6 +111,7 @@ __all__ = [
     "hybrid_top_k",
     "in_public_order",
     "joint",
+    "ladder",
     "laplace",
     "limited_domain",
     "limited_then_stable",

@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import positive, whole
+from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.histogram import MOST_CELLS, Histogram, Histograms, Ramps, given, level, most_rows
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
@@ -243,3 +245,36 @@ def splits(histogram: Histogram, q: Fraction, cells: int, low: int, high: int) -
         ),
         np.concatenate([flat.slope, slope[falling], slope[rising]]),
     )
+
+
+AUDITED = (
+    AuditCase(
+        "quantile, median",
+        "the cell of the median on a grid, of which a unit has one row",
+        Quantile.plan,
+        "one",
+        tight=False,
+    ),
+    AuditCase(
+        "quantile, 3 rows a unit",
+        "the cell of a high quantile, of which a unit has three rows",
+        partial(Quantile.plan, quantiles=("0.9",), rows_per_unit=3),
+        inputs=lambda _: [
+            ("three in one cell", (30, 5, 2), (30, 5, 5)),
+            ("three in different cells", (8, 0, 1, 0), (9, 0, 2, 1)),
+            ("three below", (1, 40, 3), (4, 40, 3)),
+        ],
+        tight=False,
+    ),
+    AuditCase(
+        "quantiles, three at once",
+        "the cells of the quartiles, each in the range that the one before splits",
+        partial(Quantile.plan, quantiles=("0.25", "0.5", "0.75")),
+        inputs=lambda _: [
+            ("one more at an end", (4, 3), (5, 3)),
+            ("one more in the middle", (5, 2, 5), (5, 3, 5)),
+        ],
+        tight=False,
+    ),
+)
+"""How it is audited."""

@@ -4,13 +4,16 @@ from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.box import AUDITED as BOX
 from dpsql.mechanisms.existence import AUDITED as EXISTENCE
 from dpsql.mechanisms.exponential import AUDITED as EXPONENTIAL
+from dpsql.mechanisms.extremes import AUDITED as EXTREMES
 from dpsql.mechanisms.guess_and_check import AUDITED as GUESS_AND_CHECK
 from dpsql.mechanisms.hybrid_sparse_vector import AUDITED as HYBRID_SPARSE_VECTOR
 from dpsql.mechanisms.hybrid_top_k import AUDITED as HYBRID_TOP_K
 from dpsql.mechanisms.joint import AUDITED as JOINT
+from dpsql.mechanisms.ladder import AUDITED as LADDER
 from dpsql.mechanisms.limited_domain import AUDITED as LIMITED_DOMAIN
 from dpsql.mechanisms.limited_then_stable import AUDITED as LIMITED_THEN_STABLE
 from dpsql.mechanisms.measure import AUDITED as MEASURE
+from dpsql.mechanisms.quantile import AUDITED as QUANTILE
 from dpsql.mechanisms.refine import AUDITED as REFINE
 from dpsql.mechanisms.sparse_vector import AUDITED as SPARSE_VECTOR
 from dpsql.mechanisms.stable import AUDITED as STABLE
@@ -25,6 +28,9 @@ AUDITED: tuple[AuditCase, ...] = (
     *MEASURE,
     *BOX,
     *REFINE,
+    *QUANTILE,
+    *EXTREMES,
+    *LADDER,
     *SPARSE_VECTOR,
     *HYBRID_SPARSE_VECTOR,
     *GUESS_AND_CHECK,

@@ -17,9 +17,9 @@ from dpsql.analysis.parsed import number
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
 from dpsql.analysis.released.arguments import argument_text, assume_cut
-from dpsql.analysis.released.auto import searched_ends
+from dpsql.analysis.released.auto import searched_ends, searched_rows
 from dpsql.analysis.released.cells import CellRows, Cells, Extreme, Quantile, QuantileCall, small_bounds
-from dpsql.analysis.typed import Bounds, Typed
+from dpsql.analysis.typed import Bounds, Typed, UnitRole
 from dpsql.errors import Fix
 from dpsql.language import call_end
 from dpsql.tree import Case
@@ -96,14 +96,17 @@ def _call(
 ) -> QuantileCall:
     name, kind = call.name.upper(), value.type
     if not kind.numeric and kind.name not in _EXAMPLES:
-        if extreme and kind.name == "VARCHAR":
-            raise call.refuse(
-                f"{name} of text would be what one {unit_name(call.source)} has", call.node, "COUNT(*)"
-            )
-        raise call.refuse(f"{name} of {kind} is no number, date or timestamp", call.node, "COUNT(*)")
+        raise call.refuse(
+            f"{name} of {kind} over many units is not released: it is what one {unit_name(call.source)} has",
+            call.node,
+        )
+    if value.unit is not UnitRole.NONE:
+        raise call.refuse(f"{name} of the privacy unit over many units is not released", call.node)
+    search = False
     bounds = _written(call, named, kind) if named else bounds_of(value) or small_bounds(value)
     if bounds is None and kind.numeric and call.compiler.policy.defaults.auto_bounds:
         bounds = Bounds(*searched_ends(call, value), origin=SEARCHED)
+        search = True
     if bounds is None:
         raise call.refuse(
             f"{name} needs bounds on the values: they are public, and the answer lies between them",
@@ -115,7 +118,7 @@ def _call(
         single, most = call.single or call.by_row, 1
     else:
         single = call.one_row or call.by_row
-        most = 1 if single else _rows(call)
+        most = 1 if single else _rows(call, search=search)
     cells = Cells.of(kind, bounds)
     place = cells.place(value.guarded_node)
     conditions = call.condition()
@@ -126,9 +129,11 @@ def _call(
     return QuantileCall(CellRows((row,), cells, most, extreme, single), quantile)
 
 
-def _rows(call: AggregateCall) -> int:
-    """Return how many rows of a unit are kept."""
+def _rows(call: AggregateCall, *, search: bool) -> int:
+    """Return how many rows of a unit are kept: as somebody says, or as is found privately."""
     most = rows_per_unit(call.compiler, call.source, beyond="left out, chosen by a hash")
+    if search or (most is None and call.compiler.policy.defaults.auto_bounds):
+        return searched_rows(call, most)
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",

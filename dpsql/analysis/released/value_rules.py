@@ -10,12 +10,11 @@ from functools import partial
 from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
-from dpsql.analysis.expressions import canonical
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.parsed import number
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
 from dpsql.analysis.released.arguments import argument_text, assume_cut
-from dpsql.analysis.released.auto import is_auto, is_signed, ladder, rows_ladder, searched_ends
+from dpsql.analysis.released.auto import is_auto, is_signed, ladder, searched_ends, searched_rows
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
@@ -38,12 +37,16 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
         )
     if len(arguments) != 1 or isinstance(arguments[0], exp.Star):
         raise call.refuse(f"{name} takes one expression", call.node)
-    value = canonical(call.expression(arguments[0]))
+    value = call.expression(arguments[0])  # steps do not depend on the sign of zero
     if not value.type.numeric:
         raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
     if not named:
         return _as_declared(call, value, statistic, argument_text(arguments[0]), sample=sample)
     if is_auto(named):
+        if not call.compiler.policy.defaults.auto_bounds:
+            raise call.refuse(
+                "the owner's policy finds no bounds privately", named[0], *_bounded(call, _PER_GROUP)
+            )
         found = _searched(call, value, statistic, sample=sample)
         return replace(found, argument=argument_text(arguments[0]), origin=SEARCHED)
     low, high = _written(call, named, value)
@@ -86,16 +89,24 @@ def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool
         capped = call.compiler.bound(ladder(call, value, Contribution.TOTAL))
         return ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
     low, high = searched_ends(call, value)
-    return _by_rows(call, value, statistic, low, high, sample=sample)
+    return _by_rows(call, value, statistic, low, high, sample=sample, search=True)
 
 
 def _by_rows(
-    call: AggregateCall, value: Typed, statistic: str, low: Fraction, high: Fraction, *, sample: bool
+    call: AggregateCall,
+    value: Typed,
+    statistic: str,
+    low: Fraction,
+    high: Fraction,
+    *,
+    sample: bool,
+    search: bool = False,
 ) -> ValueCall:
+    """Bound a call by the values of rows; the rows of a unit are also searched for a bound if asked for."""
     single = call.one_row or call.by_row
     most = 1 if single else rows_per_unit(call.compiler, call.source)
-    if most is None and call.compiler.policy.defaults.auto_bounds:
-        most = call.compiler.bound(rows_ladder(call, value.guarded_node))
+    if search or (most is None and call.compiler.policy.defaults.auto_bounds):
+        most = searched_rows(call, most)
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",

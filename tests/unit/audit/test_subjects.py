@@ -128,6 +128,11 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "box, unequal bounds",
         "cube",
         "guess and check",
+        "quantile, median",
+        "quantile, 3 rows a unit",
+        "quantiles, three at once",
+        "extreme, largest",
+        "ladder",
     ):
         assert part in names
     functions = {name for name in mechanisms.__all__ if name[0].islower()} - {
@@ -141,8 +146,11 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "box",
         "existing_groups",
         "exponential",
+        "extreme",
         "first_stable",
         "hybrid_sparse_vector",
+        "ladder",
+        "quantile",
         "hybrid_top_k",
         "joint",
         "laplace",

@@ -1,0 +1,119 @@
+"""Choose a bound of contributions among powers of two, by how many units exceed each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpsql import noise as exact_noise
+from dpsql.mechanisms.arguments import counted, positive, whole
+from dpsql.mechanisms.audited import AuditCase
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of
+from dpsql.mechanisms.mechanism import Result, in_one_call
+from dpsql.mechanisms.top_k import NoisyOrder
+from dpsql.privacy import Number, PrivacyLoss
+
+_ROOT = Fraction(141_421_356, 10**8)
+"""The square root of 2: a public factor, whose last digits do not matter."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Rung(Result["Ladder"]):
+    """The rung chosen, int64 of shape (1,), or (trials, 1): j for a bound of 2^j."""
+
+    rung: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder(NoisyOrder[Rung]):
+    """Chooses a bound 2^j at which few units are cut and noise in proportion to the bound is small.
+
+    Attributes
+    ----------
+    groups
+        Number of rungs: j is from 0 to below it.
+    penalty
+        What each rung costs more than the one before, in units.
+
+    Notes
+    -----
+    With N_j the number of units whose contribution exceeds 2^j, it is noisy max with exponential noise on
+    -(N_j + penalty j), the penalties public and rounded to the grid. *Private:* one unit more moves every N_j
+    by 0 or 1, so these counts all move the same way, by at most 1, and `NoisyTopK` with k = 1 has the loss
+    1/scale = epsilon.
+
+    *The penalty.* Measured with noise of standard deviation s times the bound, sums have the least error near
+    the bound that s units exceed: a little more of it loses as much by noise as it gains by cutting less. One
+    rung doubles the bound; so it costs s. With less than ln 4/epsilon a rung, the noise of the choice
+    would often win on rungs that no unit needs, and the expected variance of what is measured would grow with
+    their number: so a rung costs at least 5/(2 epsilon).
+    """
+
+    penalty: Fraction
+
+    @classmethod
+    def plan(cls, rungs: int, epsilon: Number, *, noise: Number = 0) -> Ladder:
+        """Plan a choice among so many rungs; free if there is only one.
+
+        `noise` is the scale of the Laplace noise that the sums get, as a multiple of the bound.
+
+        >>> float(Ladder.plan(41, "0.2", noise="1.25").penalty)
+        12.5
+        """
+        budget = positive(epsilon, "epsilon")
+        costs = max(_ROOT * positive(noise, "noise") if noise else Fraction(0), 5 / (2 * budget))
+        if whole(rungs, "rungs") < 2:
+            return cls(rungs, 1, "exponential", Fraction(0), 0, costs, loss=PrivacyLoss())
+        scale = 1 / budget
+        bits = grid_of("exponential", None, scale)
+        return cls(rungs, 1, "exponential", scale, bits, costs, loss=PrivacyLoss.of(budget))
+
+    def cut(self, confidence: Fraction) -> float:
+        """Predict how many units are cut at most, of those that twice the bound would not cut.
+
+        Where it is more by t, the noise of the rung exceeded that of the next one by t, which has the
+        probability e^(-t/scale)/2.
+        """
+        return float(self.penalty) + float(self.scale) * max(0.0, -math.log(2 * (1 - confidence)))
+
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Rung:
+        """Choose by the numbers of units that exceed the bounds of the rungs, in order."""
+        array = counted(counts, self.groups, trials=True)
+        if not self.scale:
+            return Rung(self, np.zeros((*array.shape[:-1], 1), dtype=np.int64))
+        return Rung(self, self.order(self.values(array), source)[0])
+
+    def values(self, exceeding: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what the noise is added to, in grid steps."""
+        costs = [round(self.penalty * j * (1 << self.resolution)) for j in range(self.groups)]
+        limit = exact_noise.STEP_LIMIT
+        return -(exact_noise.place(exceeding, self.resolution) + np.minimum(costs, limit).astype(np.int64))
+
+
+ladder = in_one_call(Ladder.plan)
+"""Choose a rung by given numbers of units; arguments as in `Ladder.plan`, with the numbers first."""
+
+AUDITED = (
+    AuditCase(
+        "ladder",
+        "a power of two that few units exceed, as a bound of their contributions",
+        Ladder.plan,
+        inputs=lambda epsilon: [
+            ("one above the first", (3, 1, 0, 0), (4, 1, 0, 0)),
+            ("one above all", (3, 1, 0, 0), (4, 2, 1, 1)),
+            ("one above some", *_even(epsilon)),
+        ],
+    ),
+)
+"""How it is audited."""
+
+
+def _even(epsilon: Fraction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return numbers of units at which all rungs are about as good, and those with one unit more."""
+    costs = Ladder.plan(4, epsilon).penalty
+    numbers = tuple(round(costs * (3 - j)) for j in range(4))
+    return numbers, (numbers[0] + 1, numbers[1] + 1, *numbers[2:])
