@@ -60,11 +60,8 @@ FREE = {
 }
 """Functions of released values, with the kind of output column; they cost no privacy budget."""
 
-_INSTEAD = {
-    "mode": ("is the largest group: select it", "GROUP BY x ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1"),
-    "any_value": ("is the value of one unit: group by it, or ask for a quantile", "MEDIAN(x)"),
-}
-"""What to write instead of some aggregates that are not released."""
+_REASONS = {"mode": "it is the largest group, so select that", "any_value": "it is the value of one unit"}
+"""Why some aggregates are not released; of others it is said which are."""
 
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"}
@@ -210,11 +207,9 @@ def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
     for call in refused:
         with compiler.part(item.name):
             name = str(call_of(call))
-            instead = _INSTEAD.get(name)
-            if instead is not None:
-                raise compiler.source.refuse(f"{name.upper()} {instead[0]}", call, instead[1])
+            reason = _REASONS.get(name, "counts, sums, averages and quantiles are")
             raise compiler.source.refuse(
-                f"{name.upper()} over many units is not released: counts, sums, averages and quantiles are",
+                f"{name.upper()} over many units is not released: {reason}",
                 call,
                 "count privacy units: COUNT(DISTINCT ...)",
             )

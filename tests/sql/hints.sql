@@ -374,7 +374,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT country FROM visits GROUP BY country ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
 
 -- R2406
-SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users GROUP BY city
+SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country
 
 -- R2407
 SELECT QUANTILE_CONT(age, 0.25, contribution_bounds_per_row => (0, 100)) AS q1, QUANTILE_CONT(age, 0.75, contribution_bounds_per_row => (0, 100)) AS q3 FROM users

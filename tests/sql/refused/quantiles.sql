@@ -25,15 +25,15 @@ SELECT MIN(note) FROM visits
 SELECT MAX(user_id) FROM visits
 
 -- R2405 the most frequent value
--- error: MODE is the largest group: select it
+-- error: MODE over many units is not released: it is the largest group, so select that
 -- at: MODE
--- hint: GROUP BY x ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
+-- hint: GROUP BY country ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
 SELECT MODE(country) FROM visits
 
 -- R2406 any value
--- error: ANY_VALUE is the value of one unit
+-- error: ANY_VALUE over many units is not released: it is the value of one unit
 -- at: ANY_VALUE
--- hint: MEDIAN(x)
+-- hint: COUNT(DISTINCT user_id)
 SELECT country, ANY_VALUE(ms) FROM visits GROUP BY country
 
 -- R2407 several quantiles as a list
