@@ -31,14 +31,12 @@ from dpsql.tree import (
     Join,
     OrderTerm,
     Query,
-    Scan,
     Select,
     Source,
     Window,
     columns,
     conjunction,
     items,
-    walk,
 )
 from dpsql.types import BIGINT
 
@@ -102,37 +100,14 @@ class Rows:
             p: tuple(Column("w", f"r{each.index(e)}") for e in aggregates[p]) for p in parts
         }
         bounded = [p for p in parts if p.total is not None and (self.keys or p.weighs_one_group)]
-        if bounded and self.keys and all(p.counted for p in bounded) and _one_scan(source):
-            units, sums = self._beside_totals(units, source, {p: aggregates[p] for p in bounded}, len(each))
-        elif bounded:
+        if bounded:
             units, sums = self._with_totals(
                 units, {p: [each.index(e) for e in aggregates[p]] for p in bounded}, len(each)
             )
-        if bounded:
             for p in bounded:
                 numbers[p] = (p.weighted(Column("w", "u"), numbers[p], *sums[p]),)
         made = {p: p.of_units(Column("w", "u"), *numbers[p]) for p in parts}
         return self._selected(made, Derived(units, "w"), "w")
-
-    def _beside_totals(
-        self, units: Select, source: Source, bounded: Mapping[Part, Sequence[Expr]], size: int
-    ) -> tuple[Select, dict[Part, tuple[Expr, Expr]]]:
-        """Do what `_with_totals` does for numbers of rows, which are counted once more, for each unit.
-
-        To read one table again takes a third of the time of a window over units and groups.
-        """
-        unit, keys = Column("v", "u"), columns("v", "k", self.keys)
-        own, sums = Column("s", "u"), dict[Expr, str]()
-        found: dict[Part, tuple[Expr, Expr]] = {}
-        for part, aggregates in bounded.items():
-            least = Call("GREATEST", (part.measured(*aggregates), Constant(1, BIGINT)))
-            whole = Column("w", sums.setdefault(least, f"a{len(sums)}"))
-            found[part] = whole, whole
-        counted = (Item(own), *(Item(expr, name) for expr, name in sums.items()))
-        totals = Select(counted, source, IsNull(own, negated=True), group=(own,))
-        both = Join(Derived(units, "v"), "", Derived(totals, "t"), Binary("=", unit, Column("t", "u")))
-        listed = [*columns("v", "r", size), *keys, unit, *(Column("t", name) for name in sums.values())]
-        return Select(tuple(map(Item, listed)), both), found
 
     def _with_totals(
         self, units: Select, bounded: Mapping[Part, Sequence[int]], size: int
@@ -246,13 +221,6 @@ class Rows:
             Binary("<=", Column("z", "r"), Constant(groups, BIGINT)),
         )
         return Rows(query, self.keys, self.row, self.released, self.by_row)
-
-
-def _one_scan(source: Source) -> bool:
-    """Return whether rows are those of one table: they are cheap to read twice."""
-    nodes = list(walk(source))
-    scans = sum(isinstance(node, Scan) for node in nodes)
-    return scans == 1 and not any(isinstance(node, (Aggregate, Window)) for node in nodes)
 
 
 def _kept(part: DistinctValues, unit: Expr, keys: Sequence[Expr], value: Expr) -> Expr:

@@ -87,11 +87,6 @@ class Part(ABC):
         """Whether `weighted` is for a query without keys, too; else `of_units` gets the values themselves."""
         return False
 
-    @property
-    def counted(self) -> bool:
-        """Whether `measured` is a number of rows, and only its sum over all groups is used."""
-        return False
-
     def ranked(self, unit: Expr, keys: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Return the order of a unit's groups in which `weighted` gets sums: here of their keys."""
         return keys

@@ -102,11 +102,6 @@ class RowSum(SumPart):
         """See `Part`."""
         return self.most * max(-self.grid.low, self.grid.high)
 
-    @property
-    def counted(self) -> bool:
-        """See `Part`."""
-        return True
-
     def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
         """See `Part`."""
         return saturated(Aggregate("SUM", (row[0],))) if self.single else None
@@ -249,11 +244,6 @@ class Moment(Part):
 
     @property
     def weighs_one_group(self) -> bool:
-        """See `Part`."""
-        return True
-
-    @property
-    def counted(self) -> bool:
         """See `Part`."""
         return True
 
