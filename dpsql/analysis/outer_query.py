@@ -213,7 +213,7 @@ def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
             if instead is not None:
                 raise compiler.source.refuse(f"{str(call_of(call)).upper()} {instead[0]}", call, instead[1])
             raise compiler.source.refuse(
-                f"{str(call_of(call)).upper()} over many units is not released: only counts are",
+                f"{str(call_of(call)).upper()} over many units is not released",
                 call,
                 "count privacy units: COUNT(DISTINCT ...)",
             )
@@ -359,7 +359,7 @@ class _SelectList:
         if UNKNOWN in self.keys:
             self.compiler.give_up()  # it may be a key that was refused
         if not self.keys:
-            hint = "only counts are released from private tables: COUNT(DISTINCT unit)"
+            hint = "counts and sums are released from private tables: COUNT(DISTINCT unit)"
         else:
             hint = "select the keys of GROUP BY and counts"
         raise source.refuse("this is neither a group key nor a count", item.node, hint)
