@@ -60,6 +60,9 @@ FREE = {
 }
 """Functions of released values, with the kind of output column; they cost no privacy budget."""
 
+_REASONS = {"mode": "it is the largest group, so select that", "any_value": "it is the value of one unit"}
+"""Why some aggregates are not released; of others it is said which are."""
+
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"}
 )
@@ -197,14 +200,16 @@ def _candidates(
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
-    """Refuse an item with an aggregate that is no count."""
+    """Refuse an item with an aggregate that is not released."""
     refused = [call for call in calls(item.node) if not is_released(call)]
     if not refused:
         return item
     for call in refused:
         with compiler.part(item.name):
+            name = str(call_of(call))
+            reason = _REASONS.get(name, "counts, sums, averages and quantiles are")
             raise compiler.source.refuse(
-                f"{str(call_of(call)).upper()} over many units is not released: only counts are",
+                f"{name.upper()} over many units is not released: {reason}",
                 call,
                 "count privacy units: COUNT(DISTINCT ...)",
             )
@@ -342,7 +347,7 @@ class _SelectList:
             return self._free_output(item, free)
         if not self._hidden(item.node) and _over(item.node, self.places, self.items):
             raise source.refuse(
-                "an expression over counts may only use released counts and group keys", item.node
+                "an expression over released numbers may only use these and group keys", item.node
             )
         key = self._key(item.node)
         if key is not None:
@@ -350,7 +355,7 @@ class _SelectList:
         if UNKNOWN in self.keys:
             self.compiler.give_up()  # it may be a key that was refused
         if not self.keys:
-            hint = "only counts are released from private tables: COUNT(DISTINCT unit)"
+            hint = "counts, sums, averages and quantiles are released: COUNT(DISTINCT unit)"
         else:
             hint = "select the keys of GROUP BY and counts"
         raise source.refuse("this is neither a group key nor a count", item.node, hint)
@@ -392,7 +397,9 @@ class _SelectList:
         name = function_name(item.node) or ""
         if kind in ("stddev", "low", "high"):
             if len(arguments) > 1 or (not arguments and len(self.places) != 1):
-                raise source.refuse(f"{name.upper()} takes one count", item.node, f"{name.upper()}(n)")
+                raise source.refuse(
+                    f"{name.upper()} takes one released number", item.node, f"{name.upper()}(n)"
+                )
             place = self._count(arguments[0]) if arguments else next(iter(self.places))
             if place is None:
                 raise source.refuse(
@@ -426,7 +433,7 @@ class _SelectList:
             with self.compiler.part():
                 place = self._key(node)
                 if place is None:
-                    what = "ORDER BY may name a count of the select list or a key"
+                    what = "ORDER BY may name a count or sum of the select list, or a key"
                     raise self.compiler.source.refuse(
                         what if of_order else "PARTITION BY names keys of GROUP BY here", term
                     )

@@ -105,7 +105,7 @@ class OfCells:
         if isinstance(mechanism, mechanisms.Extreme):
             word = "least" if mechanism.lowest else "largest"
             return tuple(
-                f"{name} is the value that about {mechanism.units:,} {self.plan.unit} reach, not the {word}: "
+                f"{name} is the value that about {mechanism.units:,} units reach, not the {word}: "
                 f"that is one {self.plan.unit}'s"
                 for name, _ in _asked(self.plan)
             )
@@ -124,7 +124,7 @@ class OfCells:
         if isinstance(mechanism, mechanisms.Extreme):
             most = mechanism.most_units(level)
             return tuple(
-                f"{name}: the value that about {mechanism.units:,} {self.plan.unit} reach, 1 to {most:,.0f}"
+                f"{name}: the value that about {mechanism.units:,} units reach, 1 to {most:,.0f}"
                 for name, _ in _asked(self.plan)
             )
         return tuple(
