@@ -19,8 +19,10 @@ from dpsql.estimates import figure
 from dpsql.language import AllGroups, Scalar
 from dpsql.privacy import PrivacyLoss
 
+MOST_HISTOGRAMS = 100_000
+"""The most groups of a domain whose quantiles are chosen: each takes some milliseconds."""
 _FAR = Fraction(1, 10)
-"""A quantile nearer to an end than this gets a warning."""
+"""A quantile of all rows gets a warning if it is nearer to an end than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,12 @@ class OfCells:
         Raises `ValueError` if a scale is too large.
         """
         part, epsilon, existing = _part(plan), plan.epsilon, None
+        if plan.domain_size is not None and plan.key_types and plan.groups > MOST_HISTOGRAMS:
+            raise plan.query.source.refuse(
+                f"quantiles of {plan.groups:,} groups are too many: at most {MOST_HISTOGRAMS:,}",
+                plan.query.tree.args.get("group"),
+                "a condition in WHERE on the keys, or fewer keys",
+            )
         if plan.existence is not None:
             epsilon, m = plan.epsilon / 2, plan.total(plan.existence)
             if m is None or plan.options.delta is None:
@@ -101,13 +109,14 @@ class OfCells:
                 f"that is one {self.plan.unit}'s"
                 for name, _ in _asked(self.plan)
             )
-        errors = mechanism.rank_errors(measuring.confidence_of(self.plan))
+        errors, grouped = mechanism.rank_errors(measuring.confidence_of(self.plan)), bool(self.plan.key_types)
         for (name, quantile), error in zip(_asked(self.plan), errors, strict=True):
             share = min(quantile.q, 1 - quantile.q)
             if share == 0:
                 found.append(f"{name} is near an end of the bounds: use MIN or MAX")
-            elif share < _FAR:
-                found.append(f"{name} is unreliable in groups of fewer than {error / float(share):,.0f} rows")
+            elif share < _FAR or grouped:
+                where = "in groups of" if grouped else "for"
+                found.append(f"{name} is unreliable {where} fewer than {error / float(share):,.0f} rows")
         return tuple(found)
 
     def _described(self) -> tuple[str, ...]:

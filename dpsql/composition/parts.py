@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_private
+from dpsql.analysis.aggregates import contains
+from dpsql.analysis.released import is_quantile
 from dpsql.analysis.spellings import rewritten
 from dpsql.composition.apart import apart
 from dpsql.composition.block import needs_existing, separate
@@ -127,7 +130,27 @@ class _Splitter:
         inside = next((t for t in query.tree.find_all(exp.Table) if t.name.startswith(_MARK)), None)
         if inside is not None:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
-        return apart(query, rest, name)
+        releases, rest = apart(query, rest, name)
+        if any(contains(item) for block in _around(release.select) for item in block.expressions):
+            self._check_groups(releases)
+        return releases, rest
+
+    def _check_groups(self, releases: Sequence[Query]) -> None:
+        """Refuse quantiles that are aggregated over groups which noise finds: the others would be missing."""
+        for query in releases:
+            if not any(is_quantile(node) for item in query.tree.expressions for node in item.walk()):
+                continue
+            with suppress(QueryRefused):  # what else is refused has its own words
+                plan = self._plan(query)
+                if plan.cells is not None and plan.existence is not None:
+                    break
+        else:
+            return
+        raise self.source.refuse(
+            "quantiles of groups that are not declared are not aggregated: noise finds only some of them",
+            query.tree.args.get("group"),
+            "the owner declares the key in [tables.NAME.domain], or list its values in WHERE",
+        )
 
     def _fused(self, release: Release) -> Query | None:
         """Return a release block with the selection of the block around it, where that can be answered."""

@@ -402,3 +402,6 @@ SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users GRO
 
 -- R2424
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3) day, MAX(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY day
+
+-- R2425
+SELECT AVG(m) FROM (SELECT note, MAX(day) - DATE '2024-01-01' AS m FROM visits WHERE note IN ('a', 'b') GROUP BY note) AS g

@@ -78,7 +78,7 @@ class Cells:
         place: Expr = Call("date_diff", (Constant(_WORDS[self.type.name], VARCHAR), low, cut))
         if size > 1:
             nearest = Binary("+", place, Constant(size // 2, BIGINT))
-            place = Paren(Binary("//", Paren(nearest), Constant(size, BIGINT)))
+            place = Cast(Paren(Binary("//", Paren(nearest), Constant(size, BIGINT))), BIGINT)
         return Case(((IsNull(value, negated=True), place),))
 
     def instant(self, number: int) -> date | datetime:

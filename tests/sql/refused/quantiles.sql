@@ -127,3 +127,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) city, MEDIAN(age,
 -- at: day #2
 -- hint: OPTIONS (max_groups_contributed = 3)
 SELECT day, MAX(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY day
+
+-- R2425 a mean over groups that noise finds
+-- error: quantiles of groups that are not declared are not aggregated
+-- at: note #2
+-- hint: the owner declares the key in [tables.NAME.domain], or list its values in WHERE
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) AVG(m) FROM (SELECT note, MAX(day) - DATE '2024-01-01' AS m FROM visits GROUP BY note) AS g

@@ -260,9 +260,11 @@ def test_explain_says_what_an_extreme_is(session: Session) -> None:
 def test_a_quantile_near_an_end_has_a_warning(session: Session) -> None:
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1)"
     found = explained(session, f"SELECT {options} QUANTILE_CONT(amount, 0.99) FROM orders")
-    assert "quantile_cont is unreliable in groups of fewer than" in found["warnings"]
+    assert "quantile_cont is unreliable for fewer than" in found["warnings"]
     found = explained(session, f"SELECT {options} QUANTILE_CONT(amount, 0.75) FROM orders")
     assert "unreliable" not in found.get("warnings", "")
+    found = explained(session, f"SELECT {options} t > 0 AS up, MEDIAN(t) AS m FROM one GROUP BY t > 0")
+    assert "m is unreliable in groups of fewer than" in found["warnings"]
 
 
 def test_the_policy_may_refuse_extremes(folder: Path, tmp_path: Path) -> None:
