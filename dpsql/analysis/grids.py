@@ -16,8 +16,12 @@ from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
 MOST_STEPS = 1 << 32
 """The most steps by which one unit may move a number: then 2^28 units at the bound fit into 2^60."""
 _FURTHEST = 1 << 62
+_EXACT = 1 << 51
+"""The steps up to which a DOUBLE, and the middle between two steps, are exact."""
 _FINEST = 1000
 """The negative power of two that the step of a DOUBLE is at least, so that its multiples are DOUBLEs."""
+_LARGEST = Fraction(1 << _FINEST)
+"""The largest bound of a DOUBLE, so that its steps are DOUBLEs."""
 _SEARCHED = 10
 """The step of a DOUBLE without bounds is 2^-10."""
 
@@ -56,6 +60,11 @@ class Grid:
         """Whether sums of values that were not cut are in steps of the grid."""
         return self.type == DOUBLE or self.natural
 
+    @property
+    def _size(self) -> int:
+        """The least differences of two values of an exact type in a step."""
+        return int(self.step / least_step(self.type))
+
     def uncut(self, value: Expr) -> tuple[Expr, int]:
         """Return a row's value as it is, and the decimals of its sums: totals of units are cut later."""
         if self.type == DOUBLE:
@@ -67,15 +76,17 @@ class Grid:
         base = self.low if shifted else 0
         if self.type == DOUBLE:
             return _plus(Steps(value, self.low, self.high, self.step), -base)
-        return self._nearest(value, self.type, int(self.step / least_step(self.type)), base)
+        return self._nearest(value, self.type, self._size, base)
 
-    def total(self, value: Expr, scale: int) -> Expr:
+    def total(self, value: Expr, *, single: bool = False) -> Expr:
         """Return a sum of values that were not cut, as steps within the bounds: a BIGINT, NULL for no values.
 
-        `scale` has the decimals of the sum.
+        `single` says that it is of one value: such a value itself.
         """
-        size = 1 if self.type == DOUBLE else int(self.step / least_step(self.type))
-        return self._nearest(value, SqlType("DECIMAL", 38, scale) if scale else HUGEINT, size, 0)
+        if self.type == DOUBLE:
+            return self._nearest(value, BIGINT if single else HUGEINT, 1, 0)
+        summed = SqlType("DECIMAL", 38, self.type.scale) if self.type.scale else HUGEINT
+        return self._nearest(value, self.type if single else summed, self._size, 0)
 
     def _nearest(self, value: Expr, kind: SqlType, size: int, base: int) -> Expr:
         """Return the nearest step, of `size` least steps of the type, from `base` on; cut to the bounds.
@@ -110,12 +121,13 @@ def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degr
     It moves by at most `most` values; with a degree, by `most` times the power of the width, else of the
     largest distance from zero.
     """
-    step = least_step(sql_type)
     if sql_type == DOUBLE:
-        step = Fraction(1, 1 << _FINEST)
-    reach = _reach(low, high, degree)
+        low, high = (max(-_LARGEST, min(end, _LARGEST)) for end in (low, high))
     allowed = _root(Fraction(MOST_STEPS, most), degree) - (2 if degree else 1)
-    least = Fraction(reach, max(allowed, 1))
+    least = Fraction(_reach(low, high, degree), max(allowed, 1))
+    # Bounds far from 0 have as many steps as the engine computes exactly, times numbers of rows.
+    least = max(least, _reach(low, high, 0) / (_EXACT if sql_type == DOUBLE else _FURTHEST))
+    step = least_step(sql_type)
     if sql_type == DOUBLE:
         step = _power_of_two(max(least, Fraction(1, 1 << _FINEST)))
     elif least > step:

@@ -66,8 +66,8 @@ class Box(Mechanism[BoxMeasured]):
     its probability is proportional to the sum over t >= 0 of e^(-rate (range(w - q) + t)), that is to
     e^(-rate range(w - q)), range = max - min over all K, with a constant that does not depend on q. Range
     is a seminorm. One unit changes the counts by d in [0, unit]^k or in [-unit, 0]^k steps and the zeros
-    not at all, and range((d, 0)) <= unit. So no probability changes by more than a factor
-    e^(rate unit) = e^epsilon.
+    not at all, and range((d, 0)) <= unit. So it is with d in [low, high]^k for one bound high - low, if
+    low <= 0 <= high. So no probability changes by more than a factor e^(rate unit) = e^epsilon.
     Hardt and Talwar (2010) on the hull of what a unit can do; the pads are ours.
 
     *Cube.* Noise with P(z) proportional to e^(-rate max|z|); one unit changes the counts by d in

@@ -38,8 +38,9 @@ class Exponential(Mechanism["TopK[Exponential]"]):
     *Private:* s and gap x together have density e^(theta-x)/(1 + e^(theta-x))^2, the logarithm of which
     moves by no more than theta does. Monotone counts: x_s and ln W both move by 0 to c/scale the same
     way, so theta by at most c/scale = epsilon. General counts: each by at most c/scale either way, so
-    theta by at most 2 c/scale = epsilon. Flooring the gap is post-processing. If there is only one group,
-    the choice is public: no charge.
+    theta by at most 2 c/scale = epsilon. Counts that move by low to high: x_s and ln W both move by
+    low/scale to high/scale, so theta by at most (high - low)/scale. Flooring the gap is post-processing. If
+    there is only one group, the choice is public: no charge.
 
     *Exact:* the index by `Weights`, integers and certified bounds alone; the gap by `gap_steps` from
     more such picks and exact geometric noise. Counts are cut off at 2^60 grid steps.

@@ -64,6 +64,9 @@ class HybridTopK(NoisyOrder[Hybrid]):
     monotone). With k >= n the scale is that for k = n: the last of n + 1 places is determined by the others.
     The charge is t/k of epsilon for t items placed, the threshold included.
 
+    Counts that move by low to high are monotone with c = high - low: the threshold moves by 0, which
+    low <= 0 <= high allows, like a group without a part of the unit.
+
     *Order:* as in `NoisyTopK`, the law does not depend on positions.
     """
 

@@ -44,9 +44,10 @@ class Joint(Mechanism[JointTopK]):
 
     *Private:* one unit moves every count by 0 to c in one direction, and so the i-th largest count likewise.
     Both terms of a difference move the same way, so each difference and thus the loss of a sequence moves by
-    at most c. If counts are not monotone, each term moves by at most c either way and the loss by at most
-    2 c. In a probability e^(-loss/scale) / sum, numerator and sum each change by at most a factor
-    e^(epsilon/2). With scale c/epsilon the claim is false from k = 2 on, also for monotone counts.
+    at most c. So it does if both terms move by low to high, high - low = c. If counts are not monotone, each
+    term moves by at most c either way and the loss by at most 2 c. In a probability e^(-loss/scale) / sum,
+    numerator and sum each change by at most a factor e^(epsilon/2). With scale c/epsilon the claim is false
+    from k = 2 on, also for monotone counts.
 
     *Exact:* a level V is drawn by `Levels`, with P(V = v) proportional to e^(-v/scale) N(v), N(v) the number
     of sequences of loss at most v. Then one of these sequences is drawn uniformly. So a sequence has the

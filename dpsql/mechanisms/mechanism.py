@@ -36,7 +36,10 @@ class Mechanism(ABC, Generic[R]):
         How much one privacy unit can change a count.
     monotone
         Whether a unit moves all counts in the same direction, as for counts of units or rows. Differences of
-        counts are not monotone and need twice the noise.
+        counts are not monotone and need twice the noise. Counts that one unit more moves by `low` to `high`,
+        low <= 0 <= high, as sums do, are selected as monotone ones of sensitivity high - low: selections
+        depend on differences of noisy counts, which stay as they are if all counts moved by -low as well, and
+        then every move is from 0 to high - low.
     noise
         "exponential" (the most precise), "laplace", or "geometric" (whole counts).
     resolution

@@ -36,7 +36,10 @@ class AdaptiveSparseVector(SparseVectorPlan):
     *Private:* with c the sensitivity and D' a neighbour, leave all noise as it is but
 
     - monotone counts, D' the smaller: a hit's noise in its branch moves by q_i - q'_i;
-    - otherwise: the threshold's noise moves by c, a hit's noise in its branch by c + q_i - q'_i.
+    - otherwise: the threshold's noise moves by c, a hit's noise in its branch by c + q_i - q'_i;
+    - counts that a unit moves by low to high, low <= 0 <= high: by high if D' has the unit, else by -low, and
+      a hit's noise by that plus q_i - q'_i, which is from 0 to high - low. With c = high - low, and the
+      larger of high and -low for the threshold, these are the bounds of monotone counts.
 
     Hits keep their gaps, and what failed fails by as much or more, so the output is the same, and
     with it which noise moves: the alignment is injective. All moves are upwards, as one-sided noise
@@ -65,6 +68,7 @@ class AdaptiveSparseVector(SparseVectorPlan):
         share: Number | None = None,
         margin: Number | None = None,
         sensitivity: Number = 1,
+        threshold_sensitivity: Number | None = None,
         monotone: bool = True,
         noise: Noise = "exponential",
         resolution: int | None = None,
@@ -89,6 +93,9 @@ class AdaptiveSparseVector(SparseVectorPlan):
         margin
             Margin required in the cheaper branches, in standard deviations of their noise; by default
             max(2, ln(n/k)), which keeps false hits rare in long scans.
+        threshold_sensitivity
+            For monotone counts that a unit moves by `low` to `high`, of which `sensitivity` is the
+            difference: the larger of `high` and `-low`. All of `sensitivity` by default.
         below
             Find groups at or below the threshold instead; gaps are then distances below it.
         groups, sensitivity, monotone, noise, resolution
@@ -104,6 +111,7 @@ class AdaptiveSparseVector(SparseVectorPlan):
             share=share,
             margin=margin,
             sensitivity=sensitivity,
+            threshold_sensitivity=threshold_sensitivity,
             monotone=monotone,
             noise=noise,
             resolution=resolution,

@@ -112,6 +112,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         share: Number | None,
         margin: Number | None = None,
         sensitivity: Number,
+        threshold_sensitivity: Number | None,
         monotone: bool,
         noise: Noise,
         resolution: int | None,
@@ -125,13 +126,15 @@ class SparseVectorPlan(Mechanism[SparseVector]):
             limit = whole(limit, "limit")
         if whole(branches, "branches") > MOST_BRANCHES:
             raise ValueError(f"branches must be at most {MOST_BRANCHES}")
-        middle = (branches - 1) / 2
-        part = (
-            best_share(hits, monotone=monotone, branch=middle) if share is None else between(share, "share")
-        )
+        largest = moved if threshold_sensitivity is None else bound(threshold_sensitivity)
+        if not largest <= moved <= 2 * largest or not (monotone or largest == moved):
+            raise ValueError("threshold_sensitivity is from half of sensitivity to all of it, if monotone")
+        lifted = moved * (1 if monotone else 2)
+        usual = best_share(hits, ratio=lifted / largest, branch=(branches - 1) / 2)
+        part = usual if share is None else between(share, "share")
         base = (1 - part) * budget / hits
-        threshold_scale = moved / (part * budget)
-        scales = tuple(moved * (1 if monotone else 2) * (1 << j) / base for j in range(branches))
+        threshold_scale = largest / (part * budget)
+        scales = tuple(lifted * (1 << j) / base for j in range(branches))
         bits = grid_of(noise, resolution, threshold_scale, *scales)
         over = max(2.0, math.log(max(groups, 1) / hits)) if margin is None else exact(margin)
         if over < 0:
@@ -211,15 +214,18 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         return SparseVector(self, *padded(hits.trial, shape, *parts), units=units)
 
 
-def best_share(k: int, *, monotone: bool = True, branch: float = 0) -> Fraction:
+def best_share(
+    k: int, *, monotone: bool = True, branch: float = 0, ratio: Fraction | None = None
+) -> Fraction:
     """Return the share of the budget for the threshold that minimises the variance of a gap.
 
     1/(1 + (kappa^2 4^j k^2)^(1/3)) for branch j, kappa = 1 for monotone counts and 2 for general
     ones (Free Gap, section 6.1; dissertation, section 5.4.1), as a nearby rational. By default a plan with
     several branches uses the middle one: on the papers' data this has the precision of the base branch's
-    share and the number of hits of the cheapest branch's.
+    share and the number of hits of the cheapest branch's. `ratio` is another kappa: how far a hit's noise
+    moves, over how far the threshold's does.
     """
-    kappa = 1 if monotone else 2
+    kappa = float(ratio) if ratio is not None else 1 if monotone else 2
     return Fraction(1 / (1 + (kappa * kappa * 4.0**branch * k * k) ** (1 / 3))).limit_denominator(10**9)
 
 

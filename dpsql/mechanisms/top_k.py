@@ -90,6 +90,8 @@ class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
       Every noise moves up, or is Laplace; at most k move, each by at most c (2c if not monotone).
       The alignment printed in the dissertation, (5.4), is not injective; this one is.
     - n <= k is choosing n - 1 of n: the last group and its place follow from the others.
+    - Moves from low to high, c = high - low: q_i - q'_i - m and M' - M + q_i - q'_i depend on differences of
+      moves alone, so that they are as for moves from 0 to c, monotone, up or down.
 
     Ranks are drawn only for the contenders, the groups that reach the (k+1)-th noisy value. Which
     they are depends on counts and noise alone, independent of the permutation, and a uniform

@@ -66,11 +66,15 @@ def phi(
     *,
     c: int,
     monotone: bool,
+    within: tuple[int, int] | None = None,
     back: bool = False,
 ) -> GivenNoise:
     """Align noise for q to p; with `back`, undo it."""
     hits, branch = omega[:2]
     lift = 0 if monotone and (p <= q).all() else c
+    if within:
+        low, high = min(within[0], 0), max(within[1], 0)
+        lift = high if ((p - q <= high) & (p - q >= low)).all() else -low
     sign = -1 if back else 1
     queries = noise.queries.copy()
     queries[branch, hits] += sign * (lift + (q - p)[hits] << plan.resolution)
@@ -91,9 +95,36 @@ def test_alignment(
     c: int,
     seed: int,
 ) -> None:
-    rng = np.random.default_rng(1000 * seed + c)
+    lengths = aligned(mechanism, noise, c, 1000 * seed + c, monotone=monotone)
+    assert len(lengths) >= (8 if mechanism is AdaptiveSparseVector else 4)
+
+
+@pytest.mark.parametrize("within", [(0, 4), (-1, 4), (-4, 4), (2, 4)])
+@pytest.mark.parametrize("noise", ["exponential", "laplace"])
+@pytest.mark.parametrize("mechanism", [AdaptiveSparseVector, HybridSparseVector])
+def test_alignment_of_moves_within_a_range(
+    mechanism: type[AdaptiveSparseVector | HybridSparseVector], noise: Noise, within: tuple[int, int]
+) -> None:
+    """The threshold moves by the larger end; a hit by at most the difference of the ends."""
+    low, high = min(within[0], 0), max(within[1], 0)
+    seen = aligned(mechanism, noise, high - low, high, monotone=True, within=within, cases=300)
+    assert len(seen) >= 4
+
+
+def aligned(
+    mechanism: type[AdaptiveSparseVector | HybridSparseVector],
+    noise: Noise,
+    c: int,
+    seed: int,
+    *,
+    monotone: bool,
+    within: tuple[int, int] | None = None,
+    cases: int = CASES,
+) -> set[tuple[int, int]]:
+    """Check the alignment of many instances; return how many hits there were, and the last one."""
+    rng = np.random.default_rng(seed)
     lengths = set()
-    for case in range(CASES):
+    for case in range(cases):
         n, branches = int(rng.integers(1, 9)), 1
         options: dict[str, Any] = {}
         if mechanism is AdaptiveSparseVector:
@@ -103,6 +134,8 @@ def test_alignment(
                 "branches": branches,
                 "margin": [None, "1/2"][case // 8 % 2],
             }
+        if within:
+            options["threshold_sensitivity"] = max(within[1], -within[0])
         plan = mechanism.plan(
             n,
             Fraction((4, "7/2", 0, 2**39)[case % 4]),
@@ -116,6 +149,8 @@ def test_alignment(
         )
         q = rng.integers(0, 9, n) + (2**39 - 4 if case % 4 == 3 else 0)
         p = q + (rng.choice([-1, 1]) * rng.integers(0, c + 1, n) if monotone else rng.integers(-c, c + 1, n))
+        if within:
+            p = q + rng.choice([-1, 1]) * rng.choice([0, *within, *range(within[0], within[1] + 1)], n)
         # Noise narrower than the plan's gives outputs of all kinds.
         width = float(rng.choice([0.6, 0.1, 0.02]))
         queries, level = rng.geometric(width, (branches, n)) - 1, int(rng.geometric(width)) - 1
@@ -125,24 +160,24 @@ def test_alignment(
         drawn = GivenNoise(level=level, queries=queries, scales=plan.scales)
 
         omega = run(q, drawn, plan)
-        aligned = phi(q, p, omega, drawn, plan, c=c, monotone=monotone)
-        again = run(p, aligned, plan)
+        moved = phi(q, p, omega, drawn, plan, c=c, monotone=monotone, within=within)
+        again = run(p, moved, plan)
         assert all(np.array_equal(one, other) for one, other in zip(again[:3], omega[:3], strict=True))
         assert again[3] == omega[3]
 
         step = Fraction(1, 1 << plan.resolution)
-        cost = abs(aligned.level - level) * step / plan.threshold_scale
+        cost = abs(moved.level - level) * step / plan.threshold_scale
         for place, scale in enumerate(plan.scales):
-            cost += int(np.abs(aligned.queries - queries)[place].sum()) * step / scale
+            cost += int(np.abs(moved.queries - queries)[place].sum()) * step / scale
         assert cost <= omega[3] <= plan.loss.charge.epsilon
         if noise != "laplace":
-            assert aligned.level >= level
-            assert (aligned.queries >= queries).all()
-        undone = phi(q, p, again, aligned, plan, c=c, monotone=monotone, back=True)
+            assert moved.level >= level
+            assert (moved.queries >= queries).all()
+        undone = phi(q, p, again, moved, plan, c=c, monotone=monotone, within=within, back=True)
         assert undone.level == level
         assert np.array_equal(undone.queries, queries)
         lengths.add((len(omega[0]), int(omega[0][-1]) if len(omega[0]) else -1))
-    assert len(lengths) >= (8 if mechanism is AdaptiveSparseVector else 4)
+    return lengths
 
 
 def test_a_cost_counted_for_the_wrong_branch_is_seen() -> None:

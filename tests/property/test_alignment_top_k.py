@@ -9,6 +9,7 @@ is the last test.
 
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,8 +84,24 @@ def phi_inverse(
     return aligned - shift
 
 
+RANGES = [(0, 4), (-1, 4), (-4, 4), (2, 4)]
+"""What a unit more adds to the counts of its groups, 0 to all others; planned as monotone."""
+
+
+def moves(low: int, high: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return moves of counts by one unit, or of their removal: mostly at the ends of the range."""
+    most = rng.choice([0, low, high, *range(low, high + 1)], size)
+    return np.asarray(rng.choice([-1, 1]) * most)
+
+
 def instances(
-    seed: int, c: int, *, monotone: bool, laplace: bool, cases: int = CASES
+    seed: int,
+    c: int,
+    *,
+    monotone: bool,
+    laplace: bool,
+    cases: int = CASES,
+    within: tuple[int, int] | None = None,
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]]:
     """Counts, neighbour, noise and k in fine steps, one grid step a count: ties of all kinds."""
     rng = np.random.default_rng(seed)
@@ -92,7 +109,9 @@ def instances(
         n = int(rng.integers(2, 8))
         k = int(rng.integers(1, n + 2))
         q = rng.integers(0, [1, 2, 4, 100][case % 4], n) + [0, 0, 2**40 - 200, 2**60 - 200][case // 4 % 4]
-        if monotone:
+        if within:
+            p = q + moves(*within, n, rng)
+        elif monotone:
             p = q + rng.choice([-1, 1]) * rng.integers(0, c + 1, n)
         else:
             p = q + rng.integers(-c, c + 1, n)
@@ -108,8 +127,24 @@ def instances(
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 def test_alignment(noise: Noise, monotone: bool, c: int, seed: int) -> None:
+    branches = aligned(1000 * seed + c, noise, c, monotone=monotone)
+    assert len(branches) >= 5
+
+
+@pytest.mark.parametrize("within", RANGES)
+@pytest.mark.parametrize("noise", ["exponential", "laplace"])
+def test_alignment_of_moves_within_a_range(noise: Noise, within: tuple[int, int]) -> None:
+    """Sums that a unit moves by low to high: the sensitivity is the difference, and not twice the larger."""
+    low, high = min(within[0], 0), max(within[1], 0)
+    assert len(aligned(high, noise, high - low, monotone=True, cases=400, within=within)) >= 5
+
+
+def aligned(
+    seed: int, noise: Noise, c: int, *, monotone: bool, **options: Any
+) -> set[tuple[bool, bool, bool]]:
+    """Check the alignment of many instances; return the kinds of cases that were seen."""
     branches = set()
-    for q, p, fine, k in instances(1000 * seed + c, c, monotone=monotone, laplace=noise == "laplace"):
+    for q, p, fine, k in instances(seed, c, monotone=monotone, laplace=noise == "laplace", **options):
         said = noisy_top_k(q // FINE, k, 1, sensitivity=c, monotone=monotone, noise=noise, resolution=0)
         omega = run(q, fine, k)
         aligned = phi(q, p, omega, fine)
@@ -122,7 +157,7 @@ def test_alignment(noise: Noise, monotone: bool, c: int, seed: int) -> None:
             assert (moved >= 0).all()
         assert np.array_equal(phi_inverse(q, p, omega, aligned), fine)
         branches.add((bool((moved == 0).all()), bool(moved[~winners_of(omega, len(q))].any()), k >= len(q)))
-    assert len(branches) >= 5
+    return branches
 
 
 def run_hybrid(
@@ -151,9 +186,24 @@ def with_threshold(
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 def test_alignment_of_the_hybrid(noise: Noise, monotone: bool, c: int, seed: int) -> None:
+    assert len(hybrid_aligned(1000 * seed + c + 10, noise, c, monotone=monotone)) > 8
+
+
+@pytest.mark.parametrize("within", RANGES)
+@pytest.mark.parametrize("noise", ["exponential", "laplace"])
+def test_alignment_of_the_hybrid_within_a_range(noise: Noise, within: tuple[int, int]) -> None:
+    """The threshold moves by 0, which is within the range."""
+    low, high = min(within[0], 0), max(within[1], 0)
+    assert len(hybrid_aligned(high, noise, high - low, monotone=True, cases=400, within=within)) > 8
+
+
+def hybrid_aligned(
+    seed: int, noise: Noise, c: int, *, monotone: bool, **options: Any
+) -> set[tuple[int, bool]]:
+    """Check the alignment of many instances; return how many items were placed, and how they ended."""
     rng = np.random.default_rng(seed)
     placed = set()
-    for instance in instances(1000 * seed + c + 10, c, monotone=monotone, laplace=noise == "laplace"):
+    for instance in instances(seed, c, monotone=monotone, laplace=noise == "laplace", **options):
         q, p, fine, k = with_threshold(instance, rng)
         # The scale does not depend on the outcome; the charge is what the outcome says it is.
         said = hybrid_top_k(
@@ -183,7 +233,7 @@ def test_alignment_of_the_hybrid(noise: Noise, monotone: bool, c: int, seed: int
         assert done.reached_threshold[0] == (reached or released == len(q) - 1)
         assert np.array_equal(done.units, [len(omega[0])])
         placed.add((len(omega[0]), bool(reached)))
-    assert len(placed) > 8
+    return placed
 
 
 def test_the_printed_alignment_is_not_injective() -> None:

@@ -65,7 +65,7 @@ class GroupSum(SumPart):
 
     def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
         """See `Part`; of one row a unit, the row's value is the unit's total."""
-        return saturated(Aggregate("SUM", (self.grid.total(row[0], self.scale),))) if self.single else None
+        return saturated(Aggregate("SUM", (self.grid.total(row[0], single=True),))) if self.single else None
 
     def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
         """See `Part`: the total of the unit's values."""
@@ -73,7 +73,7 @@ class GroupSum(SumPart):
 
     def of_units(self, unit: Expr, *values: Expr) -> Expr:
         """See `Part`."""
-        return saturated(Aggregate("SUM", (self.grid.total(values[0], self.scale),)))
+        return saturated(Aggregate("SUM", (self.grid.total(values[0]),)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ from dpsql.language import call_end
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 _GROUPED = ("sum", "avg", "mean")
 """The functions that take bounds per group."""
+_LARGEST = 1 << 200
+"""The largest bound of an expression: the square of a sum of such values is still a DOUBLE."""
 
 
 def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> ValueCall:
@@ -71,6 +73,8 @@ def _as_declared(
     Bounds of the policy are noted as an assumption: values outside of them are cut.
     """
     bounds = value.bounds
+    if bounds is not None and max(-bounds.low, bounds.high) > _LARGEST:
+        bounds = None
     if bounds is None and call.compiler.policy.defaults.auto_bounds:
         found = _searched(call, value, statistic, sample=sample)
         return replace(found, argument=argument, origin=SEARCHED)

@@ -238,7 +238,7 @@ class Amounts:
             self.findings += [f"{text}\n{problem}\n{each.sql}" for problem in self._wrong(each, names)]
 
     def _wrong(self, compiled: CompiledQuery, names: Sequence[str]) -> list[str]:
-        found, wrong = {}, ["runs with statistics"] if compiled.counts_only else []
+        found, wrong = {}, ["runs with statistics"] if compiled.counts_only and "SUM" in compiled.sql else []
         for name in names:
             connection = self.connections[name]
             try:

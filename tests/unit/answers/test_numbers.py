@@ -240,7 +240,7 @@ def test_an_extreme_is_said_to_be_a_rank(explained: Explained) -> None:
     (number,) = explained("SELECT MAX(amount) AS m FROM orders")["numbers"]
     assert number["what"] == "largest of amount that enough units reach"
     assert "each user counts once" in number["cut"]
-    assert re.match(r"the value that about \d+ user reach", number["predicted"])
+    assert re.match(r"the value that about \d+ units reach", number["predicted"])
 
 
 FIGURES = re.compile(r"stddev ([\d.,]+), half-width ([\d.,]+)")

@@ -113,6 +113,24 @@ def test_finer_grids_and_larger_sensitivity(noise: Noise) -> None:
         assert worst(there, here, 3, noise) <= allowed + 1e-6
 
 
+@pytest.mark.parametrize(("low", "high"), [(0, 4), (-1, 4), (-4, 4), (2, 4)])
+def test_moves_within_a_range_lose_its_width_and_no_more(low: int, high: int) -> None:
+    """Sums that one unit more moves by low to high, and by 0 where it has no part: r is e^(-1/scale)."""
+    width, tight = max(high, 0) - min(low, 0), 0.0
+    said = noisy_top_k((0, 0), 1, 1, sensitivity=width)
+    assert said.charge.epsilon * said.plan.scale == width
+    for base in [(0, 0), (0, 3), (0, 2, 1)]:
+        n = len(base)
+        here = outputs(base, 1, "exponential")
+        for move in product({0, low, high}, repeat=n):
+            there = outputs(tuple(np.add(base, move).tolist()), 1, "exponential")
+            ratio = max(worst(here, there, n, "exponential"), worst(there, here, n, "exponential"))
+            assert ratio <= width + 1e-4
+            tight = max(tight, ratio)
+    # With the sensitivity of the larger end alone, or with half of the general scale, it would be over.
+    assert tight > 0.99 * width
+
+
 class TestWhatIsNotPrivate:
     """What the design avoids: each shows as a ratio over e^charge in the same enumeration."""
 
