@@ -36,6 +36,28 @@ value of the column. It promises nothing about the data: wrong bounds cost accur
 * A public table has no bounds here: those of its values are known.
 """.splitlines()
 
+VIEWS = """\
+`[views.NAME]` gives a SELECT a name that statements read like a table's:
+
+```toml
+[views.readers]
+sql = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page"
+```
+
+* A statement that reads the view is analysed as if the SELECT were its first common table expression.
+  Private rows stay private rows, with their privacy unit; a count is released with noise, and the statement
+  pays for it. So a view hides nothing and grants nothing: write one for what is asked often.
+* The SELECT has no privacy options, no `TOP` and no parameters: statements give them. It may name tables and
+  other views, in any order, but not itself through others.
+* A view has no table's name. In a statement, a common table expression of a view's name comes first, as it
+  does before a table; `main.NAME` is always the view. What the view reads is not changed by the statement's
+  own common table expressions.
+* `SHOW TABLES` lists views, `DESCRIBE` shows the columns that a view has or would release, without a charge,
+  and EXPLAIN names the views that a statement reads.
+* Names and syntax are checked when the policy is read. What else is wrong in a view is said to the statement
+  that reads it.
+""".splitlines()
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages before the navigation is built."""
@@ -152,7 +174,7 @@ def _policy() -> str:
     for section, keys in policy.KEYS.items():
         lines += ["", f"## `{section}`", "", "| key | value | default | meaning |", "|---|---|---|---|"]
         lines += [f"| `{name}` | {key.value} | {key.default} | {key.meaning} |" for name, key in keys.items()]
-    lines += ["", "## Domains", ""]
+    lines += ["", "## Views", "", *VIEWS, "", "## Domains", ""]
     for kind in (
         policy.ValuesDomain,
         policy.RangeDomain,

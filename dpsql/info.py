@@ -154,7 +154,7 @@ def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]
         **_amounts(quote.charge),
         "error": None if plan.options.error is None else float(plan.options.error),
         "split": quote.split,
-        "noise_scale": quote.scale,
+        "noise_scale": None if plan.ladders else quote.scale,
         "predicted_stddev": quote.predicted_stddev,
         **quote.outlook,
         "half_width": quote.half_width,

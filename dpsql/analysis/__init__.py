@@ -46,8 +46,8 @@ from dpsql.analysis.plan import (
     max_candidates,
 )
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
-from dpsql.analysis.released import CellRows, Quantile
-from dpsql.analysis.released.described import cut_of, rows_of, what_of
+from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate
+from dpsql.analysis.released.described import cells_of, cut_of, quantile_of, rows_of, what_of
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
 from dpsql.tree import quote
@@ -64,7 +64,9 @@ __all__ = [
     "Plan",
     "PublicOrder",
     "Quantile",
+    "ReleasedAggregate",
     "analyse",
+    "cells_of",
     "check_outer",
     "common_noise",
     "complete",
@@ -77,6 +79,7 @@ __all__ = [
     "max_candidates",
     "public_sql",
     "put_domains",
+    "quantile_of",
     "quote",
     "rows_of",
     "shows_all",

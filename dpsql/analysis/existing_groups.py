@@ -11,6 +11,7 @@ from dpsql.analysis.outer_query import OuterQuery
 from dpsql.analysis.released import Part, ReleasedAggregate
 from dpsql.analysis.released.counts import SingleRows, Units, UnitsOfFew
 from dpsql.language import AllGroups, Options, Query, TopK
+from dpsql.policy import MOST_ROWS
 
 _ORDERED = frozenset({"gap", "p_value", "rank"})
 
@@ -58,6 +59,8 @@ def _suits(compiler: StatementCompiler, block: OuterQuery, selection: TopK, opti
     """Return whether the largest groups are selected from those that have enough units."""
     rows = block.counts[selection.count].total
     most = groups_of_unit(compiler.policy, block.source, options, one_group=block.one_group)
+    if compiler.ladders:
+        rows = MOST_ROWS  # whatever bound is found, the groups are shown by the same numbers
     if rows is None or most is None or options.delta is None or options.epsilon is None:
         return False
     named = (options.mechanism, options.noise, options.measure_strategy, options.candidates)

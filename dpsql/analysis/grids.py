@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, Steps, Unary
-from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
+from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, Steps, Unary, Unscaled
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
 
 MOST_STEPS = 1 << 32
 """The most steps by which one unit may move a number: then 2^28 units at the bound fit into 2^60."""
@@ -56,12 +56,6 @@ class Grid:
         """Whether sums of values that were not cut are in steps of the grid."""
         return self.type == DOUBLE or self.natural
 
-    def row(self, value: Expr, *, shifted: bool, degree: int = 1) -> tuple[Expr, int]:
-        """Return a row's value within the bounds, and the decimals of its sums; see `SumPart.scale`."""
-        if self.natural and self.type.scale and degree <= 1:
-            return self.decimal(value, shifted=shifted), self.type.scale
-        return self.steps(value, shifted=shifted), 0
-
     def uncut(self, value: Expr) -> tuple[Expr, int]:
         """Return a row's value as it is, and the decimals of its sums: totals of units are cut later."""
         if self.type == DOUBLE:
@@ -72,36 +66,44 @@ class Grid:
         """Return the steps of a row's value, from `low` on if `shifted`: a BIGINT, NULL for NULL and NaN."""
         base = self.low if shifted else 0
         if self.type == DOUBLE:
-            made: Expr = Steps(value, self.low, self.high, self.step)
-            return _less(made, base)
-        if self.natural and self.type.integer and self.type.name != "UBIGINT":
-            # A literal beyond a narrow type's values would be converted to that type.
-            wide = value if self.type == BIGINT else Cast(value, BIGINT, safe=False, bounded=True)
-            there = Call("LEAST", (Call("GREATEST", (wide, whole(self.low))), whole(self.high)))
-            return Case(((IsNull(value, negated=True), _less(there, base)),))
-        return Case(((IsNull(value, negated=True), self.nearest(in_least_steps(value, self.type), base)),))
+            return _plus(Steps(value, self.low, self.high, self.step), -base)
+        return self._nearest(value, self.type, int(self.step / least_step(self.type)), base)
 
-    def nearest(self, least: Expr, base: int) -> Expr:
-        """Return least steps of the type, a HUGEINT, as steps from `base` on; cut to the bounds."""
-        size = int(self.step / least_step(self.type))
-        ends = [whole(end * size) for end in (self.low, self.high)]
-        cut = Call("LEAST", (Call("GREATEST", (least, ends[0])), ends[1]))
+    def total(self, value: Expr, scale: int) -> Expr:
+        """Return a sum of values that were not cut, as steps within the bounds: a BIGINT, NULL for no values.
+
+        `scale` has the decimals of the sum.
+        """
+        size = 1 if self.type == DOUBLE else int(self.step / least_step(self.type))
+        return self._nearest(value, SqlType("DECIMAL", 38, scale) if scale else HUGEINT, size, 0)
+
+    def _nearest(self, value: Expr, kind: SqlType, size: int, base: int) -> Expr:
+        """Return the nearest step, of `size` least steps of the type, from `base` on; cut to the bounds.
+
+        The value is cut before it is converted, so that nothing depends on how an engine converts a value
+        that does not fit. A NULL is neither less nor greater than a bound, and stays NULL.
+        """
+        low, high = self.low * size, self.high * size
+        wide = max(-low, high, high - low + size) >= 1 << 63
+        least, most = _range(kind)
+        if kind.integer and kind not in (INTEGER, BIGINT):  # else the engine converts the bounds
+            kind = HUGEINT if kind.bits == 64 else BIGINT
+            value = Cast(value, kind)
+        branches = []
+        if low > least:
+            branches.append((_beyond("<", value, low, kind, every=low > most), whole(low)))
+        if high < most:
+            branches.append((_beyond(">", value, high, kind, every=high < least), whole(high)))
+        inside = _whole_within(value, kind, low, high)
+        cut = Case(tuple(branches), inside) if branches else inside
+        if size == 1:
+            return _plus(cut, -base)
+        if wide:
+            cut = Cast(cut, HUGEINT)
         # From the lower end on, so that the division is of numbers from 0 on: it truncates towards zero.
-        above = Paren(Binary("-", cut, ends[0]))
-        if size > 1:
-            above = Paren(Binary("//", Paren(Binary("+", above, whole(size // 2))), whole(size)))
-        moved = self.low - base
-        return Cast(Paren(Binary("+", above, whole(moved))) if moved else above, BIGINT)
-
-    def decimal(self, value: Expr, *, shifted: bool) -> Expr:
-        """Return a DECIMAL value cut to the bounds, as DECIMAL: its sums are converted once a unit."""
-        kind = SqlType("DECIMAL", 18, self.type.scale)
-        most = 10**18 - 1
-        ends = [_decimal(max(-most, min(most, end)), kind) for end in (self.low, self.high)]
-        cut: Expr = Call("LEAST", (Call("GREATEST", (Cast(value, kind), ends[0])), ends[1]))
-        if shifted and self.low:
-            cut = Paren(Binary("-", cut, ends[0]))
-        return Case(((IsNull(value, negated=True), cut),))
+        above = Binary("//", Paren(Binary("+", Paren(cut), whole(size // 2 - low))), whole(size))
+        made = _plus(Paren(above), self.low - base)
+        return Cast(made, BIGINT) if wide else made
 
 
 def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degree: int = 0) -> Grid:
@@ -150,34 +152,27 @@ def least_step(sql_type: SqlType) -> Fraction:
     return Fraction(1, 10**sql_type.scale)
 
 
-def in_least_steps(value: Expr, sql_type: SqlType) -> Expr:
-    """Return an exact value, or a sum of such values, as a whole number of least steps: a HUGEINT."""
-    if sql_type.integer:
-        return Cast(value, HUGEINT)
-    scaled = Binary(
-        "*", Cast(value, SqlType("DECIMAL", 38, sql_type.scale)), Constant(10**sql_type.scale, BIGINT)
-    )
-    return Cast(Paren(scaled), HUGEINT) if sql_type.scale else Cast(value, HUGEINT)
-
-
-def cut(value: Expr, low: int, high: int) -> Expr:
-    """Return a HUGEINT cut to two bounds; NULL stays NULL."""
-    ends = Call("LEAST", (Call("GREATEST", (value, whole(low))), whole(high)))
-    return Case(((IsNull(value, negated=True), ends),))
+def in_least_steps(value: Expr, scale: int) -> Expr:
+    """Return a sum of exact values with so many decimals as a whole number of least steps: a HUGEINT."""
+    return Cast(Unscaled(value, SqlType("DECIMAL", 38, scale)) if scale else value, HUGEINT)
 
 
 def saturated(total: Expr) -> Expr:
     """Return a sum as BIGINT: within 2^60, in no order of rows an overflow, 0 for no rows."""
     limit = 1 << 60
-    within = Call("LEAST", (Call("GREATEST", (total, whole(-limit))), whole(limit)))
-    # The guard of NULL: LEAST and GREATEST leave NULLs out, and a sum of no rows is 0.
-    there = Case(((IsNull(total), Constant(0, BIGINT)),), Cast(within, BIGINT))
-    return Paren(there)
+    return Cast(within(total, limit), BIGINT)
 
 
 def furthest(value: Expr) -> Expr:
-    """Return a HUGEINT cut to 62 bits, so that its product with a bound fits."""
-    return cut(value, -_FURTHEST, _FURTHEST)
+    """Return a HUGEINT cut to 62 bits, so that its product with a bound fits; 0 for NULL."""
+    return within(value, _FURTHEST)
+
+
+def within(value: Expr, limit: int) -> Expr:
+    """Return a number cut to a distance from 0; 0 for NULL."""
+    # LEAST and GREATEST leave NULLs out: a NULL would become a limit.
+    there = Call("COALESCE", (value, whole(0)))
+    return Call("LEAST", (Call("GREATEST", (there, whole(-limit))), whole(limit)))
 
 
 def huge(value: Expr) -> Expr:
@@ -185,8 +180,8 @@ def huge(value: Expr) -> Expr:
     return Cast(value, HUGEINT)
 
 
-def _less(value: Expr, base: int) -> Expr:
-    return Paren(Binary("-", value, whole(base))) if base else value
+def _plus(value: Expr, number: int) -> Expr:
+    return Paren(Binary("+", value, whole(number))) if number else value
 
 
 def whole(number: int) -> Expr:
@@ -195,6 +190,36 @@ def whole(number: int) -> Expr:
     return Constant(number, kind) if number >= 0 else Paren(Unary("-", Constant(-number, kind)))
 
 
-def _decimal(steps: int, kind: SqlType) -> Expr:
-    value = Constant(Decimal(abs(steps)).scaleb(-kind.scale), kind)
-    return value if steps >= 0 else Paren(Unary("-", value))
+def _beyond(operator: str, value: Expr, number: int, kind: SqlType, *, every: bool) -> Expr:
+    """Return the condition that a value is beyond a bound, which `every` value of the type may be."""
+    return IsNull(value, negated=True) if every else Binary(operator, value, _least_steps(number, kind))
+
+
+def _least_steps(number: int, kind: SqlType) -> Expr:
+    """Return so many least steps of a type, as a constant to compare its values with."""
+    if not kind.scale:
+        return whole(number)
+    value = Constant(Decimal(f"{abs(number)}E-{kind.scale}"), kind)
+    return value if number >= 0 else Paren(Unary("-", value))
+
+
+def _whole_within(value: Expr, kind: SqlType, low: int, high: int) -> Expr:
+    """Return least steps of an exact type, if they lie between two ends: a BIGINT if the ends are ones."""
+    if kind.scale:
+        # With no more digits than the ends have, the engine computes faster.
+        digits = max(len(str(abs(low))), len(str(abs(high))), kind.scale + 1)
+        if digits < kind.precision:
+            kind = SqlType("DECIMAL", digits, kind.scale)
+            value = Cast(value, kind)
+        value, kind = Unscaled(value, kind), BIGINT if kind.precision <= 18 else HUGEINT
+    target = HUGEINT if max(-low, high) >= 1 << 63 else BIGINT
+    return value if kind == target else Cast(value, target)
+
+
+def _range(kind: SqlType) -> tuple[int, int]:
+    """Return the ends of an exact type in its least steps."""
+    if kind.name == "DECIMAL":
+        return 1 - 10**kind.precision, 10**kind.precision - 1
+    bits = 128 if kind == HUGEINT else kind.bits
+    least = -(1 << bits - 1) if kind == HUGEINT or kind.signed else 0
+    return least, least + (1 << bits) - 1

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from dpsql.analysis.grids import furthest, huge, in_least_steps, whole
+from dpsql.analysis.grids import furthest, in_least_steps, whole
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
-from dpsql.types import SqlType
 
 
 class Contribution(Enum):
@@ -67,7 +66,7 @@ class Ladder:
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"
             return self._beyond(Aggregate(name, (row,)))
-        return Call("abs", (furthest(_exact(Aggregate("SUM", (row,)), self.scale)),))
+        return Call("abs", (furthest(in_least_steps(Aggregate("SUM", (row,)), self.scale)),))
 
     def in_row(self, row: Expr) -> Expr:
         """Return what one row contributes, where each row is a privacy unit."""
@@ -75,7 +74,7 @@ class Ladder:
             return Case(((IsNull(row, negated=True), whole(1)),), whole(0))
         if self.of in _EXTREMES:
             return self._beyond(row)
-        return Call("abs", (furthest(_exact(row, self.scale)),))
+        return Call("abs", (furthest(in_least_steps(row, self.scale)),))
 
     def of_unit(self, value: Expr) -> Expr:
         """Return the aggregate over the groups of a unit."""
@@ -88,10 +87,6 @@ class Ladder:
 
     def _beyond(self, value: Expr) -> Expr:
         """Return how far a value is beyond 0, on the side that is bounded; 0 on the other side."""
-        far = furthest(_exact(value, self.scale))
+        far = furthest(in_least_steps(value, self.scale))
         signed = far if self.of is Contribution.HIGHEST else Paren(Binary("-", whole(0), far))
         return Call("GREATEST", (signed, whole(0)))
-
-
-def _exact(number: Expr, scale: int) -> Expr:
-    return in_least_steps(number, SqlType("DECIMAL", 38, scale)) if scale else huge(number)

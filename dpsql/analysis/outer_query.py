@@ -60,6 +60,12 @@ FREE = {
 }
 """Functions of released values, with the kind of output column; they cost no privacy budget."""
 
+_INSTEAD = {
+    "mode": ("is the largest group: select it", "GROUP BY x ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1"),
+    "any_value": ("is the value of one unit: group by it, or ask for a quantile", "MEDIAN(x)"),
+}
+"""What to write instead of some aggregates that are not released."""
+
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"}
 )
@@ -149,6 +155,13 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     owner, made = made.owner, narrowed_rows(compiler.catalog, made, known)
     calls = [_released(compiler, node, made, single=single, one_row=one_row) for _, node in nodes]
     ordering = _ordering(parsed[0]) if parsed is not None else None
+    for place, node in nodes:
+        if place == ordering and is_quantile(node):
+            raise source.refuse(
+                "a quantile selects no groups: order by a count, or release all groups and order outside",
+                node,
+                "ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 10",
+            )
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:
         _check_ordering(compiler, calls[chosen], nodes[chosen][1])
@@ -203,6 +216,9 @@ def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
         return item
     for call in refused:
         with compiler.part(item.name):
+            instead = _INSTEAD.get(str(call_of(call)))
+            if instead is not None:
+                raise compiler.source.refuse(f"{str(call_of(call)).upper()} {instead[0]}", call, instead[1])
             raise compiler.source.refuse(
                 f"{str(call_of(call)).upper()} over many units is not released: only counts are",
                 call,

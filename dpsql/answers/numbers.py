@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.analysis import Output, Plan, cut_of, rows_of, what_of
+from dpsql.analysis import (
+    CellRows,
+    Contribution,
+    Output,
+    Plan,
+    ReleasedAggregate,
+    cells_of,
+    cut_of,
+    quantile_of,
+    rows_of,
+    what_of,
+)
 from dpsql.answers.method import Quote
 from dpsql.estimates import Formula, RowCount, SumOfRows, decimal, figure
 
@@ -23,10 +34,12 @@ class Number:
     """The origin of the bounds, in words; None for counts."""
     rows_per_unit: int | None
     """How many rows of a unit count in all groups together; None where nothing needs that bound."""
-    step: float
-    """The grid on which values are summed, in their unit; 1 for counts."""
-    moves_by: float
-    """The most by which one unit moves it, in its unit; of averages and variances their moments, in rows."""
+    step: float | None
+    """The grid on which values are summed, in their unit; 1 for counts, None before a bound is found."""
+    moves_by: float | None
+    """The most by which one unit moves it, in its unit; of averages and variances their moments, in rows.
+
+    None before a bound is found."""
     moves: str
     """The same as a sentence, which says whether it holds for each group or for all groups together."""
     vector: tuple[str, ...]
@@ -43,9 +56,9 @@ class Number:
             said.append(f"cut as {cut_like}")
         else:
             said += self.cut
-            if self.bounds is not None:
+            if self.bounds_from is not None and self.step is not None:
                 said.append(f"step {figure(self.step)}")
-        said.append(self.moves)
+        said += [self.moves] if self.moves else []
         if self.vector:
             said.append(f"one noise with {', '.join(self.vector)}")
         return "; ".join([*said, self.predicted] if self.predicted else said)
@@ -64,6 +77,8 @@ def number_texts(found: list[Number]) -> list[str]:
 
 def numbers(plan: Plan, quote: Quote) -> list[Number]:
     """Describe the numbers of the select list, and the one that orders the groups if it is not selected."""
+    if plan.cells is not None:
+        return _quantiles(plan, plan.cells, quote)
     shown = [o for o in plan.outputs if o.kind == "count"]
     best = getattr(plan.selection, "best", plan.selection)
     place = getattr(best, "count", None)
@@ -92,7 +107,7 @@ def _number(plan: Plan, quote: Quote, output: Output) -> Number:
     if " / n" in predicted:
         rows = "units" if count.argument is not None and count.argument.per_group else "rows"
         predicted += f", n being the number of {rows}"
-    return Number(
+    made = Number(
         output.name,
         what_of(count, formula, unit),
         None if argument is None else (float(argument.low), float(argument.high)),
@@ -104,6 +119,55 @@ def _number(plan: Plan, quote: Quote, output: Output) -> Number:
         (),
         cut_of(count, formula, unit),
         predicted,
+    )
+    return _searched(plan, made, count) if plan.ladders else made
+
+
+def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[Number]:
+    """Describe the quantiles, or extremes, of a column."""
+    found = []
+    for output in plan.outputs:
+        quantile = output.quantile
+        if quantile is None:
+            continue
+        said = (line for line in quote.columns if line.startswith(f"{output.name}: "))
+        low, high = quantile.ends
+        found.append(
+            Number(
+                output.name,
+                quantile_of(quantile, part),
+                None if quantile.searched else (float(low), float(high)),
+                quantile.origin or "the statement",
+                None if part.extreme or part.single else part.most,
+                None if quantile.searched else float(part.cells.grid.step),
+                None,
+                "",
+                (),
+                cells_of(quantile, part, plan.unit),
+                next((line.removeprefix(f"{output.name}: ") for line in said), ""),
+            )
+        )
+    return found
+
+
+def _searched(plan: Plan, number: Number, count: ReleasedAggregate) -> Number:
+    """Return what is known of a number before its bounds are found: the plan has the largest ones."""
+    found = {search.ladder.of for search in plan.ladders}
+    values = count.argument is not None and count.argument.searched
+    rows = Contribution.ROWS in found and number.rows_per_unit is not None
+    if not values and not rows:
+        return number
+    cut = tuple(line for line in number.cut if not (rows and "weighted down" in line))
+    if rows:
+        cut = (*cut, f"rows of a {plan.unit} beyond a number that is found privately are weighted down")
+    return replace(
+        number,
+        bounds=None if values else number.bounds,
+        rows_per_unit=None if rows else number.rows_per_unit,
+        step=number.step if Contribution.TOTAL in found else None,
+        moves_by=None,
+        moves="",
+        cut=cut,
     )
 
 

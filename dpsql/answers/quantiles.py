@@ -14,6 +14,7 @@ from dpsql.answers.every_count import MOST_GROUPS, one_group_note
 from dpsql.answers.method import AtDistance, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
+from dpsql.estimates import figure
 from dpsql.language import AllGroups, Scalar
 from dpsql.privacy import Charge
 
@@ -97,7 +98,7 @@ class OfCells:
         if isinstance(mechanism, mechanisms.Extreme):
             word = "least" if mechanism.lowest else "largest"
             return tuple(
-                f"{name} is the value that about {mechanism.units} {self.plan.unit} reach, not the {word}: "
+                f"{name} is the value that about {mechanism.units:,} {self.plan.unit} reach, not the {word}: "
                 f"that is one {self.plan.unit}'s"
                 for name, _ in _asked(self.plan)
             )
@@ -115,11 +116,11 @@ class OfCells:
         if isinstance(mechanism, mechanisms.Extreme):
             most = mechanism.most_units(level)
             return tuple(
-                f"{name}: the value that about {mechanism.units} {self.plan.unit} reach, 1 to {most:.0f}"
+                f"{name}: the value that about {mechanism.units:,} {self.plan.unit} reach, 1 to {most:,.0f}"
                 for name, _ in _asked(self.plan)
             )
         return tuple(
-            f"{name}: its rank is off by at most {error:.3g} rows"
+            f"{name}: its rank is off by at most {figure(error)} rows"
             for (name, _), error in zip(_asked(self.plan), mechanism.rank_errors(level), strict=True)
         )
 

@@ -50,15 +50,19 @@ class Extreme(Mechanism[Extremes]):
 
     Notes
     -----
-    With n(g) the units whose largest cell is g or above, a cell has probability proportional to
-    e^(-abs(n(g) - units)/scale). *Private:* a unit more moves every n(g) by 0 or 1, the distance by at most
-    1, up or down, and so a probability by a factor of at most e^(2/scale); it is in at most m groups, and the
-    factors multiply to at most e^(2 m/scale) = e^epsilon. A cell's units are cut at a public bound, at least
-    2^41, so that integers do not overflow.
+    With n(>=g) the units whose largest cell is g or above, and n(>g) those above, the distance of a cell is
+    how far `units` lies outside of the two, d(g) = max(0, n(>g) - units, units - n(>=g)), and its probability
+    is proportional to e^(-d/scale). Of many units with one largest value, that value is the best cell,
+    however many they are.
 
-    *Beyond the largest value* n(g) is 0. All such cells together have at most `cells` e^(-units/scale) of the
-    probability of the best cell, if that has a distance of 0. `units` is the least number for which this is
-    at most 1/20.
+    *Private:* a unit more moves both numbers by 0 or 1, the distance by at most 1, up or down,
+    and so a probability by a factor of at most e^(2/scale); it is in at most m groups, and the factors
+    multiply to at most e^(2 m/scale) = e^epsilon. A cell's units are cut at a public bound, at least 2^41, so
+    that integers do not overflow.
+
+    *Beyond the largest value* d(g) is `units`. With at least so many units some cell has a distance of 0, and
+    all cells beyond have at most `cells` e^(-units/scale) of its probability together. `units` is the least
+    number for which this is at most 1/20.
 
     *Order:* the law depends on the grid, which is public, and on which group is which.
     """
@@ -84,7 +88,7 @@ class Extreme(Mechanism[Extremes]):
         return cls(cells, scale, units, lowest, loss=PrivacyLoss.of(budget))
 
     def most_units(self, confidence: Fraction) -> float:
-        """Predict how many units reach the cell at most; at least 1 do, but for one run in 20."""
+        """Predict how many units are beyond the cell at most; 1 at least reaches it, except one run in 20."""
         return self.units + float(self.scale) * math.log(self.cells / (1 - confidence))
 
     def run(self, counts: Histograms | ArrayLike, source: NoiseSource = SYSTEM) -> Extremes:
@@ -104,15 +108,17 @@ extreme = in_one_call(Extreme.plan)
 
 def near_reach(histogram: Histogram, units: int, cells: int, *, lowest: bool) -> Ramps:
     """Return the distances of all cells from being reached by so many units, as in `Extreme`."""
-    number = histogram.capped(most_rows(cells, 1))
-    if lowest:
-        # Cells from that of a value on, up to the one before the next value, are reached by the same units.
-        start = np.append(0, histogram.cell)
-        end, reach = np.append(histogram.cell, cells), np.append(0, np.cumsum(number))
-    else:
-        end = np.append(histogram.cell + 1, cells)
-        start, reach = np.append(0, end[:-1]), np.append(np.cumsum(number[::-1])[::-1], 0)
-    return level(start, end - start, np.abs(reach - units))
+    number, cell = histogram.capped(most_rows(cells, 1)), histogram.cell
+    reach = np.append(0, np.cumsum(number)) if lowest else np.append(np.cumsum(number[::-1])[::-1], 0)
+    beyond, up_to = np.minimum(reach[:-1], reach[1:]), np.maximum(reach[:-1], reach[1:])
+    inside = np.maximum(0, np.maximum(beyond - units, units - up_to))
+    start = np.append(0, cell + 1)
+    gaps = np.append(cell, cells) - start
+    return level(
+        np.concatenate([cell, start]),
+        np.concatenate([np.ones_like(cell), gaps]),
+        np.concatenate([inside, np.abs(reach - units)]),
+    )
 
 
 def _inputs(units: int) -> Sequence[tuple[str, Any, Any]]:

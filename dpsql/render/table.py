@@ -169,15 +169,21 @@ def _count(name: str, estimates: Estimates, style: Style) -> Column:
     texts = [(None, "") if estimate is None else estimate.text(pm=style.pm) for estimate in estimates]
     numbers = max((width(value or "NULL") for value, _ in texts), default=0)
     spreads = max((width(spread) for _, spread in texts), default=0)
+    halves = max((width(spread) for _, spread in texts if spread.startswith(style.pm)), default=0)
     # Rows without a spread keep their number under the other numbers.
     cells = [
-        f"{pad(value or 'NULL', numbers, right=True)} {pad(spread, spreads, right=True)}"
+        f"{pad(value or 'NULL', numbers, right=True)} {pad(_spread(spread, halves, style), spreads)}"
         if spreads
         else value
         for value, spread in texts
     ]
     nulls = frozenset(i for i, estimate in enumerate(estimates) if estimate is None)
     return replace(column(name, cells, style, number=True), nulls=nulls)
+
+
+def _spread(spread: str, cells: int, style: Style) -> str:
+    """Align a half-width right among others; an interval in parentheses may be longer."""
+    return pad(spread, cells, right=True) if spread.startswith(style.pm) else spread
 
 
 def _free(release: Released) -> dict[str, tuple[pa.ChunkedArray, int]]:

@@ -9,7 +9,8 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Binary`, `Unary`     AND, OR, comparisons, arithmetic; `Not`, `IsNull`, `IsTruth`, `InList`,
                       `Between`, `Like`
 `Case`                CASE; `Call` a function by its name in DuckDB; `Canonical` one zero and one NaN
-`Cast`                CAST or TRY_CAST; `Try` DuckDB's TRY; `Steps` a DOUBLE as a whole number of steps
+`Cast`                CAST or TRY_CAST; `Try` DuckDB's TRY
+`Steps`               a DOUBLE as a whole number of steps; `Unscaled` a DECIMAL as one
 `Apply`               a form of `functions.csv` with arguments; `Argument` their places in its template
 `Element`, `Slice`    a part of a list or text; `Lambda` with its `Parameter`
 `Aggregate`           an aggregate with DISTINCT, ORDER BY, FILTER; `Window` a function with OVER and `Frame`
@@ -58,6 +59,7 @@ from dpsql.tree.expressions import (
     Steps,
     Try,
     Unary,
+    Unscaled,
     Window,
 )
 from dpsql.tree.guards import guarded, total
@@ -127,6 +129,7 @@ __all__ = [
     "Try",
     "Unary",
     "Unnest",
+    "Unscaled",
     "Values",
     "Window",
     "columns",

@@ -174,6 +174,25 @@ class Steps(Expr):
     high: int
     step: Fraction
 
+    def _own_facts(self) -> Facts:
+        below = facts(self.operand)
+        return Facts(below.reads, 4 * below.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Unscaled(Expr):
+    """A DECIMAL without its point, as a whole number: a BIGINT if `type` has at most 18 digits, else HUGEINT.
+
+    `type` is that of the operand.
+    """
+
+    operand: Expr
+    type: SqlType
+
+    def _own_facts(self) -> Facts:
+        below = facts(self.operand)
+        return Facts(below.reads, 3 * below.size)
+
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):

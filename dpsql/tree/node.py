@@ -90,10 +90,12 @@ def _expressions(node: Node) -> Iterator[Expr]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Return a node and all nodes below it, also those in queries."""
-    yield node
-    for part in parts(node):
-        yield from walk(part)
+    """Return a node and all nodes below it, each before those below it, also those in queries."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += [*parts(node)][::-1]
 
 
 def mapped(node: T, change: Callable[[Expr], Expr]) -> T:

@@ -100,6 +100,8 @@ def _expression(node: Expr) -> Pieces:
             return "(CASE WHEN isnan(", operand, ") THEN CAST('nan' AS DOUBLE) ELSE ", operand, " + 0.0 END)"
         case e.Steps():
             return _steps(node)
+        case e.Unscaled(operand, sql_type):
+            return _unscaled(operand, sql_type)
         case e.Window():
             return _window(node)
         case e.InQuery(operand, query):
@@ -167,7 +169,8 @@ def _constant(value: object, sql_type: SqlType) -> str:
         case date():
             return f"{sql_type} '{value}'"
         case Decimal():
-            return f"{'CAST' if sql_type.scale else 'TRY_CAST'}({value:f} AS {sql_type})"
+            fits = 0 < sql_type.scale < sql_type.precision  # the number alone has a digit before its point
+            return f"{'CAST' if fits else 'TRY_CAST'}({value:f} AS {sql_type})"
     return str(value)
 
 
@@ -199,13 +202,27 @@ def _aggregate(node: e.Aggregate) -> Pieces:
 
 
 def _steps(node: e.Steps) -> Pieces:
-    low, high, factor = (
-        f"CAST({float(x)!r} AS DOUBLE)" for x in (node.low * node.step, node.high * node.step, 1 / node.step)
-    )
+    ends = (float(node.low * node.step), float(node.high * node.step))
+    constants = (*ends, float(1 / node.step), 0.5, "'inf'")
+    low, high, factor, half, infinity = (f"CAST({x} AS DOUBLE)" for x in constants)
     x = node.operand
-    cut = ("LEAST(GREATEST(", x, f", {low}), {high})")
-    steps = ("TRY_CAST(floor(", *cut, f" * {factor} + CAST(0.5 AS DOUBLE)) AS BIGINT)")
-    return "(CASE WHEN isnan(", x, ") THEN NULL WHEN ", x, " IS NOT NULL THEN ", *steps, " END)"
+    inside = ("TRY_CAST(floor(", x, f" * {factor} + {half}) AS BIGINT)")
+    # NaN is greater than infinity, and only NaN and NULL meet no condition.
+    below, above = (f" < {low} THEN {node.low} WHEN ", f" <= {infinity} THEN {node.high} END)")
+    return "(CASE WHEN ", x, below, x, f" <= {high} THEN ", *inside, " WHEN ", x, above
+
+
+def _unscaled(operand: Expr, sql_type: SqlType) -> Pieces:
+    scale, factor = sql_type.scale, 10**sql_type.scale
+    kind = "BIGINT" if sql_type.precision <= 18 else "HUGEINT"
+    # The product has a digit more than both have; of two 64-bit numbers, the engine makes a 64-bit product.
+    if sql_type.precision + scale < 18:
+        return "TRY_CAST(", operand, f" * {factor} AS {kind})"
+    if sql_type.precision + scale < 38:
+        return "TRY_CAST(TRY_CAST(", operand, f" AS DECIMAL(38,{scale})) * {factor} AS {kind})"
+    whole = ("TRY_CAST(trunc(", operand, ") AS ")
+    rest = ("(", operand, " - ", *whole, f"DECIMAL(38,{scale})))")
+    return "(", *whole, f"HUGEINT) * {factor} + TRY_CAST(", *rest, f" * {factor} AS HUGEINT))"
 
 
 def _window(node: e.Window) -> Pieces:

@@ -24,6 +24,7 @@ from reproduce import (
     one_noise,
     over_threshold,
     significance,
+    sums,
     thresholds,
     unknown,
 )
@@ -44,7 +45,15 @@ class Experiment:
     run: Callable[[Tick], Section]
 
 
-def experiments(sets: Sequence[DataSet], trials: int, seed: int) -> list[Experiment]:
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """For sums: the folder that may have TPC-H's tables, and the Python that may have SmartNoise SQL."""
+
+    data: Path | None = None
+    python: str = sys.executable
+
+
+def experiments(sets: Sequence[DataSet], trials: int, seed: int, peer: Peer) -> list[Experiment]:
     """Lay out all experiments; `trials` is the number of runs behind one point of the costliest ones."""
     # Of its own for each, so that none depends on what ran before it.
     entropies = iter(SeededEntropy(100 * seed + place) for place in range(100))
@@ -96,6 +105,17 @@ def experiments(sets: Sequence[DataSet], trials: int, seed: int) -> list[Experim
             8,
             partial(coverage.interval_coverage, 20 * trials, next(entropies)),
         ),
+        Experiment(
+            1 + len(sums.ASKED + sums.OTHERS),
+            20,
+            partial(
+                sums.beside_smartnoise,
+                peer.data,
+                sums.Runs(max(20, trials // 4), max(20, trials)),
+                seed,
+                peer.python,
+            ),
+        ),
     ]
 
 
@@ -110,7 +130,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--data",
         type=Path,
         metavar="FOLDER",
-        help="with files NAME_counts.parquet (columns item, n); without it data are made on the spot",
+        help="with files NAME_counts.parquet (columns item, n), and with TPC-H's lineitem.parquet and "
+        "orders.parquet; what is not there is made on the spot",
+    )
+    reader.add_argument(
+        "--smartnoise",
+        default=sys.executable,
+        metavar="PYTHON",
+        help="an interpreter that has smartnoise-sql and duckdb, to compare with [this one]",
     )
     reader.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE")
     reader.add_argument("--quick", action="store_true", help="a tenth of the runs: rough, in two minutes")
@@ -132,7 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("making data", file=sys.stderr)
         sets += [one for one in made(options.seed) if one.unknown in lacking]
     begin = time.monotonic()
-    sections = _run(sets, trials, options.seed, options.jobs)
+    peer = Peer(options.data, options.smartnoise)
+    sections = _run(sets, trials, options.seed, peer, options.jobs)
     minutes = (time.monotonic() - begin) / 60
     rows = [(one.name, len(one.counts), one.units, one.role) for one in sets]
     data = Table("data", ("data", "items", "units", "what it is"), rows, shown=True)
@@ -140,11 +168,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags += ["--quick"] if options.quick else []
     flags += [f"--trials {options.trials}"] if options.trials is not None else []
     flags += ["--data FOLDER"] if options.data else []
+    flags += ["--smartnoise PYTHON"] if options.smartnoise != sys.executable else []
     before = (
         f"Every point was measured with the mechanisms of dpsql {dpsql.__version__} itself: exact noise on "
-        "integers, nothing reimplemented; only the rival Limited Domain mechanism in section "
-        f"{len(sections) - 1} is not dpsql's. The noise is seeded here, so that this page can be made again: "
-        f"python examples/reproduce {' '.join(flags)}. It took {minutes:.1f} minutes.",
+        "integers, nothing reimplemented; only the rivals in sections "
+        f"{len(sections) - 2} and {len(sections)} are not dpsql's. The noise is seeded here, but in the last "
+        f"section, so that this page can be made again: python examples/reproduce {' '.join(flags)}. "
+        f"It took {minutes:.1f} minutes.",
         "Papers: Free Gap (Ding, Wang, Zhang, Kifer, PVLDB 13(3), 2019; figures 1 to 4); the dissertation "
         "behind it (Ding; figures 5-2 to 5-9); Top Stable (Carvalho, Wang, Gondara, Miao, UAI 2020). Each "
         "claim is tested on the figures it stands beside: ✓ means that this run bears it out, ✗ that it does "
@@ -158,16 +188,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run(sets: Sequence[DataSet], trials: int, seed: int, jobs: int) -> list[Section]:
+def _run(sets: Sequence[DataSet], trials: int, seed: int, peer: Peer, jobs: int) -> list[Section]:
     """Run all experiments, the longest first, with a progress bar on the standard error."""
-    planned = experiments(sets, trials, seed)
+    planned = experiments(sets, trials, seed, peer)
     weights = [e.steps * e.weight for e in planned]
     order = sorted(range(len(planned)), key=lambda place: -weights[place])
     ticks: SimpleQueue[int] = SimpleQueue()
     sections: dict[int, Future[Section]] = {}
     with (
         click.progressbar(length=sum(weights), label="measuring", file=sys.stderr) as bar,
-        ProcessPoolExecutor(jobs, initializer=_start, initargs=(ticks, sets, trials, seed)) as pool,
+        ProcessPoolExecutor(jobs, initializer=_start, initargs=(ticks, sets, trials, seed, peer)) as pool,
     ):
         for place in order:
             sections[place] = pool.submit(_work, place)
@@ -187,8 +217,8 @@ _plan: list[tuple[SimpleQueue[int], list[Experiment]]] = []
 """What a process of the pool works on."""
 
 
-def _start(ticks: SimpleQueue[int], sets: Sequence[DataSet], trials: int, seed: int) -> None:
-    _plan[:] = [(ticks, experiments(sets, trials, seed))]
+def _start(ticks: SimpleQueue[int], sets: Sequence[DataSet], trials: int, seed: int, peer: Peer) -> None:
+    _plan[:] = [(ticks, experiments(sets, trials, seed, peer))]
 
 
 def _work(place: int) -> Section:

@@ -56,6 +56,7 @@ class Events:
     ``pairs.parquet``         each pair of user and item once
     ``texts.parquet``         the same rows as the first, items as text
     ``items.parquet``         the items as text, public
+    ``amounts.parquet``       the rows as they happened, with an amount, and one of ten kinds of items
     ========================  ================================================================
     """
 
@@ -93,6 +94,14 @@ class Events:
             "items", f"SELECT format('item {{:07}}', i) AS item FROM range({self.size.items}) AS r(i)"
         )
 
+    def amounts(self) -> Path:
+        """Return the rows with amounts of 0 to 499.99, as DECIMAL and as DOUBLE."""
+        return self._derived(
+            "amounts",
+            "SELECT user_id, item, item % 10 AS kind, CAST(cents / 100 AS DECIMAL(9, 2)) AS amount, "
+            "cents / 100 AS price FROM (SELECT *, hash(user_id, item) % 50000 AS cents FROM '{events}')",
+        )
+
     def _derived(self, name: str, sql: str) -> Path:
         path = self.folder / f"{name}.parquet"
         if not path.exists():
@@ -113,6 +122,20 @@ class Events:
         text += _TABLE.format(name="texts", file=self.texts().name, facts=public)
         text += f'[tables.items]\nsource = "{self.items().name}"\npublic = true\n'
         path = self.folder / "dpsql.toml"
+        path.write_text(text)
+        return path
+
+    def amounts_policy(self) -> Path:
+        """Write the policy of the table with amounts, with a ledger of its own."""
+        facts = [
+            f"domain.item = {{ from = 0, to = {self.size.items - 1} }}",
+            "domain.kind = { from = 0, to = 9 }",
+        ]
+        facts += [f"bounds.{column} = {{ from = 0, to = 500 }}" for column in ("amount", "price")]
+        facts += ["rows_per_unit = 50"]
+        text = _BUDGET.format(ledger="amounts")
+        text += _TABLE.format(name="amounts", file=self.amounts().name, facts="\n".join(facts))
+        path = self.folder / "amounts.toml"
         path.write_text(text)
         return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import duckdb
 
@@ -13,7 +14,7 @@ from tests.narrow import engine_of, private
 from .events import Events, top
 from .measures import Figure, Goal, alone, beside
 
-__all__ = ["end_to_end", "fixed_cost"]
+__all__ = ["end_to_end", "fixed_cost", "sums"]
 
 DISTINCT = "COUNT(DISTINCT user_id)"
 RATIO, EXTRA = Goal("ratio", 1.05), Goal("extra", 15)
@@ -55,6 +56,27 @@ def end_to_end(events: Events, name: str, rounds: int) -> Iterator[Figure]:
     phases = f"SELECT item, COUNT(*) AS n FROM ({pair}) GROUP BY item"
     run = beside(lambda: raw.sql(phases).to_arrow_table(), lambda: raw.sql(floor).to_arrow_table(), rounds)
     yield run.figure(group, "(DuckDB alone, the same in two phases)")
+    session.close()
+
+
+def sums(events: Events, name: str, rounds: int) -> Iterator[Figure]:
+    """Sum, average and count of one column, over the exact count of users in the same groups."""
+    group = f"sums, {name}"
+    session, raw = Session(load(events.amounts_policy())), duckdb.connect()
+
+    def exact(sql: str) -> object:
+        return raw.sql(sql).to_arrow_table()
+
+    for key in ("kind", "item"):
+        floor = f"SELECT {key}, {DISTINCT} AS n FROM '{events.amounts()}' GROUP BY {key}"
+        for column in ("amount", "price"):
+            aggregates = f"SUM({column}) AS s, AVG({column}) AS a, COUNT({column}) AS n"
+            statement = (
+                "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, fresh = TRUE) "
+                f"{key}, {aggregates} FROM amounts GROUP BY {key}"
+            )
+            run = beside(partial(session.run, statement), partial(exact, floor), rounds)
+            yield run.figure(group, f"SUM, AVG, COUNT of {column} by {key}", goal=Goal("ratio", 3))
     session.close()
 
 

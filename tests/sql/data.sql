@@ -26,10 +26,18 @@ CREATE TABLE goods(basket_id BIGINT, sku VARCHAR, late BOOLEAN);
 INSERT INTO goods
 SELECT i * 7 % 36, ['x', 'y', 'z', NULL][1 + i % 4], [TRUE, NULL, FALSE][1 + i % 3] FROM range(70) t(i);
 
+CREATE TABLE prices(page VARCHAR, price DECIMAL(6, 2), weight INTEGER);
+INSERT INTO prices VALUES ('a', 1.25, 3), ('b', 20.50, 1), ('c', 0.75, 8), ('d', NULL, 2), (NULL, 90.00, 50);
+
+CREATE TABLE readings(sensor VARCHAR, value DOUBLE);
+INSERT INTO readings SELECT ['s', 't', 'u', NULL][1 + i % 4], i / 8 - 2 FROM range(100) t(i);
+INSERT INTO readings VALUES ('s', 'NaN'), ('s', 'Infinity'), ('t', '-Infinity'), ('t', NULL), ('s', -0.0);
+
 -- What the policy declares, for the fixtures' `candidates`.
 CREATE VIEW page_domain AS SELECT page FROM pages WHERE page IS NOT NULL;
 CREATE VIEW category_domain AS SELECT DISTINCT category FROM pages;
 CREATE VIEW country_domain AS SELECT unnest(['DE', 'FR', 'US']) AS country;
+CREATE VIEW sensor_domain AS SELECT unnest(['s', 't']) AS sensor;
 CREATE VIEW city_domain AS SELECT unnest(['X', 'Y']) AS city;
 CREATE VIEW day_domain AS SELECT (DATE '2024-01-01' + i::INTEGER)::DATE AS d FROM range(366) t(i);
 CREATE VIEW boolean_domain AS SELECT unnest([FALSE, TRUE]) AS b;

@@ -339,3 +339,81 @@ SELECT page, SUM(ms, contribution_bounds_per_group => (0, 100)) AS s FROM visits
 
 -- R504
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
+
+-- R2503
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
+
+-- R2507
+SELECT SUM(ms, contribution_bounds_per_group => (0, 100)) FROM visits
+
+-- R2508
+SELECT AVG(ms, contribution_bounds_per_group => (0, 100)) FROM visits
+
+-- R2512
+SELECT * FROM (SELECT city, AVG(age) AS a FROM users GROUP BY city) ORDER BY a DESC LIMIT 1
+
+-- R2513
+SELECT * FROM (SELECT city, COUNT(*) AS n, AVG(age) AS a FROM users GROUP BY city) WHERE a > 30 ORDER BY n LIMIT 10
+
+-- R2514
+SELECT * FROM (SELECT city, STDDEV(age) AS d FROM users GROUP BY city) ORDER BY d LIMIT 1
+
+-- R2515
+SELECT note, COUNT(DISTINCT user_id) AS n, SUM(ms, contribution_bounds_per_group => (0, 10)) AS s FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 3
+
+-- R2516
+SELECT COUNT(*) FROM users
+
+-- R2519
+SELECT STDDEV(age, contribution_bounds_per_row => (0, 100)) FROM users
+
+-- R2404
+SELECT COUNT(DISTINCT user_id) FROM visits
+
+-- R2405
+SELECT country FROM visits GROUP BY country ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
+
+-- R2406
+SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users GROUP BY city
+
+-- R2407
+SELECT QUANTILE_CONT(age, 0.25, contribution_bounds_per_row => (0, 100)) AS q1, QUANTILE_CONT(age, 0.75, contribution_bounds_per_row => (0, 100)) AS q3 FROM users
+
+-- R2408
+SELECT QUANTILE_CONT(age, 0.25, contribution_bounds_per_row => (0, 100)) AS q1, QUANTILE_CONT(age, 0.5, contribution_bounds_per_row => (0, 100)) AS q2, QUANTILE_CONT(age, 0.75, contribution_bounds_per_row => (0, 100)) AS q3 FROM users
+
+-- R2409
+SELECT QUANTILE_CONT(age, 0.5, contribution_bounds_per_row => (0, 100)) FROM users
+
+-- R2411
+SELECT PERCENTILE_CONT(age, 0.5, contribution_bounds_per_row => (0, 100)) FROM users
+
+-- R2412
+SELECT MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users
+
+-- R2413
+SELECT MAX(day, contribution_bounds_per_row => (DATE '2024-01-01', DATE '2024-12-31')) FROM visits
+
+-- R2415
+SELECT PERCENTILE_CONT(age, 0.48, contribution_bounds_per_row => (0, 100)) AS low, PERCENTILE_CONT(age, 0.52, contribution_bounds_per_row => (0, 100)) AS high FROM users
+
+-- R2416
+SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) AS m FROM users GROUP BY city ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 10
+
+-- R2417
+SELECT note, MAX(day) FROM visits WHERE note IN ('a', 'b') GROUP BY note
+
+-- R2419
+SELECT MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users
+
+-- R2420
+SELECT PERCENTILE_CONT(0.5, contribution_bounds_per_row => (0, 100)) WITHIN GROUP (ORDER BY age) FROM users
+
+-- R2422
+SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users GROUP BY city
+
+-- R2423
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 20) country, MEDIAN(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY country
+
+-- R2424
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3) day, MAX(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY day

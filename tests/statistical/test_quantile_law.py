@@ -70,8 +70,9 @@ def test_the_law_of_an_extreme(*, lowest: bool) -> None:
     assert plan.units == math.ceil(2 / 3 * math.log(160))
     found = plan.run(np.tile(counts, (TRIALS, 1)), source(2)).cell[:, 0]
     reach = np.cumsum(counts) if lowest else np.cumsum(counts[::-1])[::-1]
+    distance = np.maximum(0, np.maximum(reach - counts - plan.units, plan.units - reach))
     for factor in (0.7, 1.0, 1.3):
-        law = normal(np.abs(reach - plan.units), 2 / 3 / factor)
+        law = normal(distance, 2 / 3 / factor)
         assert (p_value(np.bincount(found, minlength=len(counts)), law) > ALARM) == (factor == 1.0)
 
 
@@ -213,6 +214,15 @@ def test_a_maximum_is_reached_by_about_the_units_it_says() -> None:
     assert (reach == 0).mean() <= 0.05
     assert (reach > plan.most_units(Fraction(95, 100))).mean() <= 0.05
     assert abs(np.median(reach) - plan.units) < 5
+
+
+@pytest.mark.parametrize("lowest", [False, True])
+def test_an_extreme_value_of_many_units_is_found(*, lowest: bool) -> None:
+    """Grades from 1 to 5 on a grid up to 50: far more units have the best one than are to reach it."""
+    counts = np.zeros(50, dtype=np.int64)
+    counts[1:6] = 300, 200, 500, 400, 700
+    found = Extreme.plan(50, 1, lowest=lowest).run(np.tile(counts, (500, 1)), source(19)).cell
+    assert (found == (1 if lowest else 5)).mean() > 0.95
 
 
 @pytest.mark.parametrize("cells", [1, 2, 1 << 20])

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,11 +36,13 @@ from reproduce import (  # noqa: E402 -- found by the line above
     over_threshold,
     peer,
     significance,
+    sums,
     svg,
     thresholds,
     unknown,
 )
 from reproduce.baskets import basket_counts  # noqa: E402 -- the same
+from reproduce.order_lines import order_lines  # noqa: E402 -- the same
 from reproduce.reduction import Measured  # noqa: E402 -- the same
 from reproduce.sets import DataSet, made  # noqa: E402 -- the same
 from reproduce.trials import measured  # noqa: E402 -- the same
@@ -94,7 +97,7 @@ def test_the_page_stands_alone_and_is_well_formed(report: Path) -> None:
     assert page.open == []
     assert "script" not in page.seen
     assert not re.search(r"(src|href)\s*=\s*['\"](https?:|/)", text)
-    assert page.seen.count("h2") == 9
+    assert page.seen.count("h2") == 10
 
 
 def test_every_figure_has_its_axes_labelled_and_something_in_it(report: Path) -> None:
@@ -112,7 +115,7 @@ def test_it_says_which_data_are_the_papers_and_claims_something_beside_every_fig
     assert "the free-gap papers&#x27; T40I10D100K, complete" in text
     assert "a filtered subset of the Top Stable paper&#x27;s BrightKite" in text
     figures = text.split("<figure>")[1:]
-    assert len(figures) == 17
+    assert len(figures) == 18
     assert all("class='mark" in figure.split("</figure>")[0] for figure in figures)
 
 
@@ -120,7 +123,7 @@ def test_every_table_is_a_file_too(report: Path) -> None:
     folder = report.with_name("report-tables")
     linked = set(re.findall(r"href='report-tables/(\w+\.csv)'", report.read_text("utf-8")))
     assert linked == {path.name for path in folder.iterdir()}
-    assert len(linked) == 14
+    assert len(linked) == 15
     for path in folder.iterdir():
         with path.open(newline="", encoding="utf-8") as file:
             head, *rows = csv.reader(file)
@@ -201,7 +204,7 @@ def seen() -> Calls:
     with pytest.MonkeyPatch.context() as patch:
         for module, name in CLAIMS:
             patch.setattr(module, name, partial(noted, calls, (module, name), getattr(module, name)))
-        for one in command.experiments(small_sets(), 10, 1):
+        for one in command.experiments(small_sets(), 10, 1, command.Peer()):
             one.run(lambda: None)
     assert calls.keys() == set(CLAIMS)
     return calls
@@ -361,3 +364,88 @@ def test_the_grid_and_whiskers_of_a_chart_stay_inside_it() -> None:
     ends = [float(y) for pair in re.findall(r'd="M[\d.]+ ([\d.]+)V([\d.]+)" stroke', chart) for y in pair]
     assert len(ends) == 4
     assert all(svg.TOP <= y <= svg.HEIGHT - svg.BOTTOM for y in ends)
+
+
+# Sums and averages: claims about cells that are written down, and what is run where SmartNoise is not there.
+
+
+def cells(**ratios: float) -> list[sums.Cell]:
+    """Every cell of the statements, as if SmartNoise's error were 1,000, and ours as its part."""
+    found = []
+    for asked, ratio in zip(sums.ASKED, ("many", "total", "average", "deviation"), strict=True):
+        for group in ("A F", "N F", "N O", "R F") if asked.keyed else ("all",):
+            for kind, column in asked.measures:
+                part = ratios.get(ratio, 0.2)
+                found.append(sums.Cell(asked.name, group, f"{kind}({column})", 1000 * part, 95.0, 1000.0))
+    return found
+
+
+RUNS = sums.Runs(2000, 2000)
+
+
+def test_claims_of_sums_hold_where_the_errors_are_as_promised() -> None:
+    held = sums.claims(cells(many=0.5, total=1.0), RUNS)
+    assert len(held) == 5
+    assert all(claim.holds for claim in held)
+
+
+@pytest.mark.parametrize(
+    ("place", "ratios"),
+    [
+        (1, {"many": 0.7}),
+        (2, {"average": 0.8}),
+        (3, {"deviation": 0.35}),
+        (4, {"total": 1.3}),
+        (4, {"total": 0.7}),
+    ],
+)
+def test_claims_of_sums_fail_where_the_errors_deny_them(place: int, ratios: dict[str, float]) -> None:
+    held = [claim.holds for claim in sums.claims(cells(**{"total": 1.0, **ratios}), RUNS)]
+    assert held == [i != place for i in range(5)]
+
+
+def test_one_cell_above_the_other_system_or_short_intervals_are_noticed() -> None:
+    one_above = cells(many=0.4, total=1.0)
+    one_above[5] = replace(one_above[5], here=1300.0)
+    assert not sums.claims(one_above, RUNS)[1].holds
+    short = [replace(cell, covered=90.0) for cell in cells(total=1.0)]
+    assert not sums.claims(short, RUNS)[0].holds
+
+
+def test_promises_of_the_benchmarks_scale_are_claimed_there_alone() -> None:
+    others = [
+        sums.Cell(asked.name, "all", "SUM(x)", 9000 * asked.within, 95.0, None)
+        for asked in sums.OTHERS
+        if asked.within
+    ]
+    found = cells(total=1.0) + others
+    assert len(sums.claims(found, RUNS)) == len(sums.claims(found, RUNS, sums.SCALE_1)) - 4
+    assert all(claim.holds for claim in sums.claims(found, RUNS, sums.SCALE_1))
+    worse = cells(total=1.0) + [replace(cell, here=1.2 * cell.here) for cell in others]
+    assert [c.holds for c in sums.claims(worse, RUNS, sums.SCALE_1)][-4:] == [False] * 4
+
+
+def test_without_smartnoise_the_report_says_so_and_claims_nothing_of_it() -> None:
+    section = sums.beside_smartnoise(None, sums.Runs(20, 20), 1, sys.executable, lambda: None, customers=600)
+    assert "SmartNoise SQL was not run" in section.text
+    assert "No module named" in section.text
+    assert len(section.claims) == 1
+    (table,) = section.tables
+    assert len(table.rows) == 4 * 6 + 3 + 4 * 2 + 4
+    assert all(row[-2:] == (None, None) for row in table.rows)
+
+
+def test_lines_are_made_as_tpch_says_or_taken_from_its_tables(tmp_path: Path) -> None:
+    made_ones = order_lines(None, tmp_path / "made.parquet", 1, customers=300)
+    assert "stands in for" in made_ones.role
+    with duckdb.connect() as connection:
+        flags = f"SELECT DISTINCT l_returnflag || l_linestatus FROM '{made_ones.path}' ORDER BY ALL"
+        assert connection.sql(flags).fetchall() == [("AF",), ("NF",), ("NO",), ("RF",)]
+        columns = "l_orderkey, * EXCLUDE (l_custkey)"
+        numbered = f"SELECT row_number() OVER () AS l_orderkey, * FROM '{made_ones.path}'"
+        connection.execute(f"COPY (SELECT {columns} FROM ({numbered})) TO '{tmp_path}/lineitem.parquet'")
+        orders = f"SELECT l_orderkey AS o_orderkey, l_custkey AS o_custkey FROM ({numbered})"
+        connection.execute(f"COPY ({orders}) TO '{tmp_path}/orders.parquet'")
+    taken = order_lines(tmp_path, tmp_path / "taken.parquet", 1)
+    assert taken.role.startswith("TPC-H's lineitem")
+    assert (taken.rows, taken.customers, taken.most) == (made_ones.rows, made_ones.customers, made_ones.most)

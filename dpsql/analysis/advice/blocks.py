@@ -182,4 +182,8 @@ def valued(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an aggregate that is not released."""
     named = of.named(of.query.tree) if isinstance(of.query.tree, exp.Select) else []
     unit = next((f"{n.alias}.{n.unit}" if len(named) > 1 else n.unit for n in named if n.unit), None)
-    return (f"COUNT(DISTINCT {unit})", None) if unit is not None else None
+    if unit is None:
+        return None
+    if call_of(node) == "mode" and node.expressions and isinstance(node.expressions[0], exp.Column):
+        return f"GROUP BY {node.expressions[0].name} ORDER BY COUNT(DISTINCT {unit}) DESC LIMIT 1", None
+    return f"COUNT(DISTINCT {unit})", None

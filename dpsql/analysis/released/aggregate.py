@@ -96,6 +96,10 @@ class Part(ABC):
         """Return the number as an aggregate of one row a unit, with its values or what counts of them."""
 
 
+SEARCHED = "found privately"
+"""The origin of bounds that nobody says: a search finds them with a part of epsilon."""
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """What a sum or an average is of, and how it is cut: for EXPLAIN."""
@@ -109,6 +113,11 @@ class Argument:
     """The origin of the bounds, in words; "" if the statement says them."""
     per_group: bool
     """Whether a unit's total, or average, in a group is cut; else each row's value."""
+
+    @property
+    def searched(self) -> bool:
+        """Whether a search finds the bounds, so that `low` and `high` are not those that will hold."""
+        return self.origin == SEARCHED
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dpsql.analysis.grids import searched, whole
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
-from dpsql.tree import Case, Expr, IsNull, conjunction
+from dpsql.tree import Case, Expr, conjunction
 
 _HIGHEST_VALUE = 61
 """The largest bound of values is 2 to this power, in least steps of the type."""
@@ -26,12 +26,23 @@ def is_auto(named: Sequence[exp.Expr]) -> bool:
     return len(named) == 1 and named[0].name.lower() == "contribution_bounds" and word.upper() == "AUTO"
 
 
-def rows_ladder(call: AggregateCall, value: Expr | None = None) -> Ladder:
-    """Return the bounds on the rows of a unit that a call aggregates: those with a value, if there is one."""
-    there = [] if value is None else [IsNull(value, negated=True)]
-    condition = conjunction([*call.condition(), *there])
+def rows_ladder(call: AggregateCall, most: int | None = None) -> Ladder:
+    """Return the bounds on how many rows of a unit count, up to the least power of two from `most` on."""
+    condition = conjunction(call.condition())
     row: Expr = whole(1) if condition is None else Case(((condition, whole(1)),))
-    return Ladder(Contribution.ROWS, row, 0, Fraction(1), _HIGHEST_ROWS, call.by_row)
+    top = _HIGHEST_ROWS if most is None else min(_HIGHEST_ROWS, (most - 1).bit_length())
+    return Ladder(Contribution.ROWS, row, 0, Fraction(1), top, call.by_row)
+
+
+def searched_rows(call: AggregateCall, most: int | None) -> int:
+    """Return how many rows of a unit count, found privately; at most as many as somebody said.
+
+    A bound that the statement writes is taken as it is.
+    """
+    if most is not None and (call.compiler.max_rows is not None or most == 1):
+        return most
+    found = call.compiler.bound(rows_ladder(call, most))
+    return found if most is None else min(most, found)
 
 
 def is_signed(value: Typed) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Literal
 
 from dpsql.analysis.grids import Grid, grid_of, least_step
-from dpsql.analysis.released.aggregate import Part
+from dpsql.analysis.released.aggregate import SEARCHED, Part
 from dpsql.analysis.typed import Bounds, Typed
 from dpsql.errors import InternalError
 from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
@@ -146,12 +146,21 @@ class Quantile:
         The bounds of the values, in the unit of the grid: no result lies beyond.
     cells
         The cells of the values.
+    argument, origin
+        The argument as the statement writes it, and the origin of the bounds, for EXPLAIN.
     """
 
     q: Fraction
     type: SqlType
     ends: tuple[Fraction, Fraction]
     cells: Cells
+    argument: str = field(default="", compare=False)
+    origin: str = field(default="", compare=False)
+
+    @property
+    def searched(self) -> bool:
+        """Whether a search finds the bounds, so that `ends` and `cells` are not those that will hold."""
+        return self.origin == SEARCHED
 
 
 @dataclass(frozen=True, slots=True)

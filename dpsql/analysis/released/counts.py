@@ -248,6 +248,8 @@ def _rows(call: AggregateCall, bound: int | None) -> Part:
     if call.single or call.by_row:
         return SingleRows(call.condition())
     most = rows_per_unit(call.compiler, call.source)
+    if most is None and call.compiler.policy.defaults.auto_bounds:
+        most = call.compiler.bound(rows_ladder(call))
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",

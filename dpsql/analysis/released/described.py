@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dpsql.analysis.released.aggregate import Part, ReleasedAggregate
+from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
+from dpsql.analysis.released.arguments import ends_text
+from dpsql.analysis.released.cells import CellRows, Quantile
 from dpsql.analysis.released.counts import (
     BoundedRows,
     DistinctValues,
@@ -39,17 +41,47 @@ def what_of(number: ReleasedAggregate, formula: Formula | None, unit: str) -> st
 
 def cut_of(number: ReleasedAggregate, formula: Formula | None, unit: str) -> tuple[str, ...]:
     """Return what of a unit is cut, weighted down or left out, in sentences."""
-    found, argument = [], number.argument
-    if argument is not None and not isinstance(formula, RowCount):
-        each = "each value"
-        if argument.per_group:
-            each = f"the {'average' if isinstance(formula, Average) else 'total'} of each {unit} in a group"
-        ends = f"{decimal(argument.low)} to {decimal(argument.high)}"
-        found.append(f"{each} is cut to {ends} ({argument.origin or 'as written'})")
+    argument = None if isinstance(formula, RowCount) else number.argument
+    found = [] if argument is None else [_cut_values(argument, formula, unit)]
     rows = rows_of(number)
     if rows is not None:
         found.append(f"{rows:,} rows of a {unit} count in all groups, rows beyond are weighted down")
     return (*found, *(text for part in number.parts if (text := _cut(part, unit))))
+
+
+def _cut_values(argument: Argument, formula: Formula | None, unit: str) -> str:
+    if argument.searched:
+        what = f"the total of a {unit} in all groups" if formula is None else "each value"
+        return f"{what} is cut to a bound that is {argument.origin}"
+    what = "each value"
+    if argument.per_group:
+        what = f"the {'average' if isinstance(formula, Average) else 'total'} of a {unit} in a group"
+    ends = f"{decimal(argument.low)} to {decimal(argument.high)}"
+    return f"{what} is cut to {ends} ({argument.origin or 'as written'})"
+
+
+def quantile_of(quantile: Quantile, part: CellRows) -> str:
+    """Return what a quantile or extreme is."""
+    if part.extreme:
+        word = "largest" if part.extreme == "greatest" else "least"
+        return f"{word} of {quantile.argument} that enough units reach"
+    return f"quantile {decimal(quantile.q)} of {quantile.argument}"
+
+
+def cells_of(quantile: Quantile, part: CellRows, unit: str) -> tuple[str, ...]:
+    """Return what of a unit is cut or left out of a quantile, and among which values it is chosen."""
+    size = 1_000_000 if quantile.type.name == "TIMESTAMP" else 1
+    ends = ends_text(quantile.type, *(end * size for end in quantile.ends))
+    found = [f"each value is cut to {ends} ({quantile.origin or 'as written'})"]
+    if quantile.searched:
+        found = [f"each value is cut to bounds that are {quantile.origin}"]
+    if part.extreme:
+        found.append(f"each {unit} counts once")
+    elif not part.single:
+        found.append(f"{part.most:,} rows of a {unit} count in all groups, chosen by a hash")
+    if quantile.searched:
+        return tuple(found)
+    return (*found, f"chosen among {part.cells.number:,} public values")
 
 
 def rows_of(number: ReleasedAggregate) -> int | None:

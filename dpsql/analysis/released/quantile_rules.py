@@ -15,10 +15,11 @@ from dpsql.analysis.expressions import canonical
 from dpsql.analysis.intervals import DAY, bounds_of
 from dpsql.analysis.parsed import number
 from dpsql.analysis.relation import Scope
-from dpsql.analysis.released.aggregate import AggregateCall
-from dpsql.analysis.released.auto import searched_ends
+from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
+from dpsql.analysis.released.arguments import argument_text, assume_cut
+from dpsql.analysis.released.auto import searched_ends, searched_rows
 from dpsql.analysis.released.cells import CellRows, Cells, Extreme, Quantile, QuantileCall, small_bounds
-from dpsql.analysis.typed import Bounds, Typed
+from dpsql.analysis.typed import Bounds, Typed, UnitRole
 from dpsql.errors import Fix
 from dpsql.language import call_end
 from dpsql.tree import Case
@@ -50,7 +51,7 @@ def _quantile(call: AggregateCall, *, share: Share, between: bool) -> QuantileCa
     value, descending = (arguments[0], False) if within is None else within
     q = Fraction(1, 2) if share == "half" else _share(call, arguments[-1])
     typed = canonical(call.expression(value))
-    made = _call(call, typed, named, 1 - q if descending else q, "")
+    made = _call(call, typed, named, 1 - q if descending else q, "", argument_text(value))
     result = DOUBLE if typed.type.numeric and between else made.quantile.type
     return replace(made, quantile=replace(made.quantile, type=result))
 
@@ -66,7 +67,7 @@ def _extreme(call: AggregateCall, *, extreme: Extreme) -> QuantileCall:
     if len(arguments) != 1 or isinstance(arguments[0], (exp.Star, exp.Distinct)):
         raise call.refuse(f"{call.name.upper()} takes one expression", call.node)
     typed = canonical(call.expression(arguments[0]))
-    return _call(call, typed, named, Fraction(extreme == "greatest"), extreme)
+    return _call(call, typed, named, Fraction(extreme == "greatest"), extreme, argument_text(arguments[0]))
 
 
 def _arguments(call: AggregateCall) -> tuple[list[exp.Expr], list[exp.Expr]]:
@@ -91,42 +92,48 @@ def _share(call: AggregateCall, node: exp.Expr) -> Fraction:
 
 
 def _call(
-    call: AggregateCall, value: Typed, named: list[exp.Expr], q: Fraction, extreme: Extreme
+    call: AggregateCall, value: Typed, named: list[exp.Expr], q: Fraction, extreme: Extreme, argument: str
 ) -> QuantileCall:
     name, kind = call.name.upper(), value.type
     if not kind.numeric and kind.name not in _EXAMPLES:
-        if extreme and kind.name == "VARCHAR":
-            raise call.refuse(
-                f"{name} of text would be what one {unit_name(call.source)} has", call.node, "COUNT(*)"
-            )
-        raise call.refuse(f"{name} of {kind} is no number, date or timestamp", call.node, "COUNT(*)")
+        raise call.refuse(
+            f"{name} of {kind} over many units is not released: it is what one {unit_name(call.source)} has",
+            call.node,
+        )
+    if value.unit is not UnitRole.NONE:
+        raise call.refuse(f"{name} of the privacy unit over many units is not released", call.node)
+    search = False
     bounds = _written(call, named, kind) if named else bounds_of(value) or small_bounds(value)
     if bounds is None and kind.numeric and call.compiler.policy.defaults.auto_bounds:
-        bounds = Bounds(*searched_ends(call, value), origin="found privately")
+        bounds = Bounds(*searched_ends(call, value), origin=SEARCHED)
+        search = True
     if bounds is None:
         raise call.refuse(
             f"{name} needs bounds on the values: they are public, and the answer lies between them",
             call.node,
             *_bounded(call, kind),
         )
+    assume_cut(call, argument, kind, bounds)
     if extreme:
         single, most = call.single or call.by_row, 1
     else:
         single = call.one_row or call.by_row
-        most = 1 if single else _rows(call)
+        most = 1 if single else _rows(call, search=search)
     cells = Cells.of(kind, bounds)
     place = cells.place(value.guarded_node)
     conditions = call.condition()
     row = Case(((conditions[0], place),)) if conditions else place
     size = 1_000_000 if kind.name == "TIMESTAMP" else 1
     ends = bounds.low / size, bounds.high / size
-    quantile = Quantile(q, BIGINT if kind.integer else kind, ends, cells)
+    quantile = Quantile(q, BIGINT if kind.integer else kind, ends, cells, argument, bounds.origin)
     return QuantileCall(CellRows((row,), cells, most, extreme, single), quantile)
 
 
-def _rows(call: AggregateCall) -> int:
-    """Return how many rows of a unit are kept."""
-    most = rows_per_unit(call.compiler, call.source)
+def _rows(call: AggregateCall, *, search: bool) -> int:
+    """Return how many rows of a unit are kept: as somebody says, or as is found privately."""
+    most = rows_per_unit(call.compiler, call.source, beyond="left out, chosen by a hash")
+    if search or (most is None and call.compiler.policy.defaults.auto_bounds):
+        return searched_rows(call, most)
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",

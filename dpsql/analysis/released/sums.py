@@ -6,22 +6,23 @@ All of them are whole numbers of public steps (`grids.Grid`), and each is a func
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial, reduce
 
 from dpsql.analysis.grids import (
     MOST_STEPS,
     Grid,
-    cut,
     furthest,
     huge,
     in_least_steps,
     saturated,
     whole,
+    within,
 )
 from dpsql.analysis.released.aggregate import Part
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
-from dpsql.types import SqlType
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class GroupSum(SumPart):
 
     def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
         """See `Part`; of one row a unit, the row's value is the unit's total."""
-        return saturated(Aggregate("SUM", (self._cut(row[0]),))) if self.single else None
+        return saturated(Aggregate("SUM", (self.grid.total(row[0], self.scale),))) if self.single else None
 
     def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
         """See `Part`: the total of the unit's values."""
@@ -72,14 +73,7 @@ class GroupSum(SumPart):
 
     def of_units(self, unit: Expr, *values: Expr) -> Expr:
         """See `Part`."""
-        return saturated(Aggregate("SUM", (self._cut(values[0]),)))
-
-    def _cut(self, total: Expr) -> Expr:
-        """Return a unit's total in steps of the grid, within the bounds."""
-        least = _exact(total, self.scale)
-        if self.grid.fine:
-            return cut(least, self.grid.low, self.grid.high)
-        return Case(((IsNull(total, negated=True), self.grid.nearest(least, 0)),))
+        return saturated(Aggregate("SUM", (self.grid.total(values[0], self.scale),)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +104,7 @@ class RowSum(SumPart):
 
     def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
         """See `Part`."""
-        return saturated(_exact(Aggregate("SUM", (row[0],)), self.scale)) if self.single else None
+        return saturated(Aggregate("SUM", (row[0],))) if self.single else None
 
     def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
         """See `Part`: the number of the unit's values, and their sum."""
@@ -118,7 +112,7 @@ class RowSum(SumPart):
 
     def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
         """See `Part`."""
-        return _weighted(furthest(_exact(values[1], self.scale)), self.most, whole)
+        return _weighted(furthest(values[1]), self.most, whole)
 
     def of_units(self, unit: Expr, *values: Expr) -> Expr:
         """See `Part`."""
@@ -149,11 +143,11 @@ class CappedSum(SumPart):
         """See `Part`."""
         if not self.single:
             return None
-        return saturated(Aggregate("SUM", (cut(_exact(row[0], self.scale), -self.most, self.most),)))
+        return saturated(Aggregate("SUM", (within(in_least_steps(row[0], self.scale), self.most),)))
 
     def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
         """See `Part`: the total of the unit's values."""
-        return (furthest(_exact(Aggregate("SUM", (row[0],)), self.scale)),)
+        return (furthest(in_least_steps(Aggregate("SUM", (row[0],)), self.scale)),)
 
     def measured(self, *values: Expr) -> Expr:
         """See `Part`: the absolute total."""
@@ -179,7 +173,7 @@ class Vector:
     grid
         The grid of the values; R is its width.
     scale
-        As in `SumPart`.
+        As in `SumPart`; 0 for moments.
     most
         C, in how many rows of a unit, in all groups together, each moment counts.
     degree
@@ -257,13 +251,7 @@ class Moment(Part):
         """See `Part`."""
         if not self.vector.single:
             return None
-        numbers = self._numbers(*self._sums(unit, *row))
-        if self.place:
-            return saturated(numbers[self.place])
-        rest = numbers[0]
-        for other in numbers[1:]:
-            rest = Binary("-", rest, other)
-        return saturated(Paren(rest))
+        return saturated(self._rest(self._numbers(*self._sums(unit, *row))))
 
     def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
         """See `Part`: the number of rows, of values, and the sums of the values' powers."""
@@ -286,8 +274,7 @@ class Moment(Part):
         nulls = sums[:1] if vector.nulls else ()
         count, *powers = sums[len(nulls) :]
         made: list[Expr] = [_times(huge((nulls or (count,))[0]), vector.whole)]
-        exact = [_or_zero(_exact(powers[0], vector.scale))] if powers else []
-        exact += [_or_zero(huge(p)) for p in powers[1:]]
+        exact = [_or_zero(huge(p)) for p in powers]
         if vector.degree == 1:
             made.append(exact[0])
         elif vector.degree == 2:
@@ -299,13 +286,11 @@ class Moment(Part):
 
     def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
         """See `Part`."""
-        shares = [_weighted(n, self.vector.most, whole) for n in self._numbers(*values)]
-        if self.place:
-            return shares[self.place]
-        rest = shares[0]
-        for other in shares[1:]:
-            rest = Binary("-", rest, other)
-        return Paren(rest)
+        return self._rest([_weighted(n, self.vector.most, whole) for n in self._numbers(*values)])
+
+    def _rest(self, numbers: Sequence[Expr]) -> Expr:
+        """Return this moment; the first is what the others leave of the whole."""
+        return Paren(reduce(partial(Binary, "-"), numbers)) if not self.place else numbers[self.place]
 
     def of_units(self, unit: Expr, *values: Expr) -> Expr:
         """See `Part`."""
@@ -364,19 +349,14 @@ class UnitMean(Part):
         return saturated(Aggregate("SUM", (self._part(*values),)))
 
     def _part(self, rows: Expr, total: Expr) -> Expr:
-        vector, width = self.vector, self.whole
-        exact = furthest(_exact(total, vector.scale))
+        vector, width = self.vector, max(self.vector.grid.width, 1)
+        exact = furthest(in_least_steps(total, vector.scale))
         above = Paren(Binary("-", exact, _times(huge(rows), vector.grid.low)))
-        finer = _times(Call("GREATEST", (above, whole(0))), width // max(vector.grid.width, 1))
-        mean = Binary("//", finer, Call("NULLIF", (huge(rows), whole(0))))
-        own: Expr = Call("LEAST", (Paren(mean), whole(width)))
-        made = own if self.place else Paren(Binary("-", whole(width), own))
+        cut = Call("LEAST", (Call("GREATEST", (above, whole(0))), _times(huge(rows), width)))
+        mean = Binary("//", _times(cut, self.whole // width), Call("NULLIF", (huge(rows), whole(0))))
+        own: Expr = Paren(mean)
+        made = own if self.place else Paren(Binary("-", whole(self.whole), own))
         return Case(((Binary(">", rows, whole(0)), made),))
-
-
-def _exact(total: Expr, scale: int) -> Expr:
-    """Return a sum of values as HUGEINT; one with decimals in its least steps."""
-    return in_least_steps(total, SqlType("DECIMAL", 38, scale)) if scale else huge(total)
 
 
 def _weighted(number: Expr, most: int, whole_of: Expr) -> Expr:

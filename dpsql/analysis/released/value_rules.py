@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -11,23 +10,17 @@ from functools import partial
 from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
-from dpsql.analysis.expressions import canonical
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.parsed import number
-from dpsql.analysis.released.aggregate import AggregateCall
-from dpsql.analysis.released.auto import is_auto, is_signed, ladder, rows_ladder, searched_ends
+from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
+from dpsql.analysis.released.arguments import argument_text, assume_cut
+from dpsql.analysis.released.auto import is_auto, is_signed, ladder, searched_ends, searched_rows
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
-from dpsql.estimates import decimal
-from dpsql.language import MARK, call_end
-from dpsql.policy import Assumed
+from dpsql.language import call_end
 
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
-_FOUND = "found privately"
-"""The origin of bounds that nobody says."""
-_LONGEST = 60
-"""Characters after which the text of an argument is cut."""
 _GROUPED = ("sum", "avg", "mean")
 """The functions that take bounds per group."""
 
@@ -44,14 +37,18 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
         )
     if len(arguments) != 1 or isinstance(arguments[0], exp.Star):
         raise call.refuse(f"{name} takes one expression", call.node)
-    value = canonical(call.expression(arguments[0]))
+    value = call.expression(arguments[0])  # steps do not depend on the sign of zero
     if not value.type.numeric:
         raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
     if not named:
-        return _as_declared(call, value, statistic, _text(arguments[0]), sample=sample)
+        return _as_declared(call, value, statistic, argument_text(arguments[0]), sample=sample)
     if is_auto(named):
+        if not call.compiler.policy.defaults.auto_bounds:
+            raise call.refuse(
+                "the owner's policy finds no bounds privately", named[0], *_bounded(call, _PER_GROUP)
+            )
         found = _searched(call, value, statistic, sample=sample)
-        return replace(found, argument=_text(arguments[0]), origin=_FOUND)
+        return replace(found, argument=argument_text(arguments[0]), origin=SEARCHED)
     low, high = _written(call, named, value)
     kind = named[0].name.lower()
     if kind == _PER_GROUP:
@@ -61,9 +58,9 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
             )
         single = call.single or call.by_row
         written = ValueCall(statistic, value, call.condition(), low, high, True, 1, single)
-        return replace(written, argument=_text(arguments[0]))
+        return replace(written, argument=argument_text(arguments[0]))
     found = _by_rows(call, value, statistic, low, high, sample=sample)
-    return replace(found, argument=_text(arguments[0]))
+    return replace(found, argument=argument_text(arguments[0]))
 
 
 def _as_declared(
@@ -76,20 +73,12 @@ def _as_declared(
     bounds = value.bounds
     if bounds is None and call.compiler.policy.defaults.auto_bounds:
         found = _searched(call, value, statistic, sample=sample)
-        return replace(found, argument=argument, origin=_FOUND)
+        return replace(found, argument=argument, origin=SEARCHED)
     if bounds is None:
         raise _unbounded(call)
-    if bounds.declared:
-        ends = f"{decimal(bounds.low)} to {decimal(bounds.high)}"
-        call.compiler.assume(Assumed(f"values of {argument} outside {ends} are cut", where="policy"))
+    assume_cut(call, argument, value.type, bounds)
     found = _by_rows(call, value, statistic, bounds.low, bounds.high, sample=sample)
     return replace(found, argument=argument, origin=bounds.origin)
-
-
-def _text(argument: exp.Expr) -> str:
-    """Return an argument as the statement writes it, on one line and shortened."""
-    text = re.sub(f"(?i){MARK}", "", argument.sql("duckdb", comments=False))
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 2] + ".."
 
 
 def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
@@ -100,16 +89,24 @@ def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool
         capped = call.compiler.bound(ladder(call, value, Contribution.TOTAL))
         return ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
     low, high = searched_ends(call, value)
-    return _by_rows(call, value, statistic, low, high, sample=sample)
+    return _by_rows(call, value, statistic, low, high, sample=sample, search=True)
 
 
 def _by_rows(
-    call: AggregateCall, value: Typed, statistic: str, low: Fraction, high: Fraction, *, sample: bool
+    call: AggregateCall,
+    value: Typed,
+    statistic: str,
+    low: Fraction,
+    high: Fraction,
+    *,
+    sample: bool,
+    search: bool = False,
 ) -> ValueCall:
+    """Bound a call by the values of rows; the rows of a unit are also searched for a bound if asked for."""
     single = call.one_row or call.by_row
     most = 1 if single else rows_per_unit(call.compiler, call.source)
-    if most is None and call.compiler.policy.defaults.auto_bounds:
-        most = call.compiler.bound(rows_ladder(call, value.guarded_node))
+    if search or (most is None and call.compiler.policy.defaults.auto_bounds):
+        most = searched_rows(call, most)
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",

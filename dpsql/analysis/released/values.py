@@ -127,13 +127,15 @@ def measures(calls: Calls, ordering: int | None) -> list[Measure]:
 
 def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
     """Return the moments that calls share, by their column; none for a column of which only SUM is asked."""
-    rows = {c.parts[0] for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering}
+    rows = {
+        _rows(c.parts[0]) for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering
+    }
     found: dict[ValueCall, Vector] = {}
     for call in calls:
         if not isinstance(call, ValueCall) or call.per_group or call.capped is not None:
             continue
         own = [c for c in calls if isinstance(c, ValueCall) and c.column == call.column]
-        counted = _counted(call)
+        counted = [_rows(part) for part in _counted(call)]
         if all(c.statistic == "sum" for c in own) and not {*counted} & rows:
             continue
         degree = max(DEGREES[c.statistic] for c in own)
@@ -143,9 +145,9 @@ def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
 
 def _vector(call: ValueCall, degree: int, *, nulls: bool) -> Vector:
     grid = grid_of(call.value.type, call.low, call.high, call.most, degree=degree)
-    value, scale = grid.row(call.value.guarded_node, shifted=True, degree=degree)
+    value = grid.steps(call.value.guarded_node, shifted=True)
     row = (call.kept(value), *(call.condition if nulls else ()))
-    return Vector(row, grid, scale, call.most, degree, nulls, call.single)
+    return Vector(row, grid, 0, call.most, degree, nulls, call.single)
 
 
 def _counted(call: ValueCall) -> tuple[Part, Part]:
@@ -158,13 +160,26 @@ def _counted(call: ValueCall) -> tuple[Part, Part]:
     return WeightedRows(rows[0], call.most), WeightedRows(rows[1], call.most)
 
 
+def _rows(part: Part) -> Part:
+    """Return what is counted, whatever the bound on the rows of a unit."""
+    return replace(part, most=1) if isinstance(part, WeightedRows) else part
+
+
+def _as_few(part: Part, count: ReleasedAggregate) -> Part:
+    """Return a part with the bound of a count on the rows of a unit: moments may have a lower one."""
+    other = count.parts[0]
+    if isinstance(part, WeightedRows) and isinstance(other, WeightedRows):
+        return replace(part, most=other.most)
+    return part
+
+
 def _of_moments(count: ReleasedAggregate, vectors: dict[ValueCall, Vector]) -> Measure | None:
     """Return a count of rows as a sum of moments; None if no moments contain it."""
     for call, vector in vectors.items():
         every, valued = _counted(call)
-        if count.parts == (valued,):
+        if count.parts == (_as_few(valued, count),):
             return Measure(_moments(vector, vector.degree + 1, call), RowCount(vector.degree + 1))
-        if count.parts == (every,) and vector.nulls:
+        if count.parts == (_as_few(every, count),) and vector.nulls:
             return Measure(_moments(vector, vector.size, call), RowCount(vector.size))
     return None
 
@@ -185,8 +200,8 @@ def _on(formula: Formula, vector: Vector) -> Formula:
 def _alone(call: ValueCall) -> ReleasedAggregate:
     """Return a sum over rows as one number."""
     grid = grid_of(call.value.type, call.low, call.high, call.most)
-    value, scale = grid.row(call.value.guarded_node, shifted=False)
-    total = RowSum((call.kept(value),), grid, scale, call.single, call.most)
+    value = grid.steps(call.value.guarded_node, shifted=False)
+    total = RowSum((call.kept(value),), grid, 0, call.single, call.most)
     return ReleasedAggregate((total,), call.described)
 
 
@@ -194,7 +209,8 @@ def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
     """Return a sum of which each unit's totals have a bound in all groups together."""
     grid = searched(call.value.type, signed=call.low < 0)
     value, scale = grid.uncut(call.value.guarded_node)
-    return ReleasedAggregate((CappedSum((call.kept(value),), grid, scale, call.single, most),))
+    total = CappedSum((call.kept(value),), grid, scale, call.single, most)
+    return ReleasedAggregate((total,), call.described)
 
 
 def _per_group(call: ValueCall) -> Measure:

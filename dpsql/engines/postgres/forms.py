@@ -80,11 +80,11 @@ _TEXT = 'COLLATE "C"'
 FORMS = collect(
     common_forms("bigint", "integer"),
     (
-        Form("+", "B B", HUGEINT, "{0} + {1}"),
-        Form("-", "B B", HUGEINT, "{0} - {1}"),
-        Form("*", "B B", HUGEINT, "{0} * {1}"),
-        Form("//", "B B", HUGEINT, "div({0}, NULLIF({1}, 0))"),
-        Form("%", "B B", HUGEINT, "mod({0}, NULLIF({1}, 0))"),
+        Form("+", "IB IB", HUGEINT, "{0} + {1}"),
+        Form("-", "IB IB", HUGEINT, "{0} - {1}"),
+        Form("*", "IB IB", HUGEINT, "{0} * {1}"),
+        Form("//", "IB IB", HUGEINT, "div({0}, NULLIF({1}, 0))"),
+        Form("%", "IB IB", HUGEINT, "mod({0}, NULLIF({1}, 0))"),
         Form("sign", "N", INTEGER, "CAST(sign({0}) AS bigint)"),
         Form("xor", "I I", BIGINT, "{0} # {1}"),
         Form("+", "D D", DOUBLE, "{0} + {1}", _finite(sum_range)),

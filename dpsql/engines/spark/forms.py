@@ -92,11 +92,11 @@ _MOD = "CAST({0} % NULLIF({1}, CAST(0 AS DECIMAL(38,0))) AS DECIMAL(38,0))"
 FORMS = collect(
     common_forms("BIGINT", "INT"),
     (
-        Form("+", "B B", HUGEINT, "CAST({0} + {1} AS DECIMAL(38,0))"),
-        Form("-", "B B", HUGEINT, "CAST({0} - {1} AS DECIMAL(38,0))"),
-        Form("*", "B B", HUGEINT, "CAST({0} * {1} AS DECIMAL(38,0))"),
-        Form("//", "B B", HUGEINT, _DIV),
-        Form("%", "B B", HUGEINT, _MOD),
+        Form("+", "IB IB", HUGEINT, "CAST({0} + {1} AS DECIMAL(38,0))"),
+        Form("-", "IB IB", HUGEINT, "CAST({0} - {1} AS DECIMAL(38,0))"),
+        Form("*", "IB IB", HUGEINT, "CAST({0} * {1} AS DECIMAL(38,0))"),
+        Form("//", "IB IB", HUGEINT, _DIV),
+        Form("%", "IB IB", HUGEINT, _MOD),
         Form("xor", "I I", BIGINT, "{0} ^ {1}"),
         Form("+", "D D", DOUBLE, "{0} + {1}", sum_range),
         Form("-", "D D", DOUBLE, "{0} - {1}", sum_range),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from decimal import Decimal
 
 from dpsql import tree
 from dpsql.engines.writer.conditions import condition
 from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.value import Value, joint_range
 from dpsql.tree import Expr, expanded
-from dpsql.types import JSON, NULL
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, NULL, SqlType
 
 
 def _column(work: Writer, node: tree.Column, scope: ColumnScope) -> Value:
@@ -63,6 +65,27 @@ def _cast(work: Writer, node: tree.Cast, scope: ColumnScope) -> Value:
     return replace(work.dialect.cast(value, node.type), one_zero=True)
 
 
+def _steps(work: Writer, node: tree.Steps, scope: ColumnScope) -> Value:
+    """Write a DOUBLE as steps, by operations that are exact in every engine; NaN is greater than infinity."""
+    x, constant = work.expression(node.operand, scope).sql, work.dialect.constant
+    ends = (node.low * node.step, node.high * node.step, 1 / node.step, node.step / 4)
+    low, high, factor, near = (constant(float(end), DOUBLE) for end in ends)
+    # PostgreSQL fails where a product is too small for a DOUBLE.
+    nearest = f"CAST(floor({x} * {factor} + {constant(0.5, DOUBLE)}) AS {work.dialect.type_name(BIGINT)})"
+    inside = f"CASE WHEN abs({x}) < {near} THEN {constant(0, BIGINT)} ELSE {nearest} END"
+    below, above = constant(node.low, BIGINT), constant(node.high, BIGINT)
+    sql = f"WHEN {x} < {low} THEN {below} WHEN {x} <= {high} THEN {inside}"
+    return Value(f"(CASE {sql} WHEN {x} <= {constant(math.inf, DOUBLE)} THEN {above} END)", BIGINT)
+
+
+def _unscaled(work: Writer, node: tree.Unscaled, scope: ColumnScope) -> Value:
+    """Write a DECIMAL times a power of ten: of a total, no digit is lost up to 10^32."""
+    kind = BIGINT if node.type.precision <= 18 else HUGEINT
+    factor = work.dialect.constant(Decimal(10**node.type.scale), SqlType("DECIMAL", node.type.scale + 1, 0))
+    sql = f"CAST({work.expression(node.operand, scope).sql} * {factor} AS {work.dialect.type_name(kind)})"
+    return Value(sql, kind)
+
+
 def _unsupported(what: str) -> Rule:
     def refuse(work: Writer, node: Expr, scope: ColumnScope) -> Value:
         raise work.refuse(what)
@@ -79,6 +102,8 @@ RULES: dict[type[Expr], Rule] = {
     tree.Case: _case,
     tree.Canonical: _canonical,
     tree.Cast: _cast,
+    tree.Steps: _steps,
+    tree.Unscaled: _unscaled,
     tree.Interval: _unsupported("this INTERVAL"),
     tree.ListOf: _unsupported("a list"),
     tree.Element: _unsupported("elements of lists"),

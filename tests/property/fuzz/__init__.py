@@ -10,6 +10,7 @@
 ``joins``       FROM; ``blocks``  subqueries; ``statements``  the whole
 ``check``       exact counts on all neighbours, and what the claim says of them
 ``campaign``    statements times databases, with figures
+``amounts``     sums, averages and variances of hostile numbers
 ``mutant``      a rule made wrong on purpose; ``mutants``  all of them
 ==============  =========================================================================
 """

@@ -49,8 +49,10 @@ SELECT country, COUNT(DISTINCT (user_id, page)) AS n FROM visits GROUP BY countr
 SELECT country, COUNT(DISTINCT user_id, page) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
 -- R09 another aggregate in the select list
--- error: MAX over many units is not released: only counts are
+-- error: MAX needs bounds on the values: they are public
 -- at: MAX
+-- hint: MAX(ms, contribution_bounds_per_row => (0, 100))
+-- rewrite: SELECT page, MAX(ms, contribution_bounds_per_row => (0, 100)), COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 100 is a guess
 SELECT page, MAX(ms), COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R10 a sum that orders needs bounds
@@ -61,8 +63,10 @@ SELECT page, MAX(ms), COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORD
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY SUM(ms) DESC LIMIT 2
 
 -- R11 another aggregate in HAVING
--- error: MAX over many units is not released: only counts are
+-- error: MAX needs bounds on the values: they are public
 -- at: MAX
+-- hint: MAX(ms, contribution_bounds_per_row => (0, 100))
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING MAX(ms, contribution_bounds_per_row => (0, 100)) > 50 ORDER BY n DESC LIMIT 2 -- 100 is a guess
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING MAX(ms) > 50 ORDER BY n DESC LIMIT 2
 
 -- R12 CASE with an ELSE counts other values

@@ -11,7 +11,7 @@ WITH x AS (DELETE FROM visits RETURNING *) SELECT COUNT(*) FROM x
 SELECT page, (SELECT COUNT(*) FROM visits) FROM pages
 
 -- R103 the same in ORDER BY
--- error: MAX over many units is not released: only counts are
+-- error: MAX of VARCHAR over many units is not released
 -- at: MAX
 -- hint: COUNT(DISTINCT user_id)
 SELECT page FROM pages ORDER BY (SELECT MAX(note) FROM visits)

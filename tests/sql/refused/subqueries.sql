@@ -25,7 +25,7 @@ SELECT k, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GR
 SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(*) AS k FROM visits GROUP BY page) WHERE k IN (1, 2) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R502 aggregated without groups
--- error: MAX over many units is not released: only counts are
+-- error: MAX of the privacy unit over many units is not released
 -- at: MAX
 SELECT COUNT(DISTINCT user_id) FROM (SELECT MAX(user_id) AS user_id FROM visits)
 
@@ -37,7 +37,7 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT MAX(user_id) AS user_id FROM visits)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT page AS user_id, COUNT(*) AS k FROM visits GROUP BY 1)
 
 -- R504 an alias that hides the unit in GROUP BY
--- error: MAX over many units is not released: only counts are
+-- error: MAX of the privacy unit over many units is not released
 -- at: MAX
 -- hint: COUNT(DISTINCT user_id)
 SELECT COUNT(DISTINCT u) FROM (SELECT MAX(user_id) AS u, page AS user_id FROM visits GROUP BY 2)
@@ -354,7 +354,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits START WITH ms = 1 CONNECT BY PRIOR ms
 SELECT COUNT(DISTINCT user_id) INTO t FROM visits
 
 -- R538 a subquery in the select list
--- error: MAX over many units is not released: only counts are
+-- error: MAX of VARCHAR over many units is not released
 -- at: MAX
 SELECT COUNT(DISTINCT user_id), (SELECT MAX(note) FROM visits) FROM visits
 
@@ -455,7 +455,7 @@ SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT cat
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS user_id FROM visits)
 
 -- R551 an uncorrelated subquery among calculations of counts
--- error: MAX over many units is not released: only counts are
+-- error: MAX of VARCHAR over many units is not released
 -- at: MAX
 SELECT page, COUNT(DISTINCT user_id) AS n, (SELECT MAX(note) FROM visits) || 'x' AS h FROM visits GROUP BY page TOP 2
 

@@ -158,7 +158,7 @@ def test_what_is_assumed_stands_in_explain_and_in_the_stored_release(opened: Ope
 
 def test_without_a_bound_the_refusal_says_so_first(opened: Opened) -> None:
     with pytest.raises(QueryRefused, match="a user_id can have many rows here: say how") as caught:
-        opened().prepare("SELECT COUNT(*) FROM visits")
+        opened("auto_bounds = false").prepare("SELECT COUNT(*) FROM visits")
     assert str(caught.value.hint).startswith("COUNT(*, contribution_bounds_per_group => (0, 20))")
     assert caught.value.rewrite == (
         "SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits -- 20 is a guess"

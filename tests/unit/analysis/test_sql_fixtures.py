@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql.analysis import Plan, analyse, complete
 from dpsql.composition.block import separate
@@ -22,7 +24,7 @@ from dpsql.tree import Scan, Select, walk
 from tests.narrow import engine_of
 
 FOLDER = Path(__file__).parents[2] / "sql"
-TABLES = ("visits", "users", "pages", "baskets", "goods")
+TABLES = ("visits", "users", "pages", "baskets", "goods", "prices", "readings")
 ASKS = " -- asks something else: "
 """In a hint that is a whole statement, and another question."""
 UNITS = (1, 5, 7, 20)
@@ -65,6 +67,8 @@ def fixtures(*paths: Path) -> list[Any]:
 
 
 ACCEPTED = fixtures(*sorted((FOLDER / "accepted").glob("*.sql")))
+VALUES = fixtures(FOLDER / "accepted" / "values.sql")
+COUNTS = [f for f in ACCEPTED if not f.values[0].name.startswith("values ")]
 REFUSED = fixtures(*sorted((FOLDER / "refused").glob("*.sql")))
 FOLLOWED = fixtures(FOLDER / "hints.sql")
 LATER = fixtures(FOLDER / "later.sql")
@@ -137,6 +141,7 @@ def alike(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnecti
                 f"FROM range({ALIKE}) AS r(i), range(2) AS c(j)",
                 goods="SELECT i // 3 AS basket_id, ['x', 'y', 'z'][i % 3 + 1] AS sku, i % 2 = 0 AS late "
                 f"FROM range({ALIKE} * 6) AS r(i)",
+                readings=f"SELECT r.* FROM readings AS r, range({ALIKE})",
             )
         )
     )
@@ -185,7 +190,44 @@ def meant(
     return {candidate: rows.get(candidate, zero) for candidate in candidates}
 
 
-@pytest.mark.parametrize("fixture", ACCEPTED)
+def numbers(plan: Plan, counts: tuple[int, ...]) -> list[float]:
+    """The numbers of one group that are shown, without noise: NaN where there is no average."""
+    found = []
+    for output in plan.outputs:
+        if output.kind != "count":
+            continue
+        exact = [np.array([float(counts[p] * plan.counts[p].step)]) for p in output.uses or (output.of,)]
+        if output.formula is not None:
+            exact = [output.formula.estimate(exact, 1e-9, Fraction(1, 2)).value]
+        found.append(float(exact[0][0]))
+    return found
+
+
+@pytest.mark.parametrize("fixture", VALUES)
+def test_accepted_sums_and_averages_are_those_of_the_sql(
+    fixture: Fixture, session: Session, raw: duckdb.DuckDBPyConnection
+) -> None:
+    plan = proved(session, fixture.statement)
+    found = {key: numbers(plan, n) for key, n in counted(engine_of(session), plan).items()}
+    meaning, width = fixture.notes["expect"], len(plan.key_types)
+    if meaning == "itself":
+        meaning = fixture.statement.rpartition("\n")[0]
+    expected = {row[:width]: row[width:] for row in raw.sql(meaning).fetchall()}
+    listed = raw.sql(fixture.notes["candidates"]).fetchall() if width else [()]
+    assert {*found} == {*listed}
+    for key, values in found.items():
+        # A group without rows has sums of 0, and no average.
+        wanted = expected.get(key, (None,) * len(values))
+        assert len(values) == len(wanted)
+        for value, want in zip(values, wanted, strict=True):
+            if want is None:
+                assert value == 0 or np.isnan(value)
+            else:
+                assert value == pytest.approx(float(want), rel=1e-9, abs=1e-9), (key, values, wanted)
+    assert any(any(row) for row in expected.values()), "a fixture that sums nothing shows nothing"
+
+
+@pytest.mark.parametrize("fixture", COUNTS)
 def test_accepted_counts_what_the_sql_means(
     fixture: Fixture, session: Session, raw: duckdb.DuckDBPyConnection
 ) -> None:
@@ -216,6 +258,7 @@ def test_accepted_changes_by_one_at_most_when_a_unit_goes(
         if plan.domain_size is not None or not plan.key_types:
             assert less.keys() == whole.keys(), f"the candidates depend on unit {unit}"
         lost = np.array([np.subtract(whole[key], less[key]) for key in whole.keys() & less.keys()])
+        check_totals(plan, lost)
         assert (lost >= np.where(monotone, 0, -bounds)).all(), f"a count falls by adding unit {unit}"
         assert (lost <= bounds).all(), f"unit {unit} changes a count by {lost.max()}"
         moved = max(moved, int(lost.any(axis=-1).sum()))
@@ -225,6 +268,15 @@ def test_accepted_changes_by_one_at_most_when_a_unit_goes(
             fixture.notes["groups"] == "1",
             fixture.notes["groups"] == "many",
         )
+
+
+def check_totals(plan: Plan, lost: NDArray[np.int64]) -> None:
+    """Assert that the numbers that share a bound move together by no more, in all groups."""
+    shares = [count.share if count.share is not None else place for place, count in enumerate(plan.counts)]
+    for share in set(shares):
+        places = [place for place, own in enumerate(shares) if own == share]
+        bound = plan.total(places[0])
+        assert bound is None or np.abs(lost[:, places]).sum() <= bound
 
 
 @pytest.mark.parametrize("fixture", [f for f in ACCEPTED if "units" not in f.values[0].notes])

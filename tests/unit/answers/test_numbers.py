@@ -105,7 +105,7 @@ def test_what_the_statement_writes_is_not_assumed(explained: Explained) -> None:
     assert "assumed" not in facts or facts["assumed"] is None
     (number,) = facts["numbers"]
     assert (number["bounds"], number["bounds_from"]) == ([-5, 20.5], "the statement")
-    assert number["cut"] == ["the total of each user in a group is cut to -5 to 20.5 (as written)"]
+    assert number["cut"] == ["the total of a user in a group is cut to -5 to 20.5 (as written)"]
     assert number["moves"] == f"{MOVES} 20.5 in each group"
     assert "rows_per_unit" not in number
 
@@ -191,6 +191,39 @@ def test_a_mechanism_is_considered_once_and_under_its_name(explained: Explained)
     assert [each["mechanism"] for each in facts["considered"]] == ["LAPLACE"]
     both = explained("SELECT region, AVG(amount), COUNT(DISTINCT user_id) AS n FROM orders GROUP BY region")
     assert both["considered"][0]["mechanism"] == "LAPLACE + BOX"
+
+
+def test_a_bound_that_is_found_privately_has_no_figures_before(explained: Explained) -> None:
+    facts = explained(
+        "SELECT SUM(amount, contribution_bounds => AUTO) AS s, COUNT(DISTINCT user_id) AS n FROM orders"
+    )
+    total, units = facts["numbers"]
+    assert total["cut"] == ["the total of a user in all groups is cut to a bound that is found privately"]
+    assert (total["bounds_from"], total["step"]) == ("found privately", 0.01)
+    assert not {"bounds", "moves_by", "moves", "predicted", "rows_per_unit"} & total.keys()
+    assert units["moves_by"] == 1
+    assert facts["noise_scale"] is None
+
+
+def test_quantiles_say_what_they_are_chosen_from(explained: Explained) -> None:
+    facts = explained("SELECT MEDIAN(amount) AS m, PERCENTILE_CONT(amount, 0.9) AS q FROM orders")
+    middle, upper = facts["numbers"]
+    assert (middle["what"], upper["what"]) == ("quantile 0.5 of amount", "quantile 0.9 of amount")
+    assert middle["cut"] == [
+        "each value is cut to 0 to 50 (the declared bounds of orders.amount)",
+        "10 rows of a user count in all groups, chosen by a hash",
+        "chosen among 5,001 public values",
+    ]
+    assert re.fullmatch(r"its rank is off by at most \d+ rows", middle["predicted"])
+    assert "values of amount outside 0 to 50 are cut (policy)" in facts["assumed"]
+    assert any("chosen by a hash (policy)" in each for each in facts["assumed"])
+
+
+def test_an_extreme_is_said_to_be_a_rank(explained: Explained) -> None:
+    (number,) = explained("SELECT MAX(amount) AS m FROM orders")["numbers"]
+    assert number["what"] == "largest of amount that enough units reach"
+    assert "each user counts once" in number["cut"]
+    assert re.match(r"the value that about \d+ user reach", number["predicted"])
 
 
 FIGURES = re.compile(r"stddev ([\d.,]+), half-width ([\d.,]+)")

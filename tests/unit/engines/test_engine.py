@@ -380,7 +380,7 @@ def test_a_public_fact_counts_only_if_it_holds(
 ) -> None:
     made = opened(
         VISITS.format(source="visits.csv") + '[tables.pages]\nsource = "pages.csv"\npublic = true\n'
-        'columns = { page = "VARCHAR" }\nunique = [["page"]]\n',
+        'columns = { page = "VARCHAR" }\nunique = [["page"]]\n[defaults]\nauto_bounds = false\n',
         {"visits.csv": CSV, "pages.csv": pages},
     )
     text = (

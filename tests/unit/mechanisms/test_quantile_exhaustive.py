@@ -171,8 +171,9 @@ def test_the_distance_of_a_cell_is_that_of_its_ranks() -> None:
 
 
 def test_the_units_that_reach_a_cell() -> None:
-    for lowest, wanted in ((False, [4, 3, 3, 0, 1]), (True, [0, 0, 3, 4, 4])):
-        ramps = near_reach(histogram((1, 0, 3, 1, 0)), 1, 5, lowest=lowest)
+    """By hand, for two units: up to the cells 1, 1, 4, 5, 5 units are, from them on 5, 4, 4, 1, 0."""
+    for lowest, wanted in ((False, [2, 2, 0, 1, 2]), (True, [1, 1, 0, 2, 3])):
+        ramps = near_reach(histogram((1, 0, 3, 1, 0)), 2, 5, lowest=lowest)
         reach = np.zeros(5, dtype=np.int64)
         for start, length, distance in zip(ramps.start, ramps.length, ramps.distance, strict=True):
             reach[start : start + length] = distance

@@ -1,0 +1,96 @@
+# ruff: noqa: E501  statements read better unbroken
+"""Sums, averages and variances of hostile numbers are the same whole numbers on each engine as in DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import duckdb
+import pytest
+from fuzz.amounts import TABLES, analysed, create, policy
+from support.stores import Store
+
+from dpsql.analysis import CompiledQuery
+from dpsql.engines import Engine
+from dpsql.engines.remote import RemoteEngine
+from dpsql.engines.writer import Untranslatable
+from dpsql.policy import load
+from dpsql.session import Session
+from tests.narrow import engine_of
+
+G, R, AUTO = (
+    "contribution_bounds_per_group => (-3, 7)",
+    "contribution_bounds_per_row => (-3, 7)",
+    "contribution_bounds => AUTO",
+)
+LARGE, SMALL = (
+    "contribution_bounds_per_group => (0, 1000000000000)",
+    "contribution_bounds_per_row => (0, 0.001)",
+)
+STATEMENTS = (
+    "SELECT k, SUM(i64) AS a, AVG(i64) AS b, COUNT(i64) AS n FROM many GROUP BY k",
+    f"SELECT k, STDDEV(i8) AS a, COUNT(*) AS n, SUM(u64) AS b, AVG(u32, {G}) AS c FROM many GROUP BY k",
+    f"SELECT SUM(i64, {G}) AS a, AVG(i64, {LARGE}) AS b, VAR_POP(i32, {R}) AS c FROM many",
+    f"SELECT k, AVG(d2) AS a, VARIANCE(d9) AS b, SUM(d18, {R}) AS c, AVG(d0, {R}) AS d FROM many GROUP BY k",
+    f"SELECT k, SUM(d9, {G}) AS a, AVG(d9, {LARGE}) AS b, SUM(d18, {LARGE}) AS c, AVG(small, {G}) AS d FROM many GROUP BY k",
+    f"SELECT SUM(f) AS a, AVG(f) AS b, COUNT(*) AS n, SUM(f, {SMALL}) AS c FROM many WHERE b",
+    f"SELECT k, STDDEV(f) AS a, SUM(f, {G}) AS b, AVG(f, {LARGE}) AS c FROM many GROUP BY k",
+    f"SELECT k, SUM(d2 * i8, {R}) AS a, AVG(i32 + i8, {R}) AS b, SUM(i64) FILTER (WHERE b) AS c FROM many GROUP BY k",
+    f"SELECT k, SUM(f) AS a, STDDEV(d2) AS b, SUM(d9, {G}) AS c, AVG(i32, {G}) AS d FROM one GROUP BY k",
+    f"SELECT k, SUM(u64) AS a, AVG(d9) AS b, SUM(d18, {G}) AS c, AVG(f, {G}) AS d FROM apart GROUP BY k",
+    *(f"SELECT k, SUM({c}, {AUTO}) AS a FROM many GROUP BY k" for c in ("i64", "d18", "f")),
+    f"SELECT k, AVG(d2, {AUTO}) AS a FROM many GROUP BY k",
+    f"SELECT SUM(u64, {AUTO}) AS a FROM apart",
+)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("amounts")
+    with duckdb.connect() as connection:
+        create(connection, Random(1), 600, 30)
+        for table in TABLES:
+            connection.execute(f"COPY main.{table} TO '{folder}/{table}.parquet'")
+    (folder / "dpsql.toml").write_text(policy(), "utf-8")
+    found = Session(load(folder / "dpsql.toml"))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def engine(store: Store) -> Iterator[RemoteEngine]:
+    with duckdb.connect() as connection:
+        create(connection, Random(1), 600, 30)
+        sources = store.put(connection, {table: f"FROM {table}" for table in TABLES})
+    schema_database, engine = store.open(store.policy(policy(), sources))
+    yield engine
+    engine.close()
+    schema_database.close()
+
+
+def counted(engine: Engine, compiled: CompiledQuery) -> list[tuple[object, ...]]:
+    counts = engine.count(compiled)
+    columns = [column.to_pylist() for column in counts.keys.columns] + [n.tolist() for n in counts.n]
+    return sorted(zip(*columns, strict=True), key=repr)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_sums_are_the_same_whole_numbers(statement: str, session: Session, engine: RemoteEngine) -> None:
+    plan = analysed(session, statement)
+    queries = [search.compiled for search in plan.ladders] or [plan.compiled]
+    if plan.ladders:
+        queries.append(analysed(session, statement, tuple(9 + i for i in range(len(queries)))).compiled)
+    for compiled in queries:
+        found = counted(engine_of(session), compiled)
+        assert counted(engine, compiled) == found
+        assert any(isinstance(n, int) and n for row in found for n in row)
+
+
+def test_products_that_could_overflow_are_refused_by_name(session: Session, engine: RemoteEngine) -> None:
+    plan = analysed(session, f"SELECT k, SUM(f * f, {R}) AS a FROM many GROUP BY k")
+    if engine.dialect.name == "Spark":
+        assert counted(engine, plan.compiled) == counted(engine_of(session), plan.compiled)
+        return
+    with pytest.raises(Untranslatable, match="DOUBLE arithmetic overflows"):
+        engine.translate(plan.compiled)

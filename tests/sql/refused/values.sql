@@ -1,0 +1,127 @@
+-- R2501 a sum of different values: what one unit adds depends on what others have
+-- error: SUM(DISTINCT ..) over many units is not released
+-- at: SUM
+-- hint: COUNT(DISTINCT user_id)
+SELECT SUM(DISTINCT ms) FROM visits
+
+-- R2502 the same of an average, with bounds
+-- error: AVG(DISTINCT ..) over many units is not released
+-- at: AVG
+-- hint: COUNT(DISTINCT user_id)
+SELECT AVG(DISTINCT age, contribution_bounds_per_row => (0, 100)) FROM users
+
+-- R2503 the most frequent value is a group
+-- error: MODE over many units is not released
+-- at: MODE
+-- hint: GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
+SELECT MODE(page) FROM visits
+
+-- R2504 any value is one person's
+-- error: ANY_VALUE over many units is not released
+-- at: ANY_VALUE
+-- hint: COUNT(DISTINCT user_id)
+SELECT ANY_VALUE(page) FROM visits
+
+-- R2505 a correlation
+-- error: CORR over many units is not released
+-- at: CORR
+-- hint: COUNT(DISTINCT user_id)
+SELECT CORR(age, age) FROM users
+
+-- R2506 a list of values
+-- error: LISTAGG is not among the functions allowed over private data
+-- at: LISTAGG
+-- obstacles: the rows of a private table are counted, never shown | LISTAGG is not among
+SELECT LISTAGG(page) FROM visits
+
+-- R2507 bounds the wrong way round
+-- error: the bounds of values are two numbers, the smaller first
+-- at: 10
+-- hint: SUM(x, contribution_bounds_per_group => (0, 100))
+SELECT SUM(ms, contribution_bounds_per_group => (10, 0)) FROM visits
+
+-- R2508 equal bounds
+-- error: the bounds of values are two numbers, the smaller first
+-- at: 5
+-- hint: AVG(x, contribution_bounds_per_group => (0, 100))
+SELECT AVG(ms, contribution_bounds_per_row => (5, 5)) FROM visits
+
+-- R2509 bounds of the data itself
+-- error: the bounds of values are two numbers, the smaller first
+-- at: 0
+-- hint: SUM(x, contribution_bounds_per_group => (0, 100))
+SELECT SUM(ms, contribution_bounds_per_group => (0, ms)) FROM visits
+
+-- R2510 two kinds of bounds
+-- error: the bounds of values are two numbers, the smaller first
+-- at: 0
+-- hint: SUM(x, contribution_bounds_per_group => (0, 100))
+SELECT SUM(ms, contribution_bounds_per_group => (0, 5), contribution_bounds_per_row => (0, 5)) FROM visits
+
+-- R2511 a bound that is no useful number
+-- error: a bound is at most 2^53
+-- at: 0
+-- hint: SUM(x, contribution_bounds_per_group => (0, 100))
+SELECT SUM(ms, contribution_bounds_per_group => (0, 1e300)) FROM visits
+
+-- R2512 the largest groups by an average
+-- error: groups are not chosen by AVG
+-- at: AVG
+-- hint: choose by SUM or COUNT, or among all groups that are released: SELECT * FROM (SELECT .. GROUP BY ..) ORDER BY .. LIMIT ..
+SELECT city, AVG(age) AS a FROM users GROUP BY city ORDER BY a DESC LIMIT 1
+
+-- R2513 groups whose average exceeds a number
+-- error: groups are not chosen by AVG
+-- at: AVG
+-- hint: choose by SUM or COUNT
+SELECT city, COUNT(*) AS n FROM users GROUP BY city HAVING AVG(age) > 30
+
+-- R2514 the group with the least standard deviation
+-- error: groups are not chosen by STDDEV
+-- at: STDDEV
+-- hint: choose by SUM or COUNT
+SELECT city FROM users GROUP BY city ORDER BY STDDEV(age) LIMIT 1
+
+-- R2515 keys without a domain are not chosen by a sum
+-- error: groups of undeclared keys are chosen by COUNT(DISTINCT user_id), not by a SUM
+-- at: s DESC
+-- hint: ORDER BY COUNT(DISTINCT user_id) DESC
+SELECT note, SUM(ms, contribution_bounds_per_group => (0, 10)) AS s FROM visits GROUP BY note ORDER BY s DESC LIMIT 3
+
+-- R2516 text
+-- error: SUM of VARCHAR is not a number
+-- at: SUM
+-- hint: COUNT(*)
+SELECT SUM(city) FROM users
+
+-- R2517 a variance without bounds, of units with many rows
+-- error: VARIANCE needs bounds on what one user_id contributes
+-- at: VARIANCE
+-- hint: VARIANCE(ms, contribution_bounds_per_row => (0, 100))
+-- obstacles: VARIANCE needs bounds
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 20) VARIANCE(ms, contribution_bounds_per_row => (0, 100)) FROM visits -- 100 and 20 are guesses
+SELECT VARIANCE(ms) FROM visits
+
+-- R2518 an average of rows of units with many rows
+-- error: a user_id can have many rows here: say how many may count
+-- at: AVG
+-- hint: OPTIONS (max_rows_contributed = 20), or rows_per_unit in the policy
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 20) AVG(ms, contribution_bounds_per_row => (0, 100)) FROM visits -- 20 is a guess
+SELECT AVG(ms, contribution_bounds_per_row => (0, 100)) FROM visits
+
+-- R2519 a standard deviation per group
+-- error: STDDEV takes bounds on the values of rows
+-- at: 0
+-- hint: contribution_bounds_per_row => (0, 100)
+SELECT STDDEV(age, contribution_bounds_per_group => (0, 100)) FROM users
+
+-- R2520 an unknown argument
+-- error: SUM takes one expression
+-- at: SUM
+SELECT SUM(ms, 3) FROM visits
+
+-- R2521 the policy allows no bounds that are found privately
+-- error: the owner's policy finds no bounds privately
+-- at: AUTO
+-- hint: SUM(x, contribution_bounds_per_group => (0, 100))
+SELECT SUM(ms, contribution_bounds => AUTO) FROM visits

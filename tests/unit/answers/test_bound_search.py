@@ -1,0 +1,160 @@
+"""Bounds that are found privately: what is counted for them, their price, and what follows from any."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpsql.answers.bound_search import BoundSearches
+from dpsql.errors import QueryRefused
+from dpsql.policy import load
+from dpsql.prepared import PreparedPrivate
+from dpsql.session import Session
+from tests.narrow import of_type, present, private
+
+POLICY = """
+[budget]
+epsilon = 1e6
+ledger = "ledger.sqlite"
+[tables.orders]
+source = "orders.parquet"
+unit = "user_id"
+[tables.orders.domain]
+region = ["a", "b", "c"]
+"""
+USERS = 300
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """User u has u % 7 + 1 rows; amounts are whole numbers from -3 to 96, ratios are halves of them."""
+    folder = tmp_path_factory.mktemp("search")
+    made = [
+        (u, "abd"[(u + i) % 3], (u * 31 + i * 17) % 100 - 3) for u in range(USERS) for i in range(u % 7 + 1)
+    ]
+    users, regions, amounts = zip(*made, strict=True)
+    columns = {"user_id": users, "region": regions, "amount": amounts, "ratio": [a / 2 for a in amounts]}
+    pq.write_table(pa.table({name: list(c) for name, c in columns.items()}), folder / "orders.parquet")
+    (folder / "dpsql.toml").write_text(POLICY)
+    opened = Session(load(folder / "dpsql.toml"))
+    yield opened
+    opened.close()
+
+
+def statement(rest: str, epsilon: str = "1") -> str:
+    return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}) {rest}"
+
+
+def prepared(session: Session, text: str) -> tuple[PreparedPrivate, BoundSearches]:
+    found = private(session.prepare(text))
+    return found, of_type(found.method, BoundSearches)
+
+
+def rows_of(session: Session) -> list[tuple[int, str, int]]:
+    path = session.policy.path
+    assert path is not None
+    table = pq.read_table(path.parent / "orders.parquet")
+    return list(zip(*(table.column(n).to_pylist() for n in ("user_id", "region", "amount")), strict=True))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_units_above_each_bound(session: Session, grouped: bool) -> None:
+    """The search counts the units whose contribution exceeds a bound, over rows of candidate groups only."""
+    group = " GROUP BY region" if grouped else ""
+    key = "region, " if grouped else ""
+    found, _ = prepared(session, statement(f"{key}SUM(amount) AS s, AVG(amount) AS a FROM orders{group}"))
+    rows = [row for row in rows_of(session) if row[1] in "ab" or not grouped]
+    totals: dict[str, dict[int, int]] = {"total": {}, "highest": {}, "lowest": {}, "rows": {}}
+    for user, mine in itertools.groupby(sorted(rows), key=lambda row: row[0]):
+        own = list(mine)
+        groups = {row[1] for row in own} if grouped else {""}
+        parts = [sum(r[2] for r in own if not grouped or r[1] == g) for g in groups]
+        totals["total"][user] = sum(map(abs, parts))
+        totals["highest"][user] = max(0, *(r[2] for r in own), 0)
+        totals["lowest"][user] = max(0, *(-r[2] for r in own), 0)
+        totals["rows"][user] = len(own)
+    kinds = [search.ladder.of.value for search in found.plan.ladders]
+    assert sorted(kinds) == ["highest", "lowest", "rows", "total"]
+    for search in found.plan.ladders:
+        counts = found.counting.count(search.compiled)
+        values = totals[search.ladder.of.value].values()
+        expected = [sum(v > bound for v in values) for bound in search.ladder.bounds]
+        assert [int(n[0]) for n in counts.n] == expected
+
+
+def test_the_price_is_that_of_the_statement(session: Session) -> None:
+    text = statement("SUM(amount), AVG(amount), COUNT(DISTINCT user_id) FROM orders", "0.7")
+    found, method = prepared(session, text)
+    assert found.price.epsilon == Fraction(7, 10)
+    assert method.epsilon * len(found.plan.ladders) == Fraction(7, 50)
+    release = present(session.run(text).release)
+    assert release.charge.epsilon == Fraction(7, 10)
+    assert any("found privately" in warning for warning in release.warnings)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "SUM(amount), AVG(amount) FROM orders",
+        "region, SUM(ratio) AS s, AVG(ratio) AS a FROM orders GROUP BY region",
+        "region, COUNT(ratio, contribution_bounds => AUTO) AS n FROM orders GROUP BY region",
+        "region, SUM(amount) AS s FROM orders GROUP BY region ORDER BY s DESC LIMIT 2",
+        "region, SUM(amount) AS s FROM orders GROUP BY region HAVING SUM(amount) >= 100",
+        "STDDEV(ratio), COUNT(*, contribution_bounds => AUTO) FROM orders",
+        "MEDIAN(ratio) FROM orders",
+        "MAX(amount) FROM orders",
+    ],
+)
+@pytest.mark.parametrize("epsilon", ["0.001", "1", "10000"])
+def test_any_bounds_can_be_answered_with(session: Session, rest: str, epsilon: str) -> None:
+    """Which bounds are found depends on the data: no choice of them may make the statement fail."""
+    found, method = prepared(session, statement(rest, epsilon))
+    sizes = [len(search.ladder.bounds) for search in found.plan.ladders]
+    steps = [sorted({0, 1, size // 2, size - 2, size - 1}) for size in sizes]
+    for places in itertools.product(*steps) if len(sizes) <= 2 else zip(*steps, strict=False):
+        bounded = found.counting.with_bounds(tuple(places))
+        result = method.after(bounded.plan).run(bounded.count())
+        assert result.loss.charge.epsilon == method.first_epsilon
+
+
+def test_the_choice_is_of_the_least_cost(session: Session) -> None:
+    """At a large epsilon no unit exceeds the bound, and few bounds lie below it that none exceeds."""
+    text = statement("SUM(amount), AVG(amount) FROM orders", "100000")
+    found, method = prepared(session, text)
+    places, loss = method.find([found.counting.count(s.compiled) for s in found.plan.ladders])
+    assert loss.charge.epsilon == method.epsilon * len(places)
+    for search, place in zip(found.plan.ladders, places, strict=True):
+        above = [int(n[0]) for n in found.counting.count(search.compiled).n]
+        # One bound more costs 2.5 times the scale of the noise: false alarm below 1e-5.
+        assert above.index(0) <= place <= above.index(0) + 5
+
+
+def test_a_large_penalty_cuts_few_units(session: Session) -> None:
+    """At epsilon 1 the bound found lies at most a factor of 4 above the largest, in all of 60 runs."""
+    found, method = prepared(session, statement("SUM(amount) FROM orders"))
+    (search,) = found.plan.ladders
+    counts = found.counting.count(search.compiled)
+    above = np.array([int(n[0]) for n in counts.n])
+    chosen = [method.find([counts])[0][0] for _ in range(60)]
+    # The next bound costs 12.5 units more: false alarm of one run at most e^(-.2 (12.5 * 3)) = 6e-4.
+    assert max(chosen) <= int(np.argmax(above == 0)) + 3
+    assert all(above[place] <= USERS / 2 for place in chosen)
+
+
+def test_a_policy_may_forbid_it(session: Session) -> None:
+    assert session.policy.path is not None
+    path = session.policy.path.parent / "strict.toml"
+    strict = "[defaults]\nauto_bounds = false\n[tables.orders]"
+    path.write_text(POLICY.replace("ledger.sqlite", "strict.sqlite").replace("[tables.orders]", strict, 1))
+    opened = Session(load(path))
+    auto = "contribution_bounds => AUTO"
+    for call in ("SUM(amount)", f"SUM(amount, {auto})", f"COUNT(*, {auto})", "MEDIAN(amount)"):
+        with pytest.raises(QueryRefused):
+            opened.prepare(statement(f"{call} FROM orders"))
+    opened.close()
