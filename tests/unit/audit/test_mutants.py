@@ -261,7 +261,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
         "extremes",
         "pick(self.scale, ",
         "pick(self.scale / 2, ",
-        [Pair("one more at the end", (1, 1, 0, 4, 4), (1, 1, 0, 4, 5))],
+        [Pair("one more at the end", (0, 2, 2, 3), (0, 2, 2, 4))],
         {},
     ),
     "ladder: half of the scale": (
