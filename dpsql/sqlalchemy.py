@@ -28,6 +28,8 @@ from dpsql import dbapi
 from dpsql.types import SqlType, column_type
 
 _SCHEMA = "main"
+_VIEW = "view"
+"""What SHOW TABLES says of a view in the place of its unit."""
 
 _PROBE = re.compile(
     r"""\s*SELECT\s+\*\s+FROM\s+(?:main\s*\.\s*)?(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>\w+))
@@ -144,17 +146,21 @@ class Dialect(default.DefaultDialect):
     @reflection.cache
     def get_table_names(self, connection: Connection, schema: str | None = None, **kw: object) -> list[str]:
         """List the declared tables, private and public."""
-        return list(_tables(connection)) if schema in (None, _SCHEMA) else []
+        found = _tables(connection) if schema in (None, _SCHEMA) else {}
+        return [name for name, unit in found.items() if unit != _VIEW]
 
+    @reflection.cache
     def get_view_names(self, connection: Connection, schema: str | None = None, **kw: object) -> list[str]:
-        """Return an empty list: there are no views."""
-        return []
+        """List the policy's views."""
+        found = _tables(connection) if schema in (None, _SCHEMA) else {}
+        return [name for name, unit in found.items() if unit == _VIEW]
 
     def has_table(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
     ) -> bool:
-        """Return whether a table is declared; names are compared without case."""
-        return table_name.lower() in {name.lower() for name in self.get_table_names(connection, schema, **kw)}
+        """Return whether a table or view is declared; names are compared without case."""
+        found = _tables(connection) if schema in (None, _SCHEMA) else {}
+        return table_name.lower() in {name.lower() for name in found}
 
     @reflection.cache
     def get_columns(
@@ -175,7 +181,8 @@ class Dialect(default.DefaultDialect):
         self._must_exist(connection, table_name, schema)
         units = {name.lower(): unit for name, unit in _tables(connection).items()}
         unit = units[table_name.lower()]
-        return {"text": "public" if unit == "public" else f"private, the privacy unit is {unit}"}
+        plain = unit in ("public", _VIEW)
+        return {"text": unit if plain else f"private, the privacy unit is {unit}"}
 
     def get_pk_constraint(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
@@ -199,7 +206,7 @@ class Dialect(default.DefaultDialect):
 
 
 def _tables(connection: Connection) -> dict[str, str]:
-    """Return each declared table with its privacy unit, or "public"."""
+    """Return each declared table or view with its privacy unit, or "public", or "view"."""
     return {name: unit for name, unit, *_ in connection.exec_driver_sql("SHOW TABLES")}
 
 

@@ -3,7 +3,7 @@
 --   dpsql -p data/clinic.toml -f examples/cookbook.sql
 --
 -- One privacy unit is one patient. A statement costs the default_epsilon of the policy, 0.25, unless it names its
--- price or its error. Together they take an epsilon of 7.56 at most, from a budget of 10 (--dry-run shows the prices
+-- price or its error. Together they take an epsilon of 9.56 at most, from a budget of 10 (--dry-run shows the prices
 -- alone). Run again, the file costs nothing more.
 
 -- 1. The largest groups, with their counts. How precise each is and how far it is ahead of the next one are free.
@@ -222,9 +222,49 @@ FROM (
 )
 WHERE n >= 3000;
 
--- 30. What would it cost, how precise would it be, and which mechanisms could answer? Free, and nothing private is read.
+-- 30. The groups with the largest sum. The policy bounds what a visit costs and how many visits of a patient count:
+--     values beyond are cut and rows beyond weighted down, so a sum is too low by that.
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, SUM(cost) AS revenue
+FROM visits
+GROUP BY clinic
+ORDER BY revenue DESC
+LIMIT 5;
+
+-- 31. An average with its interval. The number of rows and the spread come from the same noise, for one price.
+SELECT
+  AVG(cost) AS average, DP_INTERVAL_LOW(average) AS low, DP_INTERVAL_HIGH(average) AS high,
+  COUNT(*) AS visits, STDDEV(cost) AS spread
+FROM visits;
+
+-- 32. The median and the quartiles: each is one of the public values between the bounds, never a value of a row.
+SELECT
+  PERCENTILE_CONT(cost, 0.25) AS lower, MEDIAN(cost) AS median, PERCENTILE_CONT(cost, 0.75) AS upper
+FROM visits;
+
+-- 33. A sum of which nobody knows a bound: the bound on a patient's total is found privately, with a fifth of epsilon.
+SELECT SUM(cost, contribution_bounds => AUTO) AS revenue
+FROM visits
+WHERE visit_date >= '2024-01-01';
+
+-- 34. Groups whose sum reaches a threshold. What a patient pays at a clinic in all counts up to 2,000.
+SELECT clinic, SUM(cost, contribution_bounds_per_group => (0, 2000)) AS revenue
+FROM visits
+GROUP BY clinic
+HAVING revenue >= 1000000;
+
+-- 35. What does a patient pay on average? First one row a patient, then the average over patients, each up to 3,000.
+SELECT AVG(paid, contribution_bounds_per_row => (0, 3000)) AS per_patient
+FROM (SELECT patient_id, SUM(cost) AS paid FROM visits GROUP BY patient_id);
+
+-- 36. Averages by group, the largest first: the averages of all groups are released, and ordered afterwards.
+SELECT chapter, AVG(minutes) AS average
+FROM visits JOIN diagnoses ON code = diagnosis_code
+GROUP BY chapter
+ORDER BY average DESC;
+
+-- 37. What would it cost, how precise would it be, and which mechanisms could answer? Free, and nothing private is read.
 EXPLAIN
-SELECT clinic, COUNT(DISTINCT patient_id) AS n
+SELECT clinic, COUNT(DISTINCT patient_id) AS n, SUM(cost) AS revenue
 FROM visits
 GROUP BY clinic
 ORDER BY n DESC

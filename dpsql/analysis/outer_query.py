@@ -155,13 +155,6 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     owner, made = made.owner, narrowed_rows(compiler.catalog, made, known)
     calls = [_released(compiler, node, made, single=single, one_row=one_row) for _, node in nodes]
     ordering = _ordering(parsed[0]) if parsed is not None else None
-    for place, node in nodes:
-        if place == ordering and is_quantile(node):
-            raise source.refuse(
-                "a quantile selects no groups: order by a count, or release all groups and order outside",
-                node,
-                "ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 10",
-            )
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:
         _check_ordering(compiler, calls[chosen], nodes[chosen][1])
@@ -243,8 +236,8 @@ def _check_ordering(
     compiler: StatementCompiler, call: ReleasedAggregate | ValueCall | QuantileCall, node: exp.Expr
 ) -> None:
     """Refuse to choose groups by a number that one unit can move by any part of its range."""
-    if isinstance(call, ValueCall) and call.statistic != "sum":
-        name = (function_name(node) or "").upper()
+    if isinstance(call, QuantileCall) or (isinstance(call, ValueCall) and call.statistic != "sum"):
+        name = str(call_of(node.unnest())).upper()
         raise compiler.source.refuse(
             f"groups are not chosen by {name}: one unit can move that of a small group by all of its range",
             node,

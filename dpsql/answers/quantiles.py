@@ -18,6 +18,8 @@ from dpsql.estimates import figure
 from dpsql.language import AllGroups, Scalar
 from dpsql.privacy import Charge
 
+MOST_ROWS = 1 << 20
+"""A unit with as many rows keeps all of them, in effect: the bound that counts is found later."""
 _FAR = Fraction(1, 10)
 """A quantile nearer to an end than this gets a warning."""
 
@@ -87,7 +89,7 @@ class OfCells:
             grouped = not isinstance(plan.selection, Scalar)
             own = (one_group_note(plan),) if grouped and plan.one_group else ()
             return own if kept is None else (text,)
-        if part.single or plan.owner.row:
+        if part.single or plan.owner.row or part.most >= MOST_ROWS:
             return ()
         rows = f"at most {part.most} row{'s' * (part.most != 1)}"
         return (f"of each {plan.unit} {rows} counted, chosen by a hash",)

@@ -51,6 +51,28 @@ next group came free with the choice. The last line says what the answer
 cost: an epsilon of 1, out of the 10 that the policy gives.""",
     ),
     Stop(
+        """\
+Which clinics have the highest revenue, and what does a visit cost there on
+average?""",
+        """\
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1)
+       clinic, SUM(cost) AS revenue, AVG(cost) AS average
+FROM visits
+GROUP BY clinic
+ORDER BY revenue DESC LIMIT 5""",
+        """\
+A sum needs a bound on what one patient adds to it. The policy says two: a cost
+counts as at most 200, and of a patient 20 visits count; the rest is weighted
+down, so that sums are too low by that. The intervals cover the noise alone.""",
+    ),
+    Stop(
+        "And the median? It is chosen among public values, and is nobody's cost.",
+        """\
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5)
+       MEDIAN(cost) AS median
+FROM visits""",
+    ),
+    Stop(
         "At which clinics were at least 4,000 patients?",
         """\
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5)

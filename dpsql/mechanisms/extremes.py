@@ -50,13 +50,11 @@ class Extreme(Mechanism[Extremes]):
 
     Notes
     -----
-    With n(>=g) the units whose largest cell is g or above, and n(>g) those above, the distance of a cell is
+    Let n(>=g) be the units whose largest cell is g or above, and n(>g) those above. The distance of a cell is
     how far `units` lies outside of the two, d(g) = max(0, n(>g) - units, units - n(>=g)), and its probability
-    is proportional to e^(-d/scale). Of many units with one largest value, that value is the best cell,
-    however many they are.
-
-    *Private:* a unit more moves both numbers by 0 or 1, the distance by at most 1, up or down,
-    and so a probability by a factor of at most e^(2/scale); it is in at most m groups, and the factors
+    is proportional to e^(-d/scale). Of many units with one largest value, that value is best, even if far
+    more units have it. *Private:* a unit more moves both numbers by 0 or 1, the distance by at most 1, up or
+    down, and so a probability by a factor of at most e^(2/scale); it is in at most m groups, and the factors
     multiply to at most e^(2 m/scale) = e^epsilon. A cell's units are cut at a public bound, at least 2^41, so
     that integers do not overflow.
 

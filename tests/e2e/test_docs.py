@@ -170,8 +170,8 @@ def test_every_example_script_runs_and_fits_its_budget(folder: Path, name: str) 
 def test_the_scripts_are_all_there() -> None:
     assert {path.stem for path in (ROOT / "examples").glob("*.sql")} == set(SCRIPTS)
     text = (ROOT / "examples" / "cookbook.sql").read_text("utf-8")
-    assert len(split(text)) == 30
-    assert [int(n) for n in re.findall(r"^-- (\d+)\. ", text, re.M)] == list(range(1, 31))
+    assert len(split(text)) == 37
+    assert [int(n) for n in re.findall(r"^-- (\d+)\. ", text, re.M)] == list(range(1, 38))
 
 
 def test_a_broken_page_would_be_noticed(folder: Path, capfd: Capture) -> None:

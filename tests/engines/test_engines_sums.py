@@ -36,7 +36,7 @@ STATEMENTS = (
     f"SELECT k, SUM(d9, {G}) AS a, AVG(d9, {LARGE}) AS b, SUM(d18, {LARGE}) AS c, AVG(small, {G}) AS d FROM many GROUP BY k",
     f"SELECT SUM(f) AS a, AVG(f) AS b, COUNT(*) AS n, SUM(f, {SMALL}) AS c FROM many WHERE b",
     f"SELECT k, STDDEV(f) AS a, SUM(f, {G}) AS b, AVG(f, {LARGE}) AS c FROM many GROUP BY k",
-    f"SELECT k, SUM(d2 * i8, {R}) AS a, AVG(i32 + i8, {R}) AS b, SUM(i64) FILTER (WHERE b) AS c FROM many GROUP BY k",
+    f"SELECT k, SUM(small * i8, {R}) AS a, AVG(i32 + i8, {R}) AS b, SUM(i64) FILTER (WHERE b) AS c FROM many GROUP BY k",
     f"SELECT k, SUM(f) AS a, STDDEV(d2) AS b, SUM(d9, {G}) AS c, AVG(i32, {G}) AS d FROM one GROUP BY k",
     f"SELECT k, SUM(u64) AS a, AVG(d9) AS b, SUM(d18, {G}) AS c, AVG(f, {G}) AS d FROM apart GROUP BY k",
     *(f"SELECT k, SUM({c}, {AUTO}) AS a FROM many GROUP BY k" for c in ("i64", "d18", "f")),

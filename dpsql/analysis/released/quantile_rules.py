@@ -17,7 +17,7 @@ from dpsql.analysis.parsed import number
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
 from dpsql.analysis.released.arguments import argument_text, assume_cut
-from dpsql.analysis.released.auto import searched_ends, searched_rows
+from dpsql.analysis.released.auto import is_auto, searched_ends, searched_rows
 from dpsql.analysis.released.cells import CellRows, Cells, Extreme, Quantile, QuantileCall, small_bounds
 from dpsql.analysis.typed import Bounds, Typed, UnitRole
 from dpsql.errors import Fix
@@ -102,11 +102,13 @@ def _call(
         )
     if value.unit is not UnitRole.NONE:
         raise call.refuse(f"{name} of the privacy unit over many units is not released", call.node)
-    search = False
-    bounds = _written(call, named, kind) if named else bounds_of(value) or small_bounds(value)
-    if bounds is None and kind.numeric and call.compiler.policy.defaults.auto_bounds:
+    may_search = kind.numeric and call.compiler.policy.defaults.auto_bounds
+    bounds = None
+    if not (named and may_search and is_auto(named)):
+        bounds = _written(call, named, kind) if named else bounds_of(value) or small_bounds(value)
+    search = bounds is None and may_search
+    if search:
         bounds = Bounds(*searched_ends(call, value), origin=SEARCHED)
-        search = True
     if bounds is None:
         raise call.refuse(
             f"{name} needs bounds on the values: they are public, and the answer lies between them",

@@ -81,6 +81,8 @@ class PostgresStore(Store):
         "DOUBLE": "float8",
         "VARCHAR": "text",
         "TINYINT": "smallint",
+        "UTINYINT": "smallint",
+        "UINTEGER": "bigint",
         "UBIGINT": "numeric(20,0)",
     }
 

@@ -91,9 +91,9 @@ SELECT MEDIAN(age, contribution_bounds_per_group => (0, 100)) FROM users
 SELECT MEDIAN(age, contribution_bounds_per_row => (0, 100)) AS m, DP_INTERVAL_LOW(m) FROM users
 
 -- R2416 the groups with the largest quantile
--- error: a quantile selects no groups
+-- error: groups are not chosen by MEDIAN
 -- at: MEDIAN
--- hint: ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 10
+-- hint: choose by SUM or COUNT, or among all groups that are released
 SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) AS m FROM users GROUP BY city TOP 1 BY m
 
 -- R2417 quantiles of groups that nobody declared

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
+import sqlalchemy as sa
 
+from dpsql.cli.repl.loop import names_of
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
@@ -217,3 +220,24 @@ def test_what_a_view_has_is_shown(session: Session) -> None:
 def test_explain_names_the_views(session: Session, statement: str, views: str | None) -> None:
     found = session.run(f"EXPLAIN {statement}").table.to_pydict()
     assert dict(zip(found["property"], found["value"], strict=True)).get("views") == views
+
+
+def test_completion_knows_views_and_leaves_out_the_columns_of_a_wrong_one(session: Session) -> None:
+    found = names_of(session).tables
+    assert found["shares"] == ("page", "share")
+    assert found["wrong"] == ()
+
+
+def test_sqlalchemy_lists_views(session: Session) -> None:
+    path = of_type(session.policy.path, Path)
+    engine = sa.create_engine(f"dpsql:///{path}")
+    inspector = sa.inspect(engine)
+    assert inspector.get_view_names() == list(VIEWS)
+    assert set(inspector.get_table_names()) == set(session.policy.tables)
+    assert [column["name"] for column in inspector.get_columns("SHARES")] == ["page", "share"]
+    assert inspector.get_table_comment("shares") == {"text": "view"}
+    with engine.connect() as connection:
+        probed = connection.execute(sa.text("SELECT * FROM per_page WHERE 1 = 0"))
+        assert list(probed.keys()) == ["page", "n"]
+        assert probed.fetchall() == []
+    engine.dispose()
