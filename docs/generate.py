@@ -14,9 +14,13 @@ from dpsql import policy
 from dpsql.analysis.functions import REFUSED, listed
 from dpsql.analysis.outer_query import FREE
 from dpsql.analysis.released import RULES
+from dpsql.analysis.released.quantile_rules import QUANTILES
+from dpsql.analysis.released.value_rules import VALUES
 from dpsql.language.options import MECHANISMS, NOISES, OPTIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
 
@@ -109,11 +113,14 @@ def _sql() -> str:
         "",
         "## Aggregates that are released",
         "",
-        "Each may have FILTER, and a difference of two is released as one number.",
+        "Each may have FILTER, and a difference of two counts is released as one number.",
         "`SUM(CASE WHEN p THEN 1 ELSE 0 END)`, `SUM(IF(p, 1, 0))` and `SUM(p::INT)` are counts of rows, and",
-        "`AVG` of the same is a ratio of two counts.",
+        "`AVG` of the same is a ratio of two counts. [Aggregates](aggregates.md) says what each means, what",
+        "bounds it needs and what its error is.",
         "",
-        f"Released with noise: {', '.join(f'`{name}`' for name in RULES)}.",
+        f"Counts: {_names(RULES)}.",
+        f"Sums, averages and variances: {_names(VALUES)}.",
+        f"Quantiles and extremes: {_names(QUANTILES)}.",
         f"Free beside them: {', '.join(f'`{name}`' for name in FREE)},",
         "and whatever SQL computes from released rows.",
         "",
@@ -143,6 +150,10 @@ def _sql() -> str:
     lines += ["", "## Functions refused with a reason", "", "| function | reason |", "|---|---|"]
     lines += [f"| `{name}` | {reason} |" for name, reason in sorted(REFUSED.items())]
     return "\n".join(lines) + "\n"
+
+
+def _names(functions: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in functions)
 
 
 def _spellings() -> list[dict[str, str]]:

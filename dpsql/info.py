@@ -88,6 +88,7 @@ def words(
         "assumed": plan.assumed,
         "properties": {
             **_ordering(plan),
+            **_of_ranks(method),
             **further,
             "unit": plan.unit,
             "split": method.quote.split,
@@ -95,6 +96,16 @@ def words(
             "domain_size": str(plan.domain_size),
         },
     }
+
+
+def _of_ranks(method: Method) -> dict[str, str]:
+    """Return what is known of the ranks of quantiles, or of extremes, for the line below an answer."""
+    match method.quote.outlook:
+        case {"rank_error": float(error)}:
+            return {"certainty": f"rank off by at most {figure(error)} rows"}
+        case {"units_reaching": (float(least), float(most))}:
+            return {"certainty": f"reached by {figure(least)} to {figure(most)} units"}
+    return {}
 
 
 def _ordering(plan: Plan) -> dict[str, str]:

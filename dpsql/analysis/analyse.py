@@ -27,7 +27,7 @@ from dpsql.analysis.groups import (
     one_group,
 )
 from dpsql.analysis.hints import adapted
-from dpsql.analysis.histograms import cells_of_all, cells_of_one
+from dpsql.analysis.histograms import cells_of_all, cells_of_existing, cells_of_one
 from dpsql.analysis.key_domains import domain_size, undeclared
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.partitions import partitions_of
@@ -139,7 +139,7 @@ def _analyse(
         counting.query,
         sql,
         tuple(k.type for k in block.keys),
-        len(block.counts) if cells_of(block.counts) is None else 2,
+        len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
         tuple(sorted(compiler.used)),
         counts_only=counts_only,
         order=counting.order,
@@ -203,7 +203,7 @@ def _groups_kept(
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
     part = cells_of(block.counts)
-    if part is not None:
+    if part is not None and block.existence is None:
         return _cells_kept(compiler, block, part, written or default, assumed=written is None, size=size)
     if written is not None and not noise_matters(block.counts, options, size or default):
         written = None
@@ -287,6 +287,8 @@ def _counting(
     rows = block.rows
     if undeclared(block):
         rows = rows.bounded(most, ()) if most is not None else rows.among(()) if rows.weighted else rows
+        if block.existence is not None and part is not None:
+            return cells_of_existing(rows, part, block.counts[block.existence])
         if block.existence is not None:
             return groups_with_units(rows, block.existence)
         assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others

@@ -69,7 +69,7 @@ class Grid:
         """Return a row's value as it is, and the decimals of its sums: totals of units are cut later."""
         if self.type == DOUBLE:
             return Steps(value, -_FURTHEST, _FURTHEST, self.step), 0
-        return value, self.type.scale
+        return _wide(value, self.type)[0], self.type.scale
 
     def steps(self, value: Expr, *, shifted: bool) -> Expr:
         """Return the steps of a row's value, from `low` on if `shifted`: a BIGINT, NULL for NULL and NaN."""
@@ -97,9 +97,7 @@ class Grid:
         low, high = self.low * size, self.high * size
         wide = max(-low, high, high - low + size) >= 1 << 63
         least, most = _range(kind)
-        if kind.integer and kind not in (INTEGER, BIGINT):  # else the engine converts the bounds
-            kind = HUGEINT if kind.bits == 64 else BIGINT
-            value = Cast(value, kind)
+        value, kind = _wide(value, kind)
         branches = []
         if low > least:
             branches.append((_beyond("<", value, low, kind, every=low > most), whole(low)))
@@ -190,6 +188,14 @@ def within(value: Expr, limit: int) -> Expr:
 def huge(value: Expr) -> Expr:
     """Return an integer as HUGEINT."""
     return Cast(value, HUGEINT)
+
+
+def _wide(value: Expr, kind: SqlType) -> tuple[Expr, SqlType]:
+    """Return a value in a type with which the engine compares bounds; else it converts the bounds."""
+    if not kind.integer or kind in (INTEGER, BIGINT):
+        return value, kind
+    wide = HUGEINT if kind.bits == 64 else BIGINT
+    return Cast(value, wide), wide
 
 
 def _plus(value: Expr, number: int) -> Expr:

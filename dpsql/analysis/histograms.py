@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dpsql.analysis.domains import Candidates
-from dpsql.analysis.groups import CountingQuery, Rows, all_groups
-from dpsql.analysis.released import CellRows
+from dpsql.analysis.groups import CountingQuery, Rows, all_groups, groups_with_units
+from dpsql.analysis.released import CellRows, ReleasedAggregate
 from dpsql.tree import (
     Aggregate,
     Binary,
@@ -17,6 +17,7 @@ from dpsql.tree import (
     Derived,
     IsNull,
     Item,
+    Join,
     OrderTerm,
     Query,
     Select,
@@ -41,6 +42,20 @@ def cells_of_all(
 def cells_of_one(rows: Rows, part: CellRows) -> CountingQuery:
     """Count the rows of each cell, of all rows together; without any, there is none."""
     return CountingQuery(cells(rows, part), order=())
+
+
+def cells_of_existing(rows: Rows, part: CellRows, units: ReleasedAggregate) -> CountingQuery:
+    """Count the rows of the cells of all groups that have a unit, with the units of the group in `n2`.
+
+    Which groups there are is private, and their order says nothing, as in `groups_with_units`.
+    """
+    groups = groups_with_units(replace(rows, released=(units,)), 0).query
+    zero, keys = Constant(0, BIGINT), columns("g", "k", rows.keys)
+    same = conjunction(Binary("=", key, Column("c", key.name)) for key in keys)
+    source = Join(Derived(groups, "g"), "LEFT", Derived(cells(rows, part), "c"), same)
+    numbers = [Item(Call("COALESCE", (Column("c", n), zero)), n) for n in ("n0", "n1")]
+    listed = (*(Item(key, key.name) for key in keys), *numbers, Item(Column("g", "n0"), "n2"))
+    return CountingQuery(Select(listed, source))
 
 
 def cells(rows: Rows, part: CellRows) -> Query:

@@ -6,7 +6,6 @@ from dpsql.analysis.bounds import groups_of_unit, unit_name
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.joined import is_public
 from dpsql.analysis.outer_query import OuterQuery
-from dpsql.analysis.released import cells_of
 from dpsql.errors import Fix, InternalError
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
 from dpsql.types import SqlType
@@ -32,14 +31,6 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
     if isinstance(selection, TopPerPartition):
         selection = selection.best
     unknown = undeclared(block)
-    if unknown and cells_of(block.counts) is not None:
-        key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
-        raise query.source.refuse(
-            f"the values of {key} are not declared, and quantiles need a public domain of groups",
-            query.tree.args.get("group"),
-            f"the owner declares {key} in [tables.NAME.domain], or list them: "
-            f"WHERE {key} {_listed(block.keys[unknown[0]].type)}, or take the key from a public table",
-        )
     if (
         unknown
         and isinstance(selection, TopK)

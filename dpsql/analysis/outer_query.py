@@ -60,11 +60,8 @@ FREE = {
 }
 """Functions of released values, with the kind of output column; they cost no privacy budget."""
 
-_INSTEAD = {
-    "mode": ("is the largest group: select it", "GROUP BY x ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1"),
-    "any_value": ("is the value of one unit: group by it, or ask for a quantile", "MEDIAN(x)"),
-}
-"""What to write instead of some aggregates that are not released."""
+_REASONS = {"mode": "it is the largest group, so select that", "any_value": "it is the value of one unit"}
+"""Why some aggregates are not released; of others it is said which are."""
 
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"}
@@ -203,17 +200,16 @@ def _candidates(
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
-    """Refuse an item with an aggregate that is no count."""
+    """Refuse an item with an aggregate that is not released."""
     refused = [call for call in calls(item.node) if not is_released(call)]
     if not refused:
         return item
     for call in refused:
         with compiler.part(item.name):
-            instead = _INSTEAD.get(str(call_of(call)))
-            if instead is not None:
-                raise compiler.source.refuse(f"{str(call_of(call)).upper()} {instead[0]}", call, instead[1])
+            name = str(call_of(call))
+            reason = _REASONS.get(name, "counts, sums, averages and quantiles are")
             raise compiler.source.refuse(
-                f"{str(call_of(call)).upper()} over many units is not released: only counts are",
+                f"{name.upper()} over many units is not released: {reason}",
                 call,
                 "count privacy units: COUNT(DISTINCT ...)",
             )
@@ -351,7 +347,7 @@ class _SelectList:
             return self._free_output(item, free)
         if not self._hidden(item.node) and _over(item.node, self.places, self.items):
             raise source.refuse(
-                "an expression over counts may only use released counts and group keys", item.node
+                "an expression over released numbers may only use these and group keys", item.node
             )
         key = self._key(item.node)
         if key is not None:
@@ -359,7 +355,7 @@ class _SelectList:
         if UNKNOWN in self.keys:
             self.compiler.give_up()  # it may be a key that was refused
         if not self.keys:
-            hint = "only counts are released from private tables: COUNT(DISTINCT unit)"
+            hint = "counts, sums, averages and quantiles are released: COUNT(DISTINCT unit)"
         else:
             hint = "select the keys of GROUP BY and counts"
         raise source.refuse("this is neither a group key nor a count", item.node, hint)
@@ -401,7 +397,9 @@ class _SelectList:
         name = function_name(item.node) or ""
         if kind in ("stddev", "low", "high"):
             if len(arguments) > 1 or (not arguments and len(self.places) != 1):
-                raise source.refuse(f"{name.upper()} takes one count", item.node, f"{name.upper()}(n)")
+                raise source.refuse(
+                    f"{name.upper()} takes one released number", item.node, f"{name.upper()}(n)"
+                )
             place = self._count(arguments[0]) if arguments else next(iter(self.places))
             if place is None:
                 raise source.refuse(
@@ -435,7 +433,7 @@ class _SelectList:
             with self.compiler.part():
                 place = self._key(node)
                 if place is None:
-                    what = "ORDER BY may name a count of the select list or a key"
+                    what = "ORDER BY may name a count or sum of the select list, or a key"
                     raise self.compiler.source.refuse(
                         what if of_order else "PARTITION BY names keys of GROUP BY here", term
                     )

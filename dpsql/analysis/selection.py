@@ -99,7 +99,9 @@ class _Parser:
             return self._by_order(first, threshold)
         for term in self.order:
             if any(is_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in term.walk()):
-                raise self.source.refuse("ORDER BY may name a count of the select list or a key", term)
+                raise self.source.refuse(
+                    "ORDER BY may name a count or sum of the select list, or a key", term
+                )
         if threshold is None:
             return AllGroups((), self.limit)
         return AboveThreshold(threshold.value, threshold.place, self.limit, (), threshold.spelling)
@@ -135,7 +137,7 @@ class _Parser:
                 return self.counts[0]
             if not self.counts:
                 raise self.source.refuse(
-                    "the count that orders the groups is missing", at, "TOP 10 BY COUNT(DISTINCT user_id)"
+                    "the number that orders the groups is missing", at, "TOP 10 BY COUNT(DISTINCT user_id)"
                 )
             raise self.source.refuse(f"there are several counts: say which one {what}", at, "TOP 10 BY n")
         place = self._count(node)
@@ -159,7 +161,9 @@ class _Parser:
             found = compared(having.this, whole=False)
         if found is None or place is None:
             raise self.source.refuse(
-                "HAVING may compare one count with a constant, from below", having.this, "HAVING n >= 100"
+                "HAVING may compare one count or sum with a constant, from below",
+                having.this,
+                "HAVING n >= 100",
             )
         return _Threshold(found[1], place, "HAVING")
 

@@ -16,6 +16,7 @@ from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.privacy import Charge, PrivacyLoss
 
+_LEVEL = Fraction(95, 100)
 SHARE = Fraction(1, 5)
 """The part of epsilon that finds bounds, if the statement does not say it."""
 
@@ -29,12 +30,7 @@ _WHAT = {
 
 @dataclass(frozen=True, slots=True)
 class BoundSearches:
-    """Chooses each bound among powers of two by a noisy maximum; the rest of epsilon answers with them.
-
-    For the j-th bound, N units contribute more. The one with the largest -(N + penalty j), plus noise,
-    is the bound. The penalty is the price of the noise that the next power would add; it depends on public
-    figures alone. Adding a unit increases any of the numbers by at most 1 and decreases none.
-    """
+    """Chooses each bound by a `mechanisms.Ladder`; the rest of epsilon answers with them."""
 
     plan: Plan
     choose: Callable[[Plan], Method]
@@ -56,7 +52,8 @@ class BoundSearches:
         plan, found = self.plan, float(self.epsilon) * len(self.plan.ladders)
         notes = tuple(
             f"a bound on {self._what(place)} is found privately: a power of two times "
-            f"{float(s.ladder.step):g}; up to about {math.ceil(12 / self.epsilon)} {plan.unit}s may be cut"
+            f"{float(s.ladder.step):g}; up to about {math.ceil(self.search(place).cut(_LEVEL)):,} "
+            f"{plan.unit}s may be cut"
             for place, s in enumerate(plan.ladders)
         )
         return replace(
@@ -75,30 +72,21 @@ class BoundSearches:
     def _what(self, place: int) -> str:
         return _WHAT[self.plan.ladders[place].ladder.of].format(unit=self.plan.unit)
 
-    @property
-    def penalty(self) -> tuple[int, int]:
-        """What each power of two costs in a search, in units: numerator and denominator of a fraction."""
-        groups = self.plan.domain_size or self.plan.groups_per_unit or 1
-        measuring = float(self.plan.epsilon) - float(self.epsilon) * len(self.plan.ladders)
-        units = max(math.sqrt(2) * groups / measuring, 5 / (2 * float(self.epsilon)))
-        scale = 1 << max(0, min(20, math.ceil(6 - math.log2(units))))
-        return math.ceil(units * scale), scale
-
-    def search(self, place: int) -> mechanisms.NoisyTopK:
+    def search(self, place: int) -> mechanisms.Ladder:
         """Return the mechanism that finds one of the bounds."""
+        groups = self.plan.domain_size or self.plan.groups_per_unit or 1
         size = len(self.plan.ladders[place].ladder.bounds)
-        return mechanisms.NoisyTopK.plan(size, 1, self.epsilon, sensitivity=self.penalty[1], monotone=True)
+        return mechanisms.Ladder.plan(size, self.epsilon, noise=groups / self.first_epsilon)
 
     def find(self, counts: Sequence[Counts]) -> tuple[tuple[int, ...], PrivacyLoss]:
         """Return the places of the bounds that are chosen, and the privacy loss.
 
         `counts` have, for each of the plan's ladders, the numbers of units above each of its bounds.
         """
-        (cost, scale), places, loss = self.penalty, [], PrivacyLoss()
+        places, loss = [], PrivacyLoss()
         for place, each in enumerate(counts):
-            above = np.array([int(n[0]) for n in each.n], dtype=np.int64)
-            found = self.search(place).run(-(scale * above + cost * np.arange(len(above))))
-            places.append(int(found.index[0]))
+            found = self.search(place).run(np.concatenate(each.n))
+            places.append(int(found.rung[0]))
             loss += found.loss
         return tuple(places), loss
 

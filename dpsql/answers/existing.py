@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -75,10 +75,7 @@ class ExistingGroups:
             plan.groups_kept,
             isinstance(plan.selection, TopK),
         )
-        notes: tuple[str, ...] = (
-            f"a group is shown if its noisy number of units is at least {threshold:.4g}; near that, groups "
-            "with high noise are shown",
-        )
+        notes: tuple[str, ...] = (shown_note(existing),)
         if kept is not None:
             notes += (f"of each unit at most {kept} group{'s' * (kept != 1)} counted, chosen by a hash",)
         return Quote(
@@ -160,12 +157,27 @@ class ExistingGroups:
 
     def _in_order(self, counts: Counts, index: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sort groups by the keys that the statement names, then by all keys: all of that is released."""
-        if not len(index):
-            return index
-        keys = ranked_keys(counts, index)
         order = self.selection.order if isinstance(self.selection, AllGroups) else ()
-        terms = [-keys[place] if descending else keys[place] for place, descending in order]
-        return index[np.lexsort([*reversed(keys), *reversed(terms)])]
+        return index[by_terms(counts, index, order)]
+
+
+def by_terms(
+    counts: Counts, index: NDArray[np.int64], order: Iterable[tuple[int, bool]]
+) -> NDArray[np.int64]:
+    """Return the order of some groups by the keys that a statement names, then by all keys."""
+    if not len(index):
+        return index
+    keys = ranked_keys(counts, index)
+    terms = [-keys[place] if descending else keys[place] for place, descending in order]
+    return np.asarray(np.lexsort([*reversed(keys), *reversed(terms)]), dtype=np.int64)
+
+
+def shown_note(existing: mechanisms.Existing) -> str:
+    """Say which groups of undeclared keys are shown."""
+    return (
+        f"a group is shown if its noisy number of units is at least {float(existing.threshold):.4g}; near "
+        "that, groups with high noise are shown"
+    )
 
 
 def _total(plan: Plan, place: int) -> int:

@@ -11,88 +11,85 @@ from dpsql import mechanisms
 from dpsql.analysis import CellRows, Plan, Quantile
 from dpsql.answers import measuring
 from dpsql.answers.every_count import MOST_GROUPS, one_group_note
+from dpsql.answers.existing import by_terms, shown_note
 from dpsql.answers.method import AtDistance, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import figure
 from dpsql.language import AllGroups, Scalar
-from dpsql.privacy import Charge
+from dpsql.privacy import PrivacyLoss
 
-MOST_ROWS = 1 << 20
-"""A unit with as many rows keeps all of them, in effect: the bound that counts is found later."""
 _FAR = Fraction(1, 10)
 """A quantile nearer to an end than this gets a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfCells:
-    """Chooses a cell for each group and quantile, by how many rows are in which cells of the group."""
+    """Chooses a cell for each group and quantile, by how many rows are in which cells of the group.
+
+    The groups of keys without a declared domain are chosen first, by their noisy numbers of units.
+    """
 
     plan: Plan
     mechanism: mechanisms.Quantile | mechanisms.Extreme
+    existing: mechanisms.Existing | None
+    """What chooses the groups of keys without a declared domain; None: all groups of the domain are shown."""
 
     @classmethod
     def of(cls, plan: Plan) -> OfCells:
-        """Spend all of epsilon on the quantiles of one column; `ValueError` if the scale is too large."""
-        part = _part(plan)
+        """Spend all of epsilon on the quantiles of one column, or half if groups are to be found first.
+
+        Raises `ValueError` if a scale is too large.
+        """
+        part, epsilon, existing = _part(plan), plan.epsilon, None
+        if plan.existence is not None:
+            epsilon, m = plan.epsilon / 2, plan.total(plan.existence)
+            if m is None or plan.options.delta is None:
+                raise InternalError("undeclared keys need a delta and a bound on each unit's groups")
+            existing = mechanisms.Existing.plan(epsilon, plan.options.delta, groups_per_unit=m)
+        size = part.cells.number
         if part.extreme:
-            m, lowest = _groups(plan), part.extreme == "least"
-            return cls(
-                plan,
-                mechanisms.Extreme.plan(part.cells.number, plan.epsilon, lowest=lowest, groups_per_unit=m),
-            )
-        if plan.options.max_groups_contributed is not None:
-            raise plan.query.source.refuse(
-                "option max_groups_contributed has no meaning for quantiles",
-                plan.options.at.get("max_groups_contributed"),
-                "leave it out, or write max_rows_contributed = 20",
-            )
+            lowest = part.extreme == "least"
+            found = mechanisms.Extreme.plan(size, epsilon, lowest=lowest, groups_per_unit=_groups(plan))
+            return cls(plan, found, existing)
         asked = [quantile.q for _, quantile in _asked(plan)]
-        return cls(
-            plan,
-            mechanisms.Quantile.plan(
-                part.cells.number, plan.epsilon, quantiles=asked, rows_per_unit=part.most
-            ),
-        )
+        made = mechanisms.Quantile.plan(size, epsilon, quantiles=asked, rows_per_unit=part.most)
+        return cls(plan, made, existing)
 
     @property
     def quote(self) -> Quote:
         """See `Method`; the error of a quantile is that of its rank."""
-        mechanism, plan = self.mechanism, self.plan
+        mechanism, existing, level = self.mechanism, self.existing, measuring.confidence_of(self.plan)
+        outlook: dict[str, float | tuple[float, float] | AtDistance] = {}
         if isinstance(mechanism, mechanisms.Extreme):
             scale, split = mechanism.scale, "all for the extreme"
-            most = mechanism.most_units(measuring.confidence_of(plan))
-            outlook: dict[str, float | tuple[float, float] | AtDistance] = {"units_reaching": (1.0, most)}
+            outlook["units_reaching"] = (1.0, mechanism.most_units(level))
         else:
             scale = max(mechanism.scale(part) for _, part in mechanism.targets())
             split = "all for the quantiles"
-            outlook = {"rank_error": max(mechanism.rank_errors(measuring.confidence_of(plan)))}
+            outlook["rank_error"] = max(mechanism.rank_errors(level))
+        charge = mechanism.loss.charge
+        words = f"exponential mechanism over {_part(self.plan).cells.number:,} cells"
+        notes = (*self._sampled(), *self._notes())
+        if existing is not None:
+            charge += existing.loss.charge
+            half = float(existing.loss.charge.epsilon)
+            split = f"{half:g} for existence, {half:g} {split.removeprefix('all ')}"
+            words = f"noisy numbers of units above a threshold, {words}"
+            outlook["least_units"] = float(existing.threshold)
+            notes = (shown_note(existing), *notes)
         return Quote(
-            Charge(plan.epsilon),
-            f"exponential mechanism over {_part(plan).cells.number:,} cells",
-            float(scale),
-            split,
-            None,
-            None,
-            None,
-            (*self._sampled(), *self._notes()),
-            columns=self._described(),
-            outlook=outlook,
+            charge, words, float(scale), split, None, None, None, notes, self._described(), outlook=outlook
         )
 
     def _sampled(self) -> tuple[str, ...]:
-        """Say which rows of a unit are left out."""
-        plan, part = self.plan, _part(self.plan)
-        if part.extreme:
-            kept = plan.groups_kept
-            text = f"of each unit at most {kept} group{'s' * (kept != 1)} counted, chosen by a hash"
-            grouped = not isinstance(plan.selection, Scalar)
-            own = (one_group_note(plan),) if grouped and plan.one_group else ()
-            return own if kept is None else (text,)
-        if part.single or plan.owner.row or part.most >= MOST_ROWS:
+        """Say in which groups the extremes of a unit count."""
+        plan, kept = self.plan, self.plan.groups_kept
+        if not _part(plan).extreme or isinstance(plan.selection, Scalar):
             return ()
-        rows = f"at most {part.most} row{'s' * (part.most != 1)}"
-        return (f"of each {plan.unit} {rows} counted, chosen by a hash",)
+        if kept is None:
+            return (one_group_note(plan),) if plan.one_group else ()
+        return (f"of each unit at most {kept} group{'s' * (kept != 1)} counted, chosen by a hash",)
 
     def _notes(self) -> tuple[str, ...]:
         """Say what an extreme is, and which quantiles need many rows."""
@@ -100,7 +97,7 @@ class OfCells:
         if isinstance(mechanism, mechanisms.Extreme):
             word = "least" if mechanism.lowest else "largest"
             return tuple(
-                f"{name} is the value that about {mechanism.units:,} {self.plan.unit} reach, not the {word}: "
+                f"{name} is the value that about {mechanism.units:,} units reach, not the {word}: "
                 f"that is one {self.plan.unit}'s"
                 for name, _ in _asked(self.plan)
             )
@@ -118,7 +115,7 @@ class OfCells:
         if isinstance(mechanism, mechanisms.Extreme):
             most = mechanism.most_units(level)
             return tuple(
-                f"{name}: the value that about {mechanism.units:,} {self.plan.unit} reach, 1 to {most:,.0f}"
+                f"{name}: the value that about {mechanism.units:,} units reach, 1 to {most:,.0f}"
                 for name, _ in _asked(self.plan)
             )
         return tuple(
@@ -128,24 +125,31 @@ class OfCells:
 
     def run(self, counts: Counts) -> NoisyResult:
         """Choose the cells of all groups, in their public order; which rows of it are shown is public."""
-        rows, starts = counts.cells_in_order()
-        selection = self.plan.selection
-        if isinstance(selection, AllGroups):
-            if len(starts) != self.plan.groups:
-                raise InternalError("the groups are not those of the domain")
-            shown = rows[starts][: selection.limit]
-        elif isinstance(selection, Scalar):
-            shown = np.zeros(1, dtype=np.int64)
-        else:
-            raise InternalError("a quantile selects no groups")
+        selection, loss = self.plan.selection, PrivacyLoss()
+        rows, starts = counts.cells_in_order(public=self.existing is None)
         group = np.zeros(len(rows), dtype=np.int64)
         group[starts[1:]] = 1
-        histograms = mechanisms.Histograms(
-            len(starts), np.cumsum(group), counts.n[0][rows], counts.n[1][rows]
-        )
-        found = self.mechanism.run(histograms)
-        cells = {of: found.cell[: len(shown), i] for i, (_, of) in enumerate(_asked(self.plan))}
-        return NoisyResult(shown, found.loss, (None,), cells=cells)
+        group = np.cumsum(group)
+        size, first = len(starts), rows[starts] if len(rows) else np.zeros(1, dtype=np.int64)
+        if self.existing is not None:
+            found = self.existing.run(counts.n[2][rows][starts])
+            kept = np.full(size, -1)
+            kept[found.index] = np.arange(len(found.index))
+            group, first, size, loss = kept[group], first[found.index], len(found.index), found.loss
+        elif isinstance(selection, AllGroups) and size != self.plan.groups:
+            raise InternalError("the groups are not those of the domain")
+        there = group >= 0
+        cell, number = (each[rows][there] for each in counts.n[:2])
+        chosen = self.mechanism.run(mechanisms.Histograms(size, group[there], cell, number))
+        order = np.arange(size)
+        if isinstance(selection, AllGroups):
+            if self.existing is not None:
+                order = by_terms(counts, first, selection.order)
+            order = order[: selection.limit]
+        asked = [quantile for _, quantile in _asked(self.plan)]
+        cells = {quantile: chosen.cell[order, i] for i, quantile in enumerate(asked)}
+        estimates = (None,) * len(self.plan.counts)
+        return NoisyResult(first[order], loss + chosen.loss, estimates, cells=cells)
 
 
 def _part(plan: Plan) -> CellRows:
@@ -164,6 +168,10 @@ def _groups(plan: Plan) -> int:
     """Return in how many groups one unit is at most; refuse an extreme of many groups without a bound."""
     if isinstance(plan.selection, Scalar):
         return 1
+    if plan.domain_size is None:
+        if plan.groups_per_unit is None:
+            raise InternalError("groups of undeclared keys need a bound on those of a unit")
+        return plan.groups_per_unit
     if plan.groups_per_unit is None and plan.groups > MOST_GROUPS:
         raise plan.query.source.refuse(
             f"extremes of {plan.groups:,} groups need a bound on how many of them one unit may touch",

@@ -18,6 +18,8 @@ from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartit
 from dpsql.privacy import PrivacyLoss
 
 _RATIOS = (Average, Variance, Deviation)
+_SURE = 3
+"""Standard deviations by which a noisy number of rows must be below 1 so that there is surely none."""
 
 
 def released(plan: Plan) -> list[int]:
@@ -76,18 +78,19 @@ def _by_value(counts: Counts, value: NDArray[np.float64]) -> NDArray[np.int64]:
     return order
 
 
-def with_average(
-    plan: Plan, rows: NDArray[np.int64], values: Mapping[tuple[tuple[int, ...], Formula], Combined]
-) -> NDArray[np.bool_]:
-    """Return which rows of all groups are shown: plain SQL has no empty groups, and they have no average.
+def surely_empty(plan: Plan, size: int, estimates: Mapping[int, Combined]) -> NDArray[np.bool_]:
+    """Return which of so many rows have no row of the data behind them, beyond doubt: plain SQL has none.
 
-    Rows whose averages and variances are all NaN are left out, where all groups are released.
+    It is asked where all groups are released with an average, whose noisy numbers of rows are known.
     """
-    averages = [each for (_, formula), each in values.items() if isinstance(formula, _RATIOS)]
-    if not isinstance(plan.selection, AllGroups) or not averages:
-        return np.ones(len(rows), dtype=np.bool_)
-    there: NDArray[np.bool_] = np.logical_or.reduce([~np.isnan(each.value) for each in averages])
-    return there
+    sure = np.ones(size, dtype=np.bool_)
+    asked = [o for o in plan.outputs if isinstance(o.formula, _RATIOS)]
+    for output in asked:
+        step = float(plan.counts[output.uses[0]].step)
+        rows = sum(estimates[place].value for place in output.uses) * step
+        spread = np.sqrt(sum(estimates[place].stddev ** 2 for place in output.uses)) * step
+        sure &= rows + _SURE * spread < 1
+    return sure if asked and isinstance(plan.selection, AllGroups) else np.zeros(size, dtype=np.bool_)
 
 
 def by_noise(plan: Plan) -> bool:
@@ -121,9 +124,9 @@ def listed(
     estimates: Mapping[int, Combined],
     values: Mapping[tuple[tuple[int, ...], Formula], Combined],
 ) -> NoisyResult:
-    """Return the result with these rows; of all groups, those that have an average, up to the LIMIT."""
+    """Return the result with these rows; of all groups, those that are not surely empty, up to the LIMIT."""
     limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
-    kept = np.flatnonzero(with_average(plan, rows, values))[:limit]
+    kept = np.flatnonzero(~surely_empty(plan, len(rows), estimates))[:limit]
     if len(kept) < len(rows):
         estimates = {place: measuring.taken(each, kept) for place, each in estimates.items()}
         values = {key: measuring.taken(each, kept) for key, each in values.items()}

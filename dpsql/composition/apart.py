@@ -8,18 +8,22 @@ to it by the keys.
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
+from typing import Any
 
 from sqlglot import exp
 
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.released import is_quantile, is_released
-from dpsql.composition.names import is_measure
+from dpsql.composition.names import free_function, is_measure
 from dpsql.language import Clause, Options, Query
 
 _EXTREMES = ("min", "max")
 _SELECTING = ("having", "order", "limit", "qualify")
-_OF_QUANTILES = ("confidence", "fresh", "privacy_unit_column", "at", "epsilon", "error")
+_OF_QUANTILES = (
+    *("epsilon", "delta", "error", "confidence", "privacy_unit_column", "fresh", "at"),
+    *("max_groups_contributed", "max_rows_contributed", "bound_share"),
+)
+"""The options of a block that concern its quantiles."""
 
 
 def release_of(measure: exp.Expr) -> tuple[object, ...]:
@@ -74,33 +78,36 @@ def _keys(select: exp.Select) -> list[exp.Expr]:
 
 
 def _release(query: Query, keys: list[exp.Expr], items: list[exp.Expr], size: int, *, main: bool) -> Query:
-    """Return the release of some measures, with its part of an epsilon that the block has for itself."""
+    """Return the release of some measures, with its part of an epsilon that the block has for itself.
+
+    An option of the block is for those of its releases that it concerns.
+    """
     tree = query.tree.copy()
     tree.set("expressions", [item.copy() for item in (*keys, *items)])
     options = query.options
-    if options.epsilon is not None:
-        options = replace(options, epsilon=Fraction(options.epsilon) / size)
+    shared = {name: getattr(options, name) for name in ("epsilon", "delta")}
+    parts: dict[str, Any] = {name: whole / size for name, whole in shared.items() if whole is not None}
+    options = replace(options, **parts)
     of = release_of(items[0].this) if items else ()
     if not main:
         for part in _SELECTING:
             tree.set(part, None)
     if of:
-        kept = {name: getattr(options, name) for name in (*_OF_QUANTILES, _bound(of))}
-        options = Options(**kept)
-    elif all(_by_units(item.this) for item in items):
-        options = replace(options, max_rows_contributed=None)
+        kept = [name for name in _OF_QUANTILES if of[0] not in _EXTREMES or name != "max_rows_contributed"]
+        options = Options(**{name: getattr(options, name) for name in kept})
+    else:
+        few = query.clause != Clause() or any(tree.args.get(part) for part in _SELECTING)
+        most = None if all(_by_units(item.this) for item in items) else options.max_rows_contributed
+        groups = None if few else options.max_groups_contributed
+        options = replace(options, max_rows_contributed=most, max_groups_contributed=groups)
     return replace(query, tree=tree, options=options, clause=query.clause if main else Clause())
 
 
-def _bound(of: tuple[object, ...]) -> str:
-    return "max_groups_contributed" if of[0] in _EXTREMES else "max_rows_contributed"
-
-
 def _by_units(measure: exp.Expr) -> bool:
-    """Return whether a measure counts different values, so that no bound on rows concerns it."""
+    """Return whether no bound on rows concerns a measure, since it counts different values or is free."""
     node = measure.unnest()
     node = node.this if isinstance(node, exp.Filter) else node
-    return any(isinstance(each, exp.Distinct) for each in node.expressions)
+    return free_function(node) is not None or any(isinstance(each, exp.Distinct) for each in node.expressions)
 
 
 def _joined(keys: list[exp.Expr], listed: list[list[exp.Expr]], names: list[str]) -> exp.Subquery:

@@ -90,9 +90,11 @@ class Counts:
             raise InternalError("two groups have the same place")
         return rows
 
-    def cells_in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def cells_in_order(self, *, public: bool = True) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of all rows by group, in the public order, and by cell.
 
         Return also where in that order each group begins. The cells of a group are private, and `n` has them.
+        If the groups are not `public`, they come by their keys, and that order says nothing.
         """
-        return sorted_cells(len(self.n[0]), self._terms(), self.n[0])
+        terms = self._terms() if public else [(column, False) for column in self.keys.columns]
+        return sorted_cells(len(self.n[0]), terms, self.n[0])

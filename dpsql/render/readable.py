@@ -101,9 +101,11 @@ def amounts(remaining: Charge) -> str:
 
 
 def certainty(release: Released, *, pm: str = "±") -> str:
-    """Write the interval width of the counts (`95% ± 41`); without counts, the scale of the noise."""
+    """Write the interval width of the numbers (`95% ± 41`), what is known of ranks, or the noise scale."""
     halves = [estimate.half for estimate in ordering(release) if estimate is not None]
     known = [half for half in halves if half is not None and unit_of(half) is not None]
+    if "certainty" in release.properties:
+        return release.properties["certainty"]
     if not known or len(known) < len(halves):
         return f"noise scale {number(release.scale)}" if release.scale > 0 and not halves else ""
     level = number(float(release.confidence * 100))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import date
 from decimal import Decimal
-from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -203,12 +202,13 @@ def _aggregate(node: e.Aggregate) -> Pieces:
 
 
 def _steps(node: e.Steps) -> Pieces:
-    ends = (node.low * node.step, node.high * node.step, 1 / node.step, Fraction(1, 2))
-    low, high, factor, half = (f"CAST({float(end)!r} AS DOUBLE)" for end in ends)
+    ends = (float(node.low * node.step), float(node.high * node.step))
+    constants = (*ends, float(1 / node.step), 0.5, "'inf'")
+    low, high, factor, half, infinity = (f"CAST({x} AS DOUBLE)" for x in constants)
     x = node.operand
     inside = ("TRY_CAST(floor(", x, f" * {factor} + {half}) AS BIGINT)")
     # NaN is greater than infinity, and only NaN and NULL meet no condition.
-    below, above = (f" < {low} THEN {node.low} WHEN ", f" <= CAST('inf' AS DOUBLE) THEN {node.high} END)")
+    below, above = (f" < {low} THEN {node.low} WHEN ", f" <= {infinity} THEN {node.high} END)")
     return "(CASE WHEN ", x, below, x, f" <= {high} THEN ", *inside, " WHEN ", x, above
 
 

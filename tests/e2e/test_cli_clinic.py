@@ -240,20 +240,24 @@ def test_the_demo(shell: Shell) -> None:
     done = shell("demo", COLUMNS="100")
     assert done.returncode == 0, done.stderr
     answers = [part.splitlines() for part in done.stdout.split("\n\n")]
-    assert len(answers) == 5
+    assert len(answers) == 7
     # The main answer comes first.
     assert len(answers[0]) == 3 + 5 + 1 + 1
     assert "│ diagnosis " in answers[0][1]
     assert "±" in answers[0][3]
     assert "█" in answers[0][3]
     assert answers[0][-1].startswith("epsilon 1 of 10 · noisy top-k with gap")
-    assert answers[1][-1].startswith("epsilon 0.5 of 10 · box noise on every group")
-    assert re.search(r"2023-\d\d-01|2024-\d\d-01", answers[2][3])
-    assert "noisy max" in answers[2][-1]
-    assert any("compiled_sql" in line for line in answers[3])
-    assert all("…" not in line for line in answers[3])
-    assert "remaining" in answers[4][1]
-    assert [f"[{i} of 6]" in done.stderr for i in range(8)] == [False, *[True] * 6, False]
+    assert re.search(r"│ +1,\d{3},000 ± \d\d,000 │ 5\d\.\d+ ± 0\.\d\d │ █", answers[1][3])
+    assert re.fullmatch(r"│ +4\d(\.\d+)? │", answers[2][3])
+    assert "rank off by at most" in answers[2][-1]
+    assert answers[3][-1].startswith("epsilon 0.5 of 10 · box noise on every group")
+    assert re.search(r"2023-\d\d-01|2024-\d\d-01", answers[4][3])
+    assert "noisy max" in answers[4][-1]
+    assert any("compiled_sql" in line for line in answers[5])
+    assert all("…" not in line for line in answers[5])
+    assert "remaining" in answers[6][1]
+    assert [f"[{i} of 8]" in done.stderr for i in range(10)] == [False, *[True] * 8, False]
+    assert "values of cost outside 0 to 200 are cut (policy)" in done.stderr
     assert "dpsql: error: the rows of a private table are counted, never shown" in done.stderr
     assert "cost nothing" in done.stderr
     assert "q leaves" not in done.stderr

@@ -44,6 +44,17 @@ def test_no_sum_fails_on_any_value(tmp_path: Path, seed: int) -> None:
         assert made.accepted > 600
 
 
+@pytest.mark.parametrize("column", ["i8", "i16", "u8", "u32", "u64"])
+def test_the_total_of_one_row_is_cut_in_a_type_that_holds_the_bounds(amounts: Amounts, column: str) -> None:
+    found, bounds = (
+        Amounts(amounts.session, amounts.connections),
+        "contribution_bounds_per_group => (-3, 100)",
+    )
+    for name in ("SUM", "AVG"):
+        found.check(Random(1), f"SELECT {name}({column}, {bounds}) AS n FROM one")
+    assert (found.findings, found.accepted) == ([], 2)
+
+
 def uncut(total: Expr) -> Expr:
     """Return a sum as BIGINT without the cut: NULL for no rows, and where it does not fit."""
     return Cast(total, BIGINT)

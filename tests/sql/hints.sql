@@ -370,12 +370,6 @@ SELECT STDDEV(age, contribution_bounds_per_row => (0, 100)) FROM users
 -- R2404
 SELECT COUNT(DISTINCT user_id) FROM visits
 
--- R2405
-SELECT country FROM visits GROUP BY country ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
-
--- R2406
-SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users GROUP BY city
-
 -- R2407
 SELECT QUANTILE_CONT(age, 0.25, contribution_bounds_per_row => (0, 100)) AS q1, QUANTILE_CONT(age, 0.75, contribution_bounds_per_row => (0, 100)) AS q3 FROM users
 
@@ -400,9 +394,6 @@ SELECT PERCENTILE_CONT(age, 0.48, contribution_bounds_per_row => (0, 100)) AS lo
 -- R2416
 SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) AS m FROM users GROUP BY city ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 10
 
--- R2417
-SELECT note, MAX(day) FROM visits WHERE note IN ('a', 'b') GROUP BY note
-
 -- R2419
 SELECT MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users
 
@@ -411,9 +402,6 @@ SELECT PERCENTILE_CONT(0.5, contribution_bounds_per_row => (0, 100)) WITHIN GROU
 
 -- R2422
 SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users GROUP BY city
-
--- R2423
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 20) country, MEDIAN(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY country
 
 -- R2424
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3) day, MAX(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY day

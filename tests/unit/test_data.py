@@ -130,6 +130,18 @@ def test_the_clinic_has_what_queries_must_cope_with() -> None:
     assert counts[0] > 50 * counts[-1]
 
 
+@pytest.mark.parametrize("name", POLICIES)
+def test_declared_bounds_cut_few_values(name: str) -> None:
+    cut = {}
+    for table, rules in TABLES[name].items():
+        for column, bounds in rules.get("bounds", {}).items():
+            values = pc.drop_null(data(table)[column]).cast(pa.float64())
+            outside = pc.or_(pc.less(values, bounds["from"]), pc.greater(values, bounds["to"]))
+            cut[column] = pc.mean(outside.cast(pa.int64())).as_py()
+    assert cut
+    assert max(cut.values()) < 0.025, cut
+
+
 def test_flights_have_aircraft_the_register_lacks() -> None:
     flown = pc.drop_null(pc.unique(data("flights")["tailnum"]))
     registered = data("planes")["tailnum"]

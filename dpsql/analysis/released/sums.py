@@ -326,8 +326,8 @@ class UnitMean(Part):
 
     @property
     def share(self) -> object:
-        """See `Part`."""
-        return self.vector
+        """See `Part`: moments of rows with an equal `Vector` have a noise of their own."""
+        return UnitMean, self.vector
 
     def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
         """See `Part`."""

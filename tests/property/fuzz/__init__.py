@@ -9,6 +9,7 @@
 ``expressions`` values and conditions over it; ``subqueries`` and ``windows`` in them
 ``joins``       FROM; ``blocks``  subqueries; ``statements``  the whole
 ``check``       exact counts on all neighbours, and what the claim says of them
+``sums``        sums, averages and variances, with what they are exactly: ``exact``
 ``campaign``    statements times databases, with figures
 ``amounts``     sums, averages and variances of hostile numbers
 ``mutant``      a rule made wrong on purpose; ``mutants``  all of them

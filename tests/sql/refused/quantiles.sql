@@ -24,18 +24,6 @@ SELECT MIN(note) FROM visits
 -- hint: COUNT(DISTINCT user_id)
 SELECT MAX(user_id) FROM visits
 
--- R2405 the most frequent value
--- error: MODE is the largest group: select it
--- at: MODE
--- hint: GROUP BY x ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
-SELECT MODE(country) FROM visits
-
--- R2406 any value
--- error: ANY_VALUE is the value of one unit
--- at: ANY_VALUE
--- hint: MEDIAN(x)
-SELECT country, ANY_VALUE(ms) FROM visits GROUP BY country
-
 -- R2407 several quantiles as a list
 -- error: a release has one number in a column, not a list
 -- at: 0.25
@@ -97,15 +85,17 @@ SELECT MEDIAN(age, contribution_bounds_per_row => (0, 100)) AS m, DP_INTERVAL_LO
 SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) AS m FROM users GROUP BY city TOP 1 BY m
 
 -- R2417 quantiles of groups that nobody declared
--- error: the values of note are not declared, and quantiles need a public domain of groups
+-- error: the values of note are not declared: say in how many groups a user_id may count
 -- at: note #2
--- hint: WHERE note IN ('a', 'b')
+-- hint: OPTIONS (max_groups_contributed = 16), or list them: WHERE note IN ('a', 'b')
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, MAX(day) FROM visits GROUP BY note -- 16 is a guess
 SELECT note, MAX(day) FROM visits GROUP BY note
 
 -- R2418 the same beside a selection by a count
--- error: the values of note are not declared, and quantiles need a public domain of groups
+-- error: the values of note are not declared: say in how many groups a user_id may count
 -- at: note #2
--- hint: WHERE note IN ('a', 'b')
+-- hint: OPTIONS (max_groups_contributed = 16), or list them: WHERE note IN ('a', 'b')
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, COUNT(DISTINCT user_id) AS n, MIN(day) FROM visits GROUP BY note ORDER BY n DESC LIMIT 2 -- 16 is a guess
 SELECT note, COUNT(DISTINCT user_id) AS n, MIN(day) FROM visits GROUP BY note ORDER BY n DESC LIMIT 2
 
 -- R2419 distinct values
@@ -131,12 +121,6 @@ SELECT MAX(late) FROM baskets
 -- at: mechanism
 -- hint: leave it out
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users GROUP BY city
-
--- R2423 a bound on groups for a quantile
--- error: option max_groups_contributed has no meaning for quantiles
--- at: max_groups_contributed
--- hint: leave it out, or write max_rows_contributed = 20
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users GROUP BY city
 
 -- R2424 an extreme of many groups without a bound on those of a unit
 -- error: extremes of 366 groups need a bound on how many of them one unit may touch

@@ -16,7 +16,7 @@ from dpsql.release import Release
 from dpsql.render.grid import Style
 from dpsql.render.table import as_table
 from dpsql.session import Session
-from tests.narrow import present
+from tests.narrow import present, private
 
 POLICY = """
 [budget]
@@ -127,6 +127,23 @@ def test_numbers_of_one_vector_say_so(session: Session, explained: Explained) ->
     assert "n being the number of rows" in shown["number 1"]
 
 
+@pytest.mark.parametrize("keys", ["", "region, "])
+def test_averages_over_units_and_over_rows_have_a_noise_of_their_own(
+    session: Session, explained: Explained, keys: str
+) -> None:
+    """Their moments are of one grid and one column: together they move by more than one noise is for."""
+    low_high = "(0, 1125899906842624)"
+    text = (
+        f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 1) {keys}"
+        f"AVG(item, contribution_bounds_per_group => {low_high}) AS of_units, "
+        f"AVG(item, contribution_bounds_per_row => {low_high}) AS of_rows FROM orders"
+        f"{' GROUP BY region' if keys else ''}"
+    )
+    counts = private(session.prepare(text)).plan.counts
+    assert len({count.share for count in counts}) == 2
+    assert not any("vector" in number for number in explained(text)["numbers"])
+
+
 def test_an_average_of_units_weighs_each_the_same(explained: Explained) -> None:
     (number,) = explained("SELECT AVG(amount, contribution_bounds_per_group => (0, 50)) AS a FROM orders")[
         "numbers"
@@ -223,7 +240,7 @@ def test_an_extreme_is_said_to_be_a_rank(explained: Explained) -> None:
     (number,) = explained("SELECT MAX(amount) AS m FROM orders")["numbers"]
     assert number["what"] == "largest of amount that enough units reach"
     assert "each user counts once" in number["cut"]
-    assert re.match(r"the value that about \d+ user reach", number["predicted"])
+    assert re.match(r"the value that about \d+ units reach", number["predicted"])
 
 
 FIGURES = re.compile(r"stddev ([\d.,]+), half-width ([\d.,]+)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dpsql.cli import main
 from dpsql.cli.exits import ExitCode
 from dpsql.errors import ProgrammingError
 from dpsql.policy import load
+from dpsql.tree import Expr
 from tests.narrow import present
 
 QUICK = ["-m", "anchor", "--trials", "400"]
@@ -212,6 +214,46 @@ def test_a_statement_without_noise_is_caught(
     out, err = capsys.readouterr()
     assert "q.sql:1 is not private at epsilon 1" in " ".join(out.split())
     assert "1 of 1 verdicts are not as they should be" in err
+
+
+SUMS = (
+    "SELECT SUM(length(page), contribution_bounds_per_group => (0, 6)) FROM visits",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2) page, "
+    "AVG(length(page), contribution_bounds_per_row => (0, 6)) AS a FROM visits GROUP BY page",
+)
+
+
+@pytest.mark.slow
+def test_sums_and_averages_are_private(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask(shop, ";\n".join(SUMS))
+    assert main(["audit", "-f", "q.sql", "--remove-unit", "--trials", "100"]) == ExitCode.OK
+    words = " ".join(capsys.readouterr().out.split())
+    assert "q.sql:1: no counterexample at epsilon 1;" in words
+    assert "q.sql:2: no counterexample at epsilon 1;" in words
+
+
+@pytest.mark.parametrize(
+    ("place", "slip"),
+    [
+        ("sums.cut", lambda value, _low, _high: value),
+        pytest.param("sums._weighted", lambda number, _most, _whole: number, marks=pytest.mark.slow),
+    ],
+    ids=["totals are not cut", "rows are not weighted"],
+)
+def test_sums_that_no_bound_cuts_are_caught(
+    shop: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    slip: Callable[..., Expr],
+) -> None:
+    """The unit with the most rows moves the total by 240 instead of 6, or by 60 rows instead of 2."""
+    monkeypatch.setattr(f"dpsql.analysis.released.{place}", slip)
+    many = pa.table({"user_id": [*range(12), *[3] * 60], "page": ["home"] * 72})
+    pq.write_table(many, "visits.parquet")
+    ask(shop, SUMS["_weighted" in place])
+    assert main(["audit", "-f", "q.sql", "--remove-unit", "--trials", "100"]) == ExitCode.QUERY_FAILED
+    assert "q.sql:1 is not private at epsilon 1" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_statement_with_delta_and_unknown_keys(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,163 @@
+"""What one unit moves of sums, averages and variances, on random databases: see `fuzz.sums`.
+
+Each mutant is one slip of the compiled forms: it is noticed by the claim or by the whole numbers of Python.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from fuzz.mutant import Mutant
+from fuzz.sums import FORMS, Sums
+
+SEED = 20261122
+
+
+@pytest.fixture(scope="module")
+def sums() -> Iterator[Sums]:
+    made = Sums(SEED, databases=12)
+    yield made
+    made.close()
+
+
+def test_no_unit_moves_a_sum_beyond_its_bounds_and_every_bound_is_reached(sums: Sums) -> None:
+    for _ in range(2):
+        sums.fill()
+        for _ in range(12):
+            sums.check(sums.statement())
+    print(sums.tally)
+    assert not sums.tally.findings, "\n\n".join(sums.tally.findings[:3])
+    assert all(sums.tally.removals[form] >= 300 for form in FORMS)
+    assert {form: sums.tally.reached[form] for form in FORMS} == dict.fromkeys(FORMS, 1)
+
+
+@pytest.mark.slow
+def test_campaign_of_sums() -> None:
+    """`DPSQL_REMOVALS` of each form; `DPSQL_SEED` repeats a campaign that failed."""
+    wanted = int(os.environ.get("DPSQL_REMOVALS", "100000"))
+    seed = int(os.environ.get("DPSQL_SEED", Random().randrange(2**32)))
+    sums, tally = Sums(seed, databases=80), None
+    try:
+        tally = sums.tally
+        while min(tally.removals[form] for form in FORMS) < wanted and not tally.findings:
+            statements = [sums.statement() for _ in range(30)]
+            for _ in range(3):
+                sums.fill()
+                for each in statements:
+                    sums.check(each, modelled=2)
+            print(seed, tally, flush=True)
+    finally:
+        sums.close()
+    assert not tally.findings, f"seed {seed}: " + "\n\n".join(tally.findings[:3])
+    assert all(tally.reached[form] == 1 for form in FORMS)
+
+
+def mutant(name: str, focus: str, *edits: tuple[str, str, str, str]) -> Mutant:
+    return Mutant(name, edits, (focus,))
+
+
+TOTAL = 'return (Aggregate("SUM", (row[0],)),)'
+SLIPS = (
+    mutant(
+        "DOUBLEs are summed, not steps",
+        "SUM",
+        (
+            "tree.writer",
+            "_steps",
+            '("TRY_CAST(floor(", *cut, f" * {factor} + CAST(0.5 AS DOUBLE)) AS BIGINT)")',
+            '("(", *cut, f" * {factor})")',
+        ),
+    ),
+    mutant(
+        "NULL is the lower bound",
+        "AVG",
+        (
+            "analysis.grids",
+            "Grid.steps",
+            "return Case(((IsNull(value, negated=True), _less(there, base)),))",
+            "return _less(there, base)",
+        ),
+    ),
+    mutant(
+        "a total beyond 64 bits is 0",
+        "SUM per group",
+        (
+            "analysis.released.sums",
+            "GroupSum.of_unit",
+            TOTAL,
+            "from dpsql.tree import Cast\n    from dpsql.types import BIGINT\n"
+            '    total = Aggregate("SUM", (row[0],))\n'
+            "    return ((total if self.scale else _or_zero(Cast(total, BIGINT))),)",
+        ),
+    ),
+    mutant(
+        "a unit's total is a sum of DOUBLEs",
+        "SUM per group",
+        (
+            "analysis.released.sums",
+            "GroupSum.of_unit",
+            TOTAL,
+            "from dpsql.tree import Cast\n    from dpsql.types import DOUBLE\n"
+            '    return (Aggregate("SUM", (Cast(row[0], DOUBLE),)),)',
+        ),
+    ),
+    mutant(
+        "C rows count in each group",
+        "SUM",
+        (
+            "analysis.groups",
+            "Rows._with_totals",
+            "Window(total, (unit,)) if self.keys",
+            "Window(total, (unit, *keys)) if self.keys",
+        ),
+    ),
+    mutant(
+        "the first moment is rounded by itself",
+        "VAR_POP",
+        (
+            "analysis.released.sums",
+            "Moment.weighted",
+            "shares = [_weighted(n, self.vector.most, whole) for n in self._numbers(*values)]",
+            "numbers = self._numbers(*values)\n"
+            "    for other in numbers[1:]:\n"
+            '        numbers[0] = Paren(Binary("-", numbers[0], other))\n'
+            "    shares = [_weighted(n, self.vector.most, whole) for n in numbers]",
+        ),
+        ("analysis.released.sums", "Moment.weighted", "if self.place:", "if True:"),
+    ),
+    mutant(
+        "weights are rounded up",
+        "SUM",
+        (
+            "analysis.released.sums",
+            "_weighted",
+            "number),), share)",
+            'number),), Paren(Binary("+", share, whole(1))))',
+        ),
+    ),
+    mutant(
+        "a total is not cut",
+        "SUM per group",
+        ("analysis.grids", "cut", "return Case(((IsNull(value, negated=True), ends),))", "return value"),
+    ),
+)
+
+
+@pytest.mark.parametrize("slip", SLIPS, ids=lambda m: m.name)
+def test_a_slip_is_noticed(slip: Mutant) -> None:
+    sums = Sums(SEED, databases=12)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            slip.apply(patch)
+            for _ in range(6):
+                sums.fill()
+                for _ in range(8):
+                    sums.check(sums.statement(slip.focus))
+                if sums.tally.findings:
+                    break
+        assert sums.tally.findings
+    finally:
+        sums.close()
