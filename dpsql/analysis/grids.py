@@ -6,7 +6,7 @@ A sum of whole numbers does not depend on the order of rows, and no rounding of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -22,8 +22,8 @@ _FINEST = 1000
 """The negative power of two that the step of a DOUBLE is at least, so that its multiples are DOUBLEs."""
 _LARGEST = Fraction(1 << _FINEST)
 """The largest bound of a DOUBLE, so that its steps are DOUBLEs."""
-_SEARCHED = 10
-"""The step of a DOUBLE without bounds is 2^-10."""
+_SEARCHED = 20
+"""The step of a DOUBLE whose bound is searched is 2^-20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,17 @@ def searched(sql_type: SqlType, *, signed: bool) -> Grid:
     """Return the grid of values without bounds: a bound on a unit's totals is found privately."""
     step = Fraction(1, 1 << _SEARCHED) if sql_type == DOUBLE else least_step(sql_type)
     return Grid(sql_type, step, -_FURTHEST if signed else 0, _FURTHEST)
+
+
+def capped(sql_type: SqlType, most: int, *, signed: bool) -> tuple[Grid, int]:
+    """Return the grid of sums whose totals have a bound in steps of `searched`, and the bound in its steps.
+
+    A DOUBLE has no least step: the bound is then `MOST_STEPS`.
+    """
+    grid = searched(sql_type, signed=signed)
+    if sql_type != DOUBLE:
+        return grid, most
+    return replace(grid, step=grid.step * most / MOST_STEPS), MOST_STEPS
 
 
 def _reach(low: Fraction, high: Fraction, degree: int) -> Fraction:

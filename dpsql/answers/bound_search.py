@@ -86,7 +86,9 @@ class BoundSearches:
         """
         places, loss = [], PrivacyLoss()
         for place, each in enumerate(counts):
-            found = self.search(place).run(np.concatenate(each.n))
+            # The last bound is taken for enough: it is the best where most units exceed all bounds.
+            above = np.append(np.concatenate(each.n[:-1]), 0)
+            found = self.search(place).run(above)
             places.append(int(found.rung[0]))
             loss += found.loss
         return tuple(places), loss

@@ -12,6 +12,7 @@ from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
 from dpsql.tree import Case, Expr, conjunction
+from dpsql.types import DOUBLE
 
 _HIGHEST_VALUE = 61
 """The largest bound of values is 2 to this power, in least steps of the type."""
@@ -57,8 +58,9 @@ def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     row, scale = grid.uncut(value.guarded_node)
     condition = call.condition()
     kept = Case(((condition[0], row),)) if condition else row
-    # The steps of values grow with their bound; those of totals stay as they are.
-    top = call.compiler.highest_power if of is Contribution.TOTAL else _HIGHEST_VALUE
+    # Steps grow with the bound, except those of totals of exact numbers.
+    exact = of is Contribution.TOTAL and value.type != DOUBLE
+    top = call.compiler.highest_power if exact else _HIGHEST_VALUE
     return Ladder(of, kept, scale, grid.step, top, call.by_row)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from dpsql.analysis.grids import grid_of, searched
+from dpsql.analysis.grids import capped, grid_of
 from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
 from dpsql.analysis.released.cells import Quantile, QuantileCall
 from dpsql.analysis.released.counts import SingleRows, WeightedRows
@@ -208,7 +208,7 @@ def _alone(call: ValueCall) -> ReleasedAggregate:
 
 def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
     """Return a sum of which each unit's totals have a bound in all groups together."""
-    grid = searched(call.value.type, signed=call.low < 0)
+    grid, most = capped(call.value.type, most, signed=call.low < 0)
     value, scale = grid.uncut(call.value.guarded_node)
     total = CappedSum((call.kept(value),), grid, scale, call.single, most)
     return ReleasedAggregate((total,), call.described)
