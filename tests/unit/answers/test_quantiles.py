@@ -254,7 +254,7 @@ def test_explain_says_what_an_extreme_is(session: Session) -> None:
     found = explained(
         session, "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) MAX(amount) FROM orders"
     )
-    assert "max is the value that about 29 customer reach, not the largest" in found["warnings"]
+    assert "max is the value that about 29 units reach, not the largest" in found["warnings"]
 
 
 def test_a_quantile_near_an_end_has_a_warning(session: Session) -> None:
