@@ -17,7 +17,9 @@ def rows_per_unit(compiler: StatementCompiler, source: From, *, beyond: str = "w
     """
     if compiler.max_rows is not None:
         return compiler.max_rows
-    found = _default(compiler.policy, source.source, "rows_per_unit")
+    known = compiler.rows_per_unit.get(id(source.source))
+    found = known[1] if known else _default(compiler.policy, source.source, "rows_per_unit")
+    compiler.rows_per_unit[id(source.source)] = source.source, found
     if found is not None:
         compiler.assume(
             Assumed(

@@ -150,7 +150,7 @@ def _root(value: Fraction, degree: int) -> int:
 
 
 def _power_of_two(least: Fraction) -> Fraction:
-    """Return the least power of two from a number on."""
+    """Return the least power of two that is at least a number."""
     power = math.frexp(float(least))[1] - 2
     while Fraction(2) ** power < least:
         power += 1
@@ -168,7 +168,7 @@ def in_least_steps(value: Expr, scale: int) -> Expr:
 
 
 def saturated(total: Expr) -> Expr:
-    """Return a sum as BIGINT: within 2^60, in no order of rows an overflow, 0 for no rows."""
+    """Return a sum as BIGINT, cut to 2^60 on both sides; 0 for no rows. No order of rows overflows."""
     limit = 1 << 60
     return Cast(within(total, limit), BIGINT)
 

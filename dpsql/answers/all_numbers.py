@@ -33,6 +33,8 @@ class AllNumbers:
 
     plan: Plan
     parts: tuple[OneShare, ...]
+    quote: Quote
+    """The figures of the numbers that order the groups, else of the counts."""
 
     @classmethod
     def of(cls, plan: Plan, preferred: type[OneShare]) -> AllNumbers | OneShare:
@@ -45,23 +47,7 @@ class AllNumbers:
         if len(divided) == 1:
             return _method(plan, preferred)
         made = [_method(of_share(plan, together, part), preferred) for together, part in divided]
-        return cls(plan, tuple(made))
-
-    @property
-    def quote(self) -> Quote:
-        """See `Method`; the figures are those of the numbers that order the groups, else of the counts."""
-        plan, quotes = self.plan, [part.quote for part in self.parts]
-        ordering = getattr(plan.selection, "count", None)
-        first = next((q for q, p in zip(quotes, self.parts, strict=True) if _has(p, ordering)), quotes[0])
-        words = dict.fromkeys(quote.mechanism for quote in quotes)
-        return replace(
-            first,
-            charge=Charge(plan.epsilon),
-            mechanism=", ".join(words),
-            split=f"divided equally among {len(quotes)} groups of numbers",
-            notes=(*dict.fromkeys(chain(*(q.notes for q in quotes), notes(plan))),),
-            columns=tuple(chain.from_iterable(part.described for part in self.parts)),
-        )
+        return cls(plan, tuple(made), _quoted(plan, made))
 
     def run(self, counts: Counts) -> NoisyResult:
         """Measure everything; which groups are shown depends on noisy values and public orders alone."""
@@ -93,6 +79,22 @@ def of_share(plan: Plan, places: Sequence[int], epsilon: Fraction) -> Plan:
         selection = AllGroups(())
     options = replace(plan.options, epsilon=epsilon)
     return replace(plan, outputs=outputs, selection=selection, options=options)
+
+
+def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
+    """See `Method`; the figures are those of the numbers that order the groups, else of the counts."""
+    quotes = [part.quote for part in parts]
+    ordering = getattr(plan.selection, "count", None)
+    first = next((q for q, p in zip(quotes, parts, strict=True) if _has(p, ordering)), quotes[0])
+    words = dict.fromkeys(quote.mechanism for quote in quotes)
+    return replace(
+        first,
+        charge=Charge(plan.epsilon),
+        mechanism=", ".join(words),
+        split=f"divided equally among {len(quotes)} groups of numbers",
+        notes=(*dict.fromkeys(chain(*(q.notes for q in quotes), notes(plan))),),
+        columns=tuple(chain.from_iterable(part.described for part in parts)),
+    )
 
 
 def _uses(plan: Plan, used: Sequence[int], places: Sequence[int]) -> bool:

@@ -7,7 +7,7 @@ of them together by a bounded amount; every other sum has a part of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -54,6 +54,8 @@ class Block:
         The most by which one unit moves all of them in all groups together, in steps.
     resolution
         The grid of the noise, as `mechanisms.Laplace` takes it; None: the usual one.
+    planned
+        The noise for each number of groups that was asked for.
     """
 
     plan: Plan
@@ -61,13 +63,16 @@ class Block:
     epsilon: Fraction
     move: int
     resolution: int | None = None
+    planned: dict[int, mechanisms.Laplace] = field(default_factory=dict, compare=False, repr=False)
 
     def noise(self, groups: int) -> mechanisms.Laplace:
         """Return the noise for so many groups."""
-        size = groups * len(self.places)
-        return mechanisms.Laplace.plan(
-            size, self.epsilon, groups_per_unit=1, sensitivity=self.move, resolution=self.resolution
-        )
+        if groups not in self.planned:
+            size = groups * len(self.places)
+            self.planned[groups] = mechanisms.Laplace.plan(
+                size, self.epsilon, groups_per_unit=1, sensitivity=self.move, resolution=self.resolution
+            )
+        return self.planned[groups]
 
     def run(
         self, numbers: Sequence[NDArray[np.int64]], index: NDArray[np.int64]

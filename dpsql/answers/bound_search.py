@@ -11,12 +11,12 @@ import numpy as np
 
 from dpsql import mechanisms
 from dpsql.analysis import BoundSearch, Contribution, Plan
+from dpsql.answers import measuring
 from dpsql.answers.method import Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.privacy import Charge, PrivacyLoss
 
-_LEVEL = Fraction(95, 100)
 SHARE = Fraction(1, 5)
 """The part of epsilon that finds bounds, if the statement does not say it."""
 
@@ -30,7 +30,7 @@ _WHAT = {
 
 @dataclass(frozen=True, slots=True)
 class BoundSearches:
-    """Chooses each bound by a `mechanisms.Ladder`; the rest of epsilon answers with them."""
+    """Chooses each bound among powers of two by `Ladder`; the rest of epsilon answers with them."""
 
     plan: Plan
     choose: Callable[[Plan], Method]
@@ -50,10 +50,11 @@ class BoundSearches:
     def quote(self) -> Quote:
         """See `Method`; the errors depend on the bounds, which are not known yet."""
         plan, found = self.plan, float(self.epsilon) * len(self.plan.ladders)
+        level = measuring.confidence_of(plan)
         notes = tuple(
             f"a bound on {self._what(place)} is found privately: a power of two times "
-            f"{float(s.ladder.step):g}; up to about {math.ceil(self.search(place).cut(_LEVEL)):,} "
-            f"{plan.unit}s may be cut"
+            f"{float(s.ladder.step):g}; up to about {math.ceil(self.search(place).cut(level))} {plan.unit}s "
+            "may be cut"
             for place, s in enumerate(plan.ladders)
         )
         return replace(

@@ -15,7 +15,7 @@ from dpsql.answers import measuring
 from dpsql.answers.all_numbers import AllNumbers
 from dpsql.answers.blocks import shares
 from dpsql.answers.bound_search import BoundSearches
-from dpsql.answers.every_count import EveryCount
+from dpsql.answers.every_count import EveryCount, takes_all
 from dpsql.answers.existing import ExistingGroups
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
@@ -170,7 +170,8 @@ def _least_noise(plan: Plan) -> tuple[str, str]:
     if not places:
         return "LAPLACE", "sums have one bound in all groups"
     totals = [total for place in places if (total := plan.total(place)) is not None]
-    less = not measuring.simultaneous(plan) and laplace_is_less(plan.counts, places, totals, plan.groups)
+    taken = not measuring.simultaneous(plan) and all(takes_all(plan, place) for place in places)
+    less = taken and laplace_is_less(plan.counts, places, totals, plan.groups)
     bounded = plan.groups_per_unit is not None or plan.options.max_groups_contributed is not None
     why = "no less noise" if bounded or less else "needs max_groups_contributed"
     return ("LAPLACE" if less else "BOX"), why

@@ -159,11 +159,16 @@ class EveryCount:
         return listed(self.plan, rows, loss, made, found)
 
 
+def takes_all(plan: Plan, place: int) -> bool:
+    """Return whether Laplace noise suits a number of all groups: they are few, or those of a unit are."""
+    given = plan.groups_per_unit is not None or plan.options.max_groups_contributed is not None
+    return plan.groups <= MOST_GROUPS or plan.counts[place].total is not None or given
+
+
 def _total(plan: Plan, place: int) -> int:
     """Return the most by which a unit changes a count in all groups; refuse one of too many groups."""
-    total, many = plan.total(place), plan.groups > MOST_GROUPS
-    bounded = plan.counts[place].total is not None or plan.groups_per_unit is not None
-    if total is None or (many and not bounded and plan.options.max_groups_contributed is None):
+    total = plan.total(place)
+    if total is None or not takes_all(plan, place):
         raise plan.query.source.refuse(
             "Laplace noise on all groups needs a bound on how many of them one unit may touch",
             plan.options.at.get("mechanism"),

@@ -57,7 +57,7 @@ class ExistingGroups:
             few = bool(totals) and len(totals) == len(others) and len(others) == len(asked)
             share = measure or (_share(m, delta, max(totals)) if few else Fraction(1, 2))
         made = blocks(plan, others, plan.epsilon * share, lambda place: _total(plan, place)) if others else []
-        made = [replace(block, resolution=0) for block in made]
+        made = [replace(block, resolution=0, planned={}) for block in made]
         existing = mechanisms.Existing.plan(plan.epsilon * (1 - share), delta, groups_per_unit=m)
         return cls(plan, selection, units, existing, tuple(made))
 

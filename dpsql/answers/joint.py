@@ -24,11 +24,13 @@ def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
             "option noise has no meaning for mechanism JOINT", options.at.get("noise"), "leave it out"
         )
     count = plan.counts[selection.count]
+    # Of a sum, only differences decide, as in `top_k`.
+    sensitivity, monotone = (count.width, True) if count.share is not None else (count.bound, count.monotone)
     return Joint.plan(
         plan.groups,
         selection.k,
         epsilon,
-        sensitivity=count.bound,
-        monotone=count.monotone,
+        sensitivity=sensitivity,
+        monotone=monotone,
         lowest=selection.lowest,
     )

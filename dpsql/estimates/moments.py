@@ -51,7 +51,7 @@ class RowCount:
         return scale * half_width((1.0,) * self.parts, check_confidence(confidence))
 
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
-        """Say the predicted error, of a number from so many moments."""
+        """Write the predicted error, of a number from so many moments."""
         del parts
         return error_words(self.stddev(scale), self.half_width(scale, confidence))
 
@@ -76,7 +76,7 @@ class SumOfRows:
         return scale * half_width(self._weights(parts), check_confidence(confidence))
 
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
-        """Say the predicted error, of a number from so many moments."""
+        """Write the predicted error, of a number from so many moments."""
         return error_words(self.stddev(scale, parts), self.half_width(scale, confidence, parts))
 
     def _weights(self, parts: int) -> tuple[float, ...]:
@@ -125,7 +125,7 @@ class Average:
         return float(self.high - self.low) * scale * float(mean_width(parts, level, np.array([share]))[0])
 
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
-        """Say the predicted error, of a number from so many moments; n is the number of rows."""
+        """Write the predicted error, of a number from so many moments; n is the number of rows."""
         width = self.half_width_times_n(scale, confidence, parts)
         return error_words(self.stddev_times_n(scale, parts), width, per_row=True)
 
@@ -179,7 +179,7 @@ class Variance:
         return float(self.high - self.low) ** 2 * scale * stddev((1.0,))
 
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
-        """Say the predicted error; n is the number of rows."""
+        """Write the predicted error; n is the number of rows."""
         del confidence, parts
         return error_words(self.stddev_times_n(scale), per_row=True)
 
@@ -200,7 +200,7 @@ class Deviation:
         return Combined(root, error, np.sqrt(found.low), np.sqrt(found.high))
 
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
-        """Say the predicted error of its square; n is the number of rows."""
+        """Write the predicted error of its square; n is the number of rows."""
         square = Variance(self.low, self.high, self.sample).predicted(scale, confidence, parts)
         return f"its square: {square}"
 

@@ -28,7 +28,7 @@ def figure(value: float) -> str:
 
 
 def error_words(stddev: float, half_width: float | None = None, *, per_row: bool = False) -> str:
-    """Write a standard deviation and half the width of the interval; `per_row`: n rows divide them.
+    """Write a standard deviation and half the width of the interval, divided by n if `per_row`.
 
     >>> error_words(8485.3, 35949.2)
     'stddev 8,485, half-width 35,949'

@@ -11,8 +11,9 @@ Measuring what was selected: `box` (one noise for all counts), `laplace` (each c
 `release_all` measures all groups, `Refinement` a count again with less noise.
 On a public grid of values: `quantile`, `extreme`. Among powers of two, a bound of contributions: `ladder`.
 Interactive queries that are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
-``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``);
-``arguments`` checks public facts, ``grid`` draws noise, ``tails`` certifies cutoffs, ``weights`` samples.
+``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``),
+``ranges`` selections by sums; ``arguments`` checks public facts, ``grid`` draws noise, ``tails`` certifies
+cutoffs, ``weights`` samples.
 Every mechanism can be used on its own and does not depend on SQL. The proof stands in the class's docstring.
 
 Positions: where a proof rests on the order of the counts, the mechanism takes `OrderedCounts`, which

@@ -76,3 +76,27 @@ def queries(cutoff: Callable[[Fraction], float]) -> Inputs:
 def _near(cutoff: int) -> list[int]:
     """Return counts around a cutoff, and some far from it."""
     return sorted({1, cutoff // 2, cutoff - 1, cutoff, cutoff + 1, round(1.5 * cutoff), 2 * cutoff})
+
+
+def moved(low: int, high: int) -> Inputs:
+    """Make counts that one unit more moves by `low` to `high`, or by 0 where it has no part."""
+
+    def inputs(_: Fraction) -> list[tuple[str, Any, Any]]:
+        flat, stairs_ = (10,) * 5, (10 + high, 10, 10, 10 + low, 10)
+        changes = {
+            "all up": (high,) * 5,
+            "all down": (low,) * 5,
+            "first up, rest down": (high, *(low,) * 4),
+            "first down, rest up": (low, *(high,) * 4),
+            "two up": (high, high, 0, 0, 0),
+            "two down": (low, low, 0, 0, 0),
+            "up and down": (high, low, high, low, 0),
+        }
+        return [
+            (name, base, tuple(count + move for count, move in zip(base, change, strict=True)))
+            for base in (flat, stairs_)
+            for name, change in changes.items()
+            if any(change)
+        ]
+
+    return inputs

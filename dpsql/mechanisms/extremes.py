@@ -86,7 +86,7 @@ class Extreme(Mechanism[Extremes]):
         return cls(cells, scale, units, lowest, loss=PrivacyLoss.of(budget))
 
     def most_units(self, confidence: Fraction) -> float:
-        """Predict how many units are beyond the cell at most; 1 at least reaches it, except one run in 20."""
+        """Predict how many units reach the cell at most; at least 1 does, except in one run of 20."""
         return self.units + float(self.scale) * math.log(self.cells / (1 - confidence))
 
     def run(self, counts: Histograms | ArrayLike, source: NoiseSource = SYSTEM) -> Extremes:

@@ -1,4 +1,4 @@
-"""Choose a cell of a public grid by how many rows are in which cells, exactly, for any number of cells."""
+"""Draw a cell of a public grid by the rows of all cells: with the exact law, for any number of cells."""
 
 from __future__ import annotations
 

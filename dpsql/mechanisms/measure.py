@@ -153,6 +153,25 @@ AUDITED = (
         ],
     ),
     AuditCase(
+        "release all, moments of a column",
+        "sums of rows and of values, which a unit moves by 2 rows of 5 steps together",
+        partial(Laplace.plan, groups_per_unit=1, sensitivity=10),
+        inputs=lambda _: [
+            ("both rows at the lower end", (15, 10, 5, 0), (25, 10, 5, 0)),
+            ("two rows in two groups", (15, 10, 5, 0), (16, 14, 7, 3)),
+            ("both rows inside", (15, 10, 25, 0), (12, 3, 25, 0)),
+        ],
+    ),
+    AuditCase(
+        "release all, signed sums of 2 groups a unit",
+        "sums, of which a unit moves two by -4 to 3 each",
+        partial(Laplace.plan, groups_per_unit=2, sensitivity=4),
+        inputs=lambda _: [
+            ("both down", (15, -10, 5, 0, 1), (11, -14, 5, 0, 1)),
+            ("one up, one down", (15, -10, 5, 0, 1), (18, -14, 5, 0, 1)),
+        ],
+    ),
+    AuditCase(
         "release all, 2 groups a unit",
         "all counts, of which a unit changes two",
         partial(Laplace.plan, groups_per_unit=2),

@@ -116,9 +116,8 @@ class Quantile(Mechanism[Quantiles]):
 
     def scale(self, q: Fraction) -> Fraction:
         """Return the scale of distances for a quantile of a range, a whole row being `parts`."""
-        return (
-            2 * self.rows_per_unit * max(q.numerator, q.denominator - q.numerator) * self.parts / self.epsilon
-        )
+        largest = max(q.numerator, q.denominator - q.numerator) * self.parts
+        return 2 * self.rows_per_unit * largest / self.epsilon
 
     def targets(self) -> list[tuple[Fraction, Fraction]]:
         """Return the different quantiles in ascending order, and each relative to those that bound its range.

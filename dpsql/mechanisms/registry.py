@@ -14,6 +14,7 @@ from dpsql.mechanisms.limited_domain import AUDITED as LIMITED_DOMAIN
 from dpsql.mechanisms.limited_then_stable import AUDITED as LIMITED_THEN_STABLE
 from dpsql.mechanisms.measure import AUDITED as MEASURE
 from dpsql.mechanisms.quantile import AUDITED as QUANTILE
+from dpsql.mechanisms.ranges import AUDITED as RANGES
 from dpsql.mechanisms.refine import AUDITED as REFINE
 from dpsql.mechanisms.sparse_vector import AUDITED as SPARSE_VECTOR
 from dpsql.mechanisms.stable import AUDITED as STABLE
@@ -25,6 +26,7 @@ AUDITED: tuple[AuditCase, ...] = (
     *EXPONENTIAL,
     *JOINT,
     *HYBRID_TOP_K,
+    *RANGES,
     *MEASURE,
     *BOX,
     *REFINE,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.render.grid import Style
 from dpsql.render.plots import axis, widest
-from dpsql.render.readable import ordering, summary
+from dpsql.render.readable import assumptions, ordering, summary
 from dpsql.render.table import release_columns
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def release_html(release: Released, total: Charge | None = None) -> str:
         columns.append([tag("td", _bar(estimate, *ends), **_LEFT) for estimate in estimates])
     more = release.rows.num_rows - _ROWS
     notes = [f"{more} more rows are not shown"] if more > 0 else []
-    notes += [" · ".join(summary(release, total)), *release.warnings]
+    notes += [" · ".join(summary(release, total)), *assumptions(release), *release.warnings]
     below = tag("div", *(tag("div", escape(note)) for note in notes), style="font-size:smaller;opacity:.75")
     return tag("div", table(heads, zip(*columns, strict=True)), below, class_="dpsql")
 

@@ -47,6 +47,8 @@ class Released(Protocol):
     @property
     def warnings(self) -> Sequence[str]: ...
     @property
+    def assumed(self) -> Sequence[object]: ...
+    @property
     def reused(self) -> datetime | None: ...
     @property
     def charged_again(self) -> str: ...
@@ -121,6 +123,12 @@ def summary(release: Released, total: Charge | None, *, pm: str = "±") -> list[
         cost = price(release.charge, total)
     parts = (cost, release.charged_again, release.mechanism, certainty(release, pm=pm))
     return [part for part in parts if part]
+
+
+def assumptions(release: Released) -> list[str]:
+    """Return the line on what the statement left open: what bounds of the policy cut or weigh down."""
+    found = ", ".join(map(str, release.assumed))
+    return [f"assumed: {escape_controls(found)}"] if found else []
 
 
 def footer(release: Released, total: Charge | None, style: Style) -> str:

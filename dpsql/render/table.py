@@ -10,7 +10,7 @@ from dpsql.render.cells import folded, pad, width
 from dpsql.render.figures import Estimate, at_unit, unit_of
 from dpsql.render.grid import Column, Style, box, column, draw, fit, markdown, span
 from dpsql.render.plots import NARROWEST, bars
-from dpsql.render.readable import Estimates, counts, footer, ordering, orders
+from dpsql.render.readable import Estimates, assumptions, counts, footer, ordering, orders
 from dpsql.render.values import text, values
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def release_text(release: Released) -> str:
         lines.append(f"({release.rows.num_rows - _ROWS} more rows)")
     if not release.rows.num_rows:
         lines.append("(no rows)")
-    return "\n".join([f"<Release: {release.selection}>", *lines, footer(release, None, Style())])
+    below = [footer(release, None, Style()), *assumptions(release)]
+    return "\n".join([f"<Release: {release.selection}>", *lines, *below])
 
 
 def _columns(rows: pa.Table, release: Released | None, style: Style) -> list[Column]:

@@ -67,8 +67,8 @@ SLIPS = (
         (
             "tree.writer",
             "_steps",
-            '("TRY_CAST(floor(", *cut, f" * {factor} + CAST(0.5 AS DOUBLE)) AS BIGINT)")',
-            '("(", *cut, f" * {factor})")',
+            '("TRY_CAST(floor(", x, f" * {factor} + {half}) AS BIGINT)")',
+            '("(", x, f" * {factor})")',
         ),
     ),
     mutant(
@@ -77,8 +77,9 @@ SLIPS = (
         (
             "analysis.grids",
             "Grid.steps",
-            "return Case(((IsNull(value, negated=True), _less(there, base)),))",
-            "return _less(there, base)",
+            "return self._nearest(value, self.type, self._size, base)",
+            "there = self._nearest(value, self.type, self._size, base)\n"
+            "    return Case(((IsNull(value), whole(self.low - base)),), there)",
         ),
     ),
     mutant(
@@ -120,13 +121,11 @@ SLIPS = (
         (
             "analysis.released.sums",
             "Moment.weighted",
-            "shares = [_weighted(n, self.vector.most, whole) for n in self._numbers(*values)]",
+            "return self._rest([_weighted(n, self.vector.most, whole) for n in self._numbers(*values)])",
             "numbers = self._numbers(*values)\n"
-            "    for other in numbers[1:]:\n"
-            '        numbers[0] = Paren(Binary("-", numbers[0], other))\n'
-            "    shares = [_weighted(n, self.vector.most, whole) for n in numbers]",
+            '    numbers[0] = Paren(reduce(partial(Binary, "-"), numbers))\n'
+            "    return _weighted(numbers[self.place], self.vector.most, whole)",
         ),
-        ("analysis.released.sums", "Moment.weighted", "if self.place:", "if True:"),
     ),
     mutant(
         "weights are rounded up",
@@ -141,7 +140,12 @@ SLIPS = (
     mutant(
         "a total is not cut",
         "SUM per group",
-        ("analysis.grids", "cut", "return Case(((IsNull(value, negated=True), ends),))", "return value"),
+        (
+            "analysis.grids",
+            "Grid._nearest",
+            "cut = Case(tuple(branches), inside) if branches else inside",
+            "cut = inside",
+        ),
     ),
 )
 

@@ -340,9 +340,6 @@ SELECT page, SUM(ms, contribution_bounds_per_group => (0, 100)) AS s FROM visits
 -- R504
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
 
--- R2503
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
-
 -- R2507
 SELECT SUM(ms, contribution_bounds_per_group => (0, 100)) FROM visits
 

@@ -376,7 +376,10 @@ def cells(**ratios: float) -> list[sums.Cell]:
         for group in ("A F", "N F", "N O", "R F") if asked.keyed else ("all",):
             for kind, column in asked.measures:
                 part = ratios.get(ratio, 0.2)
-                found.append(sums.Cell(asked.name, group, f"{kind}({column})", 1000 * part, 95.0, 1000.0))
+                rows = 1000 if group == "N F" else 2 * sums.LARGE
+                found.append(
+                    sums.Cell(asked.name, group, rows, f"{kind}({column})", 1000 * part, 95.0, 1000.0)
+                )
     return found
 
 
@@ -414,15 +417,19 @@ def test_one_cell_above_the_other_system_or_short_intervals_are_noticed() -> Non
 
 def test_promises_of_the_benchmarks_scale_are_claimed_there_alone() -> None:
     others = [
-        sums.Cell(asked.name, "all", "SUM(x)", 9000 * asked.within, 95.0, None)
+        sums.Cell(asked.name, "all", 1000, "SUM(x)", 9000 * asked.within, 95.0, None)
         for asked in sums.OTHERS
         if asked.within
     ]
     found = cells(total=1.0) + others
-    assert len(sums.claims(found, RUNS)) == len(sums.claims(found, RUNS, sums.SCALE_1)) - 4
+    assert len(sums.claims(found, RUNS)) == len(sums.claims(found, RUNS, sums.SCALE_1)) - 5
     assert all(claim.holds for claim in sums.claims(found, RUNS, sums.SCALE_1))
     worse = cells(total=1.0) + [replace(cell, here=1.2 * cell.here) for cell in others]
     assert [c.holds for c in sums.claims(worse, RUNS, sums.SCALE_1)][-4:] == [False] * 4
+    small, large = (
+        [replace(c, here=2500.0) if c.group == group else c for c in found] for group in ("N F", "N O")
+    )
+    assert [sums.claims(one, RUNS, sums.SCALE_1)[-5].holds for one in (small, large)] == [True, False]
 
 
 def test_without_smartnoise_the_report_says_so_and_claims_nothing_of_it() -> None:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.expressions import function_name
-from dpsql.language import MARK
+from dpsql.language import MARK, copied
 from dpsql.policy import Policy, fold
 from dpsql.types import BOOLEAN
 
@@ -37,7 +37,7 @@ def as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.Selec
 
     `SUM(CASE WHEN p THEN 1 ELSE 0 END)` is `COUNT(*) FILTER (WHERE p)`, and AVG of it a ratio of two counts.
     """
-    changed = select.copy()
+    changed = copied(select)
     reader = _Reader(_boolean_columns(select, policy, catalog))
     found = [(node, reader.count(node)) for part in _parts(changed) for node in part.walk(prune=_below)]
     for node, made in found:

@@ -299,7 +299,7 @@ class Moment(Part):
 
 @dataclass(frozen=True, slots=True)
 class UnitMean(Part):
-    """A part of the average over units of each unit's own average in the group: the mean, or the rest of R.
+    """One of two sums over units: of each unit's own average in the group, or of what it lacks to R.
 
     The average of a unit's values, x steps above the lower bound and cut to 0 .. R, is added to the second
     part, and R - x to the first. One unit moves both together by R in each group.
@@ -310,7 +310,7 @@ class UnitMean(Part):
 
     @property
     def whole(self) -> int:
-        """R in parts of a step: an average of whole steps is no whole number of them."""
+        """R in parts of a step: the average of whole steps need not be a whole number of steps."""
         width = max(self.vector.grid.width, 1)
         return width << max(0, (MOST_STEPS // width).bit_length() - 1)
 

@@ -130,16 +130,17 @@ def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
     rows = {
         _rows(c.parts[0]) for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering
     }
-    found: dict[ValueCall, Vector] = {}
+    asked: dict[ValueCall, list[ValueCall]] = {}
     for call in calls:
-        if not isinstance(call, ValueCall) or call.per_group or call.capped is not None:
-            continue
-        own = [c for c in calls if isinstance(c, ValueCall) and c.column == call.column]
-        counted = [_rows(part) for part in _counted(call)]
+        if isinstance(call, ValueCall) and not call.per_group and call.capped is None:
+            asked.setdefault(call.column, []).append(call)
+    found: dict[ValueCall, Vector] = {}
+    for column, own in asked.items():
+        counted = [_rows(part) for part in _counted(own[0])]
         if all(c.statistic == "sum" for c in own) and not {*counted} & rows:
             continue
         degree = max(DEGREES[c.statistic] for c in own)
-        found.setdefault(call.column, _vector(call, degree, nulls=counted[0] in rows))
+        found[column] = _vector(own[0], degree, nulls=counted[0] in rows)
     return found
 
 

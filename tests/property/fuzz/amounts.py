@@ -165,12 +165,12 @@ def _value(rng: Random, depth: int) -> str:
     )
 
 
-def analysed(session: Session, text: str, powers: tuple[int, ...] = ()) -> Plan:
-    """Compile a statement; `powers` are the powers of two that its bounds were found to be."""
+def analysed(session: Session, text: str, places: tuple[int, ...] = ()) -> Plan:
+    """Compile a statement; `places` are those of the bounds that were found for it."""
     catalog, query = engine_of(session).schema_database, parse(text)
     assert isinstance(query, Query)
     plain, _ = separate(query, session.policy, catalog)
-    return analyse(plain, session.policy, catalog, complete(plain.options, session.defaults), powers)
+    return analyse(plain, session.policy, catalog, complete(plain.options, session.defaults), places)
 
 
 @dataclass
@@ -219,8 +219,8 @@ class Amounts:
         if not plan.ladders:
             return [plan.compiled]
         self.searches += 1
-        powers = tuple(rng.randrange(search.ladder.top + 1) for search in plan.ladders)
-        return [*(search.compiled for search in plan.ladders), analysed(self.session, text, powers).compiled]
+        places = tuple(rng.randrange(len(search.ladder.bounds)) for search in plan.ladders)
+        return [*(search.compiled for search in plan.ladders), analysed(self.session, text, places).compiled]
 
     def check(self, rng: Random, text: str) -> None:
         """Count a statement in two of the ways: no error, no NULL, the same numbers."""

@@ -10,18 +10,6 @@ SELECT SUM(DISTINCT ms) FROM visits
 -- hint: COUNT(DISTINCT user_id)
 SELECT AVG(DISTINCT age, contribution_bounds_per_row => (0, 100)) FROM users
 
--- R2503 the most frequent value is a group
--- error: MODE over many units is not released
--- at: MODE
--- hint: GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
-SELECT MODE(page) FROM visits
-
--- R2504 any value is one person's
--- error: ANY_VALUE over many units is not released
--- at: ANY_VALUE
--- hint: COUNT(DISTINCT user_id)
-SELECT ANY_VALUE(page) FROM visits
-
 -- R2505 a correlation
 -- error: CORR over many units is not released
 -- at: CORR

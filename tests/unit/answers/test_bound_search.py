@@ -109,6 +109,8 @@ def test_the_price_is_that_of_the_statement(session: Session) -> None:
         "STDDEV(ratio), COUNT(*, contribution_bounds => AUTO) FROM orders",
         "MEDIAN(ratio) FROM orders",
         "MAX(amount) FROM orders",
+        "amount, COUNT(DISTINCT user_id) AS u, COUNT(ratio, contribution_bounds => AUTO) AS n FROM orders "
+        "WHERE amount BETWEEN 1 AND 96 GROUP BY amount",
     ],
 )
 @pytest.mark.parametrize("epsilon", ["0.001", "1", "10000"])

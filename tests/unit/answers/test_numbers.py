@@ -309,3 +309,28 @@ def test_bars_of_negative_sums_end_at_zero(session: Session) -> None:
     assert heading.strip().startswith("-1")
     assert heading.strip().endswith("0")
     assert all(row.rstrip().endswith("█") and row.strip().startswith(("█", "▒")) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "rest", "scale"),
+    [
+        ("NOISY_TOP_K", "ORDER BY s DESC LIMIT 2", 2 * 15),
+        ("EXPONENTIAL", "ORDER BY s DESC LIMIT 1", 15),
+        ("JOINT", "ORDER BY s DESC LIMIT 2", 2 * 15),
+        ("HYBRID_TOP_K", "HAVING s >= 100 ORDER BY s DESC LIMIT 2", 2 * 15),
+    ],
+)
+def test_an_order_by_a_sum_has_noise_for_its_range(
+    session: Session, mechanism: str, rest: str, scale: int
+) -> None:
+    """One unit moves a sum by -3 to 12, so by 15; noise for counts of both directions would be for 24."""
+    found: Any = private(session.prepare(signed(mechanism, rest))).method
+    chosen = found.mechanism
+    assert chosen.scale * chosen.loss.charge.epsilon == scale
+
+
+def signed(mechanism: str, rest: str) -> str:
+    return (
+        f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = {mechanism}) region, "
+        f"SUM(item, contribution_bounds_per_group => (-3, 12)) AS s FROM orders GROUP BY region {rest}"
+    )

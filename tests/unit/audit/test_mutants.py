@@ -78,6 +78,18 @@ def exponential(changed: types.ModuleType, **options: Any) -> Callable[..., obje
     return batches(changed.Exponential.plan, **options)
 
 
+def quantile(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
+    return batches(changed.Quantile.plan, **options)
+
+
+def extreme(changed: types.ModuleType) -> Callable[..., object]:
+    return batches(changed.Extreme.plan)
+
+
+def ladder(changed: types.ModuleType) -> Callable[..., object]:
+    return batches(changed.Ladder.plan)
+
+
 def limited_domain(changed: types.ModuleType) -> Callable[..., object]:
     return batches(of_any_size(changed.LimitedDomain.plan), k=1, delta=0.1, candidates=1)
 
@@ -95,6 +107,7 @@ ONE = [Pair("one above", (1, 1, 1, 1), (2, 1, 1, 1))]
 TWO = [Pair("two above", (1, 1, 1, 1, 1), (2, 2, 1, 1, 1))]
 APART = [Pair("one above, rest below", (1, 1, 1, 1), (2, 0, 0, 0))]
 ALL = [Pair("all above", (0, 0, 0, 0), (1, 1, 1, 1))]
+RANGE = [Pair("first by 4, rest by -1", (10, 10, 10), (14, 9, 9))]
 NEW = [Pair("a new group", (0,), (1,))]
 
 _SCALE = "scale = paid * moved * (1 if monotone else 2) / budget"
@@ -225,6 +238,39 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
         "(1 if not monotone else 1)",
         APART,
         {"monotone": False},
+    ),
+    "top-k of sums: half of the range": (top_k, "top_k", _SCALE, f"{_SCALE} / 2", RANGE, {"sensitivity": 5}),
+    "exponential mechanism of sums: half of the range": (
+        exponential,
+        "exponential",
+        "/ budget",
+        "/ budget / 2",
+        RANGE,
+        {"sensitivity": 5},
+    ),
+    "quantile: half of the scale": (
+        quantile,
+        "quantile",
+        "return 2 * self.rows_per_unit",
+        "return self.rows_per_unit",
+        [Pair("one more at the end", (10, 0, 0, 1, 0), (10, 0, 0, 1, 1))],
+        {"quantiles": ("0.9",)},
+    ),
+    "extreme: half of the scale": (
+        extreme,
+        "extremes",
+        "pick(self.scale, ",
+        "pick(self.scale / 2, ",
+        [Pair("one more at the end", (0, 2, 2, 3), (0, 2, 2, 4))],
+        {},
+    ),
+    "ladder: half of the scale": (
+        ladder,
+        "ladder",
+        "scale = 1 / budget",
+        "scale = 1 / budget / 2",
+        [Pair("one above the first", (3, 1, 0, 0), (4, 1, 0, 0))],
+        {},
     ),
     "limited domain: bar too low": (
         limited_domain,

@@ -50,20 +50,20 @@ def test_exact_moments_give_what_sql_computes(formula: Formula, parts: int, plai
     assert hash(formula) == hash(type(formula)(**{s: getattr(formula, s) for s in formula.__slots__}))
 
 
-def test_less_than_a_row_has_no_average_and_no_variance_but_a_sum() -> None:
-    few = [np.array([0.3, -2.0, 0.5, 0.6]), np.array([0.3, 1.0, -0.5, 0.6]), np.array([0.3, 1.0, 0.0, 0.6])]
+def test_what_rounds_to_no_row_has_no_average_and_no_variance_but_a_sum() -> None:
+    few = [np.array([0.1, -2.0, 0.5, 0.6]), np.array([0.1, 1.0, -0.5, 0.6]), np.array([0.1, 1.0, 0.0, 0.6])]
     average = Average(LOW, HIGH).estimate(few[:2], 1.0, LEVEL)
     assert np.isnan(average.value).tolist() == [True, True, True, False]
     for formula, missing in (
-        (Variance(LOW, HIGH, sample=False), [True, True, True, False]),  # of 0.9, 0, 0 and 1.8 rows
-        (Variance(LOW, HIGH, sample=True), [True] * 4),
-        (Deviation(LOW, HIGH, sample=True), [True] * 4),
+        (Variance(LOW, HIGH, sample=False), [True, True, True, False]),  # of 0.3, 0, 0 and 1.8 rows
+        (Variance(LOW, HIGH, sample=True), [True, True, True, False]),
+        (Deviation(LOW, HIGH, sample=True), [True, True, True, False]),
     ):
         found = formula.estimate(few, 1.0, LEVEL)
         for part in (found.value, found.low, found.high):
             assert np.isnan(part).tolist() == missing
     found = SumOfRows(LOW, HIGH).estimate(few[:2], 1.0, LEVEL)
-    assert found.value.tolist() == pytest.approx([0.6, 11.0, -4.0, 1.2])
+    assert found.value.tolist() == pytest.approx([0.2, 11.0, -4.0, 1.2])
     assert not np.isnan(found.low).any()
 
 

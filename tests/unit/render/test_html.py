@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
+from dpsql.policy import Assumed
 from dpsql.privacy import Charge
 from dpsql.release import Release
 from dpsql.render.html import release_html, tag
@@ -81,6 +82,13 @@ def test_controls_cannot_turn_the_direction_of_text(fakes: SimpleNamespace) -> N
     release: Release = fakes.top_k(1)
     rows = release.rows.set_column(0, "diagnosis", pa.array(["x\u202ey"]))
     assert "x\\u202ey" in release_html(replace(release, rows=rows))
+
+
+def test_what_the_policy_cuts_stands_below_the_answer(fakes: SimpleNamespace) -> None:
+    cut = Assumed("values of cost outside 0 to 200 are cut", where="policy")
+    release: Release = replace(fakes.top_k(1), assumed=(cut,))
+    assert "assumed: values of cost outside 0 to 200 are cut (policy)" in release_html(release)
+    assert repr(release).endswith("\nassumed: values of cost outside 0 to 200 are cut (policy)")
 
 
 def test_bars_of_negative_numbers_are_drawn_from_zero(fakes: SimpleNamespace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import duckdb
@@ -54,9 +55,11 @@ from dpsql.tree import (
     Select,
     SetOperation,
     Slice,
+    Steps,
     Try,
     Unary,
     Unnest,
+    Unscaled,
     Values,
     Window,
     duckdb_sql,
@@ -107,6 +110,22 @@ WRITTEN: list[tuple[Node, str]] = [
     (Apply("pow({1},{0}) + {1}", (A, B)), "pow(t1.c1,t1.c0) + t1.c1"),
     (Element(A, ONE), "t1.c0[1]"),
     (Slice(A, -2, 3), "t1.c0[-2:3]"),
+    (
+        Steps(A, -3, 8, Fraction(1, 4)),
+        "(CASE WHEN t1.c0 < CAST(-0.75 AS DOUBLE) THEN -3 WHEN t1.c0 <= CAST(2.0 AS DOUBLE) THEN "
+        "TRY_CAST(floor(t1.c0 * CAST(4.0 AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS BIGINT) "
+        "WHEN t1.c0 <= CAST('inf' AS DOUBLE) THEN 8 END)",
+    ),
+    (Unscaled(A, SqlType("DECIMAL", 9, 2)), "TRY_CAST(t1.c0 * 100 AS BIGINT)"),
+    (
+        Unscaled(A, SqlType("DECIMAL", 18, 1)),
+        "TRY_CAST(TRY_CAST(t1.c0 AS DECIMAL(38,1)) * 10 AS BIGINT)",
+    ),
+    (
+        Unscaled(A, SqlType("DECIMAL", 38, 1)),
+        "(TRY_CAST(trunc(t1.c0) AS HUGEINT) * 10 + "
+        "TRY_CAST((t1.c0 - TRY_CAST(trunc(t1.c0) AS DECIMAL(38,1))) * 10 AS HUGEINT))",
+    ),
     (Call("f", (A, Lambda("p", Parameter("p")))), "f(t1.c0, lambda p: p)"),
     (Aggregate("COUNT"), "COUNT(*)"),
     (Aggregate("COUNT", (A,), distinct=True), "COUNT(DISTINCT t1.c0)"),
