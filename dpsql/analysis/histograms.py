@@ -21,6 +21,7 @@ from dpsql.tree import (
     OrderTerm,
     Query,
     Select,
+    SetOperation,
     Window,
     columns,
     conjunction,
@@ -80,7 +81,28 @@ def _kept(rows: Rows, part: CellRows) -> Query:
         furthest = Aggregate("MIN" if part.extreme == "least" else "MAX", (cell,))
         listed = (*(Item(c) for c in (unit, *keys)), Item(furthest, "f0"))
         return replace(own, items=listed, group=(unit, *keys))
-    return _sampled(own, rows.keys, part.most)
+    return _with_few(own, rows.keys, part.most)
+
+
+def _with_few(rows: Query, keys: int, most: int) -> Query:
+    """Keep all rows of the units that have at most `most`, and a sample of those of the others.
+
+    That is what a sample of all rows is; only the rows of few units are ordered.
+    """
+    numbered = Select(
+        (Item(Column("w", "u")), Item(Aggregate("COUNT"), "n")), Derived(rows, "w"), group=(Column("w", "u"),)
+    )
+    beyond = Select(
+        (Item(Column("v", "u")),),
+        Derived(numbered, "v"),
+        Binary(">", Column("v", "n"), Constant(most, BIGINT)),
+    )
+    names = ("u", *(f"k{i}" for i in range(keys)), "f0")
+    listed = tuple(Item(Column("a", name), name) for name in names)
+    same = Binary("=", Column("a", "u"), Column("b", "u"))
+    joined = [Join(Derived(rows, "a"), kind, Derived(beyond, "b"), same) for kind in ("LEFT", "")]
+    few = Select(listed, joined[0], IsNull(Column("b", "u")))
+    return SetOperation(few, "UNION ALL", _sampled(Select(listed, joined[1]), keys, most))
 
 
 def _sampled(rows: Query, keys: int, most: int) -> Query:
