@@ -15,7 +15,7 @@ import duckdb
 from dpsql.analysis import quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.over_releases import Columns, check, load, parse_json
-from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled, UnboundQuery
+from dpsql.engines.protocol import KEPT, UNCHARGED, Cancelled, UnboundQuery
 from dpsql.engines.worker import running_statement
 from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.policy import fold
@@ -186,19 +186,6 @@ class SchemaDatabase:
                 "the engine cannot bind this public statement: check the names and types of its columns"
             )
         raise OperationalError("the engine could not finish this public statement")
-
-    def calculate(self, table: pa.Table, expressions: Sequence[str]) -> list[pa.Array]:
-        """Evaluate expressions over released rows, aliased `r`: post-processing, without charge."""
-        listed = ", ".join(f"{sql} AS x{i}" for i, sql in enumerate(expressions))
-
-        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
-            cursor.register("dpsql_incoming", table)
-            return cursor.sql(f"SELECT {listed} FROM dpsql_incoming AS r").to_arrow_table()
-
-        result = settings.run_on_cursor(lambda: self._con, work, CANCELLED)
-        if result is None:
-            raise OperationalError(FAILED)
-        return [result.column(i).combine_chunks() for i in range(result.num_columns)]
 
     def bind_over(self, types: Mapping[str, Columns], sql: str) -> tuple[str, ...]:
         """Return the names of a query's columns, which `over` would run; raises `UnboundQuery`."""
