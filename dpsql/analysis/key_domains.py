@@ -31,6 +31,7 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
     if isinstance(selection, TopPerPartition):
         selection = selection.best
     unknown = undeclared(block)
+    _refuse_single_units(query, block, unknown)
     if (
         unknown
         and isinstance(selection, TopK)
@@ -84,6 +85,20 @@ def _listed(sql_type: SqlType) -> str:
     if sql_type.integer:
         return "BETWEEN 0 AND 99"
     return "BETWEEN '2024-01-01' AND '2024-12-31'" if sql_type.name == "DATE" else "IN ('a', 'b')"
+
+
+def _refuse_single_units(query: Query, block: OuterQuery, unknown: list[int]) -> None:
+    """Refuse undeclared keys with a value that is one unit's: no group of them is ever shown."""
+    place = next((i for i in unknown if block.keys[i].link), None)
+    if place is None:
+        return
+    key = next((o.name for o in block.outputs if o.kind == "key" and o.of == place), "the key")
+    unit = unit_name(block.source)
+    raise query.source.refuse(
+        f"each value of {key} belongs to one {unit}, so no group has enough of them to be shown",
+        query.tree.args.get("group"),
+        f"leave {key} out of GROUP BY",
+    )
 
 
 def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) -> None:
