@@ -22,7 +22,16 @@ from dpsql.engines.duckdb.sources import Reader, _cell
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import QueryRefused
 from dpsql.language import Options, Query, parse
-from dpsql.policy import BudgetPolicy, ParquetSource, Policy, RangeDomain, Table, UnitColumn, ValuesDomain
+from dpsql.policy import (
+    BudgetPolicy,
+    Defaults,
+    ParquetSource,
+    Policy,
+    RangeDomain,
+    Table,
+    UnitColumn,
+    ValuesDomain,
+)
 from dpsql.types import column_type
 
 TABLES: dict[str, dict[str, str]] = {
@@ -239,7 +248,8 @@ class Databases:
             )
             for name, columns in TABLES.items()
         }
-        self.policy = Policy(budget=BudgetPolicy(epsilon=Fraction(1)), tables=tables)
+        defaults = Defaults(auto_bounds=False)
+        self.policy = Policy(budget=BudgetPolicy(epsilon=Fraction(1)), tables=tables, defaults=defaults)
         readers = {n: Reader(t, tuple((t.columns or {}).items()), "", ()) for n, t in tables.items()}
         self.connections = [settings.connect(), settings.connect()]
         for threads, connection in zip((1, 2), self.connections, strict=True):

@@ -240,8 +240,8 @@ MUTANTS = (
             (
                 "analysis.setops",
                 "combined",
-                "if _same(x, y, p[0]) else UnitRole.NONE)",
-                "if _same(x, y, p[0]) else UnitRole.NONE, fact=True)",
+                "bounds=_bounds(x, y, p, word),",
+                "bounds=_bounds(x, y, p, word), fact=True,",
             ),
         ),
         statement="SELECT vip, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, vip FROM users UNION ALL SELECT user_id, NOT vip FROM users) x GROUP BY vip",
@@ -462,8 +462,8 @@ MUTANTS = (
             (
                 "analysis.released.counts",
                 "BoundedRows.of_units",
-                '_total(Call("LEAST", (value, Constant(self.most, BIGINT))))',
-                "_total(value)",
+                '_total(Call("LEAST", (values[0], Constant(self.most, BIGINT))))',
+                "_total(values[0])",
             ),
         ),
         ("clamped rows",),
@@ -732,7 +732,14 @@ MUTANTS = (
     ),
     Mutant(
         "rows are bounded in each group, not in all together",
-        (("analysis.groups", "Rows.grouped", "if self.keys else []", "if False else []"),),
+        (
+            (
+                "analysis.groups",
+                "Rows.grouped",
+                "if p.total is not None and (self.keys or p.weighs_one_group)",
+                "if False",
+            ),
+        ),
         ("weighted rows",),
         statement="SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
@@ -742,8 +749,8 @@ MUTANTS = (
             (
                 "analysis.released.counts",
                 "WeightedRows.weighted",
-                "Cast(value, HUGEINT)",
-                'Cast(Paren(Binary("+", value, Constant(1, BIGINT))), HUGEINT)',
+                "Cast(values[0], HUGEINT)",
+                'Cast(Paren(Binary("+", values[0], Constant(1, BIGINT))), HUGEINT)',
             ),
         ),
         ("weighted rows",),
