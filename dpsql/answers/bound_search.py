@@ -117,7 +117,7 @@ class BoundSearches:
 
 def _rest(plan: Plan, epsilon: Fraction) -> Plan:
     """Return the plan of the answer alone, with its part of epsilon."""
-    return replace(plan, options=replace(plan.options, epsilon=epsilon), ladders=())
+    return replace(plan, options=replace(plan.options, epsilon=epsilon, bound_share=None), ladders=())
 
 
 def _value(search: BoundSearch, place: int) -> float:

@@ -59,6 +59,12 @@ def check_options(plan: Plan) -> None:
             options.at.get("max_rows_contributed"),
             "leave it out",
         )
+    if options.bound_share is not None:
+        raise source.refuse(
+            "option bound_share has no meaning here: no bound is searched",
+            options.at.get("bound_share"),
+            "leave it out",
+        )
     above = isinstance(selection, AboveThreshold) or options.mechanism == "HYBRID_SPARSE_VECTOR"
     if options.threshold_share is not None and not above:
         raise source.refuse(

@@ -160,3 +160,11 @@ def test_a_policy_may_forbid_it(session: Session) -> None:
         with pytest.raises(QueryRefused):
             opened.prepare(statement(f"{call} FROM orders"))
     opened.close()
+
+
+def test_the_share_of_the_searches_can_be_chosen(session: Session) -> None:
+    asked = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound_share = 0.5) "
+    _, method = prepared(session, f"{asked}SUM(amount) FROM orders")
+    assert method.epsilon == method.first_epsilon == Fraction(1, 2)
+    with pytest.raises(QueryRefused, match="no bound is searched"):
+        session.prepare(f"{asked}COUNT(DISTINCT user_id) FROM orders")
