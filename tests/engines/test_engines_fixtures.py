@@ -39,6 +39,7 @@ BOTH = {
     "A1512": "convert VARCHAR to DATE",
     "A1513": "convert VARCHAR to TIMESTAMP",
     "A1514": "convert VARCHAR to TIMESTAMP",
+    "A2506": "does not run - with these arguments",
 }
 REFUSED = {
     "PostgreSQL": {
