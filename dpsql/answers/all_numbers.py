@@ -7,19 +7,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 
-import numpy as np
-
 from dpsql.analysis import Plan, laplace_is_less
 from dpsql.answers import measuring
-from dpsql.answers.blocks import Values, shares
+from dpsql.answers.blocks import shares
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.answers.shown import listed, notes, order_of, released, shown
+from dpsql.answers.shown import measured_in_all, notes, released
 from dpsql.answers.whole_domain import WholeDomain, needs_laplace
 from dpsql.engines import Counts
-from dpsql.estimates import Combined
 from dpsql.language import AllGroups, Scalar
-from dpsql.privacy import Charge, PrivacyLoss
+from dpsql.privacy import Charge
 
 OneShare = WholeDomain | EveryCount
 
@@ -51,20 +48,7 @@ class AllNumbers:
 
     def run(self, counts: Counts) -> NoisyResult:
         """Measure everything; which groups are shown depends on noisy values and public orders alone."""
-        order, loss = order_of(self.plan, counts), PrivacyLoss()
-        values: dict[int, np.ndarray] = {}
-        for part in self.parts:
-            own, spent = part.measure(counts, order)
-            values |= own
-            loss += spent
-        rows = shown(self.plan, counts, lambda place: values[_same(self.plan, values, place)], order)
-        made: dict[int, Combined] = {}
-        found: Values = {}
-        for part in self.parts:
-            estimates, more = part.estimates(values, rows)
-            made |= estimates
-            found |= more
-        return listed(self.plan, rows, loss, made, found)
+        return measured_in_all(self.plan, self.parts, counts)
 
 
 def of_share(plan: Plan, places: Sequence[int], epsilon: Fraction) -> Plan:
@@ -118,7 +102,3 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
 def _has(part: OneShare, ordering: int | None) -> bool:
     place = ordering if ordering is not None else next(iter(measuring.shown_alone(part.plan)), None)
     return place is not None and _uses(part.plan, (place,), released(part.plan))
-
-
-def _same(plan: Plan, values: dict[int, np.ndarray], place: int) -> int:
-    return next(p for p in values if plan.counts[p] == plan.counts[place])

@@ -128,7 +128,7 @@ def _made(plan: Plan, candidate: Candidate) -> Method:
         method = candidate.of(plan)
     except ValueError as error:
         raise _not_taken(plan, error) from None
-    if method.quote.scale > 2.0**40 and all(count.share is None for count in plan.counts):
+    if method.quote.scale > 2.0**40 and measuring.counts_only(plan):
         raise source.refuse(
             "epsilon is too small: the noise would exceed every count", plan.options.at.get("epsilon")
         )

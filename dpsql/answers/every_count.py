@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Block, Values, blocks
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.answers.shown import by_noise, listed, notes, order_of, released, shown
+from dpsql.answers.shown import by_noise, measured_in_all, notes, released
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, distinguishable_gap
@@ -80,7 +81,7 @@ class EveryCount:
     @property
     def described(self) -> tuple[str, ...]:
         """The predicted errors of sums and averages, in words."""
-        if all(count.share is None for count in self.plan.counts):
+        if measuring.counts_only(self.plan):
             return ()
         return tuple(line for block in self.blocks for line in block.describe(self._level))
 
@@ -97,13 +98,9 @@ class EveryCount:
             return 1 - (1 - level) / plan.groups
         return level
 
-    def _released(self, place: int) -> int:
-        """Return the place under which a number is released; equal ones are released once."""
-        counts = self.plan.counts
-        return next(p for block in self.blocks for p in block.places if counts[p] == counts[place])
-
     def _block(self, place: int) -> Block:
-        return next(block for block in self.blocks if self._released(place) in block.places)
+        found = measuring.equal_place(self.plan, chain(*(block.places for block in self.blocks)), place)
+        return next(block for block in self.blocks if found in block.places)
 
     def tells_apart(self, confidence: Fraction) -> float | None:
         """Predict how far a group must be from the threshold, else from another group, to be placed right."""
@@ -152,11 +149,7 @@ class EveryCount:
         Each number has independent noise, so positions decide only which groups the LIMIT keeps, and in what
         order they are released.
         """
-        order = order_of(self.plan, counts)
-        values, loss = self.measure(counts, order)
-        rows = shown(self.plan, counts, lambda place: values[self._released(place)], order)
-        made, found = self.estimates(values, rows)
-        return listed(self.plan, rows, loss, made, found)
+        return measured_in_all(self.plan, (self,), counts)
 
 
 def takes_all(plan: Plan, place: int) -> bool:

@@ -119,7 +119,7 @@ class ExistingGroups:
 
     def _described(self, confidence: Fraction) -> tuple[str, ...]:
         """Return the predicted errors of sums and averages, in words."""
-        if all(count.share is None for count in self.plan.counts):
+        if measuring.counts_only(self.plan):
             return ()
         return tuple(line for block in self.blocks for line in block.describe(confidence))
 

@@ -65,6 +65,16 @@ def wanted(plan: Plan, ordering: int, also: Iterable[int] = ()) -> list[int]:
     return list(distinct.values())
 
 
+def equal_place(plan: Plan, known: Iterable[int], place: int) -> int:
+    """Return the place of the number that is equal to one and known; equal numbers are released once."""
+    return next(p for p in known if plan.counts[p] == plan.counts[place])
+
+
+def counts_only(plan: Plan) -> bool:
+    """Return whether all numbers are plain counts, so that one predicted error stands for them."""
+    return all(count.share is None for count in plan.counts)
+
+
 def shown_alone(plan: Plan) -> list[int]:
     """Return the places of the distinct numbers that are shown as they are measured."""
     shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high") and o.formula is None}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
+from dpsql.answers.blocks import Values
 from dpsql.answers.method import NoisyResult
 from dpsql.answers.unknown import by_key
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import Average, Combined, Deviation, Formula, Variance
+from dpsql.estimates import Average, Combined, Deviation, Variance
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import PrivacyLoss
 
@@ -106,7 +108,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
     selection = plan.selection
     most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
     found: tuple[str, ...] = ()
-    word = "counts" if all(count.share is None for count in plan.counts) else "numbers"
+    word = "counts" if measuring.counts_only(plan) else "numbers"
     if most is not None and most < plan.groups:
         found = (
             f"this noise releases the {word} of all {plan.groups:,} groups: a larger LIMIT costs no more",
@@ -117,12 +119,44 @@ def notes(plan: Plan) -> tuple[str, ...]:
     return found
 
 
-def listed(
+class Share(Protocol):
+    """Numbers of all groups that are measured together, with a part of epsilon of their own."""
+
+    def measure(
+        self, counts: Counts, order: NDArray[np.int64]
+    ) -> tuple[dict[int, NDArray[np.float64]], PrivacyLoss]:
+        """Measure the numbers of all groups, in an order that is public; return them by place."""
+
+    def estimates(
+        self, values: dict[int, NDArray[np.float64]], rows: NDArray[np.int64]
+    ) -> tuple[dict[int, Combined], Values]:
+        """Return the estimates of some groups, by place, and of what follows from them."""
+
+
+def measured_in_all(plan: Plan, parts: Sequence[Share], counts: Counts) -> NoisyResult:
+    """Measure all groups; which are shown depends on noisy values, keys and the public order alone."""
+    order, loss = order_of(plan, counts), PrivacyLoss()
+    values: dict[int, NDArray[np.float64]] = {}
+    for part in parts:
+        own, spent = part.measure(counts, order)
+        values |= own
+        loss += spent
+    rows = shown(plan, counts, lambda place: values[measuring.equal_place(plan, values, place)], order)
+    made: dict[int, Combined] = {}
+    found: Values = {}
+    for part in parts:
+        estimates, more = part.estimates(values, rows)
+        made |= estimates
+        found |= more
+    return _listed(plan, rows, loss, made, found)
+
+
+def _listed(
     plan: Plan,
     rows: NDArray[np.int64],
     loss: PrivacyLoss,
     estimates: Mapping[int, Combined],
-    values: Mapping[tuple[tuple[int, ...], Formula], Combined],
+    values: Values,
 ) -> NoisyResult:
     """Return the result with these rows; of all groups, those that are not surely empty, up to the LIMIT."""
     limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from dpsql.answers import measuring
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -110,9 +112,9 @@ def _estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[
 def _measured(plan: Plan, answer: NoisyResult, place: int) -> Combined:
     found = answer.counts[place]
     if found is None:
-        found = next(
-            c for i, c in enumerate(answer.counts) if c is not None and plan.counts[i] == plan.counts[place]
-        )
+        known = (i for i, count in enumerate(answer.counts) if count is not None)
+        found = answer.counts[measuring.equal_place(plan, known, place)]
+    assert found is not None  # noqa: S101  every shown number is measured
     return found
 
 

@@ -15,7 +15,7 @@ from dpsql.analysis import CommonNoise, Plan, common_noise
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Values
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.answers.shown import by_noise, listed, notes, order_of, released, shown
+from dpsql.answers.shown import by_noise, measured_in_all, notes, released
 from dpsql.engines import Counts
 from dpsql.estimates import Combined, error_words
 from dpsql.language import AboveThreshold, Scalar, TopK
@@ -78,7 +78,7 @@ class WholeDomain:
     @property
     def described(self) -> tuple[str, ...]:
         """The predicted errors of sums, in words."""
-        if all(count.share is None for count in self.plan.counts):
+        if measuring.counts_only(self.plan):
             return ()
         names = {o.of: o.name for o in self.plan.outputs if o.kind == "count"}
         places = measuring.shown_alone(self.plan)
@@ -126,15 +126,10 @@ class WholeDomain:
 
     def _index(self, place: int) -> tuple[int, bool]:
         """Return the index of a count, or of an operand if it is a difference, among those measured."""
-        place = self._released(place)
+        known = (*self.noise.measured, *self.noise.differences)
+        place = measuring.equal_place(self.plan, known, place)
         first = self.noise.differences.get(place, (place,))[0]
         return self.noise.measured.index(first), place in self.noise.differences
-
-    def _released(self, place: int) -> int:
-        """Return the place under which a count is released; equal counts are released once."""
-        counts = self.plan.counts
-        known = (*self.noise.measured, *self.noise.differences)
-        return next(p for p in known if counts[p] == counts[place])
 
     def measure(
         self, counts: Counts, order: NDArray[np.int64]
@@ -161,8 +156,4 @@ class WholeDomain:
 
     def run(self, counts: Counts) -> NoisyResult:
         """Measure all counts; which are shown depends on noisy values, keys and the public order alone."""
-        order = order_of(self.plan, counts)
-        values, loss = self.measure(counts, order)
-        rows = shown(self.plan, counts, lambda place: values[self._released(place)], order)
-        made, _ = self.estimates(values, rows)
-        return listed(self.plan, rows, loss, made, {})
+        return measured_in_all(self.plan, (self,), counts)
