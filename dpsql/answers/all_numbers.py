@@ -77,7 +77,7 @@ def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
         mechanism=", ".join(words),
         split=f"divided equally among {len(quotes)} groups of numbers",
         notes=(*dict.fromkeys(chain(*(q.notes for q in quotes), notes(plan))),),
-        columns=tuple(chain.from_iterable(part.described for part in parts)),
+        errors={o: words for quote in quotes for o, words in quote.errors.items()},
     )
 
 

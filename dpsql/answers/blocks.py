@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.analysis import Plan
+from dpsql.analysis import Output, Plan
 from dpsql.estimates import (
     Combined,
     Formula,
@@ -102,9 +102,9 @@ class Block:
             found[output.uses, output.formula] = output.formula.estimate(moments, scale, level)
         return own, found
 
-    def describe(self, level: Fraction) -> tuple[str, ...]:
+    def errors(self, level: Fraction) -> dict[Output, str]:
         """Return the predicted errors of the numbers that are shown, in words."""
-        noise, said = self.noise(1), []
+        noise, found = self.noise(1), {}
         for output in self.plan.outputs:
             uses = output.uses if output.formula is not None else (output.of,)
             if output.kind != "count" or not set(uses) <= set(self.places):
@@ -114,8 +114,20 @@ class Block:
                 words = error_words(noise.stddev * step, noise.half_width(level) * step)
             else:
                 words = output.formula.predicted(float(noise.scale) * step, level, len(uses))
-            said.append(f"{output.name}: {words}")
-        return tuple(said)
+            found[output] = words
+        return found
+
+
+def errors_of(plan: Plan, made: Iterable[Block], level: Fraction) -> dict[Output, str]:
+    """Return the predicted errors of the numbers of blocks, in words; none if all are plain counts."""
+    if counts_only(plan):
+        return {}
+    return {output: words for block in made for output, words in block.errors(level).items()}
+
+
+def counts_only(plan: Plan) -> bool:
+    """Return whether all numbers are plain counts, so that one predicted error stands for them."""
+    return all(count.share is None for count in plan.counts)
 
 
 def blocks(plan: Plan, places: Sequence[int], epsilon: Fraction, move: Callable[[int], int]) -> list[Block]:

@@ -65,7 +65,7 @@ class BoundSearches:
             predicted_stddev=None,
             half_width=None,
             tells_apart=None,
-            columns=(),
+            errors={},
             outlook={},
             notes=(*self.first.quote.notes, *notes),
         )

@@ -13,7 +13,7 @@ from fractions import Fraction
 from dpsql.analysis import Plan, laplace_is_less
 from dpsql.answers import measuring
 from dpsql.answers.all_numbers import AllNumbers
-from dpsql.answers.blocks import shares
+from dpsql.answers.blocks import counts_only, shares
 from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.every_count import EveryCount, takes_all
 from dpsql.answers.existing import ExistingGroups
@@ -128,7 +128,7 @@ def _made(plan: Plan, candidate: Candidate) -> Method:
         method = candidate.of(plan)
     except ValueError as error:
         raise _not_taken(plan, error) from None
-    if method.quote.scale > 2.0**40 and measuring.counts_only(plan):
+    if method.quote.scale > 2.0**40 and counts_only(plan):
         raise source.refuse(
             "epsilon is too small: the noise would exceed every count", plan.options.at.get("epsilon")
         )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
-from dpsql.answers.blocks import Block, Values, blocks
+from dpsql.answers.blocks import Block, Values, blocks, errors_of
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.shown import by_noise, measured_in_all, notes, released
 from dpsql.engines import Counts
@@ -69,7 +69,7 @@ class EveryCount:
             max((width for _, width in found), default=None),
             self.tells_apart(measuring.confidence_of(plan)),
             said + notes(plan),
-            columns=self.described,
+            errors=errors_of(plan, self.blocks, self._level),
         )
 
     def predicted(self) -> Iterator[tuple[float, float]]:
@@ -77,13 +77,6 @@ class EveryCount:
         for place in measuring.shown_alone(self.plan):
             step, noise = float(self.plan.counts[place].step), self._block(place).noise(1)
             yield noise.stddev * step, noise.half_width(self._level) * step
-
-    @property
-    def described(self) -> tuple[str, ...]:
-        """The predicted errors of sums and averages, in words."""
-        if measuring.counts_only(self.plan):
-            return ()
-        return tuple(line for block in self.blocks for line in block.describe(self._level))
 
     @property
     def _ordering(self) -> int | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
-from dpsql.answers.blocks import Block, Values, blocks
+from dpsql.answers.blocks import Block, Values, blocks, errors_of
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.unknown import ranked_keys
 from dpsql.engines import Counts
@@ -88,7 +88,7 @@ class ExistingGroups:
             None,
             notes,
             outlook={"least_units": threshold},
-            columns=self._described(confidence),
+            errors=errors_of(plan, self.blocks, confidence),
         )
 
     @property
@@ -116,12 +116,6 @@ class ExistingGroups:
                 if place in block.places:
                     step, noise = float(self.plan.counts[place].step), block.noise(1)
                     yield noise.stddev * step, noise.half_width(confidence) * step
-
-    def _described(self, confidence: Fraction) -> tuple[str, ...]:
-        """Return the predicted errors of sums and averages, in words."""
-        if measuring.counts_only(self.plan):
-            return ()
-        return tuple(line for block in self.blocks for line in block.describe(confidence))
 
     def run(self, counts: Counts) -> NoisyResult:
         """Show the groups that reach the threshold, sorted by key, and measure their other counts.

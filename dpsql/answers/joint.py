@@ -23,9 +23,7 @@ def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
         raise source.refuse(
             "option noise has no meaning for mechanism JOINT", options.at.get("noise"), "leave it out"
         )
-    count = plan.counts[selection.count]
-    # Of a sum, only differences decide, as in `top_k`.
-    sensitivity, monotone = (count.width, True) if count.share is not None else (count.bound, count.monotone)
+    sensitivity, monotone = plan.counts[selection.count].difference
     return Joint.plan(
         plan.groups,
         selection.k,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpsql.analysis import Plan
+    from dpsql.analysis import Output, Plan
     from dpsql.engines import Counts
 
     Combine = Callable[[Measurement | None], Combined]
@@ -68,11 +68,6 @@ def wanted(plan: Plan, ordering: int, also: Iterable[int] = ()) -> list[int]:
 def equal_place(plan: Plan, known: Iterable[int], place: int) -> int:
     """Return the place of the number that is equal to one and known; equal numbers are released once."""
     return next(p for p in known if plan.counts[p] == plan.counts[place])
-
-
-def counts_only(plan: Plan) -> bool:
-    """Return whether all numbers are plain counts, so that one predicted error stands for them."""
-    return all(count.share is None for count in plan.counts)
 
 
 def shown_alone(plan: Plan) -> list[int]:
@@ -238,16 +233,16 @@ class ShareMeasuring:
             else:
                 yield laplace.stddev, laplace.half_width(confidence)
 
-    def describe(self, size: int, gaps: GapNoise | None) -> tuple[str, ...]:
+    def errors(self, size: int, gaps: GapNoise | None) -> dict[Output, str]:
         """Return the predicted errors of sums and averages, in words."""
         if not self.places or all(self.plan.counts[place].share is None for place in self.places):
-            return ()
+            return {}
         if self.together:
-            return self.block(size).describe(confidence_of(self.plan))
+            return self.block(size).errors(confidence_of(self.plan))
         step = float(self.plan.counts[self.places[0]].step)
         stddev, width = (part * step for part in self.predicted(size, gaps))
-        names = [o.name for o in self.plan.outputs if o.kind == "count" and o.of in self.places]
-        return tuple(f"{name}: {error_words(stddev, width)}" for name in names)
+        words = error_words(stddev, width)
+        return {o: words for o in self.plan.outputs if o.kind == "count" and o.of in self.places}
 
     @property
     def measured_by(self) -> str:
@@ -322,9 +317,9 @@ class Measuring:
         deviation, width = first.predicted(size, gaps)
         return deviation * step, width * step
 
-    def describe(self, size: int, gaps: GapNoise | None) -> tuple[str, ...]:
+    def errors(self, size: int, gaps: GapNoise | None) -> dict[Output, str]:
         """Return the predicted errors of sums and averages, in words."""
-        return tuple(line for part in self.parts for line in part.describe(size, gaps))
+        return {output: words for part in self.parts for output, words in part.errors(size, gaps).items()}
 
     @property
     def measured_by(self) -> str:

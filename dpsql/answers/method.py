@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.analysis import Quantile
+from dpsql.analysis import Output, Quantile
 from dpsql.engines import Counts
 from dpsql.estimates import Combined, Formula
 from dpsql.privacy import Charge, PrivacyLoss
@@ -108,7 +108,7 @@ class Quote:
     """The smallest difference of two counts that the selection detects at the requested confidence."""
     notes: tuple[str, ...] = field(default=())
     """Sentences for the analyst, in EXPLAIN and with the release."""
-    columns: tuple[str, ...] = ()
+    errors: Mapping[Output, str] = field(default_factory=dict)
     """The predicted error of each number, in words, where they are not of one kind."""
     measured_by: str = ""
     """The strategy that measures counts of selected groups: `BOX`, `EACH` or `ANCHOR`; empty: none does."""

@@ -102,8 +102,7 @@ def _number(plan: Plan, quote: Quote, output: Output) -> Number:
     argument = None if isinstance(formula, RowCount) else count.argument
     grid = getattr(getattr(count.parts[0], "vector", count.parts[0]), "grid", None)
     moves_by, moves = _moves(plan, output)
-    said = (line for line in quote.columns if line.startswith(f"{output.name}: "))
-    predicted = next((line.removeprefix(f"{output.name}: ") for line in said), "")
+    predicted = quote.errors.get(output, "")
     if " / n" in predicted:
         rows = "units" if count.argument is not None and count.argument.per_group else "rows"
         predicted += f", n being the number of {rows}"
@@ -117,7 +116,7 @@ def _number(plan: Plan, quote: Quote, output: Output) -> Number:
         moves_by,
         moves,
         (),
-        cut_of(count, formula, unit),
+        cut_of(count, formula, unit, search_rows=Contribution.ROWS in _searches(plan)),
         predicted,
     )
     return _searched(plan, made, count) if plan.ladders else made
@@ -130,7 +129,6 @@ def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[Number]:
         quantile = output.quantile
         if quantile is None:
             continue
-        said = (line for line in quote.columns if line.startswith(f"{output.name}: "))
         low, high = quantile.ends
         found.append(
             Number(
@@ -144,7 +142,7 @@ def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[Number]:
                 "",
                 (),
                 cells_of(quantile, part, plan.unit),
-                next((line.removeprefix(f"{output.name}: ") for line in said), ""),
+                quote.errors.get(output, ""),
             )
         )
     return found
@@ -152,14 +150,11 @@ def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[Number]:
 
 def _searched(plan: Plan, number: Number, count: ReleasedAggregate) -> Number:
     """Return what is known of a number before its bounds are found: the plan has the largest ones."""
-    found = {search.ladder.of for search in plan.ladders}
+    found = _searches(plan)
     values = count.argument is not None and count.argument.searched
     rows = Contribution.ROWS in found and number.rows_per_unit is not None
     if not values and not rows:
         return number
-    cut = tuple(line for line in number.cut if not (rows and "weighted down" in line))
-    if rows:
-        cut = (*cut, f"rows of a {plan.unit} beyond a number that is found privately are weighted down")
     return replace(
         number,
         bounds=None if values else number.bounds,
@@ -167,8 +162,12 @@ def _searched(plan: Plan, number: Number, count: ReleasedAggregate) -> Number:
         step=number.step if Contribution.TOTAL in found else None,
         moves_by=None,
         moves="",
-        cut=cut,
     )
+
+
+def _searches(plan: Plan) -> set[Contribution]:
+    """Return what the bounds that are still to be found are of."""
+    return {search.ladder.of for search in plan.ladders}
 
 
 def _moves(plan: Plan, output: Output) -> tuple[float, str]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql import mechanisms
-from dpsql.analysis import CellRows, Plan, Quantile
+from dpsql.analysis import CellRows, Output, Plan, Quantile
 from dpsql.answers import measuring
 from dpsql.answers.every_count import MOST_GROUPS, one_group_note
 from dpsql.answers.existing import by_terms, shown_note
@@ -87,7 +87,7 @@ class OfCells:
             outlook["least_units"] = float(existing.threshold)
             notes = (shown_note(existing), *notes)
         return Quote(
-            charge, words, float(scale), split, None, None, None, notes, self._described(), outlook=outlook
+            charge, words, float(scale), split, None, None, None, notes, self._errors(), outlook=outlook
         )
 
     def _sampled(self) -> tuple[str, ...]:
@@ -105,32 +105,33 @@ class OfCells:
         if isinstance(mechanism, mechanisms.Extreme):
             word = "least" if mechanism.lowest else "largest"
             return tuple(
-                f"{name} is the value that about {mechanism.units:,} units reach, not the {word}: "
+                f"{output.name} is the value that about {mechanism.units:,} units reach, not the {word}: "
                 f"that is one {self.plan.unit}'s"
-                for name, _ in _asked(self.plan)
+                for output, _ in _asked(self.plan)
             )
         errors, grouped = mechanism.rank_errors(measuring.confidence_of(self.plan)), bool(self.plan.key_types)
-        for (name, quantile), error in zip(_asked(self.plan), errors, strict=True):
+        for (output, quantile), error in zip(_asked(self.plan), errors, strict=True):
             share = min(quantile.q, 1 - quantile.q)
             if share == 0:
-                found.append(f"{name} is near an end of the bounds: use MIN or MAX")
+                found.append(f"{output.name} is near an end of the bounds: use MIN or MAX")
             elif share < _FAR or grouped:
                 where = "in groups of" if grouped else "for"
-                found.append(f"{name} is unreliable {where} fewer than {error / float(share):,.0f} rows")
+                found.append(
+                    f"{output.name} is unreliable {where} fewer than {error / float(share):,.0f} rows"
+                )
         return tuple(found)
 
-    def _described(self) -> tuple[str, ...]:
+    def _errors(self) -> dict[Output, str]:
+        """Return the predicted errors of the ranks of quantiles, in words."""
         mechanism, level = self.mechanism, measuring.confidence_of(self.plan)
         if isinstance(mechanism, mechanisms.Extreme):
-            most = mechanism.most_units(level)
-            return tuple(
-                f"{name}: the value that about {mechanism.units:,} units reach, 1 to {most:,.0f}"
-                for name, _ in _asked(self.plan)
-            )
-        return tuple(
-            f"{name}: its rank is off by at most {figure(error)} rows"
-            for (name, _), error in zip(_asked(self.plan), mechanism.rank_errors(level), strict=True)
-        )
+            most = f"1 to {mechanism.most_units(level):,.0f}"
+            words = f"the value that about {mechanism.units:,} units reach, {most}"
+            return {output: words for output, _ in _asked(self.plan)}
+        return {
+            output: f"its rank is off by at most {figure(error)} rows"
+            for (output, _), error in zip(_asked(self.plan), mechanism.rank_errors(level), strict=True)
+        }
 
     def run(self, counts: Counts) -> NoisyResult:
         """Choose the cells of all groups, in their public order; which rows of it are shown is public."""
@@ -168,9 +169,9 @@ def _part(plan: Plan) -> CellRows:
     return part
 
 
-def _asked(plan: Plan) -> list[tuple[str, Quantile]]:
-    """Return the names of the columns and what they show."""
-    return [(o.name, o.quantile) for o in plan.outputs if o.quantile is not None]
+def _asked(plan: Plan) -> list[tuple[Output, Quantile]]:
+    """Return the columns that show quantiles, and these."""
+    return [(o, o.quantile) for o in plan.outputs if o.quantile is not None]
 
 
 def _groups(plan: Plan) -> int:

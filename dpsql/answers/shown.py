@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
-from dpsql.answers.blocks import Values
+from dpsql.answers.blocks import Values, counts_only
 from dpsql.answers.method import NoisyResult
 from dpsql.answers.unknown import by_key
 from dpsql.engines import Counts
@@ -108,7 +108,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
     selection = plan.selection
     most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
     found: tuple[str, ...] = ()
-    word = "counts" if measuring.counts_only(plan) else "numbers"
+    word = "counts" if counts_only(plan) else "numbers"
     if most is not None and most < plan.groups:
         found = (
             f"this noise releases the {word} of all {plan.groups:,} groups: a larger LIMIT costs no more",

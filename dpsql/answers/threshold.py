@@ -179,7 +179,7 @@ def _quote(
         width,
         mechanism.distinguishable_gap(confidence),
         notes,
-        second.describe(most, None),
+        second.errors(most, None),
         second.measured_by,
         outlook,
     )

@@ -116,9 +116,8 @@ def _gap_noise(mechanism: Selecting) -> GapNoise | None:
 
 
 def _mechanism(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> Selecting:
-    count, noise = plan.counts[selection.count], NOISE[plan.options.noise or "EXPONENTIAL"]
-    # Only differences decide, so that moves in [low, high] are as good as moves in [0, high - low].
-    sensitivity, monotone = (count.width, True) if count.share is not None else (count.bound, count.monotone)
+    sensitivity, monotone = plan.counts[selection.count].difference
+    noise = NOISE[plan.options.noise or "EXPONENTIAL"]
     if plan.options.mechanism == "JOINT":
         return plan_joint(plan, selection, epsilon)
     if plan.options.mechanism == "EXPONENTIAL":
@@ -239,7 +238,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         predicted,
         half,
         _in_unit(plan, selection, mechanism.distinguishable_gap(measuring.confidence_of(plan))),
-        columns=second.describe(_most(plan, selection), _gap_noise(mechanism)),
+        errors=second.errors(_most(plan, selection), _gap_noise(mechanism)),
         measured_by=second.measured_by,
     )
     if not isinstance(mechanism, unknown.Unknown):

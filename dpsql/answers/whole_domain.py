@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.analysis import CommonNoise, Plan, common_noise
+from dpsql.analysis import CommonNoise, Output, Plan, common_noise
 from dpsql.answers import measuring
-from dpsql.answers.blocks import Values
+from dpsql.answers.blocks import Values, counts_only
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.shown import by_noise, measured_in_all, notes, released
 from dpsql.engines import Counts
@@ -66,7 +66,7 @@ class WholeDomain:
             max((width for _, width in found), default=None),
             self.tells_apart(measuring.confidence_of(plan)),
             notes(plan),
-            columns=self.described,
+            errors=self._errors,
         )
 
     def predicted(self) -> Iterator[tuple[float, float]]:
@@ -76,17 +76,13 @@ class WholeDomain:
             yield self.stddev(place) * step, self.half_width(place) * step
 
     @property
-    def described(self) -> tuple[str, ...]:
+    def _errors(self) -> dict[Output, str]:
         """The predicted errors of sums, in words."""
-        if measuring.counts_only(self.plan):
-            return ()
-        names = {o.of: o.name for o in self.plan.outputs if o.kind == "count"}
-        places = measuring.shown_alone(self.plan)
-        return tuple(
-            f"{names[place]}: {error_words(stddev, width)}"
-            for place, (stddev, width) in zip(places, self.predicted(), strict=True)
-            if place in names
-        )
+        if counts_only(self.plan):
+            return {}
+        predicted = dict(zip(measuring.shown_alone(self.plan), self.predicted(), strict=True))
+        shown = [o for o in self.plan.outputs if o.kind == "count" and o.of in predicted]
+        return {output: error_words(*predicted[output.of]) for output in shown}
 
     def stddev(self, place: int) -> float:
         """Predict the standard deviation of a count."""

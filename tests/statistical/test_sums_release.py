@@ -92,7 +92,7 @@ def estimates(plan: Plan, counts: Counts, result: NoisyResult, found: Found) -> 
         found.setdefault(output.name, []).append((made, truth, rows))
 
 
-def simulated(session: Session, rest: str, runs: int) -> tuple[Found, tuple[str, ...]]:
+def simulated(session: Session, rest: str, runs: int) -> tuple[Found, dict[str, str]]:
     """Run a statement many times over the same exact numbers; every charge is the one that was predicted."""
     prepared = private(session.prepare(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 4) {rest}"))
     counts = engine_of(session).count(prepared.plan.compiled)
@@ -101,7 +101,7 @@ def simulated(session: Session, rest: str, runs: int) -> tuple[Found, tuple[str,
         result = prepared.method.run(counts)
         assert result.charge == prepared.method.quote.charge
         estimates(prepared.plan, counts, result, found)
-    return found, prepared.method.quote.columns
+    return found, {output.name: words for output, words in prepared.method.quote.errors.items()}
 
 
 def coverage(found: Found, name: str) -> float:
@@ -146,8 +146,7 @@ STATEMENTS = {
 @pytest.mark.parametrize("rest", STATEMENTS.values(), ids=STATEMENTS)
 def test_errors_are_as_predicted(session: Session, rest: str, runs: int, within: float) -> None:
     """Errors over their predicted deviation have deviation 1; its standard error is 9%, in full 2.5%."""
-    found, columns = simulated(session, rest, runs)
-    predicted = dict(line.split(": ", 1) for line in columns)
+    found, predicted = simulated(session, rest, runs)
     assert {*found} == {*predicted}
     for name, words in predicted.items():
         stddev, width = (float(text.replace(",", "")) for text in re.findall(r"\d[\d,]*\.?\d*", words))

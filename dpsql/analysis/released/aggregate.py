@@ -174,6 +174,14 @@ class ReleasedAggregate:
         return max(-low, high)
 
     @property
+    def difference(self) -> tuple[int, bool]:
+        """The sensitivity where only differences of groups decide, and whether the number is monotone there.
+
+        Moves of a sum in [low, high] are then as good as moves in [0, high - low].
+        """
+        return (self.bound, self.monotone) if self.share is None else (self.width, True)
+
+    @property
     def direction(self) -> Direction:
         """The direction in which adding a unit can change the number."""
         low, high = self.move

@@ -39,12 +39,19 @@ def what_of(number: ReleasedAggregate, formula: Formula | None, unit: str) -> st
     return f"sum of {of}"
 
 
-def cut_of(number: ReleasedAggregate, formula: Formula | None, unit: str) -> tuple[str, ...]:
-    """Return what of a unit is cut, weighted down or left out, in sentences."""
+def cut_of(
+    number: ReleasedAggregate, formula: Formula | None, unit: str, *, search_rows: bool = False
+) -> tuple[str, ...]:
+    """Return what of a unit is cut, weighted down or left out, in sentences.
+
+    `search_rows` says that the number of rows that count is still to be found.
+    """
     argument = None if isinstance(formula, RowCount) else number.argument
     found = [] if argument is None else [_cut_values(argument, formula, unit)]
     rows = rows_of(number)
-    if rows is not None:
+    if rows is not None and search_rows:
+        found.append(f"rows of a {unit} beyond a number that is found privately are weighted down")
+    elif rows is not None:
         found.append(f"{rows:,} rows of a {unit} count in all groups, rows beyond are weighted down")
     return (*found, *(text for part in number.parts if (text := _cut(part, unit))))
 
