@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from dpsql.engines import Engine, length_check_key, open_engine
+from dpsql.engines import Engine, length_check_key, open_engine, running_statement
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, OperationalError
 from dpsql.exclusive import OwnerProcess
@@ -54,10 +54,13 @@ class Database:
 
     When files change, the engines are opened again for the statements that begin then; statements that run
     finish on the engines that they began with. Only the process that opened the database may use it.
+
+    `memory` is the most bytes that DuckDB takes; left out, DuckDB's own limits hold.
     """
 
-    def __init__(self, policy: str | os.PathLike[str] | Policy) -> None:
+    def __init__(self, policy: str | os.PathLike[str] | Policy, *, memory: int | None = None) -> None:
         self.policy = policy if isinstance(policy, Policy) else load(policy)
+        self._memory = memory
         self._process = OwnerProcess("database")
         self._lock = threading.RLock()
         self._vetting = threading.RLock()
@@ -76,7 +79,7 @@ class Database:
         """Open the engines; open them again if a file that they keep open changed meanwhile."""
         for _ in range(_ATTEMPTS):
             stamps, held = self.versions.stamps(), self.versions.held()
-            engine = open_engine(self.policy)
+            engine = open_engine(self.policy, self._memory)
             engines = Engines(engine, self.versions, stamps)
             finalizer = weakref.finalize(engines, _close, self._process, engine)
             finalizer.atexit = False
@@ -112,7 +115,9 @@ class Database:
             short = self.ledger.vetted(length_check_key(name), version)
             engine.assume_within_length_limit(name, short)
             return
-        if not sealed(lambda: engine.vet(name), otherwise=False):
+        with running_statement() as statement, statement.untimed():
+            readable = sealed(lambda: engine.vet(name), otherwise=False)
+        if not readable:
             raise OperationalError(f"table {name} cannot be read as declared: the owner runs `dpsql check`")
         if not engines.unchanged([table]):
             raise OperationalError(CHANGING)

@@ -8,7 +8,10 @@
     └── DatabaseError
         ├── DataError                  a value cannot be represented
         ├── OperationalError           the engine, the ledger's file or the machine failed
-        │   └── BudgetExceeded         .requested .remaining .scope
+        │   ├── BudgetExceeded         .requested .remaining .scope
+        │   ├── ResultTooLarge         a server returns no result of that size
+        │   ├── StatementFailed        a private statement failed; its charge is kept
+        │   └── TooManyFailures        the limit on statements that end without an answer is reached
         ├── IntegrityError             never raised; PEP 249 wants the name
         ├── InternalError              a bug of dpsql, never the analyst's fault
         ├── ProgrammingError
@@ -16,15 +19,17 @@
         │   └── PolicyError            .hint    the owner's policy file is wrong
         └── NotSupportedError
             └── QueryRefused           .obstacles .rewrite    the analysis cannot prove it private
+                └── PriceNotAgreed     it costs more than was agreed
 
-All are picklable. Their texts never carry a value of a private table, nor any text of the engine.
+All are picklable. Their texts never carry a value of a private table, nor any text of the engine. Each has an
+SQLSTATE, `sqlstate`: the standard's or PostgreSQL's where there is one, else one of the class ZP.
 """  # noqa: D214, D416  `Warning` is an exception here, not a section
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -40,9 +45,13 @@ __all__ = [
     "NotSupportedError",
     "OperationalError",
     "PolicyError",
+    "PriceNotAgreed",
     "ProgrammingError",
     "QueryRefused",
     "QuerySyntaxError",
+    "ResultTooLarge",
+    "StatementFailed",
+    "TooManyFailures",
     "Warning",
 ]
 
@@ -54,9 +63,14 @@ class Warning(Exception):  # noqa: A001, N818  PEP 249 fixes the name
 class Error(Exception):
     """Base of every error dpsql raises on purpose."""
 
+    sqlstate: str = "XX000"
+    """Its SQLSTATE."""
+
 
 class InterfaceError(Error):
     """The connector was used wrongly, for instance after `close()`."""
+
+    sqlstate: str = "08003"
 
 
 class DatabaseError(Error):
@@ -66,25 +80,37 @@ class DatabaseError(Error):
 class DataError(DatabaseError):
     """A value cannot be represented or converted."""
 
+    sqlstate: str = "22000"
+
 
 class OperationalError(DatabaseError):
     """The engine, the ledger's file or the machine failed; the text is constant for engine failures."""
+
+    sqlstate: str = "58000"
 
 
 class IntegrityError(DatabaseError):
     """Part of PEP 249; dpsql writes no data, so it never raises this."""
 
+    sqlstate: str = "23000"
+
 
 class InternalError(DatabaseError):
     """A bug of dpsql: please report it. Nothing was released."""
+
+    sqlstate: str = "XX000"
 
 
 class ProgrammingError(DatabaseError):
     """The statement or its parameters are wrong."""
 
+    sqlstate: str = "42000"
+
 
 class NotSupportedError(DatabaseError):
     """The statement asks for something dpsql does not do."""
+
+    sqlstate: str = "0A000"
 
 
 class BudgetExceeded(OperationalError):  # noqa: N818  the design's name
@@ -97,6 +123,8 @@ class BudgetExceeded(OperationalError):  # noqa: N818  the design's name
     scope
         Which cap was exceeded: `"policy"`, `"analyst NAME"` or `"query"`.
     """
+
+    sqlstate = "ZP002"
 
     def __init__(
         self,
@@ -112,6 +140,28 @@ class BudgetExceeded(OperationalError):  # noqa: N818  the design's name
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.requested, self.remaining, self.scope)
+
+
+class TooManyFailures(OperationalError):  # noqa: N818  the words of the policy's limit
+    """As many statements run, have failed or were cancelled as the policy allows; nothing was charged."""
+
+    sqlstate = "ZP003"
+
+
+class ResultTooLarge(OperationalError):  # noqa: N818  an event, as `BudgetExceeded`
+    """The result has more rows or bytes than a server returns."""
+
+    sqlstate = "54000"
+
+
+class StatementFailed(OperationalError):  # noqa: N818  an event, as `BudgetExceeded`
+    """A private statement failed after it was charged; the charge is kept, and it counts as a failure."""
+
+    sqlstate = "ZP004"
+
+
+Unknown = Literal["", "table", "column", "function"]
+"""What a statement names that does not exist; empty: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +196,8 @@ class Obstacle:
     hint: str | None = None
     source: str | None = None
     fix: Fix | None = field(default=None, repr=False)
+    unknown: Unknown = ""
+    """What is named here and does not exist."""
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -177,14 +229,17 @@ class _Located(Exception):  # noqa: N818  only mixed into the leaves
         col: int | None = None,
         source: str | None = None,
         fix: Fix | None = None,
+        unknown: Unknown = "",
     ) -> None:
         super().__init__(message)
-        self.obstacles: tuple[Obstacle, ...] = (Obstacle(message, line, col, hint, source, fix),)
+        self.obstacles: tuple[Obstacle, ...] = (Obstacle(message, line, col, hint, source, fix, unknown),)
         """All that was found wrong with the statement, in the order of its text."""
         self.rewrite: str | None = None
         """A whole statement that would be accepted, or None."""
         self.node: object = None
         """The node of the parsed statement that the error points at, while the statement is analysed."""
+        self.position: int | None = None
+        """Where the first obstacle stands in the text, from 0; only front ends that need it set it."""
 
     @property
     def message(self) -> str:
@@ -242,9 +297,13 @@ def _rebuild(kind: type[_Located], obstacles: tuple[Obstacle, ...], rewrite: str
 class QuerySyntaxError(_Located, ProgrammingError):
     """The statement does not parse. `line` and `col` count from 1."""
 
+    sqlstate: str = "42601"
+
 
 class PolicyError(_Located, ProgrammingError):
     """The owner's policy is wrong; the message names the key, the hint says what to write."""
+
+    sqlstate: str = "28000"
 
 
 class QueryRefused(_Located, NotSupportedError):  # noqa: N818  the design's name
@@ -253,3 +312,17 @@ class QueryRefused(_Located, NotSupportedError):  # noqa: N818  the design's nam
     `obstacles` has every reason that was found, at least one. `rewrite` is a whole statement that would be
     accepted instead, if one was found; `message`, `line`, `col` and `hint` are those of the first obstacle.
     """
+
+    @property
+    def sqlstate(self) -> str:  # type: ignore[override]  # it follows from the first obstacle
+        """That of the first name which does not exist, if one of the obstacles is such a name."""
+        return _UNKNOWN[next((one.unknown for one in self.obstacles if one.unknown), "")]
+
+
+class PriceNotAgreed(QueryRefused):
+    """The statement costs more than its analyst has agreed to; it was not run and not charged."""
+
+    sqlstate = "ZP001"
+
+
+_UNKNOWN: dict[Unknown, str] = {"": "0A000", "table": "42P01", "column": "42703", "function": "42883"}

@@ -135,17 +135,27 @@ def explain(
             found = {**_views(prepared.query), **_facts(prepared, left)}
         case PreparedComposed():
             found = {**_views(prepared.query), **_composed_facts(prepared, left)}
+    price = {"private": prepared.private, **_exact(prepared.price)}
     if json:
-        return pa.table(
-            {"explain": pa.array([json_text.dumps(_numbers(found), default=_fields)], pa.string())}
-        )
+        text = json_text.dumps(_numbers(found), default=_fields)
+        return _with_facts(pa.table({"explain": pa.array([text], pa.string())}), "price", price)
     shown = _lines(found)
-    return pa.table(
+    table = pa.table(
         {
             "property": pa.array([name for name, _ in shown], pa.string()),
             "value": pa.array([value for _, value in shown], pa.string()),
         }
     )
+    return _with_facts(table, "price", price)
+
+
+def _with_facts(table: pa.Table, name: str, facts: dict[str, object]) -> pa.Table:
+    """Put exact amounts beside the rounded ones, into the schema's metadata: programs read them there."""
+    return table.replace_schema_metadata({f"dpsql.{name}": json_text.dumps(facts)})
+
+
+def _exact(charge: Charge) -> dict[str, object]:
+    return {"epsilon": str(charge.epsilon), "delta": str(charge.delta)}
 
 
 def _views(query: Query) -> dict[str, object]:
@@ -316,7 +326,9 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
     """Return the result of SHOW."""
     if statement.what == "budget":
         budget = ledger.budget(analyst)
-        return pa.table(
+        most = policy.budget.max_epsilon_per_query
+        exact = {name: _exact(getattr(budget, name)) for name in ("total", "spent", "remaining")}
+        table = pa.table(
             {
                 "scope": ["epsilon", "delta"],
                 "total": [_down(budget.total.epsilon), f"{float(budget.total.delta):g}"],
@@ -324,6 +336,8 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
                 "remaining": [_down(budget.remaining.epsilon), f"{float(budget.remaining.delta):g}"],
             }
         )
+        cap = {"max_epsilon_per_query": None if most is None else str(most)}
+        return _with_facts(table, "budget", {**exact, **cap})
     if statement.what == "tables":
         tables = list(policy.tables.values())
         units = [
@@ -356,7 +370,10 @@ def describe(statement: Describe, policy: Policy, catalog: Catalog) -> pa.Table:
     table = policy.table(statement.table) if statement.table.isascii() else None
     if table is None:
         raise statement.source.refuse(
-            f"there is no table {statement.table[:60]}", statement.at, "SHOW TABLES lists them"
+            f"there is no table {statement.table[:60]}",
+            statement.at,
+            "SHOW TABLES lists them",
+            unknown="table",
         )
     domains = {fold(name) for name in table.domain}
     columns = catalog.columns(table.name)

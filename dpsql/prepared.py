@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar
 
-from dpsql.analysis import CompiledQuery, Plan, analyse
+from dpsql.analysis import CompiledQuery, Plan, analyse, values_in, with_values
 from dpsql.answers import Method
 from dpsql.database import Engines
 from dpsql.engines import Cancelled, Counts, Untranslatable
+from dpsql.errors import InternalError
 from dpsql.language import Describe, Options, Query, Set, Show
 from dpsql.ledger import RefinementStep
-from dpsql.policy import Policy, Table
+from dpsql.policy import ParquetSource, Policy, Table
 from dpsql.privacy import Charge
 from dpsql.release import tables_read
 from dpsql.types import SqlType
@@ -31,6 +32,8 @@ class PlannedCount:
     """Every table whose data the answer depends on."""
     engines: Engines = field(repr=False)
     policy: Policy = field(repr=False)
+    values: tuple[tuple[int, float | None], ...] = ()
+    """The values of earlier releases that it reads as constants, by their places, once they are known."""
 
     @classmethod
     def of(
@@ -56,7 +59,14 @@ class PlannedCount:
 
     def with_bounds(self, found: tuple[int, ...]) -> PlannedCount:
         """Return the same query with bounds that were found."""
-        return PlannedCount.of(self.plan.query, self.policy, self.engines, self.plan.options, found)
+        made = PlannedCount.of(self.plan.query, self.policy, self.engines, self.plan.options, found)
+        return made.with_values(self.values) if self.values else made
+
+    def with_values(self, values: tuple[tuple[int, float | None], ...]) -> PlannedCount:
+        """Return the same query with the values of earlier releases."""
+        plan = with_values(self.plan, dict(values), self.policy, self.engines.schema_database)
+        sql = self.engines.engine.translate(plan.compiled)
+        return replace(self, plan=plan, sql=sql, values=values)
 
     def at_epsilon(self, epsilon: Fraction) -> PlannedCount:
         """Return it with another epsilon, on which nothing that the analysis builds depends."""
@@ -78,8 +88,14 @@ class PlannedCount:
         that the noise rests on hold in the new one. That a file was replaced is the owner's doing, so no
         failure. Files with `trust_source` are never vetted.
         """
+        if not self.values and values_in(self.plan.query.tree):
+            raise InternalError("a query is counted before the values that it reads are known")
         counts = self.engines.engine.count(compiled or self.plan.compiled)
-        reads = [t for t in self.reads if unchanged or t.public or not t.trust_source]
+        reads = [
+            t
+            for t in self.reads
+            if unchanged or t.public or not t.trust_source or isinstance(t.source, ParquetSource)
+        ]
         if not self.engines.unchanged(reads):
             raise Cancelled(_CHANGED)
         return counts
@@ -90,6 +106,7 @@ class PreparedPrivate:
     """A statement that reads private tables: its counts, the mechanism chosen for them, and its price."""
 
     private: ClassVar[bool] = True
+    setting: ClassVar[bool] = False
 
     text: str
     query: Query
@@ -103,11 +120,18 @@ class PreparedPrivate:
     """The release that this one refines, for REFINE RELEASE; `query` is then the first statement."""
     note: str = ""
     """What the analyst may have meant otherwise, in words."""
+    values: tuple[int, ...] = ()
+    """The places of the values of earlier releases that it reads (see `PreparedComposed.values`)."""
 
     @property
     def plan(self) -> Plan:
         """The result of the analysis."""
         return self.counting.plan
+
+    @property
+    def reusable(self) -> bool:
+        """Whether a stored release of the same question answers it."""
+        return not self.plan.options.fresh and self.refines is None
 
     @property
     def parts(self) -> tuple[PreparedPrivate, ...]:
@@ -120,6 +144,7 @@ class PreparedComposed:
     """A statement of several releases, or of one, and the query over the released rows."""
 
     private: ClassVar[bool] = True
+    setting: ClassVar[bool] = False
 
     text: str
     query: Query
@@ -137,11 +162,22 @@ class PreparedComposed:
     """The places of those that show a key of a release."""
     bars: tuple[ErrorBar, ...]
     """Those that show a measure of a release."""
+    values: tuple[ReleasedValue, ...] = ()
+    """The values that releases read of earlier ones."""
 
     @property
     def price(self) -> Charge:
         """The largest charge: the sum of those of the releases that are not stored."""
         return sum((part.price for part in self.parts), Charge())
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedValue:
+    """A number computed from released rows, as SQL of the schema database with one row and one column."""
+
+    sql: str
+    releases: frozenset[int]
+    """The places of the releases that it reads, among the parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +209,7 @@ class PreparedPublic:
     """A statement that reads public tables only, and the schema database that answers it."""
 
     private: ClassVar[bool] = False
+    setting: ClassVar[bool] = False
     price: ClassVar[Charge] = Charge()
 
     text: str
@@ -199,6 +236,11 @@ class PreparedCommand:
 
     text: str
     command: Explained | Show | Describe | Set
+
+    @property
+    def setting(self) -> bool:
+        """Whether it is a SET, on which later prices depend."""
+        return isinstance(self.command, Set)
 
 
 Prepared = PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand

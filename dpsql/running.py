@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Generic, NoReturn, TypeVar
 
 from dpsql.engines import FAILED, Cancelled, running_statement
-from dpsql.errors import DatabaseError, Error, InterfaceError, OperationalError
+from dpsql.errors import DatabaseError, Error, InterfaceError, StatementFailed
 from dpsql.exclusive import OwnerProcess
 from dpsql.ledger import Ledger, Reservation, Settled
 from dpsql.privacy import Charge
@@ -156,9 +156,9 @@ class Running:
         with suppress(Error):  # then it keeps its charge and its slot, or it was settled a moment ago
             (self._ledger.fail if failed else self._ledger.cancel)(self._reservation)
         if isinstance(error, Cancelled) and failed:
-            raise OperationalError(FAILED)
+            raise StatementFailed(FAILED)
         if not isinstance(error, Exception) or isinstance(error, Cancelled):
             raise error
         if self._writing and isinstance(error, DatabaseError):
             raise error  # its text is the ledger's, which holds no private value
-        raise OperationalError(FAILED)
+        raise StatementFailed(FAILED)

@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpsql import info
-from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed, with_views
-from dpsql.answers import choose, least_epsilon
+from dpsql.analysis import complete, is_private, with_views
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
-from dpsql.composition import Releasing, compose, composed, describe_view, parts_of, release_blocks
+from dpsql.composition import Releasing, composed
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
-from dpsql.errors import (
-    Fix,
-    InterfaceError,
-    OperationalError,
-    ProgrammingError,
-    QueryRefused,
-    QuerySyntaxError,
-)
+from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.exclusive import Turn
-from dpsql.language import (
-    Describe,
-    Explain,
-    Options,
-    Query,
-    Refine,
-    Set,
-    Show,
-    parse,
-    plain,
-    plain_text,
-    plain_whole,
-)
+from dpsql.language import Describe, Options, Query, Set, Show, parse, plain, plain_text, plain_whole
+from dpsql.planning import Planner
 from dpsql.prepared import (
     Explained,
     PlannedCount,
@@ -45,10 +26,9 @@ from dpsql.prepared import (
     PreparedPrivate,
     PreparedPublic,
 )
-from dpsql.privacy import Charge, exact
-from dpsql.refining import Refining
-from dpsql.release import Release, from_bytes, reuse_key
-from dpsql.rewriting import beside, hinted, rewrite
+from dpsql.privacy import exact
+from dpsql.release import Release, cell, from_bytes
+from dpsql.sessions import StatementResult
 from dpsql.versions import CHANGING
 
 if TYPE_CHECKING:
@@ -58,23 +38,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike
 
-    from dpsql.database import Engines
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
-    from dpsql.privacy import Number
+    from dpsql.privacy import Charge, Number
 
 
 _ATTEMPTS = 5
 _Stream = TypeVar("_Stream", CheckedCounts, MedianCounts)
-
-
-@dataclass(frozen=True, slots=True)
-class StatementResult:
-    """The rows of a statement; `release` is None for a statement that reads nothing private."""
-
-    table: pa.Table
-    release: Release | None = None
 
 
 class Session:
@@ -106,18 +77,31 @@ class Session:
         )
         self.database.users.add(self)
 
+    @property
+    def max_epsilon_per_query(self) -> Fraction | None:
+        """The policy's cap on the epsilon of one statement."""
+        return self.policy.budget.max_epsilon_per_query
+
     def check(self) -> None:
         """Raise `InterfaceError` if the session is closed, or belongs to another process."""
         self.turn.check()
         if self.closed:
             raise InterfaceError("the connection is closed")
 
+    @property
+    def planner(self) -> Planner:
+        """What prepares the statements of the session, with its defaults now."""
+        return Planner(self.database, self.analyst, self.defaults)
+
     @contextmanager
-    def statement(self) -> Iterator[None]:
-        """Run one statement in this block, which `cancel` stops and others wait for."""
+    def statement(self, running: RunningStatement | None = None) -> Iterator[None]:
+        """Run one statement in this block, which `cancel` stops and others wait for.
+
+        It is `running`, if that is given: then it may also be cancelled before the block begins.
+        """
         with self.turn:
             self.check()
-            with running_statement(RunningStatement()) as self._running:
+            with running_statement(running or RunningStatement()) as self._running:
                 yield
 
     # -- statements
@@ -126,135 +110,55 @@ class Session:
         """Run one statement and return its result."""
         words, values = plain_text(text), plain(parameters)
         with self.statement():
-            return self._execute(self._prepare(words, values))
+            return self._execute(self.planner.prepare(words, values))
 
     def prepare(self, text: str, parameters: Parameters = None) -> Prepared:
         """Parse, analyse and price one statement; raises `Error` if it is wrong or refused."""
         words, values = plain_text(text), plain(parameters)
         with self.statement():
-            return self._prepare(words, values)
-
-    def execute(self, prepared: Prepared) -> StatementResult:
-        """Charge and run a prepared statement."""
-        with self.statement():
-            return self._execute(prepared)
-
-    def _prepare(self, text: str, parameters: Parameters) -> Prepared:
-        """Prepare a statement; the error of one that is refused has a statement that would be accepted."""
-        try:
-            return self._prepared(text, parameters)
-        except (QueryRefused, QuerySyntaxError) as error:
-            refused = error
-        refused.obstacles = beside(text, refused, lambda changed: self._bound(changed, parameters))
-        refused.obstacles = hinted(text, refused)
-        offer = rewrite(text, refused, lambda changed: self._bound(changed, parameters))
-        if offer is not None:
-            refused.rewrite, refused.obstacles = offer
-        raise refused
-
-    def _bound(self, text: str, parameters: Parameters) -> Prepared:
-        """Prepare a statement; refuse a public one as well that the schema database cannot bind."""
-        prepared = self._prepared(text, parameters)
-        if isinstance(prepared, PreparedPublic):
-            try:
-                prepared.engines.schema_database.plan(prepared.sql)
-            except ValueError:
-                raise QueryRefused("this does not bind") from None
-        return prepared
-
-    def _prepared(self, text: str, parameters: Parameters) -> Prepared:
-        engines = self.database.engines()
-        statement = with_views(parse(text, parameters), self.policy)
-        match statement:
-            case Query():
-                return self._plan(text, statement, engines)
-            case Explain():
-                explained = Explained(self._plan(text, statement.query, engines), statement.json)
-                return PreparedCommand(text, explained)
-            case Refine():
-                return self._plan_refinement(text, statement, engines, parameters)
-            case Describe():
-                self._described(statement)
-        return PreparedCommand(text, statement)
-
-    def _plan(
-        self, text: str, query: Query, engines: Engines
-    ) -> PreparedPrivate | PreparedComposed | PreparedPublic:
-        refused: list[QueryRefused] = []
-        planned: list[PreparedPrivate] = []
-        with self._surveyed(query, engines, refused):
-            if not is_private(query, self.policy):
-                sql = public_sql(query, self.policy, engines.schema_database)
-                return PreparedPublic(text, sql, engines, query.views)
-            parts = parts_of(query, self.policy, engines.schema_database, self.defaults)
-        for part in parts.releases if not refused else ():
-            with self._surveyed(part.query, engines, refused, [part.query]):
-                planned.append(self._plan_private(text, part.query, engines))
-        if refused:
-            refused[0].obstacles = in_order(refused)
-            raise refused[0]
-        return compose(text, query, parts, planned, self.policy)
+            return self.planner.prepare(words, values)
 
     @contextmanager
-    def _surveyed(
-        self,
-        query: Query,
-        engines: Engines,
-        refused: list[QueryRefused],
-        blocks: list[Query] | None = None,
-    ) -> Iterator[None]:
-        """Plan a statement or one of its releases in this block; keep its refusal, with all obstacles.
-
-        `blocks` are the release blocks, if they are known.
-        """
+    def pricing(self) -> Iterator[None]:
+        """Undo each SET of the block at its end: prices depend on it, although it has not run yet."""
+        before = self.defaults
         try:
             yield
-        except QueryRefused as error:
-            catalog = engines.schema_database
-            blocks = blocks or release_blocks(query, self.policy, catalog)
-            error.obstacles = surveyed(error, query, blocks, self.policy, catalog, self.defaults)
-            error.node = None
-            refused.append(error)
+        finally:
+            self.defaults = before
 
-    def _plan_refinement(
-        self, text: str, refine: Refine, engines: Engines, parameters: Parameters
-    ) -> PreparedPrivate:
-        found = Refining.of(refine, self.ledger, self.policy, self.analyst, parameters)
-        defaults = found.defaults(self.defaults)
-        parts = parts_of(found.query, self.policy, engines.schema_database, defaults).releases
-        asked = found.first(
-            [part.query for part in parts], lambda query: self._plan_private(text, query, engines, defaults)
-        )
-        return found.plan(text, asked, self.policy)
+    def execute(
+        self,
+        prepared: Prepared,
+        *,
+        running: RunningStatement | None = None,
+        most: Charge | None = None,
+    ) -> StatementResult:
+        """Charge and run a prepared statement; see `statement` for `running`.
 
-    def _plan_private(
-        self, text: str, query: Query, engines: Engines, defaults: Options | None = None
-    ) -> PreparedPrivate:
-        options = complete(query.options, defaults or self.defaults)
-        if options.epsilon is None and options.error is None:
-            raise query.source.refuse(
-                "the statement gives no epsilon and the policy has no default",
-                None,
-                "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
-                Fix("1", option="epsilon", guess="1"),
-            )
-        counting = PlannedCount.of(query, self.policy, engines, options)
-        if options.error is not None:
-            most = self.policy.budget.max_epsilon_per_query
-            counting = counting.at_epsilon(least_epsilon(counting.plan, most))
-        plan = counting.plan
-        method = choose(plan)
-        key = reuse_key(plan, self.policy, engines.versions, method.quote.charge)
-        asked_before = not options.fresh and self.ledger.find(key, self.analyst) is not None
-        price = Charge() if asked_before else method.quote.charge
-        return PreparedPrivate(text, query, counting, method, key, price)
+        With `most`, raise `PriceNotAgreed` instead of charging more than that: what was stored when the
+        statement was priced may not answer it any more, for instance because the data changed.
+        """
+        with self.statement(running):
+            return self._execute(prepared, most)
 
-    def _execute(self, prepared: Prepared) -> StatementResult:
+    def stored(
+        self, prepared: PreparedPrivate | PreparedComposed, *, running: RunningStatement | None = None
+    ) -> StatementResult | None:
+        """Return the result of a private statement whose releases are all stored; None for any other."""
+        with self.statement(running):
+            releases = self._releasing(prepared).stored(prepared)
+            return None if releases is None else _shown(prepared, releases)
+
+    def _execute(self, prepared: Prepared, most: Charge | None = None) -> StatementResult:
         match prepared:
             case PreparedPrivate() | PreparedComposed():
-                return self._private(prepared)
+                return self._private(prepared, most)
             case PreparedPublic():
                 return StatementResult(prepared.engines.schema_database.run(prepared.sql))
+            case PreparedCommand(command=Show(what="release") as show):
+                release = self.release(show.number)
+                return StatementResult(cell(release), release)
             case PreparedCommand():
                 return StatementResult(self._command(prepared.command))
 
@@ -265,38 +169,33 @@ class Session:
             case Show():
                 return info.show(command, self.policy, self.ledger, self.analyst)
             case Describe():
-                return self._described(command)
+                return self.planner.described(command)
             case Set():
                 self.defaults = command.apply(self.defaults)
                 return info.empty()
 
-    def _described(self, statement: Describe) -> pa.Table:
-        catalog = self.database.engines().schema_database
-        view = self.policy.views.get(statement.table) if statement.table.isascii() else None
-        if view is not None:
-            return describe_view(view, self.policy, catalog, self.defaults)
-        return info.describe(statement, self.policy, catalog)
-
     # -- private statements
 
-    def _private(self, prepared: PreparedPrivate | PreparedComposed) -> StatementResult:
+    def _private(self, prepared: PreparedPrivate | PreparedComposed, most: Charge | None) -> StatementResult:
         """Obtain the releases of a statement, and run its outer query over them."""
-        if prepared.parts[0].counting.engines.versions is not self.database.versions:
-            raise InterfaceError("a statement runs on the database on which it was prepared")
-        releasing = Releasing(self.database, self.ledger, self.analyst)
+        releasing = self._releasing(prepared, most)
         for _ in range(_ATTEMPTS):
             releases = releasing.releases(prepared)
             if releases is not None:
-                if isinstance(prepared, PreparedPrivate):
-                    return StatementResult(releases[0].rows, releases[0])
-                release = composed(prepared, releases)
-                return StatementResult(release.rows, release)
+                return _shown(prepared, releases)
             if prepared.parts[0].refines is not None:
                 break
-            again = self._plan(prepared.text, prepared.query, self.database.engines())
+            again = self.planner.query(prepared.text, prepared.query, self.database.engines())
             assert not isinstance(again, PreparedPublic)  # noqa: S101  the policy is as before
             prepared = again
         raise OperationalError(CHANGING)
+
+    def _releasing(
+        self, prepared: PreparedPrivate | PreparedComposed, most: Charge | None = None
+    ) -> Releasing:
+        if prepared.parts[0].counting.engines.versions is not self.database.versions:
+            raise InterfaceError("a statement runs on the database on which it was prepared")
+        return Releasing(self.database, self.ledger, self.analyst, most)
 
     # -- streams of checked counts
 
@@ -364,3 +263,9 @@ class Session:
         self.database.users.discard(self)
         if self._owns_database:
             self.database.close()
+
+
+def _shown(prepared: PreparedPrivate | PreparedComposed, releases: tuple[Release, ...]) -> StatementResult:
+    """Return the result of a private statement, given its releases."""
+    release = releases[0] if isinstance(prepared, PreparedPrivate) else composed(prepared, releases)
+    return StatementResult(release.rows, release)

@@ -1,11 +1,13 @@
-"""The SQLAlchemy dialect: `dpsql:///dpsql.toml`, for pandas, notebooks and BI tools.
+"""The SQLAlchemy dialect: `dpsql:///dpsql.toml` or a server's URL, for pandas, notebooks and BI tools.
 
 ::
 
     engine = sqlalchemy.create_engine("dpsql:///dpsql.toml?analyst=alice")
+    engine = sqlalchemy.create_engine("dpsql://alice@host:5433/shop?sslrootcert=server.pem")
     pandas.read_sql("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) page, ...", engine)
 
-Three slashes lead to a path relative to the current folder, four to an absolute one. What tools send by
+Three slashes lead to a path relative to the current folder, four to an absolute one. A server's password may
+stand in the URL, or in the environment's DPSQL_PASSWORD, or in `~/.pgpass`. What tools send by
 themselves (`SELECT 1`, listing tables and columns, commit, rollback) reads nothing private and costs nothing.
 In SQLAlchemy's own language the options go before the columns::
 
@@ -83,9 +85,15 @@ class Dialect(default.DefaultDialect):
         return dbapi
 
     def create_connect_args(self, url: URL) -> tuple[list[str], dict[str, str]]:
-        """Read the URL: the path of the policy, and the analyst (`?analyst=NAME`)."""
-        if url.host or url.port or url.password:
-            raise exc.ArgumentError("a dpsql URL names a file: dpsql:///dpsql.toml (three slashes)")
+        """Read the URL: the path of the policy and the analyst (`?analyst=NAME`), or a server."""
+        if url.host or "host" in url.query:
+            # `set` takes None for "as it is"; the password is handed over apart from the text.
+            shown = url._replace(password=None).render_as_string()
+            return [shown], {} if url.password is None else {"password": str(url.password)}
+        if url.port or url.password:
+            raise exc.ArgumentError(
+                "a dpsql URL names a file, dpsql:///dpsql.toml (three slashes), or a host"
+            )
         unknown = sorted(set(url.query) - {"analyst"})
         if unknown:
             raise exc.ArgumentError(f"a dpsql URL takes analyst=NAME, not {unknown[0]}")
@@ -95,8 +103,9 @@ class Dialect(default.DefaultDialect):
         return [url.database or "dpsql.toml"], {} if analyst is None else {"analyst": analyst}
 
     def is_disconnect(self, e: Exception, connection: object, cursor: object) -> bool:
-        """Return whether the connection can no longer be used: only if it was closed."""
-        return isinstance(e, dbapi.InterfaceError) and "connection is closed" in str(e)
+        """Return whether the connection can no longer be used: if it was closed, by either side."""
+        lost = getattr(e, "sqlstate", "") == "57P01" or "server closed the connection" in str(e)
+        return lost or (isinstance(e, dbapi.InterfaceError) and "connection is closed" in str(e))
 
     def get_isolation_level_values(self, dbapi_conn: object) -> Sequence[interfaces.IsolationLevel]:
         """Return the only level: there are no transactions, a charge is durable as soon as it is made."""

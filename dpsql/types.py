@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ _ADVICE = {
 }
 
 
+@lru_cache(maxsize=256)
 def column_type(text: str) -> SqlType:
     """Read a column's type as a policy or the engine writes it; `ValueError` with advice if not allowed.
 

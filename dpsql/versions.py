@@ -102,6 +102,12 @@ class Versions:
         return tuple(stamp), str(found)
 
 
+def settled(stamps: Stamps) -> bool:
+    """Whether no file was changed so recently that it may change again without its times telling it."""
+    latest = (time.time() - _SETTLED_SECONDS) * 1e9
+    return all(max(stamp[-2:], default=0) < latest for _, stamp in stamps)
+
+
 def _stamp(file: Path) -> tuple[int, ...]:
     """Return a file's device, inode, size and times; empty if it is not there."""
     try:

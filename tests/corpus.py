@@ -1,20 +1,28 @@
 """Put a corpus of statements to the installed dpsql, and fail where too few are answered right.
 
 `python -m tests.corpus FOLDER` works on a copy of the folder. Its `run.py` asks all statements, exits with 1
-if an answer is wrong, and writes what became of each to `build/results.json`.
+if an answer is wrong, and writes what became of each to `build/results.json`. The copy gets exact answers to
+statements that plain DuckDB cannot run as they are, or whose own bounds cut values.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
+
+import duckdb
+import sqlglot
+
+import dpsql
 
 
 class Outcome(NamedTuple):
@@ -23,21 +31,65 @@ class Outcome(NamedTuple):
     outcome: str
     out_of_scope: str = ""
     ident: str = ""
+    source: str = ""
+    sql: str = ""
 
 
-CUTS = frozenset({"googlesql15", "googlesql17", "googlesql28", "googlesql34", "googlesql36"})
-"""Statements whose own bounds cut values of the data: plain SQL without the bounds has another answer.
+class Reference(NamedTuple):
+    """The exact answer to statements that plain DuckDB cannot run, or whose own bounds cut values."""
 
-Their answers are those of the bounds, computed in DuckDB from the totals and averages of units.
+    source: str
+    idents: tuple[str, ...]
+    reason: str
+    sql: str
+
+
+REFERENCES = (
+    Reference(
+        "googlesql",
+        ("googlesql02",),
+        "the documentation forgot GROUP BY item",
+        "SELECT item, COUNT(*) FROM students GROUP BY item",
+    ),
+    Reference(
+        "googlesql",
+        ("googlesql13", "googlesql14", "googlesql25"),
+        "plain DuckDB spells the quantile otherwise",
+        "SELECT item, QUANTILE_CONT(LEAST(GREATEST(quantity, 0), 100), 0.5) FROM professors GROUP BY item",
+    ),
+    Reference(
+        "googlesql",
+        ("googlesql15", "googlesql17", "googlesql28"),
+        "the total of each id for an item is cut to the bounds of the statement",
+        """SELECT item, SUM(LEAST(GREATEST(total, 0), 100))
+FROM (SELECT id, item, SUM(quantity) AS total FROM professors GROUP BY id, item) GROUP BY item""",
+    ),
+    Reference(
+        "googlesql",
+        ("googlesql34", "googlesql36"),
+        "the average of each id for an item is cut to the bounds of the statement",
+        """SELECT item, AVG(LEAST(GREATEST(mean, 50), 100))
+FROM (SELECT id, item, AVG(quantity) AS mean FROM professors GROUP BY id, item) GROUP BY item""",
+    ),
+    Reference(
+        "googlesql",
+        ("googlesql42",),
+        "plain DuckDB calls the column of UNNEST otherwise",
+        """SELECT item, AVG(quantity) FROM view_on_professors
+RIGHT OUTER JOIN (SELECT UNNEST(['pen', 'pencil', 'book']) AS item) USING (item) GROUP BY item""",
+    ),
+)
+"""Written by hand, over the rows of the corpus; what the corpus itself says comes first."""
+BY_ITS_ERROR = frozenset({"clickbench31"})
+"""Statements with more noise than the corpus allows: averages of 5 rows where 10,000 of a unit may count.
+
+They are not right. They are no wrong answers either if each number lies within the error that it states.
 """
-NOT_COMPARED = frozenset({"googlesql13", "googlesql14", "googlesql25"})
-"""Quantiles in a spelling that plain DuckDB does not have, so that the corpus has no answer to compare."""
-FEW_OF_MANY = frozenset({"clickbench31"})
-"""Averages of four or five rows where 10,000 rows of a unit may count: the noise is more than is allowed."""
-KNOWN = CUTS | NOT_COMPARED | FEW_OF_MANY
-LEAST_AS_WRITTEN = 0.80
+STANDARD_DEVIATIONS = 8
+"""How many stated standard deviations a number may be off: Laplace noise is 1 in 80,000 times beyond them."""
+LEAST_AS_WRITTEN = 0.85
 """The least share of statements in scope that are answered right as they were found."""
-LEAST_RIGHT = 0.82
+LEAST_RIGHT = 0.90
 """The least share that is answered right with a documented spelling or the refusal's own rewrite as well."""
 MOST_FEW_ROWS = 4
 """The most statements of whose rows less than half come."""
@@ -57,10 +109,75 @@ def problems(outcomes: Iterable[Outcome]) -> list[str]:
     found = [f"{name}: {share:.1%}, at least {least:.0%}" for name, share, least in shares if share < least]
     if seen["few rows"] > MOST_FEW_ROWS:
         found.append(f"few rows: {seen['few rows']}, at most {MOST_FEW_ROWS}")
-    wrong = [o for o in judged if o.outcome == "WRONG" and o.ident not in KNOWN]
-    if wrong:
-        found.append(f"WRONG: {len(wrong)}")
+    if seen["WRONG"]:
+        found.append(f"WRONG: {seen['WRONG']}")
     return found
+
+
+def add_references(corpus: Path) -> None:
+    """Write the references into `exact.sql` of the sources, in the form in which `run.py` reads them."""
+    for one in REFERENCES:
+        path = corpus / "sources" / one.source / "exact.sql"
+        if not path.parent.is_dir():
+            continue
+        text = path.read_text("utf-8") if path.exists() else ""
+        missing = [ident for ident in one.idents if not re.search(rf"(?m)^--@ {ident}\b", text)]
+        text += "".join(f"\n--@ {ident} | {one.reason}\n{one.sql};\n" for ident in missing)
+        path.write_text(text, "utf-8")
+
+
+def within_error(corpus: Path, source: str, sql: str) -> bool:
+    """Return whether each number of an answer is as near to the exact one as its standard deviation says."""
+    with closing(dpsql.connect(corpus / "build" / f"{source}.toml", analyst="corpus")) as con:
+        cursor = con.cursor()
+        cursor.execute(sql)  # a ledger that has the answer gives the one that was judged
+        release = cursor.release
+    assert release is not None
+    whole = sqlglot.parse_one(sql, read="duckdb")
+    whole.set("limit", None)
+    with duckdb.connect(str(corpus / "build" / f"{source}.duckdb"), read_only=True) as engine:
+        rows = engine.execute(whole.sql("duckdb")).fetchall()
+    keys = len(release.keys)
+    exact = {row[:keys]: row[keys:] for row in rows}
+    for row in release.table.to_pylist():
+        true = exact.get(tuple(row[key] for key in release.keys))
+        if true is None:
+            return False
+        for name, value in zip(release.counts, true, strict=True):
+            if abs(row[name] - float(value)) > STANDARD_DEVIATIONS * row[f"{name}_stddev"] + 0.5:
+                return False
+    return True
+
+
+def _run(copy: Path, *names: str) -> tuple[int, list[Outcome]]:
+    """Run the corpus, or some of its sources; return the exit code and what became of each statement."""
+    results = copy / "build" / "results.json"
+    results.unlink(missing_ok=True)
+    ran = subprocess.run([sys.executable, "run.py", *names], cwd=copy, check=False)
+    if not results.exists():
+        return ran.returncode, []
+    listed = json.loads(results.read_text("utf-8"))
+    return ran.returncode, [
+        Outcome(r["outcome"], r["out_of_scope"], r["ident"], r.get("source", ""), r.get("sql", ""))
+        for r in listed
+    ]
+
+
+def judged(copy: Path) -> tuple[int, list[Outcome]]:
+    """Run the corpus; ask the sources of wrong answers again, since noise alone may exceed what is allowed.
+
+    An answer is wrong if it is wrong both times, and not within its own error where that is larger.
+    """
+    code, found = _run(copy)
+    sources = sorted({o.source for o in found if o.outcome == "WRONG" and not o.out_of_scope and o.source})
+    again = {o.ident: o for o in _run(copy, *sources)[1]} if sources else {}
+    out = []
+    for one in found:
+        two = again.get(one.ident, one) if one.outcome == "WRONG" else one
+        if two.outcome == "WRONG" and two.ident in BY_ITS_ERROR and within_error(copy, two.source, two.sql):
+            two = two._replace(outcome="noise")
+        out.append(two)
+    return code, out
 
 
 def main(arguments: list[str]) -> int:
@@ -70,16 +187,17 @@ def main(arguments: list[str]) -> int:
         return 2
     with tempfile.TemporaryDirectory() as scratch:
         copy = shutil.copytree(arguments[0], Path(scratch) / "corpus", ignore=shutil.ignore_patterns("build"))
-        ran = subprocess.run([sys.executable, "run.py"], cwd=copy, check=False)
-        results = copy / "build" / "results.json"
-        if not results.exists():
-            print(f"run.py ended with {ran.returncode}, and without results", file=sys.stderr)
-            return 1
-        listed = json.loads(results.read_text("utf-8"))
-    found = problems(Outcome(r["outcome"], r["out_of_scope"], r["ident"]) for r in listed)
+        add_references(copy)
+        code, outcomes = judged(copy)
+    if not outcomes:
+        print(f"run.py ended with {code}, and without results", file=sys.stderr)
+        return 1
+    seen = Counter(o.outcome for o in outcomes if not o.out_of_scope)
+    print("in scope:", ", ".join(f"{n} {outcome}" for outcome, n in seen.most_common()))
+    found = problems(outcomes)
     for problem in found:
         print(problem, file=sys.stderr)
-    return int(bool(found) or ran.returncode not in (0, 1))
+    return int(bool(found) or code not in (0, 1))
 
 
 if __name__ == "__main__":

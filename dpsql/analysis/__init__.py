@@ -15,6 +15,7 @@
                    values, ``domain_tables`` such a list as an item of FROM
 ``samples``        trial of a call's literals; ``limits`` of patterns and search texts
 ``survey``         all obstacles of a refused statement; ``hints`` adapts what they advise
+``released_values``  values of earlier releases, which a compiled query reads as constants
 ``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
                    relations and expressions
 ``parsed``         parts of the parser's nodes that several rules read
@@ -48,6 +49,7 @@ from dpsql.analysis.plan import (
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate
 from dpsql.analysis.released.described import cells_of, cut_of, quantile_of, rows_of, what_of
+from dpsql.analysis.released_values import value_of, values_in, with_values
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
 from dpsql.tree import quote
@@ -84,6 +86,9 @@ __all__ = [
     "rows_of",
     "shows_all",
     "surveyed",
+    "value_of",
+    "values_in",
     "what_of",
+    "with_values",
     "with_views",
 ]

@@ -25,6 +25,7 @@ from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, 
 from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole, column
 from dpsql.analysis.unit_facts import Names
 from dpsql.errors import QueryRefused
+from dpsql.language import walked
 from dpsql.policy import fold
 from dpsql.tree import (
     Aggregate,
@@ -144,7 +145,7 @@ def call_of(node: exp.Expr) -> str | None:
 
 def calls(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the aggregates in an expression, outside subqueries and windows."""
-    for n in node.walk(prune=lambda n: isinstance(n, (exp.Query, exp.Subquery))):
+    for n in walked(node, lambda n: isinstance(n, (exp.Query, exp.Subquery))):
         if isinstance(n, exp.Expr) and is_aggregate(n):
             yield n
 

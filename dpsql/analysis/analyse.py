@@ -33,11 +33,11 @@ from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.partitions import partitions_of
 from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, seal
 from dpsql.analysis.public import unknown_tables
-from dpsql.analysis.released import CellRows, cells_of
+from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.errors import Obstacle, QueryRefused
-from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 from dpsql.tree import duckdb_sql
 
@@ -46,7 +46,7 @@ _HIGHEST = 40
 
 def is_private(query: Query, policy: Policy) -> bool:
     """Whether a statement names a private table anywhere (even where an inner name shadows it)."""
-    for node in query.tree.find_all(exp.Table):
+    for node in all_of(query.tree, exp.Table):
         table = policy.table(node.name) if node.name.isascii() else None
         if table is not None and not table.public:
             return True
@@ -145,6 +145,7 @@ def _analyse(
         order=counting.order,
         cells=cells_of(block.counts) is not None,
     )
+    places: dict[ReleasedAggregate, int] = {}
     origins = " x ".join(dict.fromkeys(d.domain.origin for d in block.domains))
     return Plan(
         query,
@@ -166,6 +167,7 @@ def _analyse(
         partitions,
         () if found else _searches(compiler, block, kept, partitions),
         block.existence,
+        equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
     )
 
 

@@ -20,7 +20,7 @@ from dpsql.analysis.relation import Block, Column, Cte, From, Item, Relation, Sc
 from dpsql.analysis.setops import combined
 from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole
 from dpsql.analysis.unit_facts import Names, fact_names, fixed_values
-from dpsql.language import MARK
+from dpsql.language import MARK, all_of, copied, walked
 from dpsql.policy import fold
 from dpsql.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
 from dpsql.tree import columns as columns_of
@@ -165,7 +165,7 @@ def _windows(node: exp.Select) -> int:
     found = sum(
         1
         for part in parts
-        for n in part.walk(prune=lambda n: isinstance(n, exp.Query))
+        for n in walked(part, lambda n: isinstance(n, exp.Query))
         if isinstance(n, exp.Window)
     )
     return max(found + on, 1 if qualify is not None else 0)
@@ -230,7 +230,7 @@ def _where(compiler: StatementCompiler, node: exp.Select, source: From) -> Expr 
 def _alias_if_missing(compiler: StatementCompiler, item: exp.Alias, scope: Scope, clause: exp.Expr) -> None:
     """Add an alias of the select list to the scope of WHERE if WHERE names it and no column has its name."""
     key = fold(item.alias)
-    named = any(fold(c.name) == key and not c.table for c in clause.find_all(exp.Column))
+    named = any(fold(c.name) == key and not c.table for c in all_of(clause, exp.Column))
     if named and not scope.has(key):
         scope.aliases.setdefault(key, compiler.expression(item.this, scope))
 
@@ -312,7 +312,7 @@ def _distinct_on(
         raise compiler.source.refuse(
             "DISTINCT ON without ORDER BY may keep any row", distinct, "ORDER BY user_id, day"
         )
-    for column in (c for part in [*nodes, *order.expressions] for c in part.find_all(exp.Column)):
+    for column in (c for part in [*nodes, *order.expressions] for c in all_of(part, exp.Column)):
         _no_alias(compiler, column, source.scope, items)
     if source.owner is not None:
         values = [compiler.expression(n, source.scope) for n in nodes]
@@ -323,7 +323,7 @@ def _distinct_on(
                 "DISTINCT ON (user_id)",
             )
     call = exp.Anonymous(this=f"{MARK}row_number", expressions=[])
-    window = exp.Window(this=call, partition_by=[n.copy() for n in nodes], order=order.copy())
+    window = exp.Window(this=call, partition_by=[copied(n) for n in nodes], order=copied(order))
     first = compiler.expression(window, hoist.scope)
     return Paren(Binary("=", first.node, Constant(1, INTEGER))), [
         compiler.expression(n, hoist.scope) for n in nodes

@@ -31,10 +31,14 @@ def rows_per_unit(compiler: StatementCompiler, source: From, *, beyond: str = "w
     return found
 
 
-def values_per_unit(compiler: StatementCompiler, source: From) -> int | None:
-    """Return how many different values of a unit count in a group, as the policy says; None: it does not."""
+def values_per_unit(compiler: StatementCompiler, source: From, *, declared: int | None = None) -> int | None:
+    """Return how many different values of a unit count in a group, as the policy says; None: it does not.
+
+    No more are counted than are `declared`: a unit with more has some that no key can have.
+    """
     found = _default(compiler.policy, source.source, "rows_per_unit")
     if found is not None:
+        found = found if declared is None else max(1, min(found, declared))
         of = f"different values of a {unit_name(source)} in a group"
         compiler.assume(Assumed(of, f"at most {found:,}", "policy"))
     return found

@@ -19,6 +19,9 @@ class Catalog(Protocol):
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a declared table's columns, in declared order."""
 
+    def has_generated_column(self, table: str) -> bool:
+        """Return whether a table computes a column when it is read: every reading may find other values."""
+
     def type_of(self, expression: str) -> SqlType:
         """Return the type of a constant expression; `ValueError` if it does not bind or is not allowed."""
 

@@ -6,13 +6,11 @@ that value. dpsql adds a conversion itself only if it cannot fail; for any other
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.intervals import of_cast
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.typed import Typed
 from dpsql.language import Source
 from dpsql.tree import OPAQUE, Cast, IsNull, duckdb_sql
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType
@@ -24,8 +22,15 @@ def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
     """Convert an expression: by CAST if that cannot fail, else by TRY_CAST (NULL where it does not fit)."""
     bounded = lossless or _only_bounds(value, sql_type)
     node = Cast(value.node, sql_type, safe=not lossless, bounded=bounded)
-    made = replace(value, node=node, type=sql_type, literal=None, unit=UnitRole.NONE, domain=None, span=None)
-    return replace(made, bounds=of_cast(value, sql_type))
+    return Typed(
+        node,
+        sql_type,
+        link=value.link,
+        fact=value.fact,
+        borrowed=value.borrowed,
+        grains=value.grains,
+        bounds=of_cast(value, sql_type),
+    )
 
 
 def _only_bounds(value: Typed, sql_type: SqlType) -> bool:

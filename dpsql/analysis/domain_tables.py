@@ -11,7 +11,7 @@ from dpsql.analysis.domains import BOOLEANS, distinct_values
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.relation import Column, Relation
 from dpsql.analysis.typed import KeyDomain
-from dpsql.language import Source
+from dpsql.language import Source, all_of
 from dpsql.policy import Policy, Table, fold
 from dpsql.tree import Column as TreeColumn
 from dpsql.tree import Derived, Item, Scan, Select, duckdb_sql
@@ -33,10 +33,12 @@ def domain_table(source: Source, policy: Policy, catalog: Catalog, node: exp.Tab
         raise source.refuse("DP_DOMAIN takes the name of a column, with its table", node, _example(policy))
     table = policy.table(named.table) if named.table.isascii() else None
     if table is None:
-        raise source.refuse(f"there is no table {named.table[:60]}", named, _example(policy))
+        raise source.refuse(f"there is no table {named.table[:60]}", named, _example(policy), unknown="table")
     found = next((c for c in catalog.columns(table.name) if fold(c[0]) == fold(named.name)), None)
     if found is None:
-        raise source.refuse(f"there is no column {table.name}.{named.name[:60]}", named, _example(policy))
+        raise source.refuse(
+            f"there is no column {table.name}.{named.name[:60]}", named, _example(policy), unknown="column"
+        )
     domain = BOOLEANS if found[1] == BOOLEAN else values_of(catalog, table, found[0])
     if domain is None:
         what = "has a range of times, no list of values" if catalog.span(table.name, found[0]) else ""
@@ -61,7 +63,7 @@ def values_of(catalog: Catalog, table: Table, column: str) -> KeyDomain | None:
 
 def put_domains(tree: exp.Expr, source: Source, policy: Policy, catalog: Catalog) -> None:
     """Replace the calls of DP_DOMAIN in a statement that the schema database runs by their queries."""
-    for node in list(tree.find_all(exp.Table)):
+    for node in all_of(tree, exp.Table):
         if is_domain_table(node):
             relation = domain_table(source, policy, catalog, node)
             query = sqlglot.parse_one(duckdb_sql(relation.query), dialect="duckdb")

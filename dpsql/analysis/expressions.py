@@ -112,9 +112,10 @@ def check_arguments(source: Source, node: exp.Expr, knows: frozenset[str]) -> No
 
 def function_name(node: exp.Expr) -> str | None:
     """Return the name of a function call as the analyst typed it; None for other nodes."""
-    if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.startswith(MARK):
-        return node.this[len(MARK) :]
-    return None
+    if not isinstance(node, exp.Anonymous):
+        return None
+    name = node.args.get("this")  # the property takes longer, and this is asked of every node
+    return name[len(MARK) :] if isinstance(name, str) and name.startswith(MARK) else None
 
 
 def predicate(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -141,6 +141,8 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
         raise _unlisted(source, name, at)
     best: tuple[int, Function, list[Typed]] | None = None
     for form in forms:
+        if best is not None and best[0] <= _conversions(form, arguments):
+            continue
         fitted = _fit(catalog, form, arguments)
         if fitted is None:
             continue
@@ -188,6 +190,13 @@ def _other_type(catalog: Catalog, node: Expr, sql_type: SqlType) -> bool:
         return catalog.type_of(duckdb_sql(node)) != sql_type
     except ValueError:
         return False
+
+
+def _conversions(form: Function, arguments: Sequence[Typed]) -> int:
+    """Return how many arguments a form converts at least, if it takes them at all."""
+    pairs = zip(form.arguments, arguments, strict=False)
+    plain = [(w, a.type) for w, a in pairs if w[0] not in "=#" and w != "DECIMAL"]
+    return sum(given.name != "UBIGINT" and column_type(want) != given for want, given in plain)
 
 
 def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[Typed] | None:
@@ -277,7 +286,9 @@ def _unlisted(source: Source, name: str, at: exp.Expr) -> Exception:
     close = nearest(name)
     hint = f"did you mean {close}?" if close else None
     fix = replacing(at, close) if close and isinstance(at, exp.Anonymous) else None
-    return source.refuse(f"{name} is not among the functions allowed over private data", at, hint, fix)
+    return source.refuse(
+        f"{name} is not among the functions allowed over private data", at, hint, fix, unknown="function"
+    )
 
 
 def nearest(name: str) -> str | None:

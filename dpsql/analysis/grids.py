@@ -45,6 +45,10 @@ class Grid:
     low: int
     high: int
 
+    def __hash__(self) -> int:
+        """Hash the bounds alone: grids are parts of many keys, and the hash of a fraction takes long."""
+        return hash((self.low, self.high))
+
     @property
     def width(self) -> int:
         """The number of steps between the bounds."""

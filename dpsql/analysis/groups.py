@@ -6,26 +6,24 @@ and has one row for each group: the keys, then the numbers as BIGINT.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from dpsql.analysis.domains import Candidates, cross_join
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
 from dpsql.analysis.typed import Typed
+from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
 from dpsql.tree import (
-    Aggregate,
     Binary,
-    Bound,
     Call,
     Case,
     Column,
     Constant,
     Derived,
     Expr,
-    Frame,
     IsNull,
     Item,
     Join,
@@ -60,6 +58,8 @@ class Rows:
     released: tuple[ReleasedAggregate, ...]
     by_row: bool
     """Whether each row is a privacy unit. All rows then have the same hidden unit."""
+    alike: bool = False
+    """Whether the query gives the same rows each time it is read (see `rereading`)."""
 
     @classmethod
     def of(
@@ -69,6 +69,8 @@ class Rows:
         keys: Sequence[Typed],
         released: Sequence[ReleasedAggregate],
         more: Iterable[Expr] = (),
+        *,
+        alike: bool = False,
     ) -> Rows:
         """Project the rows of a FROM clause to the unit, the keys and what the numbers depend on.
 
@@ -77,7 +79,7 @@ class Rows:
         row = tuple(dict.fromkeys([*(e for r in released for p in r.parts for e in p.row), *more]))
         listed = (*select_list(made.unit, "k", (k.guarded_node for k in keys)), *items("f", row))
         by_row = made.owner is None or made.owner.row
-        return cls(Select(listed, made.source, where), len(keys), row, tuple(released), by_row)
+        return cls(Select(listed, made.source, where), len(keys), row, tuple(released), by_row, alike)
 
     def grouped(self) -> Query:
         """Return the query of the numbers by group, if need be over one row for each unit and group."""
@@ -87,55 +89,33 @@ class Rows:
         if not by_rows and self.by_row:
             raise InternalError("this is a bug of dpsql, nothing was run or charged: rows by unit")
         source, values = self._values(parts, once=not by_rows)
-        rows = {p: values.get(p) or tuple(Column("s", f"f{self.row.index(e)}") for e in p.row) for p in parts}
+        own = {e: Column("s", f"f{i}") for i, e in enumerate(self.row)}
+        rows = {p: values.get(p) or tuple(own[e] for e in p.row) for p in parts}
         if by_rows:
             made = {p: e for p in parts if (e := p.of_rows(unit, *rows[p])) is not None}
             return self._selected(made, source, "s")
         by = (unit, *columns("s", "k", self.keys))
         aggregates = {p: p.of_unit(unit, *rows[p]) for p in parts}
-        each = list(dict.fromkeys(e for found in aggregates.values() for e in found))
+        each = dict.fromkeys(e for found in aggregates.values() for e in found)
+        places = {e: i for i, e in enumerate(each)}
         listed = (*(Item(c) for c in by), *items("r", each))
         units = Select(listed, source, IsNull(unit, negated=True), group=by)
         numbers: dict[Part, tuple[Expr, ...]] = {
-            p: tuple(Column("w", f"r{each.index(e)}") for e in aggregates[p]) for p in parts
+            p: tuple(Column("w", f"r{places[e]}") for e in aggregates[p]) for p in parts
         }
         bounded = [p for p in parts if p.total is not None and (self.keys or p.weighs_one_group)]
         if bounded:
-            units, sums = self._with_totals(
-                units, {p: [each.index(e) for e in aggregates[p]] for p in bounded}, len(each)
-            )
+            unit = Column("w", "u")
+            used = {p: [places[e] for e in aggregates[p]] for p in bounded}
+            if self.alike and self.keys and all(p.in_full is not None for p in parts):
+                units, sums = merged_units(source, self.keys, used, tuple(each))
+                made = {p: p.of_merged(unit, p.weighted(unit, numbers[p], *sums[p])) for p in parts}
+                return self._selected(made, Derived(units, "w"), "w")
+            units, sums = with_totals(units, self.keys, used, len(each))
             for p in bounded:
-                numbers[p] = (p.weighted(Column("w", "u"), numbers[p], *sums[p]),)
+                numbers[p] = (p.weighted(unit, numbers[p], *sums[p]),)
         made = {p: p.of_units(Column("w", "u"), *numbers[p]) for p in parts}
         return self._selected(made, Derived(units, "w"), "w")
-
-    def _with_totals(
-        self, units: Select, bounded: Mapping[Part, Sequence[int]], size: int
-    ) -> tuple[Select, dict[Part, tuple[Expr, Expr]]]:
-        """Add to the numbers of a unit and group their sums over the unit's groups.
-
-        Return also the columns of each part: `b`, the sum up to this group, and `a`, that of all, at least 1.
-        """
-        unit, keys = Column("v", "u"), columns("v", "k", self.keys)
-        upwards = Frame("ROWS", Bound("PRECEDING"))
-        sums: dict[Expr, str] = {}
-        found: dict[Part, tuple[Expr, Expr]] = {}
-        for part, numbers in bounded.items():
-            measured = part.measured(*(Column("v", f"r{n}") for n in numbers))
-            total = Aggregate("SUM", (measured,))
-            one: Expr = Window(total, (unit,)) if self.keys else measured
-            whole = Column(
-                "w", sums.setdefault(Call("GREATEST", (one, Constant(1, BIGINT))), f"a{len(sums)}")
-            )
-            up_to: Expr = whole
-            if part.in_turn:
-                order = tuple(OrderTerm(e) for e in part.ranked(unit, keys))
-                running = Window(total, (unit,), order, upwards)
-                up_to = Column("w", sums.setdefault(running, f"a{len(sums)}"))
-            found[part] = up_to, whole
-        listed = [*columns("v", "r", size), *keys, unit]
-        more = [Item(expr, name) for expr, name in sums.items()]
-        return Select((*map(Item, listed), *more), Derived(units, "v")), found
 
     def rungs(self, ladder: Ladder) -> Query:
         """Return the query of how many units contribute more than each power of two: one row."""
@@ -167,7 +147,7 @@ class Rows:
             source = Join(source, "", Derived(each.domain.query, f"d{i}"), known)
         names = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row)))]
         query = Select(tuple(Item(Column("x", n), n) for n in names), source, conjunction(there))
-        return Rows(query, self.keys, self.row, self.released, self.by_row)
+        return replace(self, query=query)
 
     def _values(self, parts: Sequence[Part], *, once: bool) -> tuple[Source, dict[Part, tuple[Expr, ...]]]:
         """Return the rows, and for each count of different values the column of those that are kept.
@@ -220,7 +200,7 @@ class Rows:
             Join(Derived(self.query, "y"), "", Derived(ranked, "z"), same),
             Binary("<=", Column("z", "r"), Constant(groups, BIGINT)),
         )
-        return Rows(query, self.keys, self.row, self.released, self.by_row)
+        return replace(self, query=query)
 
 
 def _kept(part: DistinctValues, unit: Expr, keys: Sequence[Expr], value: Expr) -> Expr:

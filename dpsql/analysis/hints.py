@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.errors import Obstacle
-from dpsql.language import Outline, Query
+from dpsql.language import Outline, Query, all_of
 from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold
 
 _EXAMPLE = re.compile(r"\b(?:user_id|visits|page|country|(?<=ORDER BY )day|(?<=user_id, )day)\b")
@@ -34,7 +34,7 @@ def adapted(
 def _names(query: Query, policy: Policy, catalog: Catalog) -> dict[str, str]:
     """Return what examples' names are called in a statement's tables, or else in those of the policy."""
     tables = []
-    for node in query.tree.find_all(exp.Table):
+    for node in all_of(query.tree, exp.Table):
         table = policy.table(node.name) if node.name.isascii() else None
         if table is not None and not table.public and table not in tables:
             tables.append(table)

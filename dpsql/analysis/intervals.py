@@ -106,6 +106,8 @@ def _origin(parts: Iterable[Bounds]) -> str:
 
 def _rounded(x: Bounds, digits: int) -> Ends:
     """Round the ends outward: engines differ in how they round halves."""
+    if digits >= 0 and x.low.denominator == 1 == x.high.denominator:
+        return x.low, x.high
     unit = Fraction(10) ** -digits
     return math.floor(x.low / unit) * unit, math.ceil(x.high / unit) * unit
 

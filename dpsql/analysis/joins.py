@@ -12,10 +12,12 @@ from dpsql.analysis.expressions import built, check_arguments, compared, predica
 from dpsql.analysis.intervals import hull
 from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import Cte, From, Origin, Owner, Relation, Scope
+from dpsql.analysis.spines import spine
 from dpsql.analysis.tables import from_item, origin_of
 from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.analysis.unit_facts import facts_of_join, with_facts
 from dpsql.errors import QueryRefused
+from dpsql.language import copied
 from dpsql.policy import fold
 from dpsql.tree import (
     Binary,
@@ -45,7 +47,7 @@ def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte
     check_arguments(compiler.source, first, frozenset({"this"}))
     where = select.args.get("where")
     filters = conjuncts(where.this) if where is not None else []
-    left = _start(compiler, first.this, ctes, depth)
+    left = _start(compiler, select, first.this, ctes, depth)
     comma = False
     for join in [*(first.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
         if comma and (join.args.get("side") or "").upper() in ("RIGHT", "FULL"):
@@ -56,26 +58,31 @@ def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte
             )
         comma = comma or not any(join.args.get(a) for a in ("side", "kind", "on", "using", "method"))
         with compiler.part(of_from=True):
-            left = _join(compiler, left, join, filters, ctes, depth)
+            left = _join(compiler, select, left, join, filters, ctes, depth)
     return left
 
 
 def _item(
-    compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
+    compiler: StatementCompiler, select: exp.Select, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
 ) -> tuple[Relation, Origin, str]:
     bare = node
     if node.args.get("joins"):
-        bare = node.copy()
+        bare = copied(node)
         bare.set("joins", None)
-    relation, alias = from_item(compiler, bare, ctes, depth)
+    listed = spine(compiler, select, bare, ctes, depth)
+    relation, alias = (
+        from_item(compiler, bare, ctes, depth) if listed is None else (listed, bare.alias_or_name)
+    )
     generated = compiler.alias()
     origin = origin_of(relation, generated, alias)
     compiler.columns.update((name, c) for c in origin.columns for name in c.reads)
     return relation, origin, generated
 
 
-def _start(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> From:
-    relation, origin, generated = _item(compiler, node, ctes, depth)
+def _start(
+    compiler: StatementCompiler, select: exp.Select, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
+) -> From:
+    relation, origin, generated = _item(compiler, select, node, ctes, depth)
     return From(
         Derived(relation.query, generated),
         Scope(compiler.source, (origin,)),
@@ -106,6 +113,7 @@ def _kind(compiler: StatementCompiler, join: exp.Expr) -> str:
 
 def _join(
     compiler: StatementCompiler,
+    select: exp.Select,
     left: From,
     join: exp.Expr,
     filters: list[exp.Expr],
@@ -115,7 +123,7 @@ def _join(
     kind = _kind(compiler, join)
     if isinstance(join.this, exp.Unnest):
         return _unnest(compiler, left, join, kind)
-    relation, origin, generated = _item(compiler, join.this, ctes, depth)
+    relation, origin, generated = _item(compiler, select, join.this, ctes, depth)
     if join.this.args.get("joins"):
         raise compiler.source.refuse("write nested joins as subqueries", join)
     if fold(origin.alias) in {fold(o.alias) for o in left.scope.origins}:
@@ -183,7 +191,7 @@ def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) 
 
 
 def _using(compiler: StatementCompiler, left: From, origin: Origin, name: exp.Expr) -> tuple[Typed, Typed]:
-    column = exp.column(name.copy())
+    column = exp.column(copied(name))
     column.meta.update(name.meta)
     return left.scope.resolve(column), Scope(compiler.source, (origin,)).resolve(column)
 

@@ -32,6 +32,7 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
         selection = selection.best
     unknown = undeclared(block)
     _refuse_single_units(query, block, unknown)
+    _refuse_strategy(query, block, options, unknown)
     if (
         unknown
         and isinstance(selection, TopK)
@@ -99,6 +100,24 @@ def _refuse_single_units(query: Query, block: OuterQuery, unknown: list[int]) ->
         query.tree.args.get("group"),
         f"leave {key} out of GROUP BY",
     )
+
+
+def _refuse_strategy(query: Query, block: OuterQuery, options: Options, unknown: list[int]) -> None:
+    """Refuse a way to show groups that the keys do not have."""
+    strategy, at = options.group_selection_strategy, options.at.get("group_selection_strategy")
+    if strategy == "PUBLIC_GROUPS" and unknown:
+        key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
+        raise query.source.refuse(
+            f"PUBLIC_GROUPS shows declared groups, and the values of {key} are not declared",
+            at,
+            f"join a list of them, as in RIGHT JOIN (VALUES ('a'), ('b')) AS t({key}) USING ({key})",
+        )
+    if strategy == "LAPLACE_THRESHOLD" and not unknown:
+        raise query.source.refuse(
+            "the values of all keys are declared, so all groups are shown: no threshold is needed",
+            at,
+            "leave group_selection_strategy out",
+        )
 
 
 def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) -> None:

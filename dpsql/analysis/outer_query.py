@@ -36,6 +36,7 @@ from dpsql.analysis.released import (
 )
 from dpsql.analysis.released.counts import Units
 from dpsql.analysis.released.spelled import as_counts
+from dpsql.analysis.rereading import read_alike
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.setops import partial
 from dpsql.analysis.spellings import rewritten
@@ -43,7 +44,7 @@ from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unit_facts import fact_names, fixed_values
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Formula
-from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition
+from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition, walked
 from dpsql.policy import Assumed, fold
 from dpsql.tree import Expr
 
@@ -180,7 +181,8 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
     keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
     more = [ladder.row for ladder in compiler.ladders]
-    rows = Rows.of(made, condition, keys, tuple(counts), more)
+    alike = read_alike(compiler.used, compiler.policy, compiler.catalog)
+    rows = Rows.of(made, condition, keys, tuple(counts), more, alike=alike)
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or key.reads <= names for key in keys)
     one_each = bool(single) or owner.row
@@ -309,7 +311,7 @@ def _over(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:
     names = {fold(items[p].name) for p in places if p < len(items)}
     return any(
         is_released(n) or (isinstance(n, exp.Column) and not n.table and fold(n.name) in names)
-        for n in node.walk()
+        for n in walked(node)
     )
 
 

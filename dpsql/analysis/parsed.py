@@ -25,6 +25,12 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     return [] if node is None else [node]
 
 
+def call_arguments(call: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """Return the arguments of a call that have a name, and the others."""
+    named: list[exp.Expr] = [each for each in call.expressions if isinstance(each, exp.Kwarg)]
+    return named, [each for each in call.expressions if not isinstance(each, exp.Kwarg)]
+
+
 def whole_number(node: object) -> int | None:
     """Return the value of a literal that is a whole number; None for other nodes."""
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():

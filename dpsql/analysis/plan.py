@@ -101,6 +101,22 @@ def seal(
     return CompiledQuery(query, sql, keys, counts, tables, counts_only, proof, _TOKEN, cells=cells)
 
 
+def with_query(compiled: CompiledQuery, query: tree.Query, sql: str, *, counts_only: bool) -> CompiledQuery:
+    """Make the compiled query with other constants, which the analysis proved for any (`released_values`)."""
+    places = None if compiled.order is None else PublicOrder(compiled.order.terms, _TOKEN)
+    return CompiledQuery(
+        query,
+        sql,
+        compiled.keys,
+        compiled.counts,
+        compiled.tables,
+        compiled.counts_only and counts_only,
+        places,
+        _TOKEN,
+        cells=compiled.cells,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """One output column: a key, a released number, or what is known of one."""
@@ -184,6 +200,8 @@ class Plan:
     """The bounds that are found privately before the counts."""
     existence: int | None = None
     """The place of the number of units that decides which groups of undeclared keys are shown; None: none."""
+    equal: tuple[int, ...] = field(kw_only=True)
+    """For each of the counts, the place of the first that is equal to it: equal ones are released once."""
 
     @property
     def cells(self) -> CellRows | None:

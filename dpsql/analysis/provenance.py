@@ -16,7 +16,7 @@ from dpsql.analysis.relation import Block, Cte, Scope
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
-from dpsql.language import Source
+from dpsql.language import Source, walked
 from dpsql.policy import Policy, fold
 
 
@@ -57,6 +57,33 @@ class Provenance:
         computed = any(k.unit is UnitRole.NONE and bool(k.reads & units) for k in keys)
         return {UnitRole.EXACT if k.groups_units else k.unit for k in keys}, computed
 
+    def has(self, select: exp.Select, ctes: tuple[Cte, ...], name: str) -> bool:
+        """Return whether the items of FROM of a block have a column."""
+        return from_clause(self.compiler(), select, ctes, 1).scope.has(fold(name))
+
+    def unit(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
+        """Return a column of FROM that holds the privacy unit of each row; None if there is none."""
+        try:
+            scope = from_clause(self.compiler(), select, ctes, 1).scope
+        except QueryRefused:
+            return None
+        for origin in scope.origins:
+            for name, column in zip(origin.names, origin.columns, strict=True):
+                if column.unit is UnitRole.EXACT:
+                    return exp.column(name, table=origin.alias, quoted=True)
+        return None
+
+    def numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:
+        """Return whether no aggregate of a block has values that are no numbers, such as the latest day."""
+        scope = from_clause(self.compiler(), select, ctes, 1).scope
+        for call in (call for item in select.expressions for call in aggregates.calls(item)):
+            inner = call.this if isinstance(call, exp.Filter) else call
+            if aggregates.call_of(call) == "count" or not inner.expressions:
+                continue
+            if not self.compiler().expression(inner.expressions[0], scope).type.numeric:
+                return False
+        return True
+
     def outside(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
         """Return a column that a block takes from a block around it; None if it takes none."""
         try:
@@ -74,7 +101,7 @@ def _columns(select: exp.Select) -> Iterator[exp.Column]:
             continue
         for root in part if isinstance(part, list) else [part]:
             if isinstance(root, exp.Expr):
-                for node in root.walk(prune=lambda n: isinstance(n, exp.Query)):
+                for node in walked(root, lambda n: isinstance(n, exp.Query)):
                     if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
                         yield node
 

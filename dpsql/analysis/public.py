@@ -18,7 +18,7 @@ from dpsql.analysis.functions import listed
 from dpsql.analysis.parsed import words
 from dpsql.analysis.tables import declared_table
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clauses, Query
+from dpsql.language import MARK, Clauses, Query, all_of, copied, walked
 from dpsql.policy import Policy, Table, fold
 
 _NODES = words(
@@ -31,6 +31,8 @@ _NODES = words(
     WindowSpec Qualify Glob RegexpLike StartsWith SimilarTo CurrentDate CurrentTimestamp IntervalSpan
     """
 )
+MOST_TABLES = 200
+"""How many tables a statement may read, where common table expressions are put in their places."""
 _TABLE_FUNCTIONS = frozenset({"range", "generate_series", NAME})
 _CATALOG = frozenset({"tables", "columns", "schemata"})
 _MORE = words(
@@ -54,7 +56,7 @@ def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
             at,
             "leave the clause out",
         )
-    tree = query.tree.copy()
+    tree = copied(query.tree)
     _check(query, policy, tree)
     put_domains(tree, source, policy, catalog)
     return engine_sql(tree)
@@ -62,7 +64,7 @@ def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
 
 def engine_sql(tree: exp.Expr) -> str:
     """Return the SQL text of a tree for the schema database; the tree is changed."""
-    for node in tree.find_all(exp.Anonymous):
+    for node in all_of(tree, exp.Anonymous):
         name = function_name(node)
         if name is not None:
             node.set("this", name)
@@ -77,7 +79,12 @@ def check_outer(query: Query, policy: Policy, tree: exp.Query, released: Collect
 
 def _check(query: Query, policy: Policy, tree: exp.Expr, released: frozenset[str] | None = None) -> None:
     source = query.source
-    for node in tree.walk():
+    if _most_tables(tree) > MOST_TABLES:
+        raise source.refuse(
+            f"its tables are more than {MOST_TABLES}, each common table expression taken for what it reads",
+            tree.find(exp.Table),
+        )
+    for node in walked(tree):
         if type(node).__name__ not in _NODES:
             raise source.refuse("this is not supported in a public statement", node)
         if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query):
@@ -93,6 +100,60 @@ def _check(query: Query, policy: Policy, tree: exp.Expr, released: frozenset[str
             _function(query, node)
 
 
+def _most_tables(tree: exp.Expr) -> int:
+    """Return how many tables a query reads at most, where common table expressions are put in their places.
+
+    The engine's binder does that, without regard to its limit on memory.
+    """
+    sizes: dict[int, int] = {}
+
+    def size(node: exp.Expr) -> int:
+        named = (_named_cte(table) for table in node.find_all(exp.Table))
+        return sum(1 if cte is None else sizes.get(id(cte), 1) for cte in named)
+
+    for cte in _inner_first(tree):
+        sizes[id(cte)] = size(cte.this)
+    return size(tree)
+
+
+def _inner_first(tree: exp.Expr) -> list[exp.CTE]:
+    """Return the common table expressions, each after those within it and those before it."""
+    found: list[exp.CTE] = []
+    waiting: list[tuple[exp.Expr, bool]] = [(tree, False)]
+    while waiting:
+        node, done = waiting.pop()
+        if done:
+            assert isinstance(node, exp.CTE)  # noqa: S101
+            found.append(node)
+            continue
+        if isinstance(node, exp.CTE):
+            waiting.append((node, True))
+        children = sorted(node.iter_expressions(), key=lambda child: not isinstance(child, exp.With))
+        waiting += [(child, False) for child in reversed(children)]
+    return found
+
+
+def _named_cte(table: exp.Table) -> exp.CTE | None:
+    """Return the common table expression that a table reference means."""
+    if table.args.get("db") is not None:
+        return None
+    node: exp.Expr = table
+    while node.parent is not None:
+        clause = node.parent.args.get("with_")
+        # Within the clause itself, those that come before are meant.
+        before = None if clause is None else clause.expressions
+        if isinstance(node, exp.With):
+            before = None
+        elif isinstance(node, exp.CTE) and isinstance(node.parent, exp.With):
+            siblings = node.parent.expressions
+            before = siblings[: next(i for i, each in enumerate(siblings) if each is node)]
+        for cte in reversed(before or ()):
+            if isinstance(cte, exp.CTE) and fold(cte.alias) == fold(table.name):
+                return cte
+        node = node.parent
+    return None
+
+
 def _table(query: Query, policy: Policy, node: exp.Table, *, public: bool) -> None:
     source = query.source
     for name, value in node.args.items():
@@ -101,7 +162,7 @@ def _table(query: Query, policy: Policy, node: exp.Table, *, public: bool) -> No
     if isinstance(node.this, exp.Anonymous):
         name = function_name(node.this) or str(node.this.this).removeprefix(MARK)
         if name.lower() not in _TABLE_FUNCTIONS:
-            raise source.refuse(f"the table function {name[:60]} is not supported", node)
+            raise source.refuse(f"the table function {name[:60]} is not supported", node, unknown="function")
         return
     if not isinstance(node.this, exp.Identifier):
         raise source.refuse("this is not supported in FROM", node)
@@ -123,7 +184,7 @@ def _declared(query: Query, policy: Policy, node: exp.Table) -> Table | None:
 def unknown_tables(query: Query, policy: Policy) -> list[QueryRefused]:
     """Return a refusal for each table that a statement names and that is not declared."""
     found = []
-    for node in query.tree.find_all(exp.Table):
+    for node in all_of(query.tree, exp.Table):
         if isinstance(node.this, exp.Identifier) and not isinstance(node.parent, exp.Into):
             try:
                 _declared(query, policy, node)
@@ -154,4 +215,6 @@ def _function(query: Query, node: exp.Anonymous) -> None:
         or (name.lower() in _TABLE_FUNCTIONS and isinstance(node.parent, exp.Table))
     )
     if not allowed:
-        raise query.source.refuse(f"the function {str(name or node.this)[:60]} is not supported", node)
+        raise query.source.refuse(
+            f"the function {str(name or node.this)[:60]} is not supported", node, unknown="function"
+        )

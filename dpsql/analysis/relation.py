@@ -205,7 +205,7 @@ class Scope:
         shown = ", ".join(dict.fromkeys(known))
         hint = f"did you mean {close[0]}?" if close else f"columns here: {shown[:200]}" if shown else None
         fix = replacing(node.this, close[0]) if len(close) == 1 and close[0].isidentifier() else None
-        return self.source.refuse(f"there is no column {name}", node, hint, fix)
+        return self.source.refuse(f"there is no column {name}", node, hint, fix, unknown="column")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,18 @@ from dpsql.analysis.ranked import RankedPartitions, ranked_partitions
 from dpsql.analysis.relation import Item
 from dpsql.analysis.released import is_call, is_released, is_value
 from dpsql.errors import Fix
-from dpsql.language import AboveThreshold, AllGroups, Query, Scalar, Selection, Source, TopK, TopPerPartition
+from dpsql.language import (
+    AboveThreshold,
+    AllGroups,
+    Query,
+    Scalar,
+    Selection,
+    Source,
+    TopK,
+    TopPerPartition,
+    copied,
+    walked,
+)
 from dpsql.policy import fold
 
 _LIMIT = Fix("LIMIT 10", guess="10")
@@ -98,7 +109,7 @@ class _Parser:
         if first is not None:
             return self._by_order(first, threshold)
         for term in self.order:
-            if any(is_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in term.walk()):
+            if any(is_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in walked(term)):
                 raise self.source.refuse(
                     "ORDER BY may name a count or sum of the select list, or a key", term
                 )
@@ -232,14 +243,14 @@ class _Parser:
         spelling = f"QUALIFY {ranked.name.upper()}() OVER (PARTITION BY ..)"
         top_one = ranked.k == 1 and not lowest
         best = TopK(ranked.k, place, lowest, bound, argmax=top_one, spelling=spelling)
-        self.order = [exp.Ordered(this=key.copy()) for key in ranked.keys]
+        self.order = [exp.Ordered(this=copied(key)) for key in ranked.keys]
         return TopPerPartition(best, (), spelling)
 
     def _by_order(self, place: int, threshold: _Threshold | None) -> Selection:
         at = self.select.args["order"]
         lowest = not self.order[0].args.get("desc")
         for term in self.order[1:]:
-            if any(is_call(n) for n in term.walk()) or self._count(term.this) is not None:
+            if any(is_call(n) for n in walked(term)) or self._count(term.this) is not None:
                 raise self.source.refuse("one count orders the groups", term)
         if self.limit is None:
             raise self.source.refuse(

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.ranked import ranked_partitions
-from dpsql.language import Source
+from dpsql.language import Source, copied
 from dpsql.policy import fold
 
 _ARG_MAX = frozenset({"arg_max", "argmax", "max_by"})
@@ -56,7 +56,7 @@ def _arg_max(source: Source, select: exp.Select) -> Spelled | None:
     ):
         raise source.refuse(f"{name} is supported only over a subquery that counts groups", call, hint)
     check_arguments(source, inner, frozenset({"this", "alias"}))
-    block = inner.this.copy()
+    block = copied(inner.this)
     for part in ("order", "limit", "having", "qualify", "distinct"):
         if block.args.get(part) is not None:
             raise source.refuse(
@@ -66,7 +66,7 @@ def _arg_max(source: Source, select: exp.Select) -> Spelled | None:
     if select.args.get("with_") is not None:
         if block.args.get("with_") is not None:
             raise source.refuse("write the common table expressions in one place", block.args["with_"])
-        block.set("with_", select.args["with_"].copy())
+        block.set("with_", copied(select.args["with_"]))
     alias = item.alias if isinstance(item, exp.Alias) else f"{name.lower()}_{call.expressions[0].name}"
     block.set("order", exp.Order(expressions=[exp.Ordered(this=exp.Literal.number(by + 1), desc=True)]))
     block.set("limit", exp.Limit(expression=exp.Literal.number(1)))
@@ -113,8 +113,8 @@ def _qualify(source: Source, select: exp.Select) -> exp.Select:
     k = int(bound.this) - isinstance(condition, exp.LT)
     if k < 1 or (isinstance(condition, exp.EQ) and k != 1):
         raise source.refuse("QUALIFY may only keep the first k rows by a count", clause, hint)
-    block = select.copy()
+    block = copied(select)
     block.set("qualify", None)
-    block.set("order", exp.Order(expressions=[term.copy() for term in order.expressions]))
+    block.set("order", exp.Order(expressions=[copied(term) for term in order.expressions]))
     block.set("limit", exp.Limit(expression=exp.Literal.number(k)))
     return block

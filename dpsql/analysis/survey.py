@@ -19,6 +19,7 @@ from dpsql.analysis.compiler import Part, StatementCompiler
 from dpsql.analysis.relation import Cte, Relation, Scope
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix, Obstacle, QueryRefused
+from dpsql.language import walked
 from dpsql.policy import fold
 
 _OPERATORS = (exp.Binary, exp.Between, exp.In, exp.Case, exp.Anonymous)
@@ -100,7 +101,7 @@ class Surveyor(StatementCompiler):
         return any(
             (n is not node and n in self.refused)
             or (isinstance(n, exp.Column) and fold(n.name) in self.names)
-            for n in node.walk()
+            for n in walked(node)
         )
 
     def expression(self, node: exp.Expr, scope: Scope) -> Typed:

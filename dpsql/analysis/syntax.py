@@ -11,6 +11,7 @@ from dpsql.analysis.limits import LONGEST, check_pattern, check_regex
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.typed import Literal, Typed, constant
+from dpsql.language import walked
 from dpsql.policy import fold
 from dpsql.tree import (
     Apply,
@@ -184,7 +185,7 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if len(function.expressions) != 1 or not isinstance(function.expressions[0], exp.Identifier):
         raise compiler.source.refuse("a lambda has one parameter", node, hint)
     texts = 0
-    for part in function.this.walk():
+    for part in walked(function.this):
         name_of = (function_name(part) or "").lower()
         grows = any("C" in form.guard.split("+") for form in functions.listed().get(name_of, ()))
         if isinstance(part, exp.Literal) and part.is_string:

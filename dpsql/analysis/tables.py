@@ -16,13 +16,16 @@ from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.intervals import hull
 from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, select_list
-from dpsql.analysis.typed import Span, UnitRole, column
+from dpsql.analysis.typed import Span, Typed, UnitRole
 from dpsql.analysis.unit_facts import fact_places
 from dpsql.errors import Fix
 from dpsql.language import Source, replacing
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
 from dpsql.tree import Aggregate, Binary, Constant, Derived, Expr, IsNull, Item, Join, Scan, Select, Values
 from dpsql.types import BOOLEAN, SqlType
+
+NODES_PER_TABLE = 25
+"""How many expressions a table named in FROM counts as, toward the limit of a statement's size."""
 
 
 def from_item(
@@ -39,6 +42,10 @@ def from_item(
         case exp.Values():
             check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
             return _aliased(compiler, node, _values(compiler, node), "")
+    if isinstance(node, exp.Unnest) and (listed := _listed(node)) is not None:
+        check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
+        relation = rename(compiler, _values(compiler, listed), ["unnest"], node)
+        return _aliased(compiler, node, relation, "unnest")
     if isinstance(node, exp.Paren):
         raise compiler.source.refuse(
             "write the joins in parentheses as a subquery", node, "(SELECT ... FROM a JOIN b ...)"
@@ -74,6 +81,7 @@ def _table(
     compiler: StatementCompiler, node: exp.Table, ctes: tuple[Cte, ...], depth: int
 ) -> tuple[Relation, str]:
     check_arguments(compiler.source, node, frozenset({"this", "alias", "db", "catalog"}))
+    compiler.count(NODES_PER_TABLE, node)  # WITH subqueries that name each other twice grow exponentially
     if is_domain_table(node):
         relation = domain_table(compiler.source, compiler.policy, compiler.catalog, node)
         return _aliased(compiler, node, relation, NAME)
@@ -106,13 +114,17 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
             first = min(part.meta.get("start", -1) for part in node.parts)
             fix = Fix(table.name, first, node.this.meta["end"] + 1) if first >= 0 else None
             raise source.refuse(
-                f"there is no table {written[:100]}", node, f"did you mean {table.name}?", fix
+                f"there is no table {written[:100]}",
+                node,
+                f"did you mean {table.name}?",
+                fix,
+                unknown="table",
             )
         known = [*(t.name for t in policy.tables.values()), *(v.name for v in policy.views.values())]
         close = difflib.get_close_matches(node.name, known, 2)
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
         fix = replacing(node.this, close[0]) if len(close) == 1 and not elsewhere else None
-        raise source.refuse(f"there is no table {node.name[:60]}", node, hint, fix)
+        raise source.refuse(f"there is no table {node.name[:60]}", node, hint, fix, unknown="table")
     return table
 
 
@@ -214,6 +226,14 @@ def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
     return name if alone or name in parents else ""
 
 
+def _listed(node: exp.Unnest) -> exp.Values | None:
+    """Return the VALUES that UNNEST of one written list is; None for other arguments."""
+    items = node.expressions[0].expressions if len(node.expressions) == 1 else []
+    if not items or not isinstance(node.expressions[0], exp.Array):
+        return None
+    return exp.Values(expressions=[exp.Tuple(expressions=[item]) for item in items])
+
+
 def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
     rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
     width = len(rows[0])
@@ -243,8 +263,9 @@ def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
     """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
     single = fact_places(relation)
     columns = tuple(
-        replace(
-            column(generated, f"c{i}", c.type),
+        Typed(
+            tree.Column(generated, f"c{i}"),
+            c.type,
             unit=c.unit,
             link=c.link,
             domain=c.domain,

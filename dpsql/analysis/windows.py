@@ -17,6 +17,7 @@ from dpsql.analysis.expressions import Compiler, Rule, canonical, check_argument
 from dpsql.analysis.parsed import order_term, order_terms, whole_number
 from dpsql.analysis.relation import Block, Scope
 from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.language import copied
 from dpsql.policy import fold
 from dpsql.tree import Aggregate, Bound, Call, Cast, Constant, Expr, Frame, OrderTerm, Paren, Window
 from dpsql.types import BIGINT, DOUBLE
@@ -64,7 +65,7 @@ def _named(compiler: Compiler, node: exp.Expr, block: Block) -> exp.Expr:
         raise compiler.source.refuse("a named window is not redefined", node)
     if base.args.get("spec") is not None and node.args.get("spec") is not None:
         raise compiler.source.refuse("a named window is not redefined", node)
-    full = node.copy()
+    full = copied(node)
     full.set("alias", None)
     for part in ("partition_by", "order", "spec"):
         if base.args.get(part):

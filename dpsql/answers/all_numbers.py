@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import chain
 
 from dpsql.analysis import Plan, laplace_is_less
@@ -15,7 +14,7 @@ from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.shown import measured_in_all, notes, released
 from dpsql.answers.whole_domain import WholeDomain, needs_laplace
 from dpsql.engines import Counts
-from dpsql.language import AllGroups, Scalar
+from dpsql.language import AllGroups, Options, Scalar
 from dpsql.privacy import Charge
 
 OneShare = WholeDomain | EveryCount
@@ -39,11 +38,11 @@ class AllNumbers:
 
         A plan whose numbers are measured together is measured by that method alone.
         """
-        places = released(plan)
-        divided = shares(plan, places, plan.epsilon)
+        divided = shares(plan, released(plan), plan.epsilon)  # all parts of epsilon are equal
         if len(divided) == 1:
             return _method(plan, preferred)
-        made = [_method(of_share(plan, together, part), preferred) for together, part in divided]
+        users, options = _users(plan), replace(plan.options, epsilon=divided[0][1])
+        made = [_method(of_share(plan, users, together, options), preferred) for together, _ in divided]
         return cls(plan, tuple(made), _quoted(plan, made))
 
     def run(self, counts: Counts) -> NoisyResult:
@@ -51,17 +50,29 @@ class AllNumbers:
         return measured_in_all(self.plan, self.parts, counts)
 
 
-def of_share(plan: Plan, places: Sequence[int], epsilon: Fraction) -> Plan:
-    """Return the plan of some of the numbers, with their part of epsilon.
+def _users(plan: Plan) -> dict[int, set[int]]:
+    """Return the places of the outputs that use each of the distinct numbers; those of the keys at -1."""
+    found: dict[int, set[int]] = {-1: set()}
+    for i, output in enumerate(plan.outputs):
+        used = [plan.equal[p] for p in output.uses or (output.of,) if p >= 0]
+        for number in (-1,) if output.kind == "key" else used:
+            found.setdefault(number, set()).add(i)
+    return found
+
+
+def of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], options: Options) -> Plan:
+    """Return the plan of some of the numbers, with the options of a share; `users` are the plan's `_users`.
 
     Without the number that orders the groups, it is a plan of all groups: the noise of others selects.
     """
-    outputs = tuple(o for o in plan.outputs if o.kind == "key" or _uses(plan, o.uses or (o.of,), places))
+    equal = plan.equal
+    own = {equal[place] for place in places}
+    kept = set[int]().union(*(users.get(number, ()) for number in (-1, *own)))
+    outputs = tuple(plan.outputs[i] for i in sorted(kept))
     selection = plan.selection
     ordering = getattr(selection, "count", None)
-    if not isinstance(selection, Scalar) and (ordering is None or not _uses(plan, (ordering,), places)):
+    if not isinstance(selection, Scalar) and (ordering is None or equal[ordering] not in own):
         selection = AllGroups(())
-    options = replace(plan.options, epsilon=epsilon)
     return replace(plan, outputs=outputs, selection=selection, options=options)
 
 
@@ -81,11 +92,6 @@ def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
     )
 
 
-def _uses(plan: Plan, used: Sequence[int], places: Sequence[int]) -> bool:
-    counts = plan.counts
-    return any(p >= 0 and counts[p] == counts[place] for p in used for place in places)
-
-
 def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
     """Return the method of numbers that are measured together: with a bound in all groups, by Laplace."""
     places = released(plan)
@@ -101,4 +107,5 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
 
 def _has(part: OneShare, ordering: int | None) -> bool:
     place = ordering if ordering is not None else next(iter(measuring.shown_alone(part.plan)), None)
-    return place is not None and _uses(part.plan, (place,), released(part.plan))
+    equal = part.plan.equal
+    return place is not None and equal[place] in [equal[own] for own in released(part.plan)]

@@ -48,7 +48,7 @@ class ExistingGroups:
             raise InternalError("groups of undeclared keys need a delta and a bound on each unit's groups")
         ordering = [selection.count] if isinstance(selection, TopK) else []
         asked = measuring.wanted(plan, units, ordering)
-        others = [p for p in asked if plan.counts[p] != plan.counts[units]]
+        others = [p for p in asked if plan.equal[p] != plan.equal[units]]
         totals = [_total(plan, place) for place in others if plan.counts[place].share is None]
         share, measure = Fraction(0), measuring.share_of(plan)
         if others and measure == 0:
@@ -94,8 +94,8 @@ class ExistingGroups:
     @property
     def _shows_units(self) -> bool:
         """Whether the number of units is shown, or compared."""
-        counts = self.plan.counts
-        return any(counts[p] == counts[self.units] for p in measuring.wanted(self.plan, 0))
+        equal = self.plan.equal
+        return any(equal[p] == equal[self.units] for p in measuring.wanted(self.plan, 0))
 
     def _law(self) -> mechanisms.Laplace:
         """Return the noise of the number of units."""

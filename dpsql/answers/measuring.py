@@ -59,23 +59,24 @@ def wanted(plan: Plan, ordering: int, also: Iterable[int] = ()) -> list[int]:
     """Return the places of the distinct counts in use, and of others; the ordering count first."""
     shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high")} | {*also}
     shown |= {place for o in plan.outputs for place in o.uses}
-    distinct: dict[object, int] = {}
-    for place in sorted(shown, key=lambda p: (plan.counts[p] != plan.counts[ordering], p)):
-        distinct.setdefault(plan.counts[place], place)
+    equal = plan.equal
+    distinct: dict[int, int] = {}
+    for place in sorted(shown, key=lambda p: (equal[p] != equal[ordering], p)):
+        distinct.setdefault(equal[place], place)
     return list(distinct.values())
 
 
 def equal_place(plan: Plan, known: Iterable[int], place: int) -> int:
     """Return the place of the number that is equal to one and known; equal numbers are released once."""
-    return next(p for p in known if plan.counts[p] == plan.counts[place])
+    return next(p for p in known if plan.equal[p] == plan.equal[place])
 
 
 def shown_alone(plan: Plan) -> list[int]:
     """Return the places of the distinct numbers that are shown as they are measured."""
     shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high") and o.formula is None}
-    distinct: dict[object, int] = {}
+    distinct: dict[int, int] = {}
     for place in sorted(shown):
-        distinct.setdefault(plan.counts[place], place)
+        distinct.setdefault(plan.equal[place], place)
     return list(distinct.values())
 
 
@@ -165,7 +166,7 @@ class ShareMeasuring:
 
     def orders(self, place: int) -> bool:
         """Whether the gaps are those of this count."""
-        return self.plan.counts[place] == self.plan.counts[self.ordering]
+        return self.plan.equal[place] == self.plan.equal[self.ordering]
 
     def run(
         self, counts: Counts, index: NDArray[np.int64], combine: Combine

@@ -82,7 +82,7 @@ def numbers(plan: Plan, quote: Quote) -> list[Number]:
     shown = [o for o in plan.outputs if o.kind == "count"]
     best = getattr(plan.selection, "best", plan.selection)
     place = getattr(best, "count", None)
-    if place is not None and all(plan.counts[o.of] != plan.counts[place] for o in shown):
+    if place is not None and all(plan.equal[o.of] != plan.equal[place] for o in shown):
         shown.append(Output("ordering number", "count", place))
     made = [_number(plan, quote, output) for output in shown]
     shares = [plan.counts[output.of].share for output in shown]

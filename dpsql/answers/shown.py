@@ -28,7 +28,7 @@ def released(plan: Plan) -> list[int]:
     """Return the places of the distinct counts that are shown, and of that which orders or is compared."""
     ordering = getattr(plan.selection, "count", None)
     wanted = measuring.wanted(plan, ordering or 0)
-    if ordering is None or plan.counts[ordering] in {plan.counts[p] for p in wanted}:
+    if ordering is None or plan.equal[ordering] in {plan.equal[p] for p in wanted}:
         return wanted
     return [ordering, *wanted]
 

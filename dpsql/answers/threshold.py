@@ -44,7 +44,7 @@ class SparseVectors:
         if plan.counts[selection.count].share is not None:
             raise ValueError("a sparse vector compares counts, not sums")
         shown = measuring.wanted(plan, selection.count)
-        others = [p for p in shown if plan.counts[p] != plan.counts[selection.count]]
+        others = [p for p in shown if plan.equal[p] != plan.equal[selection.count]]
         share = measuring.share_of(plan)
         if share is None:
             share = Fraction(1, 2) if others else Fraction(0)

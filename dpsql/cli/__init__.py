@@ -3,6 +3,7 @@
 ====================  ======================================================================
 ``app``               the click application; ``__main__`` starts the process around it
 ``settings``          the options that all commands share
+``server_options``    the options that name a server, in place of a policy on this machine
 ``exits``             exit codes, and the exit code of each error class
 ``sources``           statements from ``-c`` and ``-f``, in the order they were given
 ``batch``             runs statements after pricing all of them

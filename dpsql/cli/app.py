@@ -19,18 +19,26 @@ from dpsql.cli.budget import budget_command, release_command
 from dpsql.cli.check import check_command
 from dpsql.cli.exits import ExitCode, legend
 from dpsql.cli.init import init_command
+from dpsql.cli.mcp import mcp_command
 from dpsql.cli.output import FORMATS
+from dpsql.cli.serve import serve_command, serve_demo
+from dpsql.cli.server_options import server_of, server_options
 from dpsql.cli.settings import Settings
 from dpsql.cli.sources import META, InOrder, read, statements
+from dpsql.cli.user import user_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dpsql.session import Session
+    from dpsql.sessions import AnalystSession
 
 
-def open_session(settings: Settings) -> Session:
-    """Open a session on the database of the policy."""
+def open_session(settings: Settings) -> AnalystSession:
+    """Open a session on the database of the policy, or on a server."""
+    if settings.server is not None:
+        from dpsql.remote import connect
+
+        return connect(settings.server)
     policy = settings.load_policy()
     from dpsql.session import Session
 
@@ -38,10 +46,10 @@ def open_session(settings: Settings) -> Session:
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[Session]:
+def _opened(settings: Settings) -> Iterator[AnalystSession]:
     session = open_session(settings)
     try:
-        if not session.policy.analysts:
+        if session.policy is not None and not session.policy.analysts:
             narrate.warning(
                 "names of analysts are not verified: the policy lists none under [analysts], "
                 "so any name may ask"
@@ -62,6 +70,7 @@ Examples:
   dpsql -c "SHOW TABLES"
   dpsql --dry-run -f report.sql
   dpsql --format csv -o top.csv -f report.sql
+  dpsql -h db.example -p 5433 -U alice -c "SHOW PRIVACY BUDGET"
 """
 
 
@@ -69,7 +78,8 @@ Examples:
     cls=InOrder,
     invoke_without_command=True,
     epilog=_EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    # The commands have -h for help; here it names a server.
+    context_settings={"help_option_names": ["--help"], "max_content_width": 100},
 )
 @click.option(
     "-p",
@@ -78,8 +88,9 @@ Examples:
     default="dpsql.toml",
     show_default=True,
     show_envvar=True,
-    help="The owner's policy file.",
+    help="The owner's policy file; behind -h HOST, the port.",
 )
+@server_options
 @click.option("--analyst", metavar="NAME", help="Name of the analyst, which the ledger records.")
 @click.option("-c", "--command", metavar="SQL", multiple=True, help="Run statements (separated by ;).")
 @click.option(
@@ -112,18 +123,38 @@ Examples:
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
-def app(ctx: click.Context, /, *, dry_run: bool, partial: bool, **options: Any) -> int:  # noqa: ANN401  as declared above
+def app(
+    ctx: click.Context,
+    /,
+    *,
+    dry_run: bool,
+    partial: bool,
+    **options: Any,  # noqa: ANN401  as declared above
+) -> int:
     """Ask private data questions in SQL, with differential privacy.
 
     Without a command, -c or -f: an interactive shell. All statements given are parsed, analysed and
-    priced before the first one runs; if the budget does not pay for them all, none runs.
+    priced before the first one runs; if the budget does not pay for them all, none runs. With -h HOST, a
+    server answers (`dpsql serve`), in place of a policy on this machine.
 
     Answers go to standard output, everything else (prices, warnings, errors) to standard error.
     """
-    settings = Settings(**{name: options[name] for name in Settings.__dataclass_fields__})
+    if options["host"] == "":
+        click.echo(ctx.get_help())
+        return ExitCode.OK
+    ctx.help_option_names = ["-h", "--help"]  # of the commands
+    server = server_of(ctx, options)
+    settings = Settings(
+        **{name: options[name] for name in Settings.__dataclass_fields__ if name in options}, server=server
+    )
     ctx.obj = settings
     given = ctx.meta[META]
     if ctx.invoked_subcommand is not None:
+        if server is not None:
+            raise click.UsageError(
+                f"`{ctx.invoked_subcommand}` works on the owner's files, not on a server\n"
+                "Hint: statements do, such as -c 'SHOW PRIVACY BUDGET'"
+            )
         if given or dry_run or partial:
             raise click.UsageError("-c, -f, --dry-run and --partial go with statements, not with a command")
         return ExitCode.OK
@@ -147,24 +178,31 @@ def _repl(settings: Settings) -> int:
 
     with settings.answers() as out, _opened(settings) as session:
         lines = reader(cache(partial(names_of, session)))
-        repl = Repl(session, out, lines, Path(settings.policy), go_on=settings.go_on)
+        policy = Path(settings.policy) if settings.server is None else None
+        repl = Repl(session, out, lines, policy, go_on=settings.go_on)
         try:
             return repl.run()
         finally:
             repl.output.close()
 
 
-for _command in (budget_command, release_command, init_command, check_command, audit_command):
+for _command in (
+    *(budget_command, release_command, init_command, check_command, audit_command),
+    *(serve_command, user_command, mcp_command),
+):
     app.add_command(_command)
 
 
 @app.command("demo")
+@click.option("--serve", is_flag=True, help="Serve the data to two users instead, for PostgreSQL's clients.")
 @click.pass_obj
-def demo_command(settings: Settings) -> int:
+def demo_command(settings: Settings, /, *, serve: bool) -> int:
     """Take a tour of two minutes on data that comes with dpsql."""
     from dpsql.cli import demo
 
     folder = demo.copy_data()
+    if serve:
+        return serve_demo(folder, folder / demo.POLICY)
     policy = str(folder / demo.POLICY)
     with settings.answers("table") as out, _opened(replace(settings, policy=policy)) as session:
         code = demo.tour(session, out)

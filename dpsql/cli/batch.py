@@ -9,7 +9,6 @@ from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode, UnwritableError, exit_code
 from dpsql.cli.output import ONE_RESULT
 from dpsql.errors import BudgetExceeded, Error
-from dpsql.language import Set
 from dpsql.privacy import Charge
 from dpsql.render.figures import charged, left
 from dpsql.render.grid import Style
@@ -21,11 +20,10 @@ if TYPE_CHECKING:
 
     from dpsql.cli.output import Output
     from dpsql.cli.sources import Piece
-    from dpsql.prepared import Prepared
-    from dpsql.session import Session, StatementResult
+    from dpsql.sessions import AnalystSession, PricedStatement, StatementResult
 
 
-_Priced = list[tuple["Piece", "Prepared"]]
+_Priced = list[tuple["Piece", "PricedStatement"]]
 """Statements with their places, prepared and priced."""
 
 
@@ -33,7 +31,7 @@ _Priced = list[tuple["Piece", "Prepared"]]
 class Batch:
     """Prices statements together, then runs them one after the other."""
 
-    session: Session
+    session: AnalystSession
     """Whose budget pays."""
     output: Output
     """Where the answers go."""
@@ -68,8 +66,8 @@ class Batch:
 
     def _price(self, pieces: Sequence[Piece]) -> _Priced | None:
         """Prepare every statement; None when one is wrong and the batch is to stop."""
-        before, priced, answers = self.session.defaults, [], 0
-        try:
+        priced, answers = [], 0
+        with self.session.pricing():  # a SET of the batch applies only from the moment when it runs
             for piece in pieces:
                 try:
                     prepared = self._prepare(piece)
@@ -81,20 +79,17 @@ class Batch:
                         return None
                 else:
                     priced.append((piece, prepared))
-                    answers += not _is_setting(prepared)
-        finally:
-            # A SET of the batch applies only from the moment when it runs.
-            self.session.defaults = before
+                    answers += not prepared.setting
         if self.output.format in ONE_RESULT and answers > 1:
             raise UnwritableError(
                 f"{self.output.format} holds one result, and there are {answers} statements"
             )
         return priced
 
-    def _prepare(self, piece: Piece) -> Prepared:
-        prepared = self.session.prepare(piece.text)
+    def _prepare(self, piece: Piece) -> PricedStatement:
+        prepared: PricedStatement = self.session.prepare(piece.text)
         self._check_cap(prepared.price)
-        if _is_setting(prepared):
+        if prepared.setting:
             # Later prices depend on it, so it is applied for pricing too. It costs nothing.
             self.session.execute(prepared)
         return prepared
@@ -105,7 +100,7 @@ class Batch:
 
     def _check_cap(self, asked: Charge) -> None:
         """Raise the error that the ledger would raise for this statement, before any statement runs."""
-        cap = self.session.policy.budget.max_epsilon_per_query
+        cap = self.session.max_epsilon_per_query
         if cap is not None and asked.epsilon > cap:
             raise BudgetExceeded(
                 f"the statement asks for {price(asked)}, but the policy allows one epsilon {left(cap)}",
@@ -179,10 +174,12 @@ class Batch:
         self._code = self._code or exit_code(problem)
 
 
-def write_result(session: Session, output: Output, answer: StatementResult) -> None:
+def write_result(session: AnalystSession, output: Output, answer: StatementResult) -> None:
     """Write a result; on stderr its warnings, and its price if the format does not show it."""
     release, total = answer.release, session.budget().total
     output.write(answer.table, release, total)
+    for sentence in answer.notices:
+        narrate.note(sentence)
     if release is None:
         return
     if release.assumed:
@@ -191,13 +188,6 @@ def write_result(session: Session, output: Output, answer: StatementResult) -> N
         narrate.warning(sentence)
     if not output.for_people:
         narrate.note(footer(release, total, Style()))
-
-
-def _is_setting(prepared: Prepared) -> bool:
-    """Whether the statement is a SET, on which later prices depend."""
-    from dpsql.prepared import PreparedCommand
-
-    return isinstance(prepared, PreparedCommand) and isinstance(prepared.command, Set)
 
 
 def _sum(priced: _Priced) -> Charge:

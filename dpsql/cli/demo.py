@@ -16,7 +16,7 @@ from dpsql.errors import Error, OperationalError, QueryRefused
 
 if TYPE_CHECKING:
     from dpsql.cli.output import Output
-    from dpsql.session import Session
+    from dpsql.sessions import AnalystSession
 
 
 POLICY = "clinic.toml"
@@ -127,7 +127,7 @@ of all else it says where it is wrong, and what to write instead.""",
 """The steps, the main question first."""
 
 
-def tour(session: Session, out: Output) -> ExitCode:
+def tour(session: AnalystSession, out: Output) -> ExitCode:
     """Run the steps in order; on a terminal, wait for Enter between them (`q` ends the tour)."""
     waits = sys.stdin.isatty() and sys.stdout.isatty()
     for i, stop in enumerate(TOUR):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from dpsql.ledger import Ledger
     from dpsql.policy import Policy
+    from dpsql.remote import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Settings:
     format: str | None
     target: str | None
     on_error: str
+    server: Target | None = None
+    """The server that answers, in place of a policy on this machine."""
 
     @property
     def go_on(self) -> bool:

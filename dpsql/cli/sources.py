@@ -73,13 +73,10 @@ def _file(name: str) -> Source:
 
 def statements(sources: Sequence[Source]) -> list[Piece]:
     """Split sources into statements."""
-    from dpsql.language import split
+    from dpsql.language import pieces
 
-    pieces = []
-    for source in sources:
-        end = 0
-        for text in split(source.text):
-            start = source.text.index(text, end)
-            end = start + len(text)
-            pieces.append(Piece(text, source.file or "-c", source.text.count("\n", 0, start) + 1))
-    return pieces
+    return [
+        Piece(text, source.file or "-c", source.text.count("\n", 0, start) + 1)
+        for source in sources
+        for start, text in pieces(source.text)
+    ]

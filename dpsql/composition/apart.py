@@ -13,15 +13,16 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.analysis.expressions import function_name
+from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.released import is_quantile, is_released
 from dpsql.composition.names import free_function, is_measure
-from dpsql.language import Clause, Options, Query
+from dpsql.language import Clause, Options, Query, copied
 
 _EXTREMES = ("min", "max")
 _SELECTING = ("having", "order", "limit", "qualify")
 _OF_QUANTILES = (
     *("epsilon", "delta", "error", "confidence", "privacy_unit_column", "fresh", "at"),
-    *("max_groups_contributed", "max_rows_contributed", "bound_share"),
+    *("max_groups_contributed", "max_rows_contributed", "bound_share", "group_selection_strategy"),
 )
 """The options of a block that concern its quantiles."""
 
@@ -36,8 +37,7 @@ def release_of(measure: exp.Expr) -> tuple[object, ...]:
         condition, node = node.expression, node.this.unnest()
     if isinstance(node, exp.WithinGroup):
         value, node = node.expression.expressions[0].this, node.this
-    named = [each for each in node.expressions if isinstance(each, exp.Kwarg)]
-    others = [each for each in node.expressions if not isinstance(each, exp.Kwarg)]
+    named, others = call_arguments(node)
     name = (function_name(node) or "").lower()
     value = others[0] if value is None and others else value
     return (name if name in _EXTREMES else "", value, condition, *named)
@@ -82,8 +82,8 @@ def _release(query: Query, keys: list[exp.Expr], items: list[exp.Expr], size: in
 
     An option of the block is for those of its releases that it concerns.
     """
-    tree = query.tree.copy()
-    tree.set("expressions", [item.copy() for item in (*keys, *items)])
+    tree = copied(query.tree)
+    tree.set("expressions", [copied(item) for item in (*keys, *items)])
     options = query.options
     shared = {name: getattr(options, name) for name in ("epsilon", "delta")}
     parts: dict[str, Any] = {name: whole / size for name, whole in shared.items() if whole is not None}

@@ -28,7 +28,7 @@ from dpsql.composition.clauses import Clauses
 from dpsql.composition.columns import Columns
 from dpsql.composition.names import Names, is_measure, nodes
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clause, Query
+from dpsql.language import MARK, Clause, Query, all_of, copied, walked
 from dpsql.policy import Policy
 
 Separated = tuple[Query, exp.Select | None]
@@ -70,10 +70,10 @@ def needs_existing(select: exp.Expr, counts: frozenset[str] | None = None) -> bo
         for part in parts
         for item in (part if isinstance(part, list) else [part])
         if isinstance(item, exp.Expr)
-        for node in item.walk(prune=lambda node: isinstance(node, exp.Query))
+        for node in walked(item, lambda node: isinstance(node, exp.Query))
     ]
     divided = [node.expression for node in found if isinstance(node, (exp.Div, exp.IntDiv, exp.Mod))]
-    columns = [column.name for by in divided for column in by.find_all(exp.Column)]
+    columns = [column.name for by in divided for column in all_of(by, exp.Column)]
     divides = any(counts is None or name in counts for name in columns)
     aggregates = any(is_aggregate(node) and call_of(node) != "sum" for node in found)
     return (divides or aggregates) and not any(isinstance(node, exp.Window) for node in found)
@@ -133,7 +133,7 @@ class _Block:
             return
         half = exp.Literal.number("0.5")
         listed = [self.columns.column(node) for node, name in self.columns.found if name in counts]
-        exist = exp.or_(*(exp.GT(this=column, expression=half.copy()) for column in listed), copy=False)
+        exist = exp.or_(*(exp.GT(this=column, expression=copied(half)) for column in listed), copy=False)
         where = outer.args.get("where")
         both = exist if where is None else exp.and_(where.this, exist, copy=False)
         outer.set("where", exp.Where(this=both))
@@ -154,14 +154,15 @@ class _Block:
     def _one_group(self) -> Separated:
         """Order and limit nothing: there is one row."""
         clauses = self.clauses
-        outer = self._outer(clauses.having)
-        known = len(self.columns.found)
-        order = [clauses.released(term) for term in clauses.terms]
         judged = clauses.having or clauses.offset or self.select.args.get("qualify") is not None
-        if not clauses.plain_items or judged or len(self.columns.found) > known:
-            self._add(outer, order, clauses.limit, clauses.offset)
-            return self._plain(), outer
-        same = not (order or clauses.limit) and self.select.args.get("distinct") is None
+        if not clauses.plain_items or judged or clauses.terms:
+            outer = self._outer(clauses.having)
+            known = len(self.columns.found)
+            order = [clauses.released(term) for term in clauses.terms]
+            if not clauses.plain_items or judged or len(self.columns.found) > known:
+                self._add(outer, order, clauses.limit, clauses.offset)
+                return self._plain(), outer
+        same = not (clauses.terms or clauses.limit) and self.select.args.get("distinct") is None
         return (self.query if same else self._changed()), None
 
     def _largest(self) -> Separated | None:
@@ -189,8 +190,8 @@ class _Block:
         by_rank = sorted_by[0] is top and by_keys and not self.columns.has(first)
         order = [self._rank()] if by_rank else [clauses.released(term) for term in sorted_by]
         self._add(outer, order, clauses.limit if qualified or clauses.offset else None, clauses.offset)
-        best = top.copy()
-        best.set("this", first.copy())
+        best = copied(top)
+        best.set("this", copied(first))
         k += 0 if qualified else clauses.offset
         return self._plain(having=clauses.written(), order=[best], limit=k), outer
 
@@ -211,11 +212,11 @@ class _Block:
         downwards = bool(top.args.get("desc"))
         if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
             return None
-        window = found.window.copy()
+        window = copied(found.window)
         keys = [names.as_row(key) for key in found.keys]
-        best = top.copy()
-        best.set("this", first.copy())
-        window.set("partition_by", [key.copy() for key in keys])
+        best = copied(top)
+        best.set("this", copied(first))
+        window.set("partition_by", [copied(key) for key in keys])
         ties = [by_key for term in found.order[1:] if (by_key := clauses.by_key(term)) is not None]
         window.set("order", exp.Order(expressions=[best, *ties]))
         kept = exp.LTE(this=window, expression=exp.Literal.number(found.k))
@@ -274,7 +275,9 @@ class _Block:
             elif is_released(item.node) or is_measure(item.node):
                 columns.place(columns.argued(item.node), _title(item))
         listed = [(columns.over(item.node), _title(item)) for item in names.items]
-        made = exp.Select(expressions=[exp.alias_(node, name, quoted=True) for node, name in listed])
+        made = exp.Select(
+            expressions=[exp.alias_(node, name, quoted=True, copy=False) for node, name in listed]
+        )
         made.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(columns.relation, quoted=True))))
         if where:
             made.set("where", exp.Where(this=exp.and_(*(columns.over(each) for each in where), copy=False)))
@@ -310,7 +313,7 @@ class _Block:
             return self.query
         made = self._changed(having=self.clauses.having)
         for name in ("order", "limit", "qualify"):
-            made.tree.set(name, self.select.args.get(name) and self.select.args[name].copy())
+            made.tree.set(name, self.select.args.get(name) and copied(self.select.args[name]))
         return made
 
     def _plain(
@@ -323,12 +326,14 @@ class _Block:
         """Return the release block with the columns that are read of it, and its selection."""
         made = self._changed(having=having)
         keys = [self._key(key) for key in self.names.keys]
-        listed = [exp.alias_(node.copy(), name, quoted=True) for node, name in self.columns.found]
+        listed = [
+            exp.alias_(copied(node), name, quoted=True, copy=False) for node, name in self.columns.found
+        ]
         made.tree.set("expressions", listed)
         if keys:
             made.tree.set("group", exp.Group(expressions=keys))
         if order:
-            made.tree.set("order", exp.Order(expressions=[term.copy() for term in order]))
+            made.tree.set("order", exp.Order(expressions=[copied(term) for term in order]))
         if limit is not None:
             made.tree.set("limit", exp.Limit(expression=exp.Literal.number(limit)))
         return made
@@ -336,12 +341,12 @@ class _Block:
     def _key(self, key: exp.Expr) -> exp.Expr:
         """Return the term of GROUP BY for a key; a number is a place in the select list there."""
         if whole_number(key.unnest()) is None:
-            return key.copy()
+            return copied(key)
         return exp.Literal.number(self.columns.place(key, "number") + 1)
 
     def _changed(self, *, having: list[exp.Expr] | None = None) -> Query:
         """Return the query with the conditions on keys in WHERE, and without the clauses behind HAVING."""
-        made = self.select.copy()
+        made = copied(self.select)
         where = [self.names.as_row(each, keys=True) for each in self.clauses.before]
         if made.args.get("where") is not None:
             where.insert(0, self.names.as_row(made.args["where"].this))
@@ -350,6 +355,11 @@ class _Block:
         for name in ("order", "limit", "offset", "distinct", "windows", "qualify"):
             made.set(name, None)
         return replace(self.query, tree=made)
+
+
+def _named(node: exp.Expr, name: str) -> exp.Expr:
+    """Return a column of a select list, of an expression that belongs to no other tree."""
+    return exp.alias_(node, name, quoted=True, copy=False)
 
 
 def _title(item: Item) -> str:

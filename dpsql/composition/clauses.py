@@ -14,6 +14,7 @@ from dpsql.analysis.selection import compared
 from dpsql.composition.apart import release_of
 from dpsql.composition.columns import Columns
 from dpsql.composition.names import Names, free_function, is_measure, nodes
+from dpsql.language import copied
 from dpsql.policy import fold
 
 MOST_ROWS = 10**9
@@ -36,6 +37,8 @@ class Clauses:
     """The terms of ORDER BY."""
     limit: int | None = field(init=False)
     offset: int = field(init=False)
+    apart: bool = field(init=False)
+    """Whether the block has measures of several releases."""
 
     def __post_init__(self) -> None:
         args = self.select.args
@@ -44,6 +47,7 @@ class Clauses:
         self.having = [each for each in having if each not in self.before]
         self.terms = list(args["order"].expressions) if args.get("order") is not None else []
         self.limit, self.offset = _number(args.get("limit")), _number(args.get("offset")) or 0
+        self.apart = self._apart()
 
     @property
     def readable(self) -> bool:
@@ -63,14 +67,12 @@ class Clauses:
             for item in self.names.items
         )
 
-    @property
-    def apart(self) -> bool:
-        """Whether the block has measures of several releases."""
+    def _apart(self) -> bool:
         parts = [item.node for item in self.names.items]
         parts += [self.select.args[n] for n in ("having", "order", "qualify") if self.select.args.get(n)]
         measures = [n for part in parts for n in nodes(part) if is_measure(n) and free_function(n) is None]
         measures += [self.by] if self.by is not None else []
-        return len({release_of(self.names.as_row(n)) for n in measures}) > 1
+        return len({release_of(self.names.as_row(n)) if is_quantile(n) else () for n in measures}) > 1
 
     @property
     def merges(self) -> bool:
@@ -138,7 +140,7 @@ class Clauses:
     def ranks_alike(self, window: exp.Expr, found: RankedPartitions) -> bool:
         """Return whether a window ranks the groups of the same partitions in the same order."""
         partition = window.args.get("partition_by") or []
-        bare = window.copy()
+        bare = copied(window)
         bare.set("partition_by", None)
         same = {self.key_of(key) for key in partition} == {self.key_of(key) for key in found.keys}
         first = self.measure(found.order[0].this)
@@ -162,12 +164,12 @@ class Clauses:
 
     def written(self) -> list[exp.Expr]:
         """Return the condition of a threshold with the measure in the place of its alias."""
-        made = [each.copy() for each in self.having]
+        made = [copied(each) for each in self.having]
         for each in made:
             for side in [each.unnest().args.get("this"), each.unnest().args.get("expression")]:
                 measure = self.measure(side) if isinstance(side, exp.Expr) else None
                 if isinstance(side, exp.Expr) and measure is not None:
-                    side.replace(measure.copy())
+                    side.replace(copied(measure))
         return made
 
     # -- ORDER BY
@@ -184,14 +186,14 @@ class Clauses:
 
     def by_key(self, term: exp.Expr) -> exp.Expr | None:
         """Return a term by a key, written out; None for other terms."""
-        place, made = self._item(term.this), term.copy()
+        place, made = self._item(term.this), copied(term)
         if place is not None:
-            made.set("this", self.names.items[place].node.copy())
+            made.set("this", copied(self.names.items[place].node))
         return made if self.names.key(made.this) is not None else None
 
     def released(self, term: exp.Expr) -> exp.Expr:
         """Return a term over the released columns, or by the place of the item that it names."""
-        place, made = self._item(term.this), term.copy()
+        place, made = self._item(term.this), copied(term)
         by = self.columns.over(term.this) if place is None else exp.Literal.number(place + 1)
         made.set("this", by)
         return made

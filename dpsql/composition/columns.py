@@ -10,8 +10,8 @@ from sqlglot import exp
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.released import is_released
-from dpsql.composition.names import Names, free_function, is_measure, is_windowed, nodes, transformed
-from dpsql.language import copied
+from dpsql.composition.names import Names, free_function, is_measure, is_windowed, nodes
+from dpsql.language import all_of, copied, transformed
 from dpsql.policy import fold
 
 
@@ -85,10 +85,10 @@ class Columns:
 
     def _subquery(self, node: exp.Query) -> exp.Query:
         """Return a subquery with released columns in the place of the keys that it names by their table."""
-        own = {fold(table.alias_or_name) for table in node.find_all(exp.Table, exp.Subquery, exp.CTE)}
+        own = {fold(table.alias_or_name) for table in all_of(node, exp.Table, exp.Subquery, exp.CTE)}
         of_block = {fold(origin.alias) for origin in self.names.scope.origins} - own
         made = copied(node)
-        for column in list(made.find_all(exp.Column)):
+        for column in all_of(made, exp.Column):
             place = self.names.key(column) if fold(column.table) in of_block else None
             if place is not None:
                 column.replace(self.column(self.names.keys[place], column.name))

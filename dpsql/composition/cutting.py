@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from dpsql.composition.kinds import Kind, Kinds
-from dpsql.language import copied
+from dpsql.language import all_of, copied
 from dpsql.policy import fold
 
 _RELEASED = (Kind.RELEASE, Kind.POST)
@@ -36,15 +36,15 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
 
     `changed` is the block with other clauses, if it gets them.
     """
-    needed = sorted(set(_needed(select, kinds)))
+    needed = sorted(_needed(select, kinds, set()))
     made = copied(select) if changed is None else changed
     made.set("with_", None)
-    names: dict[str, exp.Expr] = {fold(c.alias): c for c in made.find_all(exp.CTE)}
+    names: dict[str, exp.Expr] = {fold(c.alias): c for c in all_of(made, exp.CTE)}
     listed = []
     for place in needed:
         cte = kinds.ctes[place].query.parent
         assert cte is not None  # noqa: S101  the query of a common table expression stands in it
-        for name in (fold(cte.alias), *(fold(c.alias) for c in cte.this.find_all(exp.CTE))):
+        for name in (fold(cte.alias), *(fold(c.alias) for c in all_of(cte.this, exp.CTE))):
             if name in names:
                 raise kinds.query.source.refuse(
                     f"two common table expressions are called {cte.alias}",
@@ -58,19 +58,41 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
     return made
 
 
-def _needed(node: exp.Expr, kinds: Kinds, *, whole: bool = False) -> Iterator[int]:
-    """Yield the places of the private and public common table expressions that a query names.
+def released_alone(select: exp.Select, tree: exp.Query, kinds: Kinds) -> exp.Select:
+    """Return a SELECT over released rows with the common table expressions of the tree that it needs."""
+    made = copied(select)
+    there = {cte.meta["cte"]: cte for cte in all_of(tree, exp.CTE) if "cte" in cte.meta}
+    own = {id(cte) for cte in all_of(select, exp.CTE)}
+    needed, waiting = dict[int, exp.CTE](), all_of(select, exp.Table)
+    while waiting:
+        place = waiting.pop().meta.get("cte")
+        cte = None if place is None else there.get(place)
+        if place is None or cte is None or id(cte) in own or place in needed:
+            continue
+        needed[place] = cte
+        waiting += all_of(cte, exp.Table)
+    if needed:
+        listed = [copied(needed[place]) for place in sorted(needed)]
+        with_ = made.args.get("with_")
+        listed += [] if with_ is None else with_.expressions
+        made.set("with_", exp.With(expressions=listed))
+    return made
+
+
+def _needed(node: exp.Expr, kinds: Kinds, seen: set[int], *, whole: bool = False) -> Iterator[int]:
+    """Yield the places of the private and public common table expressions that a query names, each once.
 
     Without `whole` the query is taken without its own WITH, so that those defined there are needed as well.
     """
-    for table in node.find_all(exp.Table):
+    for table in all_of(node, exp.Table):
         place = table.meta.get("cte")
-        if place is None or kinds.of_cte[place] in _RELEASED:
+        if place is None or place in seen or kinds.of_cte[place] in _RELEASED:
             continue
         cte = kinds.ctes[place].query
         if not _within(cte, node, whole=whole):
+            seen.add(place)
             yield place
-            yield from _needed(cte, kinds, whole=True)
+            yield from _needed(cte, kinds, seen, whole=True)
 
 
 def _within(cte: exp.Expr, node: exp.Expr, *, whole: bool) -> bool:
@@ -89,8 +111,8 @@ def without_private(tree: exp.Query, kinds: Kinds) -> exp.Query:
     changed = True
     while changed:
         changed = False
-        named = {t.meta.get("cte") for t in tree.find_all(exp.Table) if t.name}
-        for clause in list(tree.find_all(exp.With)):
+        named = {t.meta.get("cte") for t in all_of(tree, exp.Table) if t.name}
+        for clause in all_of(tree, exp.With):
             kept = [c for c in clause.expressions if _kept(c, named, kinds)]
             if len(kept) == len(clause.expressions):
                 continue

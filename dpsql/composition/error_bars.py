@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dpsql.analysis import function_name
+from dpsql.language import all_of, copied
 from dpsql.policy import fold
 
 HIDDEN = "dpsql_row_"
@@ -89,12 +90,12 @@ class Traced:
 
 def trace(query: exp.Expr, columns: Columns) -> Traced | None:
     """Trace the columns of a query, in a copy that `Traced.row` changes; None if they cannot be traced."""
-    copied = query.copy()
-    drawn = any(str(function_name(node)).lower() == "random" for node in copied.find_all(exp.Anonymous))
-    if not isinstance(copied, exp.Select) or drawn:
+    made = copied(query)
+    drawn = any(str(function_name(node)).lower() == "random" for node in all_of(made, exp.Anonymous))
+    if not isinstance(made, exp.Select) or drawn:
         return None
     try:
-        return _Tracer(columns, itertools.count()).select(copied, {})
+        return _Tracer(columns, itertools.count()).select(made, {})
     except _UnknownError:
         return None
 
@@ -134,7 +135,7 @@ class _Tracer:
         found: dict[str, exp.CTE | None] = {}
         for i, cte in enumerate(listed):
             # In the FROM clause, where the copy stands, these names mean other relations than here.
-            later = {fold(table.name) for table in cte.this.find_all(exp.Table)} & set(names[i:])
+            later = {fold(table.name) for table in all_of(cte.this, exp.Table)} & set(names[i:])
             found[names[i]] = None if later or clause.args.get("recursive") else cte
         return found
 
@@ -163,13 +164,13 @@ class _Tracer:
                 return _Item(alias, _renamed(names, renamed), node.name if known else "", names or ())
             cte = ctes[fold(node.name)]
             renamed = [] if cte is None else list(_renamed(tuple(cte.alias_column_names), renamed) or ())
-            copied = None if cte is None else exp.Subquery(this=cte.this.copy())
-            item = self._derived(alias, copied, renamed, ctes)
-            if copied is not None and item.traced is not None:
+            made = None if cte is None else exp.Subquery(this=copied(cte.this))
+            item = self._derived(alias, made, renamed, ctes)
+            if made is not None and item.traced is not None:
                 columns = [exp.to_identifier(name, quoted=True) for name in renamed]
                 identifier = exp.to_identifier(alias, quoted=True)
-                copied.set("alias", exp.TableAlias(this=identifier, columns=columns))
-                node.replace(copied)
+                made.set("alias", exp.TableAlias(this=identifier, columns=columns))
+                node.replace(made)
             return item
         return self._derived(alias, node if plain else None, renamed, ctes)
 
@@ -219,7 +220,7 @@ def _resolved(node: exp.Column, items: list[_Item]) -> _Reference | None:
 
 def _check_stars(select: exp.Select, changed: list[str]) -> None:
     """Raise if hidden columns of the changed items could be seen: in a whole row, or in a star elsewhere."""
-    for star in select.find_all(exp.Star):
+    for star in all_of(select, exp.Star):
         around = star.parent
         if isinstance(around, exp.Column) and around.parent is not select and around.table in changed:
             raise _UnknownError
@@ -227,5 +228,5 @@ def _check_stars(select: exp.Select, changed: list[str]) -> None:
         if not (isinstance(around, (exp.Select, exp.Column, exp.Count)) or counted):
             raise _UnknownError
     whole = {fold(alias) for alias in changed}
-    if any(not node.table and fold(node.name) in whole for node in select.find_all(exp.Column)):
+    if any(not node.table and fold(node.name) in whole for node in all_of(select, exp.Column)):
         raise _UnknownError

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.composition.kinds import Kind, Kinds, Release
-from dpsql.language import Clause, Options
+from dpsql.language import Clause, Options, all_of, copied
 from dpsql.policy import fold
 
 _PLAIN = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "with_", "kind"})
@@ -44,13 +44,13 @@ def fused(release: Release, kinds: Kinds, options: Options, clause: Clause) -> F
         return None
     if any(value for name, value in outer.args.items() if name not in _PLAIN):
         return None
-    if any(n for item in outer.expressions for n in item.find_all(exp.Window, exp.Query)):
+    if any(n for item in outer.expressions for n in all_of(item, exp.Window, exp.Query)):
         return None
     measures = {fold(i.alias): i.this for i in block.expressions if isinstance(i, exp.Alias)}
     condition = _condition(outer, measures)
     if outer.args.get("where") is not None and condition is None:
         return None
-    made = block.copy()
+    made = copied(block)
     if condition is not None and isinstance(condition.this, exp.Window):
         made.set("qualify", exp.Qualify(this=condition))
         return Fused(made, outer, True)
@@ -75,7 +75,7 @@ def _around(block: exp.Select, kinds: Kinds) -> exp.Select | None:
         if place is None or kinds.uses[place] != 1 or holder.args["alias"].args.get("columns"):
             return None
         root = kinds.query.tree
-        tables = [t for t in root.find_all(exp.Table) if t.meta.get("cte") == place]
+        tables = [t for t in all_of(root, exp.Table) if t.meta.get("cte") == place]
         holder = tables[0] if len(tables) == 1 else None
     if not isinstance(holder, (exp.Subquery, exp.Table)) or not isinstance(holder.parent, exp.From):
         return None
@@ -114,8 +114,8 @@ def _first(outer: exp.Select, measures: dict[str, exp.Expr]) -> exp.Expr | None:
     measure = _measure(node, measures)
     if measure is None:
         return None
-    made: exp.Expr = term.copy()
-    made.set("this", measure.copy())
+    made: exp.Expr = copied(term)
+    made.set("this", copied(measure))
     return made
 
 
@@ -132,6 +132,6 @@ def _condition(outer: exp.Select, measures: dict[str, exp.Expr]) -> exp.Expr | N
     kinds = (exp.LT, exp.LTE, exp.EQ) if isinstance(named, exp.Window) else (exp.GT, exp.GTE)
     if named is None or not isinstance(parts[0], kinds):
         return None
-    made: exp.Expr = parts[0].copy()
-    made.set("this", named.copy())
+    made: exp.Expr = copied(parts[0])
+    made.set("this", copied(named))
     return made

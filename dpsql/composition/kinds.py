@@ -19,8 +19,9 @@ from dpsql.analysis.provenance import Provenance
 from dpsql.analysis.relation import Cte
 from dpsql.analysis.setops import partial
 from dpsql.analysis.typed import UnitRole
+from dpsql.composition.singles import one_row, with_scalars
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, Source
+from dpsql.language import MARK, Query, Source, copied, walked
 from dpsql.policy import Policy, fold
 
 
@@ -54,6 +55,15 @@ class Release:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A scalar subquery over released rows, which a release reads as a constant once it is known."""
+
+    subquery: exp.Subquery
+    after: int
+    """How many of the release blocks come before it; it reads no others."""
+
+
 @dataclass(slots=True)
 class Kinds:
     """The kinds of all blocks of one statement. Nodes of the tree are marked with what they mean."""
@@ -70,9 +80,13 @@ class Kinds:
     uses: list[int] = field(default_factory=list)
     """How often each of them is named."""
     of_cte: list[Kind] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
+    """The scalar subqueries over released rows that expressions over private rows use."""
     unused: list[Release] = field(default_factory=list)
     """The release blocks in common table expressions that nothing refers to."""
     _known: list[Cte] = field(default_factory=list)
+    _run: bool = True
+    """Whether the blocks that are judged are run."""
     _doubts: list[QueryRefused] = field(default_factory=list)
     """Refusals of blocks whose kind they leave open; such a block is taken for owned."""
 
@@ -89,7 +103,7 @@ class Kinds:
     def _unused(self) -> None:
         """Find the kinds of what nothing refers to, which is checked but not run."""
         releases, uses = self.releases, list(self.uses)
-        self.releases = self.unused
+        self.releases, self._run = self.unused, False
         for cte in self._known:
             if not any(cte.query is named.query for named in self.ctes):
                 kind = self.relation(cte.query, cte.visible)
@@ -170,6 +184,13 @@ class Kinds:
     ) -> Kind:
         """Return the kind of a block; `tied` says that it stands in an expression."""
         ctes = self._ctes(node, outer)
+        with_scalars(
+            node,
+            ctes,
+            released=lambda item: self._apart(item, ctes) in _RELEASED,
+            private=lambda item: self._apart(item, ctes) is Kind.OWNED,
+            known=lambda name: self._has(node, ctes, name),
+        )
         first = node.args.get("from_")
         items = [] if first is None else [first.this]
         items += [join.this for join in node.args.get("joins") or ()]
@@ -210,7 +231,7 @@ class Kinds:
         having = node.args.get("having")
         judged = [*node.expressions, *([] if having is None else [having])]
         releasing = group is not None or any(contains(part) for part in judged)
-        note = ""
+        note = str(node.meta.get("note", ""))
         if releasing and tied and self.provenance.outside(node, ctes) is not None:
             releasing, kind = False, Kind.TIED
         elif releasing and group is not None and not root:
@@ -228,20 +249,57 @@ class Kinds:
                     group,
                     "group by the unit of the other table, which every row has",
                 )
-            note = "grouped by a function of the privacy unit, not by it" if computed else ""
+            note = "grouped by a function of the privacy unit, not by it" if computed else note
         else:
             kind = Kind.OWNED
         for sub, after in _subqueries(node, skipped=("limit", "offset")):
-            self._below(sub, ctes, allowed=releasing and after)
+            self._below(sub, ctes, allowed=releasing and after, key=_within(sub, group))
         if releasing:
             self.releases.append(Release(node, ctes, note))
             return Kind.RELEASE
         return kind
 
-    def _below(self, sub: exp.Expr, ctes: tuple[Cte, ...], *, allowed: bool) -> None:
-        """Refuse a release in an expression over private rows, unless it is used after they are counted."""
-        if self._value(sub, ctes) in _RELEASED and not allowed:
+    def _below(self, sub: exp.Expr, ctes: tuple[Cte, ...], *, allowed: bool, key: bool) -> None:
+        """Judge a subquery in an expression over private rows.
+
+        If it reads released rows and the expression is not one of released rows itself, it must be one value,
+        which is then a constant there: the losses add up, whatever value it has (adaptive composition).
+        What is counted, among which groups and with which noise, does not depend on it. So it is no key.
+        """
+        if self._value(sub, ctes) not in _RELEASED or allowed:
+            return
+        inner, above = sub.unnest(), (exp.In, exp.Exists, exp.All, exp.Any)
+        scalar = isinstance(sub, exp.Subquery) and not isinstance(sub.parent, above)
+        if not scalar or key or not self._run or not self._one_number(inner, ctes):
             raise below(self.query.source, sub)
+        self.values.append(Value(sub, len(self.releases)))  # type: ignore[arg-type]  # a Subquery, as seen
+
+    def _one_number(self, node: exp.Expr, ctes: tuple[Cte, ...]) -> bool:
+        """Return whether a query over released rows is one number, as far as its aggregates show."""
+        if not isinstance(node, exp.Select) or len(node.expressions) != 1:
+            return False
+        inside = self.provenance.ctes(node, ctes)
+        if not one_row(node, inside) or self.of_select.get(id(node)) is not Kind.RELEASE:
+            return one_row(node, inside)
+        try:
+            return self.provenance.numeric(node, inside)
+        except QueryRefused:
+            return True  # it is refused where it is analysed
+
+    def _apart(self, item: exp.Expr, ctes: tuple[Cte, ...]) -> Kind | None:
+        """Return the kind of an item of FROM, without taking note of it; None if it is refused."""
+        apart = Kinds(self.query, self.policy, self.provenance)
+        try:
+            return apart.relation(copied(item), ctes)
+        except QueryRefused:
+            return None
+
+    def _has(self, node: exp.Select, ctes: tuple[Cte, ...], name: str) -> bool:
+        """Return whether the items of FROM have a column."""
+        try:
+            return self.provenance.has(node, ctes, name)
+        except QueryRefused:
+            return True
 
 
 def below(source: Source, sub: exp.Expr) -> QueryRefused:
@@ -260,19 +318,19 @@ def _name(node: exp.Expr) -> str:
 def _with_value(sub: exp.Expr) -> str:
     """Return the text of the condition or call around a subquery, with `$value` in its place."""
     around = sub.parent if sub.parent is not None else sub
-    places = [n is sub for n in around.walk()]
-    made, value = around.copy(), exp.Var(this="$value")
+    places = [n is sub for n in walked(around)]
+    made, value = copied(around), exp.Var(this="$value")
     if isinstance(made, exp.In):
         made.set("query", None)
         made.set("expressions", [value])
     else:
-        list(made.walk())[places.index(True)].replace(value)
+        walked(made)[places.index(True)].replace(value)
     return re.sub(f"(?i){MARK}", "", made.sql("duckdb", comments=False))
 
 
 def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the outermost queries in an expression, or the expression itself if it is one."""
-    for found in node.walk(prune=lambda n: isinstance(n, exp.Query) and not isinstance(n, exp.Table)):
+    for found in walked(node, lambda n: isinstance(n, exp.Query) and not isinstance(n, exp.Table)):
         if isinstance(found, exp.Query) and not isinstance(found, exp.Table):
             yield found
 
@@ -289,6 +347,14 @@ def _subqueries(select: exp.Select, skipped: tuple[str, ...] = ()) -> Iterator[t
         if isinstance(part, exp.Expr):
             for found in _queries(part):
                 yield found, clause not in _OUTSIDE and not _in_aggregate(found, select)
+
+
+def _within(node: exp.Expr, around: exp.Expr | None) -> bool:
+    """Return whether a node stands inside another."""
+    found: exp.Expr | None = node
+    while found is not None and found is not around:
+        found = found.parent
+    return around is not None and found is around
 
 
 def _in_aggregate(node: exp.Expr, select: exp.Select) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -12,7 +12,7 @@ from dpsql.analysis.expressions import function_name
 from dpsql.analysis.outer_query import FREE
 from dpsql.analysis.relation import Item, Scope
 from dpsql.errors import QueryRefused
-from dpsql.language import copied
+from dpsql.language import transformed, walked
 from dpsql.policy import fold
 
 _FRAMES = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
@@ -45,29 +45,7 @@ def nodes(node: exp.Expr) -> Iterator[exp.Expr]:
     def ends(each: exp.Expr) -> bool:
         return isinstance(each, exp.Query) or is_measure(each)
 
-    yield from node.walk(prune=ends)
-
-
-def transformed(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """Return a copy of an expression with `change` applied to its parts, not below those that it changes.
-
-    The nodes that `change` gets have their parents. What it makes belongs to no other tree.
-    """
-    whole = change(node)
-    if whole is not node:
-        return whole
-    root = exp.Paren(this=copied(node))
-    waiting: list[exp.Expr] = [] if isinstance(node, exp.Query) else [*root.this.iter_expressions()][::-1]
-    while waiting:
-        each = waiting.pop()
-        new = change(each)
-        if new is not each:
-            each.replace(new)
-        elif not isinstance(each, exp.Query):
-            waiting += reversed(list(each.iter_expressions()))
-    made: exp.Expr = root.this
-    made.pop()
-    return made
+    yield from walked(node, ends)
 
 
 @dataclass(slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -13,14 +14,15 @@ from sqlglot import exp
 from dpsql.analysis import Plan, engine_sql, put_domains
 from dpsql.answers import doubles
 from dpsql.composition.error_bars import HIDDEN, trace
+from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InternalError
 from dpsql.info import total_guarantee
-from dpsql.language import Query, copied
+from dpsql.language import Query, all_of, copied
 from dpsql.policy import Policy, fold
-from dpsql.prepared import ErrorBar, PreparedComposed, PreparedPrivate, Relation
+from dpsql.prepared import ErrorBar, PreparedComposed, PreparedPrivate, Relation, ReleasedValue
 from dpsql.privacy import Charge
 from dpsql.release import Release
 from dpsql.types import BIGINT, DOUBLE, SqlType
@@ -33,7 +35,10 @@ def compose(
 
     Releases with equal keys ask the same question: they are one release, which is charged and run once.
     """
-    planned = [replace(one, note=part.note) for part, one in zip(parts.releases, planned, strict=True)]
+    planned = [
+        replace(one, note=part.note, values=part.values)
+        for part, one in zip(parts.releases, planned, strict=True)
+    ]
     if parts.outer is None:
         return planned[0]
     distinct: list[PreparedPrivate] = []
@@ -48,19 +53,51 @@ def compose(
     outer = copied(parts.outer)
     put_domains(outer, query.source, policy, database)
     sql = engine_sql(copied(outer))
-    try:
+    with _binding(query):
         names = database.bind_over(types, sql)
-    except UnboundQuery as problem:
-        named = re.search(r'"([^"]+)"', problem.message)
-        at = query.source.text.rfind(named[1]) if named else -1
-        raise query.source.refuse(problem.message, None if at < 0 else at) from None
-    plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), ())
+    values = tuple(_value(query, tree, at, relations, policy, database) for tree, at in parts.values)
+    plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), (), values)
     shown = _with_bars(plain, outer, database)
     try:
         found = database.bind_over(types, shown.traced)
     except UnboundQuery:
         return plain
     return shown if tuple(name for name in found if not name.startswith(HIDDEN)) == names else plain
+
+
+@contextmanager
+def _binding(query: Query) -> Iterator[None]:
+    """Refuse a statement whose outer SQL does not bind in this block."""
+    try:
+        yield
+    except UnboundQuery as problem:
+        what, name = problem.missing
+        named = re.search(r'"([^"]+)"', problem.message)
+        name = name or (named[1] if named else "")
+        at = query.source.text.rfind(name) if name else -1
+        raise query.source.refuse(problem.message, None if at < 0 else at, unknown=what) from None
+
+
+def _value(
+    query: Query,
+    tree: exp.Query,
+    at: exp.Expr,
+    relations: Sequence[Relation],
+    policy: Policy,
+    database: SchemaDatabase,
+) -> ReleasedValue:
+    """Return a value that releases read; refuse one that is no number."""
+    made = copied(tree)
+    put_domains(made, query.source, policy, database)
+    named = {fold(table.name) for table in all_of(made, exp.Table)}
+    sql = engine_sql(made)
+    with _binding(query):
+        columns = database.described({relation.name: relation.columns for relation in relations}, sql)
+    if len(columns) != 1 or not re.fullmatch(
+        r"DOUBLE|FLOAT|U?(TINY|SMALL|BIG)?INT(EGER)?|DECIMAL.*", columns[0][1]
+    ):
+        raise below(query.source, at)
+    return ReleasedValue(sql, frozenset(r.release for r in relations if fold(r.name) in named))
 
 
 def columns_of(plan: Plan) -> tuple[tuple[str, SqlType], ...]:
@@ -97,13 +134,24 @@ def _with_bars(plain: PreparedComposed, outer: exp.Query, database: SchemaDataba
         relation = released.get(fold(relation_name))
         if relation is None or names.count(name) > 1:
             continue
-        outputs = plain.parts[relation.release].plan.outputs
-        output = next(o for o in outputs if fold(o.name) == fold(column))
+        # Of equal releases one is made, and its columns may have other names.
+        index = next(i for i, (title, _) in enumerate(relation.columns) if fold(title) == fold(column))
+        output = plain.parts[relation.release].plan.outputs[index]
         if output.kind == "key":
             keys.append(place)
         elif output.kind == "count" and not {f"{name}_{kind}" for kind in _DETAILS} & {*names}:
             bars.append(ErrorBar(place, relation.release, output.name, traced.row(place)))
     return replace(plain, traced=engine_sql(traced.select), keys=tuple(keys), bars=tuple(bars))
+
+
+def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Release]) -> float | None:
+    """Return a value that a release reads, from the releases that it is computed from, by their places."""
+    value, database = prepared.values[place], prepared.parts[0].counting.engines.schema_database
+    used = [relation for relation in prepared.relations if relation.release in value.releases]
+    types = {relation.name: relation.columns for relation in used}
+    rows = {relation.name: releases[relation.release].rows for relation in used}
+    (found,) = database.over(types, rows, value.sql).column(0).to_pylist()
+    return None if found is None else float(found)
 
 
 def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:

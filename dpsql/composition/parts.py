@@ -9,18 +9,20 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_private
+from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_private, value_of, values_in
 from dpsql.analysis.aggregates import contains
 from dpsql.analysis.released import is_quantile
 from dpsql.analysis.spellings import rewritten
 from dpsql.composition.apart import apart
 from dpsql.composition.block import needs_existing, separate
-from dpsql.composition.cutting import everything, put, standalone, without_private
+from dpsql.composition.cutting import everything, put, released_alone, standalone, without_private
+from dpsql.composition.existing_values import with_existing
 from dpsql.composition.fusion import fused
+from dpsql.composition.indicators import with_counts
 from dpsql.composition.kinds import Kinds, Release, below
 from dpsql.composition.shares import Written, divided
 from dpsql.errors import QueryRefused
-from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, copied
+from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, all_of, copied, walked
 from dpsql.policy import Policy
 
 MAX_RELEASES = 16
@@ -36,6 +38,8 @@ class ReleasePart:
     """The release block; its options hold the part of epsilon and delta that belongs to it."""
     note: str = ""
     """What the analyst may have meant otherwise, in words."""
+    values: tuple[int, ...] = ()
+    """The places of the values among `Parts.values` that it reads as constants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class Parts:
     releases: tuple[ReleasePart, ...]
     outer: exp.Query | None = None
     """SQL over the released relations and public tables; None if the statement is its one release."""
+    values: tuple[tuple[exp.Query, exp.Expr], ...] = ()
+    """SQL of the same kind with one row and one column, for each value that releases read; and its place."""
 
 
 def parts_of(query: Query, policy: Policy, catalog: Catalog, defaults: Options) -> Parts:
@@ -82,11 +88,14 @@ class _Splitter:
     """Takes one statement apart, in a copy of its tree."""
 
     def __init__(self, query: Query, policy: Policy, catalog: Catalog, defaults: Options) -> None:
-        self.query = replace(query, tree=copied(query.tree))
+        tree = copied(query.tree)
+        tree = tree if query.inner else with_counts(tree, policy)
+        self.query = with_existing(replace(query, tree=tree), policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source = query.source
         self.kinds = Kinds.of(self.query, policy, catalog)
         self.written = Written.of(self.query, self.kinds)
+        self.values: list[tuple[exp.Query, exp.Expr]] = []
 
     def parts(self) -> Parts:
         """Return the parts of the statement."""
@@ -99,9 +108,10 @@ class _Splitter:
         # A release inside another one stands before it.
         blocks: list[_Block] = []
         for number, release in enumerate(self.kinds.releases):
+            self._take_values(number, tree)
             queries, rest = self._separated(release, _mark(number))
-            if rest is None and release.select is tree:
-                return Parts((ReleasePart("r0", replace(queries[0], inner={})),))
+            if rest is None and release.select is tree and not self.values:
+                return Parts((ReleasePart("r0", replace(queries[0], inner={}), release.note),))
             at = _position(self.query, release.select)
             marks = (_mark(number), *(f"{_mark(number)}.{i}" for i in range(1, len(queries))))
             blocks[:0] = [_Block(release, q, at, mark) for q, mark in zip(queries, marks, strict=True)]
@@ -116,18 +126,29 @@ class _Splitter:
             return [replace(self.query, inner={})]
         found, tree = [], self.query.tree
         for number, release in enumerate((*self.kinds.unused, *self.kinds.releases)):
+            self._take_values(number - len(self.kinds.unused), tree)
             queries, rest = self._separated(release, _mark(number))
             found += queries
             rest = rest or everything(_mark(number), self.source.position(release.select))
             tree = put(rest, release.select, tree)
         return found
 
+    def _take_values(self, releases: int, tree: exp.Query) -> None:
+        """Take the values over so many releases out of the tree; a release reads each as a constant."""
+        for value in self.kinds.values[len(self.values) :]:
+            if value.after > releases:
+                break
+            select = value.subquery.unnest()
+            assert isinstance(select, exp.Select)  # noqa: S101  so it was judged
+            self.values.append((released_alone(select, tree, self.kinds), value.subquery))
+            value.subquery.replace(value_of(len(self.values) - 1))
+
     def _separated(self, release: Release, name: str) -> tuple[list[Query], exp.Select | None]:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
         whole = self._fused(release) or self._query(release)
         existing = any(needs_existing(block) for block in _around(release.select))
         query, rest = separate(whole, self.policy, self.catalog, name, existing=existing)
-        inside = next((t for t in query.tree.find_all(exp.Table) if t.name.startswith(_MARK)), None)
+        inside = next((t for t in all_of(query.tree, exp.Table) if t.name.startswith(_MARK)), None)
         if inside is not None:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
         releases, rest = apart(query, rest, name)
@@ -138,7 +159,7 @@ class _Splitter:
     def _check_groups(self, releases: Sequence[Query]) -> None:
         """Refuse quantiles that are aggregated over groups which noise finds: the others would be missing."""
         for query in releases:
-            if not any(is_quantile(node) for item in query.tree.expressions for node in item.walk()):
+            if not any(is_quantile(node) for item in query.tree.expressions for node in walked(item)):
                 continue
             with suppress(QueryRefused):  # what else is refused has its own words
                 plan = self._plan(query)
@@ -193,23 +214,22 @@ class _Splitter:
         prefix = self._prefix()
         names = {i: f"{prefix}{n}" for n, i in enumerate(kept)}
         marks = {block.mark: same[i] for i, block in enumerate(blocks)}
-        for table in list(outer.find_all(exp.Table)):
-            columns = marks[table.name][1] if table.name in marks else ()
-            if columns:
-                listed = [exp.to_identifier(c, quoted=True) for c in columns]
-                alias = exp.to_identifier(table.alias, quoted=True) if table.alias else table.this.copy()
-                table.set("alias", exp.TableAlias(this=alias, columns=listed))
-        for identifier in outer.find_all(exp.Identifier):
-            if identifier.this in marks:
-                identifier.set("this", names[marks[identifier.this][0]])
-        check_outer(self.query, self.policy, outer, names.values())
+        for tree in (outer, *(tree for tree, _ in self.values)):
+            _name_releases(tree, marks, names)
+            check_outer(self.query, self.policy, tree, names.values())
         options = divided(self.written.total, self.defaults, [blocks[i].query.options for i in kept])
         return Parts(
             tuple(
-                ReleasePart(names[i], replace(blocks[i].query, options=own), blocks[i].release.note)
+                ReleasePart(
+                    names[i],
+                    replace(blocks[i].query, options=own),
+                    blocks[i].release.note,
+                    values_in(blocks[i].query.tree),
+                )
                 for i, own in zip(kept, options, strict=True)
             ),
             outer,
+            tuple(self.values),
         )
 
     def _equal(self, queries: Sequence[Query]) -> list[tuple[int, tuple[str, ...]]]:
@@ -231,7 +251,7 @@ class _Splitter:
 
     def _prefix(self) -> str:
         """Return the beginning of the generated names; no name in the statement has that form."""
-        taken = {node.name.lower() for node in self.query.tree.find_all(exp.Identifier)}
+        taken = {node.name.lower() for node in all_of(self.query.tree, exp.Identifier)}
         taken |= {table.name.lower() for table in self.policy.tables.values()}
         prefix = "r"
         while any(re.fullmatch(rf"{prefix}\d+", name) for name in taken):
@@ -250,6 +270,21 @@ def _around(select: exp.Select) -> Iterator[exp.Select]:
         if isinstance(node, exp.Select):
             yield node
         node = node.parent
+
+
+def _name_releases(
+    tree: exp.Query, marks: dict[str, tuple[int, tuple[str, ...]]], names: dict[int, str]
+) -> None:
+    """Give the released relations in a tree their names, and their columns those of an equal block."""
+    for table in all_of(tree, exp.Table):
+        columns = marks[table.name][1] if table.name in marks else ()
+        if columns:
+            listed = [exp.to_identifier(c, quoted=True) for c in columns]
+            alias = exp.to_identifier(table.alias, quoted=True) if table.alias else copied(table.this)
+            table.set("alias", exp.TableAlias(this=alias, columns=listed))
+    for identifier in all_of(tree, exp.Identifier):
+        if identifier.this in marks:
+            identifier.set("this", names[marks[identifier.this][0]])
 
 
 def _mark(number: int) -> str:

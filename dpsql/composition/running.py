@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from dpsql.analysis import Plan
 from dpsql.answers import BoundSearches, NoisyResult, details, rows
+from dpsql.composition.outer import value_over
 from dpsql.database import Database
 from dpsql.engines import Counts
+from dpsql.errors import PriceNotAgreed
 from dpsql.info import words
-from dpsql.ledger import Ledger, Request
+from dpsql.ledger import Ledger, Request, shown
 from dpsql.prepared import PreparedComposed, PreparedPrivate
-from dpsql.release import Release, charged_again, from_bytes, question, to_bytes
+from dpsql.privacy import Charge
+from dpsql.release import Release, charged_again, from_bytes, question, renamed, reuse_key, to_bytes
 from dpsql.running import Paid, Running
 
 
@@ -23,42 +27,93 @@ class Releasing:
     database: Database
     ledger: Ledger
     analyst: str
+    most: Charge | None = None
+    """The largest charge that was agreed; None if any price was."""
+
+    def stored(self, prepared: PreparedPrivate | PreparedComposed) -> tuple[Release, ...] | None:
+        """Return the releases of a statement, if all are stored; else None."""
+        parts, found = self._found(prepared)
+        return None if len(found) < len(parts) else _placed(prepared, found)
+
+    def _found(
+        self, prepared: PreparedPrivate | PreparedComposed
+    ) -> tuple[dict[int, PreparedPrivate], dict[int, Release]]:
+        """Return the releases of a statement in the order of running, and those that are stored.
+
+        One that reads a value of another is stored for that value.
+        """
+        parts = {place: prepared.parts[place] for place in _in_order(prepared)}
+        found: dict[int, Release] = {}
+        for place, part in parts.items():
+            parts[place] = filled = _filled(prepared, part, found)
+            release = self._stored(filled) if filled.counting.values or not part.values else None
+            if release is not None:
+                found[place] = release
+        return parts, found
 
     def releases(self, prepared: PreparedPrivate | PreparedComposed) -> tuple[Release, ...] | None:
         """Return the releases of a statement, each stored before or made now.
 
         None if the data changed before anything was charged: the statement must be prepared again.
         """
-        parts = dict(enumerate(prepared.parts))
-        found = {place: release for place, part in parts.items() if (release := self._stored(part))}
+        parts, found = self._found(prepared)
         missing = {place: part for place, part in parts.items() if place not in found}
         shared = {
             place: part
             for place, part in missing.items()
-            if _reusable(part) and self.database.policy.share_releases and self.ledger.shareable(part.key)
+            # What is shared is known after the charge: too late for a release that reads its value.
+            if part.reusable
+            and self.database.policy.share_releases
+            and not any(each.values for each in parts.values())
+            and self.ledger.shareable(part.key)
         }
         made = {place: part for place, part in missing.items() if place not in shared}
+        self._check_agreed(sum((part.method.quote.charge for part in missing.values()), Charge()))
         keys = [part.key for part in shared.values()]
         if made:
             if not all(part.counting.unchanged() for part in made.values()):
                 return None
-            found |= self._made(prepared.text, made, len(parts), keys)
+            found |= self._made(prepared, made, found, keys)
         elif shared:
             self.ledger.share(keys, self.analyst)
         found |= {place: release for place, part in shared.items() if (release := self._stored(part))}
-        return tuple(_noted(found[place], part.note) for place, part in parts.items())
+        return _placed(prepared, found)
+
+    def _check_agreed(self, charge: Charge) -> None:
+        """Refuse a charge above the one that was agreed."""
+        if self.most is not None and not charge.fits(self.most):
+            epsilon, agreed = shown(charge.epsilon, up=True), shown(self.most.epsilon, up=False)
+            raise PriceNotAgreed(
+                f"the statement costs epsilon {epsilon} now, and {agreed} was agreed",
+                hint="ask for its price again",
+            )
 
     def _stored(self, part: PreparedPrivate) -> Release | None:
         """Return the stored release of the same question on the same data; None if there is none."""
-        stored = self.ledger.find(part.key, self.analyst) if _reusable(part) else None
+        stored = self.ledger.find(part.key, self.analyst) if part.reusable else None
         if stored is None:
             return None
-        return replace(from_bytes(stored.payload), reused=stored.when, number=stored.number)
+        release = renamed(from_bytes(stored.payload), part.plan)
+        return replace(release, reused=stored.when, number=stored.number)
 
     def _made(
-        self, text: str, parts: dict[int, PreparedPrivate], places: int, shared: list[str]
+        self,
+        prepared: PreparedPrivate | PreparedComposed,
+        parts: dict[int, PreparedPrivate],
+        stored: dict[int, Release],
+        shared: list[str],
     ) -> dict[int, Release]:
-        """Charge and run releases, in order; settle their charges and store them, all or none."""
+        """Charge and run releases, in order; settle their charges and store them, all or none.
+
+        One that reads a value of another runs after it. Its price and its mechanism were fixed before.
+        """
+        text, places, known = prepared.text, len(prepared.parts), dict(stored)
+
+        def run(place: int, part: PreparedPrivate) -> Paid[Release]:
+            paid = _noisy(text, _filled(prepared, part, known))
+            known[place] = paid.value
+            return paid
+
         again = {place: self._charged_again(text, place, part) for place, part in parts.items()}
         for part in parts.values():
             self.database.vet(part.counting.engines, part.plan.compiled.tables)
@@ -68,27 +123,63 @@ class Releasing:
             requests=[_request(part, place + 1, places) for place, part in parts.items()],
             shared=shared,
         )
-        work = [partial(_noisy, text, part) for part in parts.values()]
-        released = Running(self.ledger, reservation).finish(work)
+        work = [partial(run, place, part) for place, part in parts.items()]
+        try:
+            released = Running(self.ledger, reservation).finish(work)
+        finally:  # no frame of an error holds an answer that was not settled
+            known.clear()
         return {
             place: replace(release, number=number, charged_again=again[place])
             for place, (release, number) in zip(parts, released, strict=True)
         }
 
     def _charged_again(self, text: str, place: int, part: PreparedPrivate) -> str:
-        if not _reusable(part):
+        if not part.reusable:
             return ""
         return charged_again(part.key, self.ledger.asked(question(part.key), text, self.analyst, place + 1))
+
+
+def _in_order(prepared: PreparedPrivate | PreparedComposed) -> list[int]:
+    """Return the places of the releases as they were written, each after those whose values it reads."""
+    waiting, found = [*range(len(prepared.parts))], list[int]()
+    while waiting:
+        ready = next(p for p in waiting if _needed(prepared, prepared.parts[p]) <= {*found})
+        waiting.remove(ready)
+        found.append(ready)
+    return found
+
+
+def _needed(prepared: PreparedPrivate | PreparedComposed, part: PreparedPrivate) -> frozenset[int]:
+    """Return the places of the releases whose values a release reads."""
+    if isinstance(prepared, PreparedPrivate):
+        return frozenset()
+    return frozenset[int]().union(*(prepared.values[value].releases for value in part.values))
+
+
+def _filled(
+    prepared: PreparedPrivate | PreparedComposed, part: PreparedPrivate, known: Mapping[int, Release]
+) -> PreparedPrivate:
+    """Return a release with the values that it reads, and the key of that question, once they are known."""
+    if not part.values or part.counting.values or not _needed(prepared, part) <= known.keys():
+        return part
+    assert isinstance(prepared, PreparedComposed)  # noqa: S101  no other statement has values
+    values = tuple((place, value_over(prepared, place, known)) for place in part.values)
+    counting = part.counting.with_values(values)
+    charge = part.method.quote.charge
+    key = reuse_key(counting.plan, counting.policy, counting.engines.versions, charge)
+    return replace(part, counting=counting, key=key)
+
+
+def _placed(
+    prepared: PreparedPrivate | PreparedComposed, found: Mapping[int, Release]
+) -> tuple[Release, ...]:
+    """Return the releases in the order of the statement, with its notes."""
+    return tuple(_noted(found[place], part.note) for place, part in enumerate(prepared.parts))
 
 
 def _noted(release: Release, note: str) -> Release:
     """Return a release with a note on the statement among its warnings."""
     return replace(release, warnings=(note, *release.warnings)) if note else release
-
-
-def _reusable(part: PreparedPrivate) -> bool:
-    """Whether a stored release of the same question answers it."""
-    return not part.plan.options.fresh and part.refines is None
 
 
 def _request(part: PreparedPrivate, place: int, places: int) -> Request:

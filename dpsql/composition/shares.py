@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.composition.kinds import Kind, Kinds
 from dpsql.errors import Fix, QueryRefused
-from dpsql.language import Clause, Clauses, Options, Outline, Query
+from dpsql.language import Clause, Clauses, Options, Outline, Query, all_of
 
 _SHARED = ("epsilon", "delta")
 _NAMES = tuple(n for n in Options.__dataclass_fields__ if n != "at")
@@ -35,7 +35,7 @@ class Written:
                 query.options, query.clause, query.has_options, min(query.options.at.values(), default=0)
             )
         total: Clauses | None = None
-        for select in query.tree.find_all(exp.Select):
+        for select in all_of(query.tree, exp.Select):
             clauses = inner.pop(select.meta["select"], None)
             kind = kinds.of_select.get(id(select))
             if clauses is None or kind is None or clauses == Clauses():

@@ -1,4 +1,4 @@
-"""PEP 249's connection: opens a policy's database for one analyst."""
+"""PEP 249's connection: opens a policy's database for one analyst, or a connection to a server."""
 
 from __future__ import annotations
 
@@ -17,29 +17,49 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy
     from dpsql.privacy import Number
     from dpsql.release import Release
-    from dpsql.session import Session
+    from dpsql.sessions import AnalystSession
 
 
 def connect(
-    policy: str | os.PathLike[str] | Policy | Database = "dpsql.toml", *, analyst: str | None = None
+    policy: str | os.PathLike[str] | Policy | Database = "dpsql.toml",
+    *,
+    analyst: str | None = None,
+    password: str | None = None,
 ) -> Connection:
-    """Open the database that a policy describes.
+    """Open the database that a policy describes, or log in to a server of `dpsql serve`.
 
     Parameters
     ----------
     policy
         Path of the owner's policy file, or a `Policy`; or a `Database`, which many connections may share and
-        which stays open when they close.
+        which stays open when they close. Or the URL of a server,
+        `dpsql://alice@host:5433/shop?sslrootcert=FILE`.
     analyst
         Name of the analyst; the ledger records it with each charge. dpsql does not verify names: whoever
-        runs this process may give any. Where the policy lists its analysts, others are refused.
+        runs this process may give any. Where the policy lists its analysts, others are refused. A server
+        knows the analyst by the login.
+    password
+        The password or token for a server. Without it, it comes from the environment's DPSQL_PASSWORD, from
+        `~/.pgpass`, or from a prompt.
 
     Raises
     ------
     PolicyError
         The policy cannot be read or is wrong, or lists its analysts without this one.
+    OperationalError
+        The server cannot be reached, its certificate is not accepted, or the login fails.
     """
     # Imported here: the engine and the parser take a third of a second, and `import dpsql` needs neither.
+    if isinstance(policy, str) and policy.startswith("dpsql://"):
+        from dpsql.remote import connect as log_in  # noqa: PLC0415
+
+        if analyst is not None:
+            raise errors.InterfaceError(
+                "a server knows the analyst by the login\nHint: dpsql://USER@host:5433/shop"
+            )
+        return Connection(log_in(policy, password))
+    if password is not None:
+        raise errors.InterfaceError("a password is for a server; a policy on this machine needs none")
     from dpsql.session import Session  # noqa: PLC0415
 
     return Connection(Session(policy, analyst))
@@ -63,7 +83,7 @@ class Connection:
     ProgrammingError = errors.ProgrammingError
     NotSupportedError = errors.NotSupportedError
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AnalystSession) -> None:
         self._session = session
 
     def cursor(self) -> Cursor:

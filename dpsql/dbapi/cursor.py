@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.privacy import Number
     from dpsql.release import Release
-    from dpsql.session import Session, StatementResult
+    from dpsql.sessions import AnalystSession, StatementResult
 
 
 class _Connection(Protocol):
@@ -53,7 +53,7 @@ class Cursor:
 
     lastrowid = None
 
-    def __init__(self, connection: _Connection, session: Session) -> None:
+    def __init__(self, connection: _Connection, session: AnalystSession) -> None:
         self.connection = connection
         self.arraysize = 1
         self._session = session

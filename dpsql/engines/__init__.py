@@ -18,7 +18,7 @@ The schema database, in which private tables are empty, answers everything publi
 
 from dpsql.engines.engine import Engine, length_check_key, open_engine
 from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, UnboundQuery, Untranslatable
-from dpsql.engines.worker import RunningStatement, running_statement
+from dpsql.engines.worker import ResultLimit, RunningStatement, running_statement
 
 __all__ = [
     "CANCELLED",
@@ -26,6 +26,7 @@ __all__ = [
     "Cancelled",
     "Counts",
     "Engine",
+    "ResultLimit",
     "RunningStatement",
     "UnboundQuery",
     "Untranslatable",

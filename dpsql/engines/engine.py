@@ -42,8 +42,11 @@ class Engine(Protocol):
         """Close the connections to the data."""
 
 
-def open_engine(policy: Policy) -> Engine:
-    """Open the private engine of a policy, with its schema database; imports the one engine that it names."""
+def open_engine(policy: Policy, memory: int | None = None) -> Engine:
+    """Open the private engine of a policy, with its schema database; imports the one engine that it names.
+
+    `memory` is the most bytes that DuckDB's databases take together; None: the engine's own limits.
+    """
     from dpsql.engines.duckdb.settings import interruptible  # noqa: PLC0415  heavy
 
     with interruptible():
@@ -58,7 +61,7 @@ def open_engine(policy: Policy) -> Engine:
                 return SparkEngine(policy)
         from dpsql.engines.duckdb.engine import DuckDBEngine  # noqa: PLC0415  heavy
 
-        return DuckDBEngine(policy)
+        return DuckDBEngine(policy, memory)
 
 
 def length_check_key(table: str) -> str:

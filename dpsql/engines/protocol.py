@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpsql.engines.ordering import sorted_cells, sorted_rows
-from dpsql.errors import InternalError, OperationalError
+from dpsql.errors import InternalError, OperationalError, Unknown
 from dpsql.order import OrderedCounts
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ KEPT = "the statement was cancelled; what it released is stored, and costs nothi
 class Cancelled(OperationalError):  # noqa: N818  an event, as `KeyboardInterrupt`
     """The analyst cancelled the statement from another thread. It is no failure; its charge is kept."""
 
+    sqlstate = "57014"
+
 
 class Untranslatable(Exception):  # noqa: N818  a refusal of the statement for this engine
     """The engine cannot run a part of the statement with DuckDB's result on every value.
@@ -49,6 +52,23 @@ class UnboundQuery(Exception):  # noqa: N818  a refusal of the statement
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+    @property
+    def missing(self) -> tuple[Unknown, str]:
+        """What is named and does not exist, and its name; empty texts if that is not the reason."""
+        for what, pattern in _MISSING.items():
+            found = pattern.search(self.message)
+            if found is not None:
+                return what, found[1]
+        return "", ""
+
+
+_MISSING: dict[Unknown, re.Pattern[str]] = {
+    "column": re.compile(r'(?:Referenced column|does not have a column named) "([^"\n]{1,100})"'),
+    "function": re.compile(r"Function with name \"?([^\"\s]{1,100})\"? does not exist"),
+    "table": re.compile(r"Table with name \"?([^\"\s!]{1,100})\"? does not exist"),
+}
+"""How DuckDB reports a name that does not exist, by what the name would mean."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
+import pyarrow as pa
 
 from dpsql.analysis import quote
 from dpsql.engines.duckdb import settings
-from dpsql.engines.over_releases import Columns, check, load, parse_json
+from dpsql.engines.over_releases import Columns, check, fetch, load, parse_json
 from dpsql.engines.protocol import KEPT, UNCHARGED, Cancelled, UnboundQuery
 from dpsql.engines.worker import running_statement
-from dpsql.errors import InternalError, OperationalError, ProgrammingError
+from dpsql.errors import InternalError, OperationalError, ProgrammingError, ResultTooLarge
 from dpsql.policy import fold
 from dpsql.tree import duckdb_sql, literal_sql
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
@@ -25,8 +26,6 @@ from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date
-
-    import pyarrow as pa
 
     from dpsql.engines.duckdb.domains import Domains
     from dpsql.engines.duckdb.sources import Reader
@@ -47,13 +46,21 @@ _Result = TypeVar("_Result")
 _ASK_AGAIN = "what was released is stored, and costs nothing when it is asked again"
 
 
+_CHECKED = 1024
+_UNBOUND = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
 _WIDE_DECIMAL = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
 
 
 class SchemaDatabase:
     """Implements `dpsql.analysis.Catalog` and runs public statements."""
 
-    def __init__(self, readers: dict[str, Reader], public: dict[str, pa.Table], domains: Domains) -> None:
+    def __init__(
+        self,
+        readers: dict[str, Reader],
+        public: dict[str, pa.Table],
+        domains: Domains,
+        memory: int | None = None,
+    ) -> None:
         self._readers = {fold(name): reader for name, reader in readers.items()}
         self._domains = domains
         self.confirmed: dict[str, bool] = {}
@@ -61,6 +68,10 @@ class SchemaDatabase:
         self._values: dict[str, object] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}
         self._extents: dict[str, dict[str, tuple[Fraction, Fraction]]] = {}
+        self._arrow_types: dict[str, pa.DataType] = {}
+        self._checked: set[object] = set()
+        """Queries over released relations that were checked, with the types of the relations: the public
+        tables never change, so neither does what a query reads."""
         self._con = settings.connect()
         self._con.execute("SET GLOBAL threads = 1")
         for name, reader in readers.items():
@@ -71,7 +82,7 @@ class SchemaDatabase:
                 self._con.execute(f"INSERT INTO main.{quote(name)} SELECT * FROM dpsql_incoming")
                 self._con.unregister("dpsql_incoming")
         domains.create(self._con)
-        settings.lock(self._con, (), None)
+        settings.lock(self._con, (), None, memory=memory)
 
     def has_generated_column(self, table: str) -> bool:
         """Whether the definition of a table computes a column, so that every scan may find other values."""
@@ -168,24 +179,51 @@ class SchemaDatabase:
 
     def run(self, sql: str) -> pa.Table:
         """Run a public statement that the analysis has checked."""
-        binds = True
+        with running_statement() as statement:
+            limit = statement.limit
+        return self._public(sql, lambda cursor: fetch(cursor, sql, limit))
 
-        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
-            nonlocal binds
+    def schema(self, sql: str) -> pa.Schema:
+        """Return the names and types of the columns of a public statement, without running it."""
+        return self._public(sql, lambda cursor: self._schema(cursor, sql))
+
+    def _public(self, sql: str, finish: Callable[[duckdb.DuckDBPyConnection], _Result]) -> _Result:
+        raised: list[Exception] = []
+
+        def work(cursor: duckdb.DuckDBPyConnection) -> _Result:
             try:
-                return cursor.sql(sql).to_arrow_table()
-            except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
-                binds = False
+                return finish(cursor)
+            except (ResultTooLarge, *_UNBOUND) as error:
+                raised.append(error)
                 raise
 
         result = settings.run_on_cursor(lambda: self._con, work, UNCHARGED)
         if result is not None:
             return result
-        if not binds:
-            raise ProgrammingError(
-                "the engine cannot bind this public statement: check the names and types of its columns"
-            )
+        if raised and isinstance(raised[0], ResultTooLarge):
+            raise raised[0].with_traceback(None)
+        if raised:
+            raise _unbound(str(raised[0]))
         raise OperationalError("the engine could not finish this public statement")
+
+    def _schema(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Schema:
+        """Return the Arrow schema of a query, which is bound and not run."""
+        found = cursor.sql(sql)
+        types = [self._arrow_type(cursor, str(kind)) for kind in found.types]
+        return pa.schema(zip(found.columns, types, strict=True))
+
+    def arrow_type(self, sql_type: str) -> pa.DataType:
+        """Return the Arrow type of the engine's results of an SQL type."""
+        if sql_type not in self._arrow_types:
+            with self._con.cursor() as cursor:
+                return self._arrow_type(cursor, sql_type)
+        return self._arrow_types[sql_type]
+
+    def _arrow_type(self, cursor: duckdb.DuckDBPyConnection, sql_type: str) -> pa.DataType:
+        if sql_type not in self._arrow_types:
+            empty = cursor.sql(f"SELECT CAST(NULL AS {sql_type}) AS x LIMIT 0").to_arrow_table()
+            self._arrow_types[sql_type] = empty.schema.field(0).type
+        return self._arrow_types[sql_type]
 
     def bind_over(self, types: Mapping[str, Columns], sql: str) -> tuple[str, ...]:
         """Return the names of a query's columns, which `over` would run; raises `UnboundQuery`."""
@@ -206,7 +244,13 @@ class SchemaDatabase:
         `types` has the columns of each released relation, `rows` its rows. An error is a function of released
         values, so the engine's own words are shown.
         """
-        return self._over(types, rows, sql, lambda cursor: cursor.sql(sql).to_arrow_table())
+        with running_statement() as statement:
+            limit = statement.limit
+        return self._over(types, rows, sql, lambda cursor: fetch(cursor, sql, limit))
+
+    def schema_over(self, types: Mapping[str, Columns], sql: str) -> pa.Schema:
+        """Return the names and types of the columns of a query that `over` would run."""
+        return self._over(types, {}, sql, lambda cursor: self._schema(cursor, sql))
 
     def _over(
         self,
@@ -217,13 +261,18 @@ class SchemaDatabase:
     ) -> _Result:
         public = [reader.table.name for reader in self._readers.values() if reader.table.public]
         raised: list[Exception] = []
+        asked = sql, tuple(types.items())
 
         def work(cursor: duckdb.DuckDBPyConnection) -> _Result:
             try:
                 load(cursor, types, rows)
-                check(cursor, sql, types, public)
+                if asked not in self._checked:
+                    check(cursor, sql, types, public)
+                    if len(self._checked) >= _CHECKED:
+                        self._checked.clear()
+                    self._checked.add(asked)
                 return finish(cursor)
-            except (UnboundQuery, InternalError, duckdb.Error) as error:
+            except (UnboundQuery, InternalError, ResultTooLarge, duckdb.Error) as error:
                 raised.append(error)
                 raise
 
@@ -231,7 +280,7 @@ class SchemaDatabase:
         if result is not None:
             return result
         why = raised[0] if raised else None
-        if isinstance(why, (UnboundQuery, InternalError)):
+        if isinstance(why, (UnboundQuery, InternalError, ResultTooLarge)):
             raise why.with_traceback(None)
         text = f": {str(why).partition(chr(10))[0]}" if why is not None else ""
         raise OperationalError(f"the query over the released rows cannot be finished{text}; {_ASK_AGAIN}")
@@ -257,3 +306,15 @@ class SchemaDatabase:
         if failed:
             raise ValueError("does not bind")
         return []
+
+
+def _unbound(message: str) -> ProgrammingError:
+    """Return the error for a public statement that does not bind, given the engine's message."""
+    what, name = UnboundQuery(message).missing
+    if not what:
+        return ProgrammingError(
+            "the engine cannot bind this public statement: check the names and types of its columns"
+        )
+    error = ProgrammingError(f"there is no {what} {name}, so the engine cannot bind this public statement")
+    error.sqlstate = {"column": "42703", "function": "42883", "table": "42P01"}[what]
+    return error

@@ -18,10 +18,23 @@ _PATIENCE = 20
 _Result = TypeVar("_Result")
 
 
-class RunningStatement:
-    """The engine work of one statement, which `cancel` stops without stopping another statement's."""
+@dataclass(frozen=True, slots=True)
+class ResultLimit:
+    """The most rows, and bytes of Arrow data, that a result may have."""
 
-    def __init__(self) -> None:
+    rows: int
+    bytes: int
+
+
+class RunningStatement:
+    """The engine work of one statement, which `cancel` stops without stopping another statement's.
+
+    A server also limits its time and the size of its result.
+    """
+
+    def __init__(self, limit: ResultLimit | None = None) -> None:
+        self.limit = limit
+        self._deadline: float | None = None
         # A signal handler may cancel in the thread that holds the lock.
         self._lock = threading.RLock()
         self._stop: Callable[[], None] | None = None
@@ -29,6 +42,30 @@ class RunningStatement:
         """Whether a person cancelled it: what runs is stopped, and no further work begins."""
         self.failed = False
         """Whether any of its work has failed; true before an error is raised for it."""
+
+    def end_within(self, seconds: float) -> None:
+        """Let engine work that has not ended so many seconds from now fail."""
+        self._deadline = time.monotonic() + seconds
+
+    @property
+    def remaining(self) -> float | None:
+        """The seconds until engine work fails; None: there is no limit."""
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    @contextmanager
+    def untimed(self) -> Iterator[None]:
+        """Let the time of the statement stand still in this block."""
+        before, self._deadline = self.remaining, None
+        try:
+            yield
+        finally:
+            if before is not None:
+                self.end_within(before)
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the time is over."""
+        return self.remaining == 0
 
     def cancel(self) -> None:
         """Stop the statement, from any thread."""
@@ -126,13 +163,14 @@ def run(
 ) -> _Result | None:
     """Run work in a thread; return its result, or None if it failed. No exception of the engine gets out.
 
-    After `timeout` seconds, or once the statement is cancelled, `stop` is called repeatedly until the work
-    ends: a call before the engine has begun has no effect. `interrupted` says whether an error is the
-    engine's report of an interrupt; then `Cancelled` is raised with `message`. Every other error is a
-    failure, even if the work was cancelled.
+    After `timeout` seconds, after the time of the statement, or once it is cancelled, `stop` is called
+    repeatedly until the work ends: a call before the engine has begun has no effect. `interrupted` says
+    whether an error is the engine's report of an interrupt; then `Cancelled` is raised with `message`. Every
+    other error is a failure, even if the work was cancelled.
     """
     with running_statement() as statement, statement.stopped_by(stop):
-        job = _Job(work, interrupted, timeout, statement)
+        limits = [limit for limit in (timeout, statement.remaining) if limit is not None]
+        job = _Job(work, interrupted, min(limits, default=None), statement)
         worker = threading.Thread(target=job.body, daemon=True)
         ticks = 0
         try:

@@ -3,10 +3,11 @@
 ``parse`` runs ``tokens``, ``dialect_tokens``, ``parameters``, ``clauses``, ``options`` and ``dialect_forms``
 in this order;
 ``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
-``outline``, ``respelling`` and ``repair`` change the text of a statement that was refused.
+``outline``, ``respelling`` and ``repair`` change the text of a statement that was refused; ``written``
+writes parameters into a text.
 """
 
-from dpsql.language.copying import copied
+from dpsql.language.copying import all_of, copied, transformed, walked
 from dpsql.language.dialect_forms import unclear
 from dpsql.language.naming import tables_in
 from dpsql.language.outline import BlockText, Outline, call_end
@@ -32,7 +33,8 @@ from dpsql.language.statement import (
     TopK,
     TopPerPartition,
 )
-from dpsql.language.tokens import MARK, split
+from dpsql.language.tokens import MARK, pieces, split
+from dpsql.language.written import words, written_out
 
 __all__ = [
     "MARK",
@@ -56,9 +58,11 @@ __all__ = [
     "Statement",
     "TopK",
     "TopPerPartition",
+    "all_of",
     "call_end",
     "copied",
     "parse",
+    "pieces",
     "plain",
     "plain_text",
     "plain_whole",
@@ -66,5 +70,9 @@ __all__ = [
     "replacing",
     "split",
     "tables_in",
+    "transformed",
     "unclear",
+    "walked",
+    "words",
+    "written_out",
 ]

@@ -16,6 +16,7 @@ from importlib import resources
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
+from dpsql.language.copying import all_of, copied, walked
 from dpsql.language.tokens import MARK, mark_functions
 
 _PARTS = frozenset({"year", "quarter", "month", "day", "hour", "minute", "second", "isoweek"})
@@ -26,16 +27,36 @@ _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
 def standard_forms(tree: exp.Expr) -> exp.Expr:
     """Return a parsed statement with the spellings of other dialects as dpsql reads them."""
     whole = exp.Paren(this=tree)  # so that every node has a parent
-    for node in reversed(list(whole.walk())):
+    for node in reversed(walked(whole)):
         made = _standard(node)
         if made is not None and made is not node:
             start = {k: v for k, v in node.meta.items() if k in ("start", "end", "line", "col")}
-            for each in made.walk():
+            for each in walked(made):
                 if isinstance(each, exp.Anonymous) and "start" not in each.meta:
                     each.meta.update(start)
             made.meta.update(start)
             node.replace(made)
     return _freed(whole)
+
+
+def plain_limits(tree: exp.Expr) -> exp.Expr:
+    """Return a parsed statement in which LIMIT and OFFSET have no casts, which some drivers write.
+
+    >>> from dpsql.language import parse
+    >>> parse("SELECT a FROM t LIMIT 5::BIGINT OFFSET CAST(2 AS INT)").tree.sql()
+    'SELECT a FROM t LIMIT 5 OFFSET 2'
+    """
+    for node in all_of(tree, exp.Limit, exp.Offset, exp.Fetch):
+        name = "count" if isinstance(node, exp.Fetch) else "expression"
+        cast = node.args.get(name)
+        if isinstance(cast, exp.Cast) and cast.to.this in exp.DataType.INTEGER_TYPES and _whole(cast.this):
+            node.set(name, cast.this)
+    return tree
+
+
+def _whole(node: exp.Expr) -> bool:
+    """Return whether a node is a literal whole number."""
+    return isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal()
 
 
 def _freed(paren: exp.Paren) -> exp.Expr:
@@ -115,8 +136,8 @@ def _standard(node: exp.Expr) -> exp.Expr | None:
 
 def _parted(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
     """Return a table without the joins that the parser hangs on it, and the joins."""
-    joins = [join.copy() for join in table.args.get("joins") or ()]
-    bare = table.copy()
+    joins = [copied(join) for join in table.args.get("joins") or ()]
+    bare = copied(table)
     bare.set("joins", None)
     return bare, joins
 
@@ -141,8 +162,8 @@ def _call(node: exp.Anonymous) -> exp.Expr | None:
         if isinstance(part, exp.Literal) and part.is_string:
             return exp.Extract(this=exp.Var(this=part.name), expression=arguments[1])
     if name == "strftime" and len(arguments) == 2 and arguments[0].is_string and "%" in arguments[0].name:
-        made = node.copy()  # DuckDB takes the arguments in both orders
-        made.set("expressions", [argument.copy() for argument in reversed(arguments)])
+        made = copied(node)  # DuckDB takes the arguments in both orders
+        made.set("expressions", [copied(argument) for argument in reversed(arguments)])
         return made
     for kinds, read in _forms().get(name, ()):
         bound = _bound(kinds, arguments)
@@ -207,12 +228,12 @@ def _part(node: exp.Expr) -> str:
 def _filled(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
     """Return a form with the arguments of a call."""
     made = exp.Paren(this=_form(read).copy())
-    for node in list(made.walk()):
+    for node in walked(made):
         if isinstance(node, exp.Column) and isinstance(value := bound.get(node.name), exp.Expr):
-            node.replace(value.copy())
+            node.replace(copied(value))
         elif isinstance(node, exp.Literal) and node.name in ("PART", "FORMAT"):
             node.replace(exp.Literal.string(str(bound[node.name])))
-    for node in list(made.find_all(exp.Add)):
+    for node in all_of(made, exp.Add):
         if isinstance(node.expression, exp.Neg) and isinstance(node.expression.this, exp.Interval):
             node.replace(exp.Sub(this=node.this, expression=node.expression.this))
     return _freed(made)
@@ -224,7 +245,7 @@ def _form(read: str) -> exp.Expr:
     tree = DuckDB().parser().parse(mark_functions(list(DuckDB().tokenize(text))), text)[0]
     assert tree is not None  # noqa: S101  the forms are ours
     form: exp.Expr = tree.expressions[0]
-    for node in form.walk():
+    for node in walked(form):
         for key in ("start", "end", "line", "col"):
             node.meta.pop(key, None)
     form.pop()
@@ -240,8 +261,8 @@ def _filtered_window(node: exp.Window) -> exp.Expr | None:
     if isinstance(argument, (exp.Distinct, exp.Kwarg, exp.Order)):
         return None
     value = exp.Literal.number(1) if isinstance(argument, exp.Star) else argument
-    made, inner = node.copy(), call.copy()
-    inner.set("expressions", [exp.Case(ifs=[exp.If(this=where.copy(), true=value.copy())])])
+    made, inner = copied(node), copied(call)
+    inner.set("expressions", [exp.Case(ifs=[exp.If(this=copied(where), true=copied(value))])])
     made.set("this", inner)
     return made
 
@@ -249,7 +270,7 @@ def _filtered_window(node: exp.Window) -> exp.Expr | None:
 def _unnested(select: exp.Select) -> None:
     """Move UNNEST from a select list to FROM; of two, DuckDB pairs the items, so they stay."""
     found = [n for item in select.expressions if isinstance(n := item.unalias(), exp.Explode)]
-    later = any(isinstance(n, exp.Window) for item in select.expressions for n in item.walk())
+    later = any(isinstance(n, exp.Window) for item in select.expressions for n in walked(item))
     if len(found) != 1 or later or select.args.get("from_") is None or select.args.get("group") is not None:
         return
     item = found[0]
@@ -257,7 +278,7 @@ def _unnested(select: exp.Select) -> None:
     alias = exp.TableAlias(
         this=exp.to_identifier("dpsql_list"), columns=[exp.to_identifier(name, quoted=True)]
     )
-    join = exp.Join(this=exp.Unnest(expressions=[item.this.copy()], alias=alias, offset=False))
+    join = exp.Join(this=exp.Unnest(expressions=[copied(item.this)], alias=alias, offset=False))
     select.append("joins", join)
     column = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier("dpsql_list"))
     item.replace(column)

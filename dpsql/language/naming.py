@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
+from dpsql.language.copying import all_of
+
 
 def tables_in(tree: exp.Expr, databases: Collection[str] = ("main",)) -> Iterator[exp.Table]:
     """Yield the nodes of a query that mean tables: no function, no common table expression.
@@ -22,6 +24,28 @@ def tables_in(tree: exp.Expr, databases: Collection[str] = ("main",)) -> Iterato
         plain = isinstance(node.this, exp.Identifier) and not isinstance(node.parent, exp.Into)
         if plain and set(above) <= set(databases) and (above or not _is_cte(node)):
             yield node
+
+
+def in_main(tree: exp.Expr) -> exp.Expr:
+    """Return a parsed statement in which PostgreSQL's default schema, `public`, is DuckDB's: `main`.
+
+    The name of a database before it is left out: there is one.
+
+    >>> from dpsql.language import parse
+    >>> parse("SELECT public.t.x FROM clinic.public.t AS t").tree.sql()
+    'SELECT main.t.x FROM main.t AS t'
+    """
+    named: list[exp.Expr] = [n for n in all_of(tree, exp.Table) if _is_public(n.args.get("db"))]
+    if named:  # else the word before a column may be the alias of a table, and its table a struct
+        named += [n for n in all_of(tree, exp.Column) if _is_public(n.args.get("db"))]
+    for node in named:
+        node.args["db"].set("this", "main")
+        node.set("catalog", None)
+    return tree
+
+
+def _is_public(name: exp.Expr | None) -> bool:
+    return name is not None and name.name.lower() == "public"
 
 
 def _is_cte(node: exp.Table) -> bool:

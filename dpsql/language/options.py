@@ -33,6 +33,7 @@ MECHANISMS = (
 NOISES = ("EXPONENTIAL", "LAPLACE", "GEOMETRIC")
 MEASURE_STRATEGIES = ("AUTO", "BOX", "EACH", "ANCHOR")
 INTERVALS = ("SINGLE", "SIMULTANEOUS")
+STRATEGIES = ("PUBLIC_GROUPS", "LAPLACE_THRESHOLD")
 _NAMES = {"kappa": "max_groups_contributed"}
 """Other dialects' names of options."""
 MIN_EPSILON = Fraction(1, 10**6)
@@ -218,6 +219,12 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         "for keys without a declared domain: the number of largest groups to select from",
     ),
     "max_groups_contributed": (_count, "in how many groups one unit may count when all groups are released"),
+    "group_selection_strategy": (
+        _word(*STRATEGIES),
+        "`PUBLIC_GROUPS` shows all groups of declared keys, and refuses keys that are not declared; "
+        "`LAPLACE_THRESHOLD` shows the groups of keys that are not declared with enough units; "
+        "by default each is done where it applies",
+    ),
     "max_rows_contributed": (
         _count,
         "how many rows of one unit count in a count of rows without a bound, in all groups together",

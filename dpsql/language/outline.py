@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.language.copying import walked
 from dpsql.language.respelling import respellings
 from dpsql.language.source import Source
 from dpsql.language.tokens import closing, tokenize
@@ -109,7 +110,7 @@ class Outline:
 
     def span(self, node: exp.Expr) -> tuple[int, int] | None:
         """Return where a plain expression stands: names, literals, calls and operators between them."""
-        nodes = list(node.walk())
+        nodes = walked(node)
         metas = [n.meta for n in nodes if "start" in n.meta]
         if not metas or not all(isinstance(n, _PLAIN) for n in nodes):
             return None

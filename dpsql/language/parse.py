@@ -14,8 +14,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
 from dpsql.language.clauses import lift
-from dpsql.language.dialect_forms import standard_forms
+from dpsql.language.copying import all_of
+from dpsql.language.dialect_forms import plain_limits, standard_forms
 from dpsql.language.dialect_tokens import standard_tokens
+from dpsql.language.naming import in_main
 from dpsql.language.options import read_value
 from dpsql.language.plain import Parameters
 from dpsql.language.source import Source
@@ -30,6 +32,8 @@ _SHOWN: dict[str, Literal["budget", "tables", "releases"]] = {
     "TABLES": "tables",
     "RELEASES": "releases",
 }
+MAX_BRACKETS = 8
+"""How deeply arrays may be nested in a statement's text."""
 _SETTINGS = ("dp_epsilon", "dp_delta", "dp_measure", "dp_confidence")
 
 
@@ -94,8 +98,8 @@ def _explain(source: Source, match: re.Match[str], parameters: Parameters) -> Ex
             "EXPLAIN shows the price and plan, free",
         )
     query = parse(rest, parameters)
-    if not isinstance(query, Query):
-        raise source.refuse("EXPLAIN takes a SELECT", len(rest) - len(rest.lstrip()))
+    if not isinstance(query, (Query, Refine)):
+        raise source.refuse("EXPLAIN takes a SELECT or a REFINE RELEASE", len(rest) - len(rest.lstrip()))
     return Explain(source, query, form == "JSON")
 
 
@@ -116,7 +120,7 @@ def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query
     tree = _tree(source, named_first(mark_functions(lifted.tokens)))
     if not isinstance(tree, exp.Query):
         raise source.refuse("only SELECT statements are run", bound[0].start)
-    for select in tree.find_all(exp.Select):
+    for select in all_of(tree, exp.Select):
         _place_of(select)
     inner = dict(lifted.clauses)
     own = inner.pop(tree.meta["select"], Clauses()) if isinstance(tree, exp.Select) else Clauses()
@@ -130,6 +134,7 @@ def _place_of(select: exp.Select) -> None:
 
 
 def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
+    _check_brackets(source, tokens)
     try:
         parser = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE)
         trees = parser.parse(tokens, source.text)
@@ -141,10 +146,19 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
         raise source.syntax("the statement does not parse") from None
     if len(trees) != 1 or trees[0] is None:
         raise source.syntax("the statement does not parse")
-    for table in trees[0].find_all(exp.Table):
+    for table in all_of(trees[0], exp.Table):
         if any(isinstance(table.args.get(part), str) for part in ("db", "catalog")):
             raise source.syntax("a name is missing before a dot", table)
-    return standard_forms(trees[0])
+    return in_main(plain_limits(standard_forms(trees[0])))
+
+
+def _check_brackets(source: Source, tokens: list[Token]) -> None:
+    """Refuse arrays within arrays, deeper than anybody writes: the parser's time doubles with each."""
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type == TokenType.L_BRACKET) - (token.token_type == TokenType.R_BRACKET)
+        if depth > MAX_BRACKETS:
+            raise source.refuse("arrays are nested too deeply", token.start)
 
 
 def _syntax_error(source: Source, tokens: list[Token], error: ParseError) -> Exception:
@@ -177,8 +191,13 @@ def _show(source: Source, tokens: list[Token]) -> Show:
     what = _SHOWN.get(" ".join(t.text.upper() for t in tokens[1:]))
     if what is not None:
         return Show(source, what)
+    words = [token.text.upper() for token in tokens[1:]]
+    if words[:1] == ["RELEASE"] and len(words) == 2 and re.fullmatch("[0-9]{1,9}", words[1]):
+        return Show(source, "release", int(words[1]))
     at = tokens[1].start if len(tokens) > 1 else tokens[0].start
-    raise source.syntax("SHOW does not support this", at, "SHOW PRIVACY BUDGET, SHOW TABLES or SHOW RELEASES")
+    raise source.syntax(
+        "SHOW does not support this", at, "SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES or SHOW RELEASE 1"
+    )
 
 
 def _describe(source: Source, tokens: list[Token]) -> Describe:

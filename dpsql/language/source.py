@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
+from dpsql.errors import Fix, QueryRefused, QuerySyntaxError, Unknown
+from dpsql.language.copying import walked
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,14 @@ class Source:
         at: int | exp.Expr | None = None,
         hint: str | None = None,
         fix: Fix | None = None,
+        unknown: Unknown = "",
     ) -> QueryRefused:
-        """Return the error for a statement that is valid SQL but not allowed."""
+        """Return the error for a statement that is valid SQL but not allowed.
+
+        `unknown` says what the statement names that does not exist, if that is the reason.
+        """
         line, col, shown = self.locate(self.position(at))
-        refused = QueryRefused(message, hint=hint, line=line, col=col, source=shown, fix=fix)
+        refused = QueryRefused(message, hint=hint, line=line, col=col, source=shown, fix=fix, unknown=unknown)
         refused.node = at
         return refused
 
@@ -62,7 +67,7 @@ class Source:
             view: tuple[int, str] | None = around.meta_get("view")
             if view is not None:
                 return view[0]  # it stands in a view of the policy, which is read there
-            starts: list[int] = [s for node in around.walk() if (s := node.meta_get("start")) is not None]
+            starts: list[int] = [s for node in walked(around) if (s := node.meta_get("start")) is not None]
             if starts:
                 return min(starts)
             around = around.parent

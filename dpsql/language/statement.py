@@ -27,6 +27,7 @@ class Options:
     threshold_share: Fraction | None = None
     candidates: int | None = None
     max_groups_contributed: int | None = None
+    group_selection_strategy: str | None = None
     max_rows_contributed: int | None = None
     bound_share: Fraction | None = None
     confidence: Fraction | None = None
@@ -137,20 +138,34 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Explain:
-    """EXPLAIN of a SELECT."""
+class Refine:
+    """REFINE RELEASE of a count: the same count again with less noise, at a larger epsilon in all."""
 
     source: Source
-    query: Query
+    number: int
+    epsilon: Fraction
+    """The epsilon that the release and its refinement cost together."""
+    at: int
+    epsilon_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a SELECT, or of a REFINE RELEASE."""
+
+    source: Source
+    query: Query | Refine
     json: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES."""
+    """SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES, SHOW RELEASE n."""
 
     source: Source
-    what: Literal["budget", "tables", "releases"]
+    what: Literal["budget", "tables", "releases", "release"]
+    number: int = 0
+    """The number of the release that is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,18 +188,6 @@ class Set:
     def apply(self, defaults: Options) -> Options:
         """Return the connection's defaults with this one changed."""
         return replace(defaults, **{self.name: self.value})  # type: ignore[arg-type]  # typed when it was read
-
-
-@dataclass(frozen=True, slots=True)
-class Refine:
-    """REFINE RELEASE of a count: the same count again with less noise, at a larger epsilon in all."""
-
-    source: Source
-    number: int
-    epsilon: Fraction
-    """The epsilon that the release and its refinement cost together."""
-    at: int
-    epsilon_at: int
 
 
 Statement = Query | Explain | Show | Describe | Set | Refine

@@ -34,6 +34,8 @@ _STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})
 
 _OPAQUE = re.compile(r"""'[^']*'?|"[^"]*"?|--[^\n]*|\$\$.*?(?:\$\$|\Z)|/\*|;""", re.DOTALL)
 """A quoted text, a line of comment, the begin of a comment, or a semicolon."""
+_COMMENTS = ("--", "/*", "{#")
+"""How comments begin; the tokenizer knows those of Jinja, too."""
 _COMMENT = re.compile(r"/\*|\*/")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -111,13 +113,23 @@ def split(script: str) -> list[str]:
     >>> split("SELECT ';'; -- done;\nSELECT 2;")
     ["SELECT ';'", '-- done;\nSELECT 2']
     """
-    parts: list[str] = []
+    return [text for _, text in pieces(script)]
+
+
+def pieces(script: str) -> list[tuple[int, str]]:
+    """Split a script into its statements; each comes with the index of its first character.
+
+    >>> pieces("SELECT 1; SELECT 2;")
+    [(0, 'SELECT 1'), (10, 'SELECT 2')]
+    """
+    parts: list[tuple[int, str]] = []
     begin = 0
     for end in [*_semicolons(script), len(script)]:
-        part = script[begin:end].strip()
+        part = script[begin:end]
+        text = part.strip()
+        if text and _has_code(text):
+            parts.append((begin + len(part) - len(part.lstrip()), text))
         begin = end + 1
-        if part and _has_code(part):
-            parts.append(part)
     return parts
 
 
@@ -150,6 +162,9 @@ def _after_comment(script: str, i: int) -> int:
 
 
 def _has_code(part: str) -> bool:
+    """Whether a text holds more than comments."""
+    if not part.startswith(_COMMENTS):
+        return True
     try:
         return bool(DuckDB().tokenize(part))
     except TokenError:

@@ -17,6 +17,8 @@
 
 from __future__ import annotations
 
+from dpsql.ledger.amounts import shown
+from dpsql.ledger.charging import GroupCap
 from dpsql.ledger.ledger import Ledger
 from dpsql.ledger.records import (
     Budget,
@@ -33,6 +35,7 @@ from dpsql.ledger.records import (
 __all__ = [
     "Budget",
     "Entry",
+    "GroupCap",
     "Ledger",
     "Lineage",
     "RefinementStep",
@@ -41,4 +44,5 @@ __all__ = [
     "Reservation",
     "Settled",
     "StoredRelease",
+    "shown",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 
@@ -21,14 +21,27 @@ ANYBODY = "*"
 
 
 @dataclass(frozen=True, slots=True)
+class GroupCap:
+    """The cap on what several analysts spend together."""
+
+    members: tuple[str, ...]
+    cap: Charge
+
+
+@dataclass(frozen=True, slots=True)
 class Caps:
-    """Caps of the policy: on the total, on each analyst, on one statement."""
+    """Caps of the policy: on the total, on each analyst, on groups of analysts, on one statement."""
 
     total: Charge
     per_query: Fraction | None
     analysts: Mapping[str, Charge]
     """Cap by name; `*` is that of each analyst not named. If there is any cap, other analysts are refused."""
     limits: Limits
+    groups: Mapping[str, GroupCap] = field(default_factory=dict)
+
+    def groups_of(self, analyst: str) -> list[tuple[str, GroupCap]]:
+        """Return the groups that an analyst belongs to, by name."""
+        return [(name, group) for name, group in self.groups.items() if analyst in group.members]
 
     def of(self, analyst: str) -> Charge | None:
         """Return an analyst's own cap; None if there is none."""
@@ -44,6 +57,11 @@ class Caps:
             )
 
 
+def group_scope(group: str) -> str:
+    """Return the name of a group's scope, for messages: its total is that of its members."""
+    return f"group {group}"
+
+
 def scope(analyst: str) -> str:
     """Return the name of an analyst's own scope."""
     return f"analyst {analyst}"
@@ -57,6 +75,14 @@ def spent(connection: sqlite3.Connection, name: str) -> Charge:
     if name == POLICY:  # written when the ledger was made, and never deleted
         raise DamagedError("the policy's total is missing")
     return Charge()
+
+
+def spent_together(connection: sqlite3.Connection, analysts: Sequence[str]) -> Charge:
+    """Return the total charge of several analysts.
+
+    It is added up at each charge, so that it is right at once when the policy changes who belongs to a group.
+    """
+    return sum((spent(connection, scope(analyst)) for analyst in analysts), Charge())
 
 
 def reserve(
@@ -78,7 +104,7 @@ def reserve(
     if caps.per_query is not None and charge.epsilon > caps.per_query:
         available = Charge(caps.per_query, (caps.total - spent(connection, POLICY)).delta)
         raise _exceeded(charge, available, "query")
-    _spend(connection, scope(analyst), charge, caps.of(analyst))
+    _spend_own(connection, caps, analyst, charge)
     _spend(connection, POLICY, charge, caps.total)
     entries: list[int] = []
     for request in requests:
@@ -202,11 +228,20 @@ def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: s
         return
     at, statement, selection, mechanism, epsilon, delta, payload = row
     charge = read_charge(epsilon, delta)
-    _spend(connection, scope(analyst), charge, caps.of(analyst))
+    _spend_own(connection, caps, analyst, charge)
     who = (analyst, statement, selection, mechanism)
     entry = _enter(connection, charge, who, shared=True, at=at)
     number = _store(connection, entry, (at, analyst, reuse_key, payload))
     connection.execute("UPDATE entry SET state = 'settled', release = ? WHERE entry = ?", (number, entry))
+
+
+def _spend_own(connection: sqlite3.Connection, caps: Caps, analyst: str, charge: Charge) -> None:
+    """Add a charge to an analyst's total, if the analyst's own cap and those of all groups allow it."""
+    for name, group in caps.groups_of(analyst):
+        before = spent_together(connection, group.members)
+        if not (before + charge).fits(group.cap):
+            raise _exceeded(charge, group.cap - before, group_scope(name))
+    _spend(connection, scope(analyst), charge, caps.of(analyst))
 
 
 def _spend(connection: sqlite3.Connection, name: str, charge: Charge, cap: Charge | None) -> None:
@@ -291,10 +326,14 @@ def _exceeded(requested: Charge, available: Charge, name: str) -> BudgetExceeded
     exceeded = "epsilon" if requested.epsilon > available.epsilon else "delta"
     costs = f"the statement costs {exceeded} {shown(getattr(requested, exceeded), up=True)}, but"
     left = shown(getattr(available, exceeded), up=False)
-    text = {
-        "query": f"{costs} one statement may cost at most {left}",
-        POLICY: f"{costs} only {left} of the budget is left",
-    }.get(name, f"{costs} only {left} of your own budget is left")
+    if name == "query":
+        text = f"{costs} one statement may cost at most {left}"
+    elif name == POLICY:
+        text = f"{costs} only {left} of the budget is left"
+    elif name.startswith(group_scope("")):
+        text = f"{costs} only {left} of the budget of your {name} is left"
+    else:
+        text = f"{costs} only {left} of your own budget is left"
     return BudgetExceeded(
         text, (requested.epsilon, requested.delta), (available.epsilon, available.delta), scope=name
     )

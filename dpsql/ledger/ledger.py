@@ -14,7 +14,7 @@ from typing import Self
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.ledger import charging, checking, limits, refining
 from dpsql.ledger.amounts import read_charge
-from dpsql.ledger.charging import ANYBODY, POLICY, Caps, scope
+from dpsql.ledger.charging import ANYBODY, POLICY, Caps, GroupCap, scope
 from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import (
     Budget,
@@ -63,6 +63,7 @@ class Ledger:
         max_failures_total: int | None = None,
         max_cancelled: int | None = None,
         max_cancelled_total: int | None = None,
+        groups: Mapping[str, GroupCap] = MappingProxyType({}),
     ) -> Self:
         """Open a policy's ledger, making a new one if there is none.
 
@@ -79,9 +80,11 @@ class Ledger:
             How many statements of an analyst may fail or be cancelled. What runs counts towards both.
         max_failures_total, max_cancelled_total
             How many of all analysts together; ten times as many if left out.
+        groups
+            The caps on what several analysts spend together.
         """
         most = Limits.of(max_failures, max_failures_total, max_cancelled, max_cancelled_total)
-        caps = Caps(total, per_query, dict(analysts), most)
+        caps = Caps(total, per_query, dict(analysts), most, dict(groups))
         return cls(Store(Path(path).resolve(), policy_id), caps)
 
     @classmethod
@@ -98,6 +101,7 @@ class Ledger:
             max_failures_total=budget.max_failures_total,
             max_cancelled=budget.max_cancelled,
             max_cancelled_total=budget.max_cancelled_total,
+            groups={name: GroupCap(group.members, group.charge) for name, group in policy.groups.items()},
         )
 
     def close(self) -> None:
@@ -269,19 +273,22 @@ class Ledger:
     def budget(self, analyst: str | None = None) -> Budget:
         """Return what is spent and what is left, of the policy or of an analyst.
 
-        For an analyst with a cap, total and spent are the analyst's own, and what remains is the smaller of
-        what the cap and the policy leave. An analyst without one has the policy's.
+        For an analyst with a cap, total and spent are the analyst's own, and what remains is the smallest of
+        what this cap, those of the analyst's groups and the policy leave. An analyst without one has the
+        policy's.
         """
+        caps, name = self._caps, None if analyst is None else _named(analyst)
         with self._store.read() as connection:
             in_all = charging.spent(connection, POLICY)
-            own = charging.spent(connection, scope(_named(analyst))) if analyst is not None else Charge()
-        left = self._caps.total - in_all
-        cap = self._caps.of(analyst) if analyst is not None else None
-        if cap is None:
-            return Budget(self._caps.total, in_all, left)
-        own_left = cap - own
-        smaller = Charge(min(left.epsilon, own_left.epsilon), min(left.delta, own_left.delta))
-        return Budget(cap, own, smaller)
+            left = [caps.total - in_all]
+            own = Charge() if name is None else charging.spent(connection, scope(name))
+            for _, group in caps.groups_of(name) if name is not None else ():
+                left.append(group.cap - charging.spent_together(connection, group.members))
+        cap = None if name is None else caps.of(name)
+        if cap is not None:
+            left.append(cap - own)
+        smallest = Charge(min(each.epsilon for each in left), min(each.delta for each in left))
+        return Budget(caps.total, in_all, smallest) if cap is None else Budget(cap, own, smallest)
 
     def entries(self, analyst: str | None = None, *, limit: int | None = None) -> list[Entry]:
         """List the entries for the owner, newest first; an analyst may not be shown their states."""

@@ -11,7 +11,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Self
 
-from dpsql.errors import OperationalError
+from dpsql.errors import TooManyFailures
 from dpsql.ledger import process_identity
 
 _CLEAR = "until the owner has looked and run `dpsql budget --clear-failures`"
@@ -51,17 +51,17 @@ def check(connection: sqlite3.Connection, limits: Limits, analyst: str) -> None:
     failed, failed_total = _counts(connection, "failure", analyst)
     cancelled, cancelled_total = _counts(connection, "cancelled", analyst)
     if failed >= limits.failures:
-        raise OperationalError(
+        raise TooManyFailures(
             f"{failed} of your private statements have failed, so further ones are refused {_CLEAR}"
         )
     if running + failed >= limits.failures:
-        raise OperationalError(_crowded(running, f"{failed} have failed", limits.failures, "max_failures"))
+        raise TooManyFailures(_crowded(running, f"{failed} have failed", limits.failures, "max_failures"))
     if cancelled >= limits.cancelled:
-        raise OperationalError(
+        raise TooManyFailures(
             f"{cancelled} of your private statements were cancelled, so further ones are refused {_CLEAR}"
         )
     if running + cancelled >= limits.cancelled:
-        raise OperationalError(
+        raise TooManyFailures(
             _crowded(running, f"{cancelled} were cancelled", limits.cancelled, "max_cancelled")
         )
     for kind, ended_total, most, key in (
@@ -69,7 +69,7 @@ def check(connection: sqlite3.Connection, limits: Limits, analyst: str) -> None:
         ("were cancelled", cancelled_total, limits.cancelled_total, "max_cancelled_total"),
     ):
         if running_total + ended_total >= most:
-            raise OperationalError(
+            raise TooManyFailures(
                 f"as many private statements of all analysts together are running or {kind} as the policy"
                 f" allows ({key}): try again when some have ended; if it stays so, further ones are refused"
                 f" {_CLEAR}"

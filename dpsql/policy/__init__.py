@@ -4,6 +4,7 @@
 ``load``, ``load_table``  TOML -> the dataclasses (``section`` reads one TOML table)
 ``model``, ``table``,     the dataclasses, each with the checks of its own fields (with ``domain_rules``,
 ``budget``, ``parts``     ``engine_rules``, ``length_rules``, ``bounds_rules``)
+``serving``               what the server is told, read by ``load_serving``
 ``rules``                 the checks of tables against each other
 ``keys``                  the keys of each TOML table, with their meanings
 ``names``                 ASCII names compared without case; policy errors
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from dpsql.policy.assumed import Assumed
 from dpsql.policy.bounds_rules import ColumnBounds, as_number, checked_bounds
-from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
+from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
 from dpsql.policy.length_rules import shown_length
@@ -44,6 +45,7 @@ from dpsql.policy.parts import (
     Value,
     ValuesDomain,
 )
+from dpsql.policy.serving import Address, McpConfig, ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
 from dpsql.policy.views import View
@@ -51,6 +53,7 @@ from dpsql.policy.views import View
 __all__ = [
     "KEYS",
     "MOST_ROWS",
+    "Address",
     "AnalystPolicy",
     "Assumed",
     "BooleanDomain",
@@ -61,11 +64,14 @@ __all__ = [
     "Defaults",
     "Domain",
     "EnumDomain",
+    "GroupPolicy",
     "Key",
+    "McpConfig",
     "Names",
     "ParquetSource",
     "Policy",
     "RangeDomain",
+    "ServeConfig",
     "Source",
     "Table",
     "TableDomain",

@@ -1,12 +1,13 @@
-"""The budget of a policy: its total, and the caps of single analysts; the checks of both."""
+"""The budget of a policy: its total, the caps of single analysts and of groups; the checks of these."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from dpsql.policy.names import joined, wrong
+from dpsql.policy.names import joined, suggest, wrong
 from dpsql.privacy import Charge, exact
 
 _LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")
@@ -104,7 +105,41 @@ class AnalystPolicy:
         _check_pair(self, "analysts", self.name)
 
 
-def _read_numbers(part: BudgetPolicy | AnalystPolicy, *key: str) -> None:
+@dataclass(frozen=True, slots=True)
+class GroupPolicy:
+    """A cap on what several analysts spend together, beside their own caps and the policy's total."""
+
+    name: str
+    members: tuple[str, ...]
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        _read_numbers(self, "groups", self.name)
+
+    @property
+    def charge(self) -> Charge:
+        """The cap as a charge."""
+        return Charge(self.epsilon, self.delta)
+
+    def check(self, analysts: Mapping[str, AnalystPolicy]) -> None:
+        """Raise `PolicyError` for an invalid name, member or cap."""
+        if not self.name or len(self.name) > 200 or not self.name.isprintable():
+            raise wrong(joined("groups", self.name), "a group's name is 1 to 200 printable characters")
+        place = joined("groups", self.name, "members")
+        if not self.members:
+            raise wrong(place, "lists no analyst")
+        for member in self.members:
+            if member == "*":
+                raise wrong(place, "members are named one by one", "the policy's total binds all analysts")
+            if self.members.count(member) > 1:
+                raise wrong(place, f"{member!r} is listed twice")
+            if analysts and member not in analysts and "*" not in analysts:
+                raise wrong(place, f"{member!r} is no analyst", suggest(member, analysts, "analysts"))
+        _check_pair(self, "groups", self.name)
+
+
+def _read_numbers(part: BudgetPolicy | AnalystPolicy | GroupPolicy, *key: str) -> None:
     """Replace each number of a frozen part by an exact rational; raise `PolicyError` for an invalid one."""
     for name in _NUMBERS:
         value = getattr(part, name, None)
@@ -125,7 +160,7 @@ def _check_limit(name: str, value: object) -> None:
         raise wrong(f"budget.{name}", "must be between 1 and 1000000")
 
 
-def _check_pair(part: BudgetPolicy | AnalystPolicy, *key: str) -> None:
+def _check_pair(part: BudgetPolicy | AnalystPolicy | GroupPolicy, *key: str) -> None:
     if part.epsilon <= 0:
         raise wrong(joined(*key, "epsilon"), "must be greater than 0")
     if not 0 <= part.delta < 1:

@@ -46,6 +46,9 @@ KEYS: dict[str, dict[str, Key]] = {
         "defaults": Key("a table", "none", "bounds of statements that write none"),
         "views": Key("a table for each name", "none", "queries that statements read like tables"),
         "analysts": Key("a table for each name", "none", "who may ask, each with a cap"),
+        "groups": Key("a table for each name", "none", "caps on several analysts together"),
+        "serve": Key("a table", "none", "where and how `dpsql serve` answers analysts"),
+        "mcp": Key("a table", "none", "how `dpsql serve` answers programs by the Model Context Protocol"),
         "share_releases": Key(
             "`true` or `false`",
             "`false`",
@@ -84,6 +87,70 @@ KEYS: dict[str, dict[str, Key]] = {
             "a number", "required", "the most this analyst may spend; the policy's total still binds"
         ),
         "delta": Key("a number", "0", "the same for delta"),
+    },
+    "[groups.NAME]": {
+        "members": Key("a list of analysts", "required", "who belongs to the group"),
+        "epsilon": Key(
+            "a number",
+            "required",
+            "the most that its members together may spend; their own caps and the total still bind",
+        ),
+        "delta": Key("a number", "0", "the same for delta"),
+    },
+    "[serve]": {
+        "listen": Key(
+            "a list of addresses",
+            '`["127.0.0.1:5433"]`',
+            "where the server listens: `HOST:PORT`, or the path of a Unix socket named `.s.PGSQL.PORT`. An "
+            "address that other machines reach needs a certificate",
+        ),
+        "name": Key("text", "the name of the policy's file", "the database's name that clients give"),
+        "users": Key("a path", "`dpsql-users.toml`", "the users, written by `dpsql user`"),
+        "certificate": Key("a path", "made at the first start, if all is local", "in PEM, with its chain"),
+        "key": Key("a path", "the same", "the certificate's key in PEM, readable by the server alone"),
+        "clientcert": Key(
+            "a path",
+            "none",
+            "authorities' certificates: each client then needs a certificate of its user beside the password",
+        ),
+        "max_connections": Key("a whole number", "200", "connections at the same time, of all users"),
+        "max_running": Key("a whole number", "2", "private statements that run at the same time"),
+        "queue": Key("a whole number", "100", "private statements that may wait, of all analysts"),
+        "queue_per_analyst": Key("a whole number", "10", "private statements of one analyst that may wait"),
+        "statement_timeout": Key(
+            "seconds",
+            "300",
+            "after which a statement is stopped; stopped after its charge it counts as failed",
+        ),
+        "max_rows": Key("a whole number", "100000", "rows of one answer"),
+        "max_bytes": Key("a whole number", "67108864", "bytes of one answer"),
+        "max_statement": Key("a whole number", "65536", "bytes of one statement"),
+        "memory_share": Key("a number", "0.6", "the share of the machine's memory for private statements"),
+        "time_steps": Key(
+            "`true` or `false`",
+            "`false`",
+            "whether replies that depend on private rows are held until 0.25, 1, 4, 16, 64 or 256 seconds: "
+            "their times then tell little",
+        ),
+        "metrics": Key(
+            "an address",
+            "none",
+            "where `/metrics`, `/health` and `/ready` are answered, without TLS and login",
+        ),
+        "metrics_analysts": Key(
+            "`true` or `false`", "`false`", "whether the metrics tell what is left of each analyst's budget"
+        ),
+        "log_statements": Key(
+            "`true` or `false`", "`false`", "whether refused questions about the catalogue are logged as text"
+        ),
+    },
+    "[mcp]": {
+        "listen": Key("an address", "none", "where HTTP requests to `/mcp` are answered"),
+        "ask_person_above": Key(
+            "a number", "never", "the price above which a person is asked, if the program can ask one"
+        ),
+        "allowed_hosts": Key("a list of texts", "those of the address", "further values of the header Host"),
+        "allowed_origins": Key("a list of texts", "none", "values of the header Origin that are accepted"),
     },
     "[database]": {
         "path": Key("a path", "none", "a DuckDB database, opened read-only"),

@@ -13,6 +13,7 @@ from dpsql.errors import PolicyError
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.keys import KEYS
 from dpsql.policy.length_rules import LONGEST, read_length
+from dpsql.policy.load_serving import read_groups, read_serving
 from dpsql.policy.load_table import read_table, unit_kinds
 from dpsql.policy.model import Policy
 from dpsql.policy.names import wrong
@@ -100,6 +101,8 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
             **Section(top.get("defaults", dict, {}), ("defaults",), KEYS["[defaults]"]).simple()
         ),
         views=read_views(top.raw("views") or {}, KEYS["[views.NAME]"]),
+        groups=read_groups(top),
+        serve=read_serving(top, file),
         longest_value=read_length(engine.raw("longest_value")) if "longest_value" in engine else LONGEST,
         **database.simple(),
         **top.simple(),

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
+from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.engine_rules import check_engine
 from dpsql.policy.fingerprint import fingerprint
 from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.names import checked_names, fold, joined, wrong
 from dpsql.policy.parts import DatabaseSource, Defaults
 from dpsql.policy.rules import check_tables
+from dpsql.policy.serving import ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.views import View, check_views
 
@@ -46,6 +47,10 @@ class Policy:
     """Bounds for statements that write none."""
     views: Mapping[str, View] = field(default_factory=dict)
     """Queries that statements read like tables."""
+    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
+    """Caps on several analysts together."""
+    serve: ServeConfig | None = None
+    """Where and how analysts are served; None if the policy does not say."""
     fingerprint: str = field(init=False, repr=False, compare=False)
     """Hash of the parts that answers depend on: the tables, the database, the data version, the default
     bounds, the limit on values' length and the views. The budget and the caps are not among them, nor is the
@@ -66,11 +71,16 @@ class Policy:
             if name != analyst.name:
                 raise wrong(joined("analysts", name), f"holds an analyst named {analyst.name!r}")
             analyst.check()
+        for name, group in self.groups.items():
+            if name != group.name:
+                raise wrong(joined("groups", name), f"holds a group named {group.name!r}")
+            group.check(self.analysts)
         self.defaults.check("defaults")
         object.__setattr__(self, "longest_value", read_length(self.longest_value))
         object.__setattr__(self, "tables", tables)
         object.__setattr__(self, "views", views)
         object.__setattr__(self, "analysts", dict(self.analysts))
+        object.__setattr__(self, "groups", dict(self.groups))
         content = [
             self.engine,
             self.database,

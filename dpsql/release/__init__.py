@@ -1,22 +1,30 @@
 """What a private statement releases: its stored form and its reuse.
 
-===========  ===================================================================================
-``release``  the rows of a statement with their price and certainty; as JSON bytes for the ledger
-``reuse``    the key of a question: the same key means the same question on the same data
-===========  ===================================================================================
+============  ===================================================================================
+``release``   the rows of a statement with their price and certainty; as JSON bytes for the ledger
+``transfer``  an answer as Arrow streams for a client, with everything that is free beside its rows
+``reuse``     the key of a question: the same key means the same question on the same data; with ``renaming``
+              an answer is found again under other names of its columns
+============  ===================================================================================
 """
 
-from dpsql.release.release import Release, from_bytes, to_bytes
+from dpsql.release.release import Release, cell, from_bytes, to_bytes
+from dpsql.release.renaming import renamed
 from dpsql.release.reuse import changes, charged_again, question, reuse_key, source_version, tables_read
+from dpsql.release.transfer import from_arrow, to_arrow
 
 __all__ = [
     "Release",
+    "cell",
     "changes",
     "charged_again",
+    "from_arrow",
     "from_bytes",
     "question",
+    "renamed",
     "reuse_key",
     "source_version",
     "tables_read",
+    "to_arrow",
     "to_bytes",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsql.policy import Assumed
 from dpsql.privacy import Charge
@@ -75,22 +75,40 @@ _FACTS = ("keys", "counts", "mechanism", "guarantee", "scale", "statement", "war
 """Attributes stored as they are; `reading` is the name under which the first ledgers stored the selection."""
 
 
-def to_bytes(release: Release) -> bytes:
-    """Write a release as the ledger stores it: its facts as JSON, its two tables as Arrow streams."""
-    import pyarrow as pa  # noqa: PLC0415  loaded only where a release is stored
-
-    facts = {name: getattr(release, name) for name in _FACTS} | {
+def facts_of(release: Release) -> dict[str, Any]:
+    """Return what a release says beside its two tables, as values that JSON has."""
+    return {name: getattr(release, name) for name in _FACTS} | {
         "reading": release.selection,
         "charge": [str(release.charge.epsilon), str(release.charge.delta)],
         "confidence": str(release.confidence),
         "assumed": [[each.what, each.value, each.where] for each in release.assumed],
     }
-    parts = [json.dumps(facts).encode()]
-    for table in (release.rows, release.table):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        parts.append(sink.getvalue().to_pybytes())
+
+
+def release_of(facts: dict[str, Any], rows: pa.Table, table: pa.Table) -> Release:
+    """Make a release of its two tables and what `facts_of` has returned."""
+    facts = facts | {name: tuple(facts[name]) for name in ("keys", "counts", "warnings")}
+    facts["assumed"] = tuple(Assumed(*each) for each in facts.pop("assumed", ()))
+    facts["selection"] = facts.pop("reading")
+    facts["charge"] = Charge(*map(Fraction, facts["charge"]))
+    facts["confidence"] = Fraction(facts["confidence"])
+    return Release(rows=rows, table=table, **facts)
+
+
+def stream(table: pa.Table) -> bytes:
+    """Write a table as an Arrow stream."""
+    import pyarrow as pa  # noqa: PLC0415  loaded only where a release is stored
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def to_bytes(release: Release) -> bytes:
+    """Write a release as the ledger stores it: its facts as JSON, its two tables as Arrow streams."""
+    parts = [json.dumps(facts_of(release)).encode(), stream(release.rows), stream(release.table)]
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
@@ -104,11 +122,24 @@ def from_bytes(data: bytes) -> Release:
         size = int.from_bytes(data[at : at + 8], "big")
         parts.append(data[at + 8 : at + 8 + size])
         at += 8 + size
-    facts = json.loads(parts[0])
     rows, table = (pa.ipc.open_stream(part).read_all() for part in parts[1:3])
-    facts |= {name: tuple(facts[name]) for name in ("keys", "counts", "warnings")}
-    facts["assumed"] = tuple(Assumed(*each) for each in facts.pop("assumed", ()))
-    facts["selection"] = facts.pop("reading")
-    facts["charge"] = Charge(*map(Fraction, facts["charge"]))
-    facts["confidence"] = Fraction(facts["confidence"])
-    return Release(rows=rows, table=table, **facts)
+    return release_of(json.loads(parts[0]), rows, table)
+
+
+def cell(release: Release) -> pa.Table:
+    """Return a release as one JSON text in a table of one row: its facts, and its rows with all details."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    from dpsql.render.data import as_json  # noqa: PLC0415
+    from dpsql.render.values import values  # noqa: PLC0415
+
+    table = release.table
+    listed = zip(*(values(column) for column in table.columns), strict=True)
+    facts = {name: getattr(release, name) for name in ("number", "selection", *_FACTS)} | {
+        "epsilon": float(release.charge.epsilon),
+        "delta": float(release.charge.delta),
+        "confidence": float(release.confidence),
+        "assumed": [str(each) for each in release.assumed],
+        "rows": [dict(zip(table.column_names, row, strict=True)) for row in listed],
+    }
+    return pa.table({"release": pa.array([as_json(facts)], pa.string())})

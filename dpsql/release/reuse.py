@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dpsql.policy import DatabaseSource, TableDomain, UnitVia
+from dpsql.release.renaming import fixed_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,7 +45,8 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     """Return a hash of everything that can change the answer; the text of the statement is not part of it.
 
     The compiled SQL carries literals and parameters with their types; the selection, the options with all
-    defaults filled in, and the answer's columns carry the rest. A requested error enters as the epsilon found
+    defaults filled in, and the answer's columns carry the rest. What the columns are called is no part of it:
+    a stored release gets other names (see `renaming`). A requested error enters as the epsilon found
     for it. Of the policy and the data, only the tables that the statement reads enter. Each part has its own
     hash, so that the parts in which two keys differ are known. With `again` every file is read again.
 
@@ -57,8 +60,9 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     if not charge.delta:
         options["delta"] = repr(None)
     tables = tables_read(policy, plan.compiled.tables)
+    unnamed = tuple(replace(output, name="") for output in plan.outputs)
     parts = (
-        _hash(plan.compiled.sql, repr(plan.selection), repr(plan.outputs)),
+        _hash(plan.compiled.sql, repr(plan.selection), repr(unnamed), repr(fixed_names(plan.outputs))),
         _hash(repr(sorted(options.items())), repr([(type(p).__name__, p) for p in plan.query.parameters])),
         policy.part_fingerprint(tables),
         _hash(

@@ -61,6 +61,11 @@ def _object(names: list[str], row: tuple[Any, ...]) -> str:
     return "{" + ", ".join(fields) + "}"
 
 
+def as_json(value: object) -> str:
+    """Return a value of a result, or a dict or list of such values, as JSON."""
+    return _json(_plain(value))
+
+
 def _json(value: object) -> str:
     """Write a value as JSON. Done by hand for DECIMAL, whose digits a float would lose."""
     if isinstance(value, Decimal):

@@ -25,7 +25,7 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 the expressions that forms stand for.
 """
 
-from dpsql.tree.build import columns, conjunction, items
+from dpsql.tree.build import columns, conjunction, items, kept
 from dpsql.tree.expressions import (
     Aggregate,
     Apply,
@@ -63,7 +63,7 @@ from dpsql.tree.expressions import (
     Window,
 )
 from dpsql.tree.guards import guarded, total
-from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, Source, facts, mapped, parts, walk
+from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, Source, facts, mapped, parts, replaced, walk
 from dpsql.tree.relations import (
     DOMAIN_SCHEMA,
     Derived,
@@ -139,10 +139,12 @@ __all__ = [
     "facts",
     "guarded",
     "items",
+    "kept",
     "literal_sql",
     "mapped",
     "parts",
     "quote",
+    "replaced",
     "template",
     "total",
     "walk",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial, reduce
 
-from dpsql.tree.expressions import Binary, Column
+from dpsql.tree.expressions import Binary, Case, Column
 from dpsql.tree.node import Expr
 from dpsql.tree.relations import Item
 
@@ -24,3 +24,8 @@ def conjunction(conditions: Iterable[Expr]) -> Expr | None:
     """Return the conditions joined by AND; None if there are none."""
     listed = list(conditions)
     return reduce(partial(Binary, "AND"), listed) if listed else None
+
+
+def kept(value: Expr, condition: tuple[Expr, ...]) -> Expr:
+    """Return a value where a condition holds, else NULL; without a condition, the value."""
+    return Case(((condition[0], value),)) if condition else value

@@ -9,7 +9,7 @@ from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
 from dpsql.types import SqlType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Column(Expr):
     """A column of an item of FROM; an empty `table` stands for the only one.
 
@@ -24,7 +24,7 @@ class Column(Expr):
         return Facts(frozenset((f"{self.table}.{self.name}",)), 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Constant(Expr):
     """A constant: text, whole number from 0 on, `Decimal`, float, truth value, date and time, or None."""
 
@@ -32,21 +32,21 @@ class Constant(Expr):
     type: SqlType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Interval(Expr):
     """A constant INTERVAL; `text` is the amount and the unit."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ListOf(Expr):
     """A list of constants."""
 
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Unary(Expr):
     """An operator before its operand: the sign of a constant number; in templates also `~`."""
 
@@ -54,7 +54,7 @@ class Unary(Expr):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Paren(Expr):
     """An expression in parentheses: no other node writes them around itself."""
 
@@ -64,7 +64,7 @@ class Paren(Expr):
         return facts(self.inner)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Binary(Expr):
     """An operator between two operands: AND, OR, a comparison, arithmetic, SIMILAR TO."""
 
@@ -73,7 +73,7 @@ class Binary(Expr):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Between(Expr):
     """BETWEEN of two bounds, both included."""
 
@@ -82,14 +82,14 @@ class Between(Expr):
     high: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Not(Expr):
     """NOT of a condition."""
 
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class IsNull(Expr):
     """IS NULL, or IS NOT NULL if `negated`."""
 
@@ -97,7 +97,7 @@ class IsNull(Expr):
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class IsTruth(Expr):
     """IS TRUE or IS FALSE."""
 
@@ -105,7 +105,7 @@ class IsTruth(Expr):
     value: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Like(Expr):
     """LIKE or ILIKE (`word`) with an ESCAPE character, or without one."""
 
@@ -115,7 +115,7 @@ class Like(Expr):
     escape: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class InList(Expr):
     """IN over a list of expressions."""
 
@@ -123,7 +123,7 @@ class InList(Expr):
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Case(Expr):
     """CASE: pairs of a condition and a result, and the result where no condition holds."""
 
@@ -131,7 +131,7 @@ class Case(Expr):
     default: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Cast(Expr):
     """A conversion: TRY_CAST, which is NULL where a value does not fit, or CAST if not `safe`.
 
@@ -144,14 +144,14 @@ class Cast(Expr):
     bounded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Try(Expr):
     """TRY: NULL where the expression fails."""
 
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Canonical(Expr):
     """A DOUBLE with one zero and one NaN, so that equal values have equal bits."""
 
@@ -162,7 +162,7 @@ class Canonical(Expr):
         return Facts(below.reads, 2 * below.size)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Steps(Expr):
     """The whole number of steps nearest to a DOUBLE, within two bounds: a BIGINT, NULL for NULL and NaN.
 
@@ -179,7 +179,7 @@ class Steps(Expr):
         return Facts(below.reads, 4 * below.size)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Unscaled(Expr):
     """A DECIMAL without its point, as a whole number: a BIGINT if `type` has at most 18 digits, else HUGEINT.
 
@@ -194,7 +194,7 @@ class Unscaled(Expr):
         return Facts(below.reads, 3 * below.size)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Call(Expr):
     """A call of an engine's function by its name in DuckDB."""
 
@@ -202,7 +202,7 @@ class Call(Expr):
     arguments: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Apply(Expr):
     """A form of a function, applied to arguments.
 
@@ -224,14 +224,14 @@ class Apply(Expr):
         return Facts(reads, size)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Argument(Expr):
     """The place of an argument in the expression that a form stands for."""
 
     place: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Element(Expr):
     """An element of a list, or a character of a text, by its index from 1 on."""
 
@@ -239,7 +239,7 @@ class Element(Expr):
     index: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Slice(Expr):
     """The elements of a list, or the characters of a text, from one index to another."""
 
@@ -248,14 +248,14 @@ class Slice(Expr):
     high: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Parameter(Expr):
     """The parameter of a lambda."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Lambda(Expr):
     """A function of one parameter: an argument of a list function."""
 
@@ -263,7 +263,7 @@ class Lambda(Expr):
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class OrderTerm(Node):
     """A term of ORDER BY; empty words are left out of the text."""
 
@@ -274,7 +274,7 @@ class OrderTerm(Node):
     """FIRST, LAST, or empty for LAST."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Aggregate(Expr):
     """An aggregate; without arguments it is `COUNT(*)`.
 
@@ -309,7 +309,7 @@ class Frame:
     end: Bound | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Window(Expr):
     """A window function: a call or an aggregate OVER a window. Its parts are guarded already."""
 
@@ -323,7 +323,7 @@ class Window(Expr):
         return Facts(below.reads | {OPAQUE}, below.size + 2)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class InQuery(Expr):
     """IN over a query of one column. Its parts are guarded already."""
 
@@ -335,7 +335,7 @@ class InQuery(Expr):
         return Facts(below.reads | {OPAQUE}, below.size + 2)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Exists(Expr):
     """EXISTS of a query. Its parts are guarded already."""
 
@@ -345,7 +345,7 @@ class Exists(Expr):
         return Facts(frozenset((OPAQUE,)), 2)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ScalarQuery(Expr):
     """The value of a query of one row and one column. Its parts are guarded already."""
 

@@ -64,11 +64,21 @@ def total(node: Expr) -> bool:
 
 
 def guarded(node: Expr) -> Expr:
-    """Return the expression for a query: it evaluates to a value or NULL on every row and never fails."""
+    """Return the expression for a query: it evaluates to a value or NULL on every row and never fails.
+
+    It is made once for each node.
+    """
     if isinstance(node, _WHOLE):
         return node
+    try:
+        return node._guarded  # noqa: SLF001  the cache of this function
+    except AttributeError:
+        pass
     if total(node):
-        return mapped(node, guarded)
-    if OPAQUE in facts(node).reads:
+        made = mapped(node, guarded)
+    elif OPAQUE in facts(node).reads:
         raise InternalError("this is a bug of dpsql, nothing was run or charged: a subquery under TRY")
-    return Try(node)
+    else:
+        made = Try(node)
+    object.__setattr__(node, "_guarded", made)
+    return made

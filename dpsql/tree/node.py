@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import ClassVar, TypeVar
 
 OPAQUE = "?"
@@ -19,10 +20,31 @@ class Facts:
 
 
 class Node:
-    """A node of the query tree. Nodes are immutable, and equal if their parts are equal."""
+    """A node of the query tree. Nodes are immutable, and equal if their parts are equal.
 
-    __slots__: ClassVar[tuple[str, ...]] = ("_facts",)
+    A node keeps its hash: the same deep expressions are keys of many dictionaries. Two nodes with different
+    hashes are told apart by these alone. The dataclasses of nodes therefore have `eq=False`.
+    """
+
+    __slots__: ClassVar[tuple[str, ...]] = ("_facts", "_guarded", "_hash")
     _facts: Facts
+    _guarded: Expr
+    _hash: int
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash((type(self), *_fields(self)))
+            object.__setattr__(self, "_hash", found)
+            return found
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other) or not isinstance(other, Node):
+            return NotImplemented
+        return hash(self) == hash(other) and _fields(self) == _fields(other)
 
 
 class Expr(Node):
@@ -33,11 +55,17 @@ class Expr(Node):
     def _own_facts(self) -> Facts:
         reads: frozenset[str] = _NOTHING
         size = 1
-        for part in _expressions(self):
-            below = facts(part)
-            size += below.size
-            if below.reads:
-                reads = reads | below.reads if reads else below.reads
+        waiting = [*_fields(self)]
+        for part in waiting:
+            if isinstance(part, Expr):
+                below = facts(part)
+                size += below.size
+                if below.reads:
+                    reads = reads | below.reads if reads else below.reads
+            elif isinstance(part, tuple):
+                waiting += part
+            elif isinstance(part, Node) and not isinstance(part, (Query, Source)):
+                waiting += _fields(part)
         return Facts(reads, size)
 
 
@@ -69,7 +97,26 @@ def facts(node: Expr) -> Facts:
 
 def parts(node: Node) -> Iterator[Node]:
     """Return the nodes that a node is made of."""
-    return _nodes(getattr(node, name) for name in node.__slots__)
+    return _nodes(_fields(node))
+
+
+def _fields(node: Node) -> tuple[object, ...]:
+    kind = type(node)
+    reader = _READERS.get(kind)
+    if reader is None:
+        reader = _READERS[kind] = _reader(kind.__slots__)
+    return reader(node)
+
+
+_READERS: dict[type[Node], Callable[[Node], tuple[object, ...]]] = {}
+"""What reads the parts of a node, by its type; made at the first use."""
+
+
+def _reader(names: tuple[str, ...]) -> Callable[[Node], tuple[object, ...]]:
+    """Return the function that reads some attributes of a node."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda node: tuple(getattr(node, name) for name in names)
 
 
 def _nodes(values: Iterable[object]) -> Iterator[Node]:
@@ -78,15 +125,6 @@ def _nodes(values: Iterable[object]) -> Iterator[Node]:
             yield value
         elif isinstance(value, tuple):
             yield from _nodes(value)
-
-
-def _expressions(node: Node) -> Iterator[Expr]:
-    """Return the expressions that an expression is made of; those in its queries are not among them."""
-    for part in parts(node):
-        if isinstance(part, Expr):
-            yield part
-        elif not isinstance(part, (Query, Source)):
-            yield from _expressions(part)
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -110,4 +148,21 @@ def _mapped(value: object, change: Callable[[Expr], Expr]) -> object:
         return tuple(_mapped(part, change) for part in value)
     if isinstance(value, Node) and not isinstance(value, (Query, Source)):
         return mapped(value, change)
+    return value
+
+
+def replaced(node: T, change: Callable[[Node], Node]) -> T:
+    """Return a node with others in the place of some below it, also in queries; other parts are shared."""
+    values = tuple(getattr(node, name) for name in node.__slots__)
+    made = tuple(_replaced(value, change) for value in values)
+    return node if all(a is b for a, b in zip(values, made, strict=True)) else type(node)(*made)
+
+
+def _replaced(value: object, change: Callable[[Node], Node]) -> object:
+    if isinstance(value, Node):
+        made = change(value)
+        return replaced(value, change) if made is value else made
+    if isinstance(value, tuple):
+        parts = tuple(_replaced(part, change) for part in value)
+        return value if all(a is b for a, b in zip(value, parts, strict=True)) else parts
     return value

@@ -11,7 +11,7 @@ DOMAIN_SCHEMA = "dpsql_domain"
 """The schema in which the schema database and the private database hold declared domains."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Item(Node):
     """An item of a select list; an empty `name` stands for an item without AS."""
 
@@ -19,7 +19,7 @@ class Item(Node):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Select(Query):
     """One SELECT. A whole number in `group` is a place in the select list."""
 
@@ -32,7 +32,7 @@ class Select(Query):
     distinct: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SetOperation(Query):
     """UNION, INTERSECT or EXCEPT (`word`, with ` ALL` or without) of two queries."""
 
@@ -41,7 +41,7 @@ class SetOperation(Query):
     right: Query
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scan(Source):
     """A declared table, private or public."""
 
@@ -49,14 +49,14 @@ class Scan(Source):
     alias: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DomainScan(Source):
     """A table of a declared domain, in the schema of domains; its columns are `v` and `o`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Derived(Source):
     """A query as an item of FROM."""
 
@@ -64,7 +64,7 @@ class Derived(Source):
     alias: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Values(Source):
     """VALUES with names for its columns."""
 
@@ -73,7 +73,7 @@ class Values(Source):
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Range(Source):
     """The whole numbers from `start` to below `stop`, as one column."""
 
@@ -84,7 +84,7 @@ class Range(Source):
     column: str = "i"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Unnest(Source):
     """The items of a list, as column `c0`; it follows a CROSS JOIN."""
 
@@ -92,7 +92,7 @@ class Unnest(Source):
     alias: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Join(Source):
     """A join; `kind` is CROSS, INNER, LEFT, RIGHT, FULL, SEMI, ANTI, or empty for INNER."""
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from dpsql.errors import InternalError
 from dpsql.tree import expressions as e
 from dpsql.tree import relations as r
-from dpsql.tree.node import Expr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
 
     from dpsql.tree.node import Node
     from dpsql.types import SqlType
@@ -27,14 +27,19 @@ def duckdb_sql(node: Node) -> str:
     if isinstance(node, e.Column) and not node.stored:  # the most frequent one
         return f"{node.table}.{node.name}" if node.table else node.name
     written: list[str] = []
-    waiting: list[str | Node] = [node]
-    while waiting:
-        piece = waiting.pop()
-        if isinstance(piece, str):
-            written.append(piece)
+    pending: list[Iterator[str | Node]] = [iter((node,))]  # the rest of each node, innermost last
+    while pending:
+        for piece in pending[-1]:
+            if isinstance(piece, str):
+                written.append(piece)
+                continue
+            rule = RULES.get(type(piece))
+            if rule is None:
+                raise InternalError(f"{_BUG}: {type(piece).__name__}")
+            pending.append(iter(rule(piece)))
+            break
         else:
-            pieces = _expression(piece) if isinstance(piece, Expr) else _relation(piece)
-            waiting += pieces[::-1]
+            pending.pop()
     return "".join(written)
 
 
@@ -60,100 +65,38 @@ def _joined(nodes: Iterable[Node], separator: str = ", ") -> list[str | Node]:
     return pieces
 
 
-def _expression(node: Expr) -> Pieces:
-    match node:
-        case e.Column(table, name, stored):
-            shown = quote(name) if stored else name
-            return (f"{table}.{shown}" if table else shown,)
-        case e.Paren(inner):
-            return "(", inner, ")"
-        case e.Binary(operator, left, right):
-            return left, f" {operator} ", right
-        case e.Constant(value, sql_type):
-            return (_constant(value, sql_type),)
-        case e.Apply(form, arguments):
-            return [piece if isinstance(piece, str) else arguments[piece] for piece in _split(form)]
-        case e.Cast(operand, sql_type, safe):
-            return "TRY_CAST(" if safe else "CAST(", operand, f" AS {sql_type})"
-        case e.Try(operand):
-            return "TRY(", operand, ")"
-        case e.Call(name, arguments):
-            return f"{name}(", *_joined(arguments), ")"
-        case e.Aggregate():
-            return _aggregate(node)
-        case e.Not(operand):
-            return "NOT ", operand
-        case e.IsNull(operand, negated):
-            return operand, " IS NOT NULL" if negated else " IS NULL"
-        case e.IsTruth(operand, value):
-            return operand, " IS TRUE" if value else " IS FALSE"
-        case e.InList(operand, items):
-            return operand, " IN (", *_joined(items), ")"
-        case e.Between(operand, low, high):
-            return operand, " BETWEEN ", low, " AND ", high
-        case e.Like(operand, word, pattern, escape):
-            return operand, f" {word} ", pattern, *_clause(" ESCAPE ", escape)
-        case e.Case(branches, default):
-            whens = [piece for when, then in branches for piece in (" WHEN ", when, " THEN ", then)]
-            return "CASE", *whens, *_clause(" ELSE ", default), " END"
-        case e.Canonical(operand):
-            return "(CASE WHEN isnan(", operand, ") THEN CAST('nan' AS DOUBLE) ELSE ", operand, " + 0.0 END)"
-        case e.Steps():
-            return _steps(node)
-        case e.Unscaled(operand, sql_type):
-            return _unscaled(operand, sql_type)
-        case e.Window():
-            return _window(node)
-        case e.InQuery(operand, query):
-            return operand, " IN (", query, ")"
-        case e.Exists(query):
-            return "EXISTS (", query, ")"
-        case e.ScalarQuery(query):
-            return "(", query, ")"
-        case e.Unary(operator, operand):
-            return operator, operand
-        case e.Interval(text):
-            return (f"INTERVAL '{text}'",)
-        case e.ListOf(items):
-            return "[", *_joined(items), "]"
-        case e.Element(operand, index):
-            return operand, "[", index, "]"
-        case e.Slice(operand, low, high):
-            return operand, f"[{low}:{high}]"
-        case e.Parameter(name):
-            return (name,)
-        case e.Lambda(parameter, body):
-            return f"lambda {parameter}: ", body
-    raise InternalError(f"this is a bug of dpsql, nothing was run or charged: {type(node).__name__}")
+def _column(node: e.Column) -> Pieces:
+    shown = quote(node.name) if node.stored else node.name
+    return (f"{node.table}.{shown}" if node.table else shown,)
 
 
-def _relation(node: Node) -> Pieces:
-    match node:
-        case r.Item(expr, name):
-            return expr, f" AS {name}" if name else ""
-        case r.Derived(query, alias):
-            return "(", query, f") AS {alias}"
-        case r.Select():
-            return _select(node)
-        case r.Join(left, kind, right, on):
-            return left, f" {kind} JOIN " if kind else " JOIN ", right, *_clause(" ON ", on)
-        case r.Scan(table, alias):
-            return (f"main.{quote(table)} AS {alias}",)
-        case r.DomainScan(name):
-            return (f"{r.DOMAIN_SCHEMA}.{name}",)
-        case r.SetOperation(left, word, right):
-            return left, f" {word} ", right
-        case r.Values(rows, alias, columns):
-            listed = [piece for row in rows for piece in (", (", *_joined(row), ")")]
-            return "(VALUES (", *listed[1:], f") AS {alias}({', '.join(columns)})"
-        case r.Range(start, stop, step, alias, column):
-            more = "" if step is None else f", {step}"
-            return (f"range({start}, {stop}{more}) AS {alias}({column})",)
-        case r.Unnest(items, alias):
-            return "UNNEST(", items, f") AS {alias}(c0)"
-        case e.OrderTerm(expr, direction, nulls):
-            return expr, f" {direction}" if direction else "", f" NULLS {nulls}" if nulls else ""
-    raise InternalError(f"this is a bug of dpsql, nothing was run or charged: {type(node).__name__}")
+def _apply(node: e.Apply) -> Pieces:
+    return [piece if isinstance(piece, str) else node.arguments[piece] for piece in _split(node.form)]
+
+
+def _case(node: e.Case) -> Pieces:
+    whens = [piece for when, then in node.branches for piece in (" WHEN ", when, " THEN ", then)]
+    return "CASE", *whens, *_clause(" ELSE ", node.default), " END"
+
+
+def _canonical(node: e.Canonical) -> Pieces:
+    x = node.operand
+    return "(CASE WHEN isnan(", x, ") THEN CAST('nan' AS DOUBLE) ELSE ", x, " + 0.0 END)"
+
+
+def _values(node: r.Values) -> Pieces:
+    listed = [piece for row in node.rows for piece in (", (", *_joined(row), ")")]
+    return "(VALUES (", *listed[1:], f") AS {node.alias}({', '.join(node.columns)})"
+
+
+def _range(node: r.Range) -> Pieces:
+    more = "" if node.step is None else f", {node.step}"
+    return (f"range({node.start}, {node.stop}{more}) AS {node.alias}({node.column})",)
+
+
+def _order_term(node: e.OrderTerm) -> Pieces:
+    direction, nulls = node.direction, node.nulls
+    return node.expr, f" {direction}" if direction else "", f" NULLS {nulls}" if nulls else ""
 
 
 def _constant(value: object, sql_type: SqlType) -> str:
@@ -212,7 +155,8 @@ def _steps(node: e.Steps) -> Pieces:
     return "(CASE WHEN ", x, below, x, f" <= {high} THEN ", *inside, " WHEN ", x, above
 
 
-def _unscaled(operand: Expr, sql_type: SqlType) -> Pieces:
+def _unscaled(node: e.Unscaled) -> Pieces:
+    operand, sql_type = node.operand, node.type
     scale, factor = sql_type.scale, 10**sql_type.scale
     kind = "BIGINT" if sql_type.precision <= 18 else "HUGEINT"
     # The product has a digit more than both have; of two 64-bit numbers, the engine makes a 64-bit product.
@@ -255,3 +199,51 @@ def _select(node: r.Select) -> Pieces:
         *_list_clause(" ORDER BY ", node.order),
         "" if node.limit is None else f" LIMIT {node.limit}",
     )
+
+
+_BUG = "this is a bug of dpsql, nothing was run or charged"
+
+RULES: dict[type[Node], Callable[[Any], Pieces]] = {
+    e.Column: _column,
+    e.Paren: lambda n: ("(", n.inner, ")"),
+    e.Binary: lambda n: (n.left, f" {n.operator} ", n.right),
+    e.Constant: lambda n: (_constant(n.value, n.type),),
+    e.Apply: _apply,
+    e.Cast: lambda n: ("TRY_CAST(" if n.safe else "CAST(", n.operand, f" AS {n.type})"),
+    e.Try: lambda n: ("TRY(", n.operand, ")"),
+    e.Call: lambda n: (f"{n.name}(", *_joined(n.arguments), ")"),
+    e.Aggregate: _aggregate,
+    e.Not: lambda n: ("NOT ", n.operand),
+    e.IsNull: lambda n: (n.operand, " IS NOT NULL" if n.negated else " IS NULL"),
+    e.IsTruth: lambda n: (n.operand, " IS TRUE" if n.value else " IS FALSE"),
+    e.InList: lambda n: (n.operand, " IN (", *_joined(n.items), ")"),
+    e.Between: lambda n: (n.operand, " BETWEEN ", n.low, " AND ", n.high),
+    e.Like: lambda n: (n.operand, f" {n.word} ", n.pattern, *_clause(" ESCAPE ", n.escape)),
+    e.Case: _case,
+    e.Canonical: _canonical,
+    e.Steps: _steps,
+    e.Unscaled: _unscaled,
+    e.Window: _window,
+    e.InQuery: lambda n: (n.operand, " IN (", n.query, ")"),
+    e.Exists: lambda n: ("EXISTS (", n.query, ")"),
+    e.ScalarQuery: lambda n: ("(", n.query, ")"),
+    e.Unary: lambda n: (n.operator, n.operand),
+    e.Interval: lambda n: (f"INTERVAL '{n.text}'",),
+    e.ListOf: lambda n: ("[", *_joined(n.items), "]"),
+    e.Element: lambda n: (n.operand, "[", n.index, "]"),
+    e.Slice: lambda n: (n.operand, f"[{n.low}:{n.high}]"),
+    e.Parameter: lambda n: (n.name,),
+    e.Lambda: lambda n: (f"lambda {n.parameter}: ", n.body),
+    e.OrderTerm: _order_term,
+    r.Item: lambda n: (n.expr, f" AS {n.name}" if n.name else ""),
+    r.Derived: lambda n: ("(", n.query, f") AS {n.alias}"),
+    r.Select: _select,
+    r.Join: lambda n: (n.left, f" {n.kind} JOIN " if n.kind else " JOIN ", n.right, *_clause(" ON ", n.on)),
+    r.Scan: lambda n: (f"main.{quote(n.table)} AS {n.alias}",),
+    r.DomainScan: lambda n: (f"{r.DOMAIN_SCHEMA}.{n.name}",),
+    r.SetOperation: lambda n: (n.left, f" {n.word} ", n.right),
+    r.Values: _values,
+    r.Range: _range,
+    r.Unnest: lambda n: ("UNNEST(", n.items, f") AS {n.alias}(c0)"),
+}
+"""The rule that writes each node type: its texts and the nodes between them."""

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsql
+from dpsql.cli import main
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import DatabaseError, Error, OperationalError
 from dpsql.policy import load
@@ -407,8 +408,10 @@ def test_the_connector_shows_nothing_of_a_cell(folder: Path, seen: Seen) -> None
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
-def test_the_command_line_shows_nothing_of_a_cell(folder: Path, form: str) -> None:
-    seen = Seen()
+def test_the_command_line_shows_nothing_of_a_cell(
+    folder: Path, seen: Seen, capfd: pytest.CaptureFixture[str], form: str
+) -> None:
+    """Whatever is asked, in this process: `seen` has all that it writes, logs and warns of."""
     commands = [part for text in ASKED for part in ("-c", text)]
     calls = [
         ["--format", form, "--on-error", "continue", *commands],
@@ -418,8 +421,20 @@ def test_the_command_line_shows_nothing_of_a_cell(folder: Path, form: str) -> No
         ["budget", "--json"],
         ["check"],
     ]
-    environment = {**os.environ, "PYTHONWARNINGS": "always", "PYTHONDEVMODE": "1"}
     for arguments in calls if form == "table" else calls[:1]:
+        main(["-p", str(folder / "dpsql.toml"), *arguments])
+        written = capfd.readouterr()
+        assert "Traceback" not in written.err
+        seen.parts += [*written]
+    seen.parts.append(ledger_bytes(folder))
+
+
+def test_a_process_of_the_command_line_shows_nothing_of_a_cell(folder: Path) -> None:
+    """With Python's own warnings and development mode, which writes what is wrong at the exit, too."""
+    seen = Seen()
+    environment = {**os.environ, "PYTHONWARNINGS": "always", "PYTHONDEVMODE": "1"}
+    commands = [part for text in ASKED for part in ("-c", text)]
+    for arguments in (["--on-error", "continue", *commands], ["-c", ASKED[12]]):
         done = subprocess.run(
             [sys.executable, "-m", "dpsql.cli", "-p", str(folder / "dpsql.toml"), *arguments],
             capture_output=True,

@@ -244,7 +244,8 @@ def test_the_demo(shell: Shell) -> None:
     # The main answer comes first.
     assert len(answers[0]) == 3 + 5 + 1 + 1
     assert "│ diagnosis " in answers[0][1]
-    assert "±" in answers[0][3]
+    # The value lies anywhere in its interval: far from the middle, both ends are shown.
+    assert re.search(r" ± [\d,.]+ | \([\d,.]+ to [\d,.]+\) ", answers[0][3])
     assert "█" in answers[0][3]
     assert answers[0][-1].startswith("epsilon 1 of 10 · noisy top-k with gap")
     assert re.search(r"│ +1,\d{3},000 ± \d\d,000 │ 5\d\.\d+ ± 0\.\d\d │ █", answers[1][3])
@@ -304,25 +305,25 @@ def test_an_answer_does_not_wait_for_pandas(shell: Shell) -> None:
     assert not [name for name in loaded if name.startswith(("pandas.", "sqlalchemy.", "prompt_toolkit."))]
 
 
-def test_a_file_of_two_hundred_statements_works_unattended(shell: Shell) -> None:
+def test_a_file_of_eighty_statements_works_unattended(shell: Shell) -> None:
     script = shell.folder / "nightly.sql"
     asked = [
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.05) clinic, COUNT(DISTINCT patient_id) AS n "
         f"FROM visits WHERE minutes >= {i} GROUP BY clinic TOP 1"
         if i % 2
         else f"SELECT {i} AS i, COUNT(*) AS n FROM diagnoses -- the {i}th; free"
-        for i in range(200)
+        for i in range(80)
     ]
     script.write_text("\n;\n".join(asked))
     answers = shell.folder / "answers.jsonl"
     done = shell("--format", "jsonl", "-o", str(answers), "-f", str(script))
     assert (done.returncode, done.stdout) == (0, ""), done.stderr[-500:]
     found = [json.loads(line) for line in answers.read_text().splitlines()]
-    assert len(found) == 200
-    assert [one["i"] for one in found[::2]] == list(range(0, 200, 2))
-    assert "dpsql: statement 200 of 200" in done.stderr
-    assert shell.budget()["spent"]["exact"]["epsilon"] == "5"
+    assert len(found) == 80
+    assert [one["i"] for one in found[::2]] == list(range(0, 80, 2))
+    assert "dpsql: statement 80 of 80" in done.stderr
+    assert shell.budget()["spent"]["exact"]["epsilon"] == "2"
     # Once more it is free, and the same.
     again = shell("--format", "jsonl", "-f", str(script))
     assert again.stdout == answers.read_text()
-    assert shell.budget()["spent"]["exact"]["epsilon"] == "5"
+    assert shell.budget()["spent"]["exact"]["epsilon"] == "2"

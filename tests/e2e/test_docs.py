@@ -92,6 +92,12 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 Capture = pytest.CaptureFixture[str]
 
 
+def here(capfd: Capture, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run dpsql in this process: there are many calls, and each would load the engine anew."""
+    code = main(list(arguments))
+    return subprocess.CompletedProcess((), code, *capfd.readouterr())
+
+
 def executed(folder: Path, block: Block, capfd: Capture) -> None:
     """Run one block; whatever it is, it must do what the page says."""
     if block.language == "bash":
@@ -101,9 +107,7 @@ def executed(folder: Path, block: Block, capfd: Capture) -> None:
         done = run(folder, sys.executable, "-c", block.text)
     elif block.language in ("sql", "sql refused"):
         (folder / "page.sql").write_text(block.text, "utf-8")
-        # In this process: a page has many, and each would load the engine anew.
-        code = main(["-p", str(folder / "data" / "clinic.toml"), "-f", str(folder / "page.sql")])
-        done = subprocess.CompletedProcess((), code, *capfd.readouterr())
+        done = here(capfd, "-p", str(folder / "data" / "clinic.toml"), "-f", str(folder / "page.sql"))
         if block.language == "sql refused":
             assert (done.returncode, done.stdout) == (REFUSED, ""), done.stderr
             assert "\nHint: " in done.stderr
@@ -129,7 +133,7 @@ def test_every_command_of_a_page_runs(folder: Path, page: Path, capfd: Capture) 
 def test_what_is_not_run_here_is_run_by_ci() -> None:
     ci = (ROOT / ".ci" / "run").read_text("utf-8")
     elsewhere = {block.ci: block for page in PAGES for block in BLOCKS[page] if block.ci is not None}
-    assert set(elsewhere) == {"install", "install-tests", "main-job", "tests"}
+    assert set(elsewhere) == {"install", "install-tests", "main-job", "tests", "server"}
     assert "block tests" in ci
     assert "block main-job" in ci
     assert elsewhere["install"].text.strip() == "pip install . && dpsql demo"
@@ -153,16 +157,16 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_every_example_script_runs_and_fits_its_budget(folder: Path, name: str) -> None:
+def test_every_example_script_runs_and_fits_its_budget(folder: Path, name: str, capfd: Capture) -> None:
     script = folder / "examples" / f"{name}.sql"
-    policy = f"data/{SCRIPTS[name]}.toml"
-    dry = run(folder, "dpsql", "-p", policy, "--dry-run", "-f", str(script))
+    policy = str(folder / "data" / f"{SCRIPTS[name]}.toml")
+    dry = here(capfd, "-p", policy, "--dry-run", "-f", str(script))
     assert dry.returncode == 0, dry.stderr
     prices = [float(row["epsilon"]) for row in csv.DictReader(io.StringIO(dry.stdout))]
     stated = re.search(r"(?:epsilon of|together they take)[\s-]+(\d+(?:\.\d+)?)", script.read_text("utf-8"))
     assert stated is not None
     assert sum(prices) == pytest.approx(float(stated[1]))
-    done = run(folder, "dpsql", "-p", policy, "--format", "jsonl", "-f", str(script))
+    done = here(capfd, "-p", policy, "--format", "jsonl", "-f", str(script))
     assert done.returncode == 0, done.stderr
     assert "error" not in done.stderr
 

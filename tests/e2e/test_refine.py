@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.cli import main
+
 POLICY = """
 [budget]
 epsilon = 5
@@ -35,7 +37,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+Capture = pytest.CaptureFixture[str]
+
+
+def run(capfd: Capture, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, with a session of its own on the ledger's file."""
+    capfd.readouterr()
+    code = main(["-p", "dpsql.toml", *args])
+    return subprocess.CompletedProcess((), code, *capfd.readouterr())
+
+
+def run_apart(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, as people do."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("DPSQL_")}
     return subprocess.run(
         [sys.executable, "-m", "dpsql.cli", "-p", "dpsql.toml", *args],
@@ -48,38 +61,42 @@ def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def answer(folder: Path, statement: str) -> dict[str, float]:
-    done = run(folder, "--format", "csv", "-c", statement)
+def answer(done: subprocess.CompletedProcess[str]) -> dict[str, float]:
     assert done.returncode == 0, done.stderr
     (row,) = csv.DictReader(io.StringIO(done.stdout))
     return {name: float(value) for name, value in row.items()}
 
 
-def spent(folder: Path) -> str:
-    done = run(folder, "--format", "json", "budget")
-    return str(json.loads(done.stdout)["spent"]["epsilon"])
+def spent(capfd: Capture) -> float:
+    return float(json.loads(run(capfd, "--format", "json", "budget").stdout)["spent"]["epsilon"])
 
 
-def test_refine_refine_again_and_what_is_refused(folder: Path) -> None:
-    answer(folder, ASKED)
-    answer(folder, "REFINE RELEASE 1 TO 0.3")
-    assert float(spent(folder)) == 0.3
-    last = answer(folder, "refine release 2 to 2;")
-    assert float(spent(folder)) == 2
+def test_refine_refine_again_and_what_is_refused(
+    folder: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    for name in [name for name in os.environ if name.startswith("DPSQL_")]:
+        monkeypatch.delenv(name)
+    csv_of = ("--format", "csv", "-c")
+    answer(run(capfd, *csv_of, ASKED))
+    answer(run_apart(folder, *csv_of, "REFINE RELEASE 1 TO 0.3"))
+    assert spent(capfd) == 0.3
+    last = answer(run(capfd, *csv_of, "refine release 2 to 2;"))
+    assert spent(capfd) == 2
     assert last["n"] == pytest.approx(600, abs=20), "40 scales of 1/2: e^-40"
-    twice = run(folder, "-c", "REFINE RELEASE 1 TO 3")
+    twice = run(capfd, "-c", "REFINE RELEASE 1 TO 3")
     assert twice.returncode != 0
     assert "release 1 was refined before, and a release is refined once" in twice.stderr
     assert "release 2" in twice.stderr
     data = (folder / "visits.csv").read_text()
     (folder / "visits.csv").write_text(data.replace("\n5,12\n", "\n5,10\n"))
-    changed = run(folder, "-c", "REFINE RELEASE 3 TO 4")
+    changed = run(capfd, "-c", "REFINE RELEASE 3 TO 4")
     assert changed.returncode != 0
     assert "release 3 cannot be refined: the data changed" in changed.stderr
-    assert float(spent(folder)) == 2
+    assert spent(capfd) == 2
     (folder / "visits.csv").write_text(data)
-    priced = run(folder, "--dry-run", "-c", "REFINE RELEASE 3 TO 4")
+    priced = run(capfd, "--dry-run", "-c", "REFINE RELEASE 3 TO 4")
     assert "epsilon 2" in priced.stderr
-    answer(folder, "REFINE RELEASE 3 TO 4")
-    assert float(spent(folder)) == 4
-    assert run(folder, "budget", "check").returncode == 0
+    answer(run(capfd, *csv_of, "REFINE RELEASE 3 TO 4"))
+    assert spent(capfd) == 4
+    assert run_apart(folder, "budget", "check").returncode == 0

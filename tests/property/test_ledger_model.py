@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from dpsql.errors import BudgetExceeded, OperationalError
-from dpsql.ledger import Budget, Ledger, Request, Reservation, Settled
+from dpsql.ledger import Budget, GroupCap, Ledger, Request, Reservation, Settled
 from dpsql.privacy import Charge
 
 ANALYSTS = st.sampled_from(["ann", "bob", "cem"])
@@ -36,6 +36,7 @@ TOTALS = st.tuples(
 )
 
 
+MEMBERS = st.sampled_from([("ann", "bob"), ("bob", "cem"), ("ann", "bob", "cem"), ("dan",)])
 NO_CAP = (Fraction(10**6), Fraction(999, 1000))
 
 
@@ -45,6 +46,7 @@ class Model:
 
     total: Charge = field(default_factory=Charge)
     caps: dict[str, Charge] = field(default_factory=dict)
+    group: GroupCap = field(default_factory=lambda: GroupCap(("dan",), Charge()))
     per_query: Fraction | None = None
     spent: Charge = field(default_factory=Charge)
     own: dict[str, Charge] = field(default_factory=dict)
@@ -58,9 +60,20 @@ class Model:
         """Return the cap that refuses a charge."""
         if self.per_query is not None and charge.epsilon > self.per_query:
             return "query"
+        if (refused := self.own_scope(charge, analyst)) is not None:
+            return refused
+        return None if (self.spent + charge).fits(self.total) else "policy"
+
+    def own_scope(self, charge: Charge, analyst: str) -> str | None:
+        """Return the cap of the analyst, or of the group, that refuses a charge."""
+        if analyst in self.group.members and not (self.together() + charge).fits(self.group.cap):
+            return "group team"
         if analyst in self.caps and not (self.own.get(analyst, Charge()) + charge).fits(self.caps[analyst]):
             return f"analyst {analyst}"
-        return None if (self.spent + charge).fits(self.total) else "policy"
+        return None
+
+    def together(self) -> Charge:
+        return sum((self.own.get(member, Charge()) for member in self.group.members), Charge())
 
     def add(self, charge: Charge, analyst: str, *, shared: bool = False) -> None:
         self.own[analyst] = self.own.get(analyst, Charge()) + charge
@@ -103,10 +116,22 @@ class LedgerMachine(RuleBasedStateMachine):
             handle.close()
         shutil.rmtree(self.folder)
 
-    @initialize(total=TOTALS, cap=TOTALS, per_query=st.sampled_from([None, Fraction(3, 2)]))
+    @initialize(
+        total=TOTALS,
+        cap=TOTALS,
+        members=MEMBERS,
+        together=TOTALS,
+        per_query=st.sampled_from([None, Fraction(3, 2)]),
+    )
     def open(
-        self, total: tuple[Fraction, Fraction], cap: tuple[Fraction, Fraction], per_query: Fraction | None
+        self,
+        total: tuple[Fraction, Fraction],
+        cap: tuple[Fraction, Fraction],
+        members: tuple[str, ...],
+        together: tuple[Fraction, Fraction],
+        per_query: Fraction | None,
     ) -> None:
+        self.model.group = GroupCap(members, Charge(*together))
         # More than can ever be spent stands for no cap: who is not listed at all is refused.
         self.model.total, self.model.caps = Charge(*total), {"bob": Charge(*cap), "*": Charge(*NO_CAP)}
         self.model.per_query = per_query
@@ -123,6 +148,7 @@ class LedgerMachine(RuleBasedStateMachine):
             max_failures_total=MOST_FAILURES_TOTAL,
             max_cancelled=MOST_CANCELLED,
             max_cancelled_total=MOST_CANCELLED_TOTAL,
+            groups={"team": self.model.group},
         )
 
     @rule(total=TOTALS)
@@ -130,6 +156,15 @@ class LedgerMachine(RuleBasedStateMachine):
         for handle in self.handles:
             handle.close()
         self.model.total = Charge(*total)
+        self.handles = [self.handle(), self.handle()]
+
+    @rule(members=MEMBERS, together=TOTALS)
+    def reopen_with_another_group(
+        self, members: tuple[str, ...], together: tuple[Fraction, Fraction]
+    ) -> None:
+        for handle in self.handles:
+            handle.close()
+        self.model.group = GroupCap(members, Charge(*together))
         self.handles = [self.handle(), self.handle()]
 
     @rule(
@@ -224,12 +259,11 @@ class LedgerMachine(RuleBasedStateMachine):
             self.find(who, key, at)
             return
         charge = paid[-1][3] if paid else Charge()
-        cap = self.model.caps.get(who)
-        fits = cap is None or (self.model.own.get(who, Charge()) + charge).fits(cap)
-        if paid and not fits:
+        refused = self.model.own_scope(charge, who)
+        if paid and refused is not None:
             with pytest.raises(BudgetExceeded) as caught:
                 self.handles[at].share([key], who)
-            assert caught.value.scope == f"analyst {who}"
+            assert caught.value.scope == refused
             return
         self.handles[at].share([key], who)
         found = self.handles[at].find(key, who)
@@ -248,8 +282,11 @@ class LedgerMachine(RuleBasedStateMachine):
         ledger, model = self.handles[0], self.model
         assert ledger.budget() == Budget(model.total, model.spent, model.total - model.spent)
         bob = ledger.budget("bob")
-        own, left = model.caps["bob"] - model.own.get("bob", Charge()), model.total - model.spent
-        assert bob.remaining == Charge(min(own.epsilon, left.epsilon), min(own.delta, left.delta))
+        left = [model.caps["bob"] - model.own.get("bob", Charge()), model.total - model.spent]
+        if "bob" in model.group.members:
+            left.append(model.group.cap - model.together())
+        smallest = Charge(min(each.epsilon for each in left), min(each.delta for each in left))
+        assert bob.remaining == smallest
         assert bob.spent == model.own.get("bob", Charge())
         assert len(ledger.entries()) == model.entries
         assert {who: ledger.failures(who) for who in model.failed} == model.failed

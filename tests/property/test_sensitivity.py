@@ -29,7 +29,8 @@ from dpsql.errors import QueryRefused, QuerySyntaxError
 from tests.narrow import engine_of
 
 SEED = 20240229
-ROUNDS = 30
+ROUNDS = [(10, 600), pytest.param(30, 2_000, marks=pytest.mark.slow)]
+"""So many rounds, in which so many removals of units are to be expected."""
 REACHED = """
     AND, OR, NOT, comparison, BETWEEN, IN, IS NULL, IS TRUE, IS DISTINCT FROM, LIKE, number kinds, CASE, cast,
     call, choice, interval, extract, negation, predicate call,
@@ -46,6 +47,7 @@ REACHED = """
     COUNT DISTINCT, FILTER, CASE in COUNT, IF in COUNT, COUNT(*), COUNT(x), COUNT_IF, COUNT(*) FILTER,
     clamped rows, weighted rows, distinct values, sum of ones, IN parent key, EXISTS parent key,
     GROUP BY parent key, joint domain, range in WHERE, measures apart, several releases,
+    released value, declared values,
     one release used twice, HAVING on key or count, QUALIFY over released rows, ORDER BY key, OFFSET,
     COALESCE of units, difference of counts, all groups,
     key of facts, key column, key IN list, key boolean, key CASE, key coalesce, key expression, key part,
@@ -64,16 +66,18 @@ def campaign() -> Iterator[Campaign]:
     made.close()
 
 
-def test_no_unit_moves_a_count_by_more_than_its_bound(campaign: Campaign) -> None:
-    for _ in range(ROUNDS):
+@pytest.mark.parametrize(("rounds", "removals"), ROUNDS)
+def test_no_unit_moves_a_count_by_more_than_its_bound(campaign: Campaign, rounds: int, removals: int) -> None:
+    for _ in range(rounds):
         campaign.round()
     tried = campaign.tried
     print(tried)
     assert not tried.findings, "\n\n".join(map(str, tried.findings[:3]))
     assert tried.accepted >= 0.6 * tried.generated
-    assert tried.removals >= 2_000
+    assert tried.removals >= removals
 
 
+@pytest.mark.slow  # ten seconds, and only a change of the generator can break it
 def test_the_generator_reaches_every_rule(campaign: Campaign) -> None:
     wanted = {name.strip() for name in REACHED.split(",")} - {""}
     for _ in range(40):

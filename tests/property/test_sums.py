@@ -109,10 +109,10 @@ SLIPS = (
         "C rows count in each group",
         "SUM",
         (
-            "analysis.groups",
-            "Rows._with_totals",
-            "Window(total, (unit,)) if self.keys",
-            "Window(total, (unit, *keys)) if self.keys",
+            "analysis.unit_totals",
+            "merged_units",
+            "source, there, group=(unit,))",
+            "source, there, group=(unit, *by))",
         ),
     ),
     mutant(

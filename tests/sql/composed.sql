@@ -100,3 +100,47 @@ SELECT * FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pa
 -- C2101 a release joined by its nearest public row
 -- releases: 1
 WITH r AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT r.page, r.n, p.page AS near FROM r ASOF JOIN (SELECT page FROM pages WHERE page < 'c') p ON r.page >= p.page ORDER BY r.page
+
+-- C2201 private rows are compared with a number of an earlier release
+-- releases: 1/2 1/2
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > (SELECT COUNT(DISTINCT user_id) * 4.1 FROM users)
+
+-- C2202 the number by groups, whose candidates do not depend on it
+-- releases: 1/2 1/2
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > (SELECT COUNT(*) + 20.5 FROM users) GROUP BY page ORDER BY page
+
+-- C2203 a joined release of one row, of which two columns are used: one draw
+-- releases: 1/2 1/2
+WITH a AS (SELECT COUNT(*) + 0.5 AS m, COUNT(DISTINCT user_id) - 9.5 AS c FROM users) SELECT COUNT(DISTINCT v.user_id) AS n FROM visits v CROSS JOIN a WHERE v.ms > a.m AND v.ms > c
+
+-- C2204 a derived release of one row, joined on a condition
+-- releases: 1/2 1/2
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT COUNT(*) * 3.3 AS m FROM users) a JOIN visits v ON v.ms < a.m GROUP BY page ORDER BY page
+
+-- C2205 a number within a condition of a count
+-- releases: 1/2 1/2
+SELECT COUNT(DISTINCT user_id) FILTER (WHERE ms > (SELECT COUNT(*) + 40.5 FROM users)) AS high, COUNT(DISTINCT user_id) AS n FROM visits
+
+-- C2206 a number that depends on another
+-- releases: 1/3 1/3 1/3
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms < (SELECT COUNT(DISTINCT user_id) * 4.7 FROM visits WHERE ms > (SELECT COUNT(*) + 0.5 FROM users))
+
+-- C2207 a number computed from released groups
+-- releases: 1/2 1/2
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > (SELECT MAX(m) * 5.1 FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page))
+
+-- C2208 the same number twice: one draw
+-- releases: 1/2 1/2
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > (SELECT COUNT(*) + 0.5 FROM users) AND ms < 90 - (SELECT COUNT(*) + 0.5 FROM users)
+
+-- C2209 a number in a subquery of the unit
+-- releases: 1/2 1/2
+SELECT COUNT(*) AS n FROM (SELECT user_id, COUNT(*) AS k FROM visits GROUP BY user_id HAVING MAX(ms) > (SELECT COUNT(*) * 9.3 FROM users))
+
+-- C2210 days that rows are joined to, of which those with rows are shown
+-- releases: 1/2 1/2
+SELECT d.day, COUNT(DISTINCT v.user_id) AS n FROM (SELECT DISTINCT day FROM visits WHERE country = 'DE') d LEFT JOIN visits v ON v.day <= d.day AND v.day > d.day - 30 GROUP BY d.day ORDER BY d.day
+
+-- C2211 the same through common table expressions, with a limit
+-- releases: 1/2 1/2
+WITH seen AS (SELECT DISTINCT user_id, page FROM visits), p AS (SELECT DISTINCT page AS k FROM seen) SELECT p.k, COUNT(DISTINCT seen.user_id) AS n FROM p JOIN seen ON seen.page >= p.k GROUP BY 1 ORDER BY p.k DESC LIMIT 3

@@ -256,9 +256,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- R534
 WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT COUNT(DISTINCT category) FROM pages
 
--- R49
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 60 GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R348
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
@@ -408,3 +405,18 @@ SELECT AVG(m) FROM (SELECT note, MAX(day) - DATE '2024-01-01' AS m FROM visits W
 
 -- R1513
 SELECT COUNT(*, contribution_bounds_per_group => (0, 9)) AS n FROM baskets
+
+-- R2601
+SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 12 > ms
+
+-- R2602
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN ('a', 'b')
+
+-- R2603
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE CAST(page AS DOUBLE) = (SELECT COUNT(DISTINCT user_id) FROM visits)
+
+-- R2604
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 3
+
+-- R2605
+SELECT v.n - a.m AS more FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) v, (SELECT COUNT(*) AS m FROM users) a

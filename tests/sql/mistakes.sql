@@ -17,7 +17,7 @@ SELECT COUNT(*) FROM users
 
 -- M05 a schema in front of the table
 -- meant: SELECT sex, COUNT(*) FROM patients GROUP BY sex
-SELECT sex, COUNT(*) FROM public.patients GROUP BY sex
+SELECT sex, COUNT(*) FROM dbo.patients GROUP BY sex
 
 -- M06 a typo in a key
 -- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic ORDER BY n DESC LIMIT 5

@@ -36,6 +36,11 @@ TRIALS = 60_000
 CELLS = 6
 
 
+def calls(small: int, full: int) -> pytest.MarkDecorator:
+    """So many calls one by one every day, and in full; with both numbers every wrong law is rejected."""
+    return pytest.mark.parametrize("calls", [small, pytest.param(full, marks=pytest.mark.slow)])
+
+
 def chi_square(seen: NDArray[np.int64], expected: NDArray[np.float64]) -> float:
     """p-value of counts against expected ones; thin cells are put together."""
     thin = expected < 50
@@ -137,9 +142,10 @@ def test_the_chance_at_distance_0_is_delta(noise: StableNoise) -> None:
         assert binomtest(passed, TRIALS, 0.05 * factor).pvalue < ALARM
 
 
-def test_a_single_run_has_the_law_of_many() -> None:
+@calls(5000, 8000)
+def test_a_single_run_has_the_law_of_many(calls: int) -> None:
     """The functions themselves, call by call: what was found, and its gap."""
-    entropy, calls = SeededEntropy(3), 8000
+    entropy = SeededEntropy(3)
     plan = TopStable.plan(4, 1, "1/4", share="1/4", resolution=0).tests
     scales = [float(plan.threshold_scale), float(plan.scale)]
     options: dict[str, Any] = {"share": "1/4", "resolution": 0, "entropy": entropy}
@@ -163,18 +169,19 @@ def test_a_single_run_has_the_law_of_many() -> None:
             assert (chi_square(seen, law * calls) > ALARM) == (factors == (1, 1))
 
 
-def test_gap_and_threshold_estimate_the_lead() -> None:
+@calls(2000, 3000)
+def test_gap_and_threshold_estimate_the_lead(calls: int) -> None:
     """Unbiased where passing is certain."""
     for noise in ("one-sided", "laplace"):
         options: dict[str, Any] = {"noise": noise, "sensitivity": 3, "entropy": SeededEntropy(4)}
         leads = []
-        for _ in range(3000):
+        for _ in range(calls):
             found = top_stable([4000, 1000], 1, 1, "1e-6", **options)
             leads.append(found.margin + float(found.plan.lead))
         tests = found.plan.tests
         variance = float(tests.threshold_scale**2 + tests.scale**2) * (2 if noise == "laplace" else 1)
         # 6.5 deviations of the mean.
-        assert abs(np.mean(leads) - 3000) < 6.5 * np.sqrt(variance / 3000)
+        assert abs(np.mean(leads) - 3000) < 6.5 * np.sqrt(variance / calls)
         assert abs(np.std(leads) / np.sqrt(variance) - 1) < 0.2
 
 
@@ -299,12 +306,13 @@ def test_the_chance_of_a_group_that_may_be_missing_is_delta(c: int) -> None:
         assert binomtest(passed, TRIALS, 0.05 * factor).pvalue < ALARM
 
 
-def test_a_single_limited_domain_has_the_law_of_many() -> None:
+@calls(5000, 12_000)
+def test_a_single_limited_domain_has_the_law_of_many(calls: int) -> None:
     entropy = SeededEntropy(10)
     plan = LimitedDomain.plan(2, "1/4", "1/5", candidates=6, resolution=0)
     found = [
         limited_domain(GROUPS, 2, "1/4", "1/5", candidates=6, resolution=0, entropy=entropy)
-        for _ in range(12_000)
+        for _ in range(calls)
     ]
     index = np.full((len(found), 2), 0)
     for row, one in zip(index, found, strict=True):

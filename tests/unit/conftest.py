@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from types import SimpleNamespace
@@ -61,12 +63,14 @@ class Prepared:
     parameters: object
     private: bool
     price: Charge
+    setting: bool = False
 
 
 @dataclass(frozen=True)
 class StatementResult:
     table: pa.Table
     release: Release | None
+    notices: tuple[str, ...] = ()
 
 
 class FakeSession:
@@ -78,15 +82,20 @@ class FakeSession:
         self.spent = Charge()
         self.ran: list[str] = []
         self.defaults = ""
-        self.policy = SimpleNamespace(
-            budget=SimpleNamespace(max_epsilon_per_query=None), analysts={"*": None}
-        )
+        self.policy = SimpleNamespace(analysts={"*": None})
+        self.max_epsilon_per_query: Fraction | None = None
         self.closed = self.cancelled = False
         self.turn = Turn("connection")
 
     def check(self) -> None:
         if self.closed:
             raise errors.InterfaceError("the connection is closed")
+
+    @contextmanager
+    def pricing(self) -> Iterator[None]:
+        before = self.defaults
+        yield
+        self.defaults = before
 
     def prepare(self, text: str, parameters: object = None) -> Prepared | PreparedCommand:
         self.check()

@@ -21,6 +21,7 @@ from dpsql.database import Database
 from dpsql.engines import Cancelled, Counts
 from dpsql.errors import InterfaceError, OperationalError, PolicyError
 from dpsql.session import Session
+from tests.narrow import of_type
 from tests.unit.test_one_path import in_a_child
 
 POLICY = """
@@ -287,7 +288,7 @@ def test_a_connection_closes_the_database_that_it_opened_alone(database: Databas
     with dpsql.connect(database, analyst="bob") as con:
         assert con.execute("SELECT 1").fetchone() == (1,)
     with dpsql.connect(folder / "dpsql.toml", analyst="bob") as con:
-        own = con._session.database
+        own = of_type(con._session, Session).database
     with pytest.raises(InterfaceError, match="closed"):
         own.engines()
     for given in (database, folder / "dpsql.toml"):

@@ -30,15 +30,39 @@ def test_the_tree_is_pep_249s() -> None:
         errors.ProgrammingError: errors.DatabaseError,
         errors.NotSupportedError: errors.DatabaseError,
         BudgetExceeded: errors.OperationalError,
+        errors.ResultTooLarge: errors.OperationalError,
+        errors.StatementFailed: errors.OperationalError,
+        errors.TooManyFailures: errors.OperationalError,
         QuerySyntaxError: errors.ProgrammingError,
         PolicyError: errors.ProgrammingError,
         QueryRefused: errors.NotSupportedError,
+        errors.PriceNotAgreed: QueryRefused,
     }
     for kind, parent in parents.items():
         assert issubclass(kind, parent)
-        if kind not in LOCATED:
+        if kind not in LOCATED:  # which have a base of their own
             assert kind.__bases__ == (parent,)
     assert sorted(kind.__name__ for kind in parents) == sorted(errors.__all__)
+
+
+def test_every_error_has_an_sqlstate() -> None:
+    kinds = [getattr(errors, name) for name in errors.__all__ if name != "Warning"]
+    states = {kind.__name__: kind.sqlstate for kind in kinds if isinstance(kind.sqlstate, str)}
+    assert {*states} == {kind.__name__ for kind in kinds} - {"QueryRefused"}
+    assert all(len(state) == 5 for state in states.values())
+    assert [states[name] for name in ("BudgetExceeded", "TooManyFailures", "StatementFailed")] == [
+        "ZP002",
+        "ZP003",
+        "ZP004",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "state"), [("", "0A000"), ("table", "42P01"), ("column", "42703"), ("function", "42883")]
+)
+def test_a_name_that_does_not_exist_has_an_sqlstate_of_its_own(unknown: errors.Unknown, state: str) -> None:
+    error = QueryRefused("no", unknown=unknown)
+    assert error.sqlstate == pickle.loads(pickle.dumps(error)).sqlstate == state
 
 
 @pytest.mark.parametrize("name", [name for name in errors.__all__ if name != "BudgetExceeded"])

@@ -27,7 +27,7 @@ from dpsql.mechanisms import Checked
 from dpsql.policy import load
 from dpsql.privacy import Charge, exact
 from dpsql.session import Session
-from tests.narrow import engine_of, present, private
+from tests.narrow import engine_of, of_type, present, private
 
 POLICY = """
 [budget]
@@ -298,7 +298,7 @@ def test_a_signal_handler_cannot_use_what_is_in_use(
 
 def test_a_forks_child_gets_nothing_from_its_parents_objects(folder: Path) -> None:
     con = connect(folder / "dpsql.toml")
-    session = con._session
+    session = of_type(con._session, Session)
     cursor = con.execute("SELECT 1")
     stream = con.checked(tolerance=5, epsilon=1, misses=1)
     prepared = private(session.prepare(COUNT))

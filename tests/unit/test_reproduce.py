@@ -281,6 +281,7 @@ BREAKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name", "place", "broken"),
     BREAKS,
@@ -298,6 +299,7 @@ def test_a_claim_fails_where_the_figures_deny_it(
     assert not getattr(module, name)(other, *rest)[place].holds
 
 
+@pytest.mark.slow
 def test_claims_that_do_not_hold_would_if_the_figures_said_so(seen: Calls) -> None:
     rows = seen[hybrids, "claims_left"][0][0]
     assert not hybrids.claims_left(rows)[1].holds
@@ -432,6 +434,7 @@ def test_promises_of_the_benchmarks_scale_are_claimed_there_alone() -> None:
     assert [sums.claims(one, RUNS, sums.SCALE_1)[-5].holds for one in (small, large)] == [True, False]
 
 
+@pytest.mark.slow
 def test_without_smartnoise_the_report_says_so_and_claims_nothing_of_it() -> None:
     section = sums.beside_smartnoise(None, sums.Runs(20, 20), 1, sys.executable, lambda: None, customers=600)
     assert "SmartNoise SQL was not run" in section.text

@@ -12,9 +12,17 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dpsql.engines import FAILED, Counts
-from dpsql.errors import BudgetExceeded, Error, OperationalError, QueryRefused
+from dpsql.engines import FAILED, Cancelled, Counts, RunningStatement
+from dpsql.errors import (
+    BudgetExceeded,
+    Error,
+    OperationalError,
+    PriceNotAgreed,
+    ProgrammingError,
+    QueryRefused,
+)
 from dpsql.ledger import Ledger
+from dpsql.prepared import PreparedComposed
 from dpsql.privacy import Charge
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
@@ -253,7 +261,6 @@ def test_what_was_asked_before_costs_nothing(session: Session) -> None:
     ("text", "parameters"),
     [
         (TOP.replace("LIMIT 2", "LIMIT 1"), None),
-        (TOP.replace("AS n", "AS m").replace("BY n", "BY m"), None),
         (TOP.replace("'", '"').replace("FROM visits", "FROM visits WHERE note = 'x'"), None),
         (TOP.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (fresh = TRUE)"), None),
         (TOP.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.6)"), None),
@@ -279,6 +286,44 @@ def test_another_calculation_with_the_same_counts_costs_nothing(session: Session
     for answer, k in ((twice, 2), (thrice, 3)):
         n, m = (answer.table[name].to_pylist() for name in ("n", "m"))
         assert m == pytest.approx([k * x for x in n])
+
+
+def test_what_columns_are_called_is_no_part_of_the_question(session: Session) -> None:
+    gaps = TOP.replace(" FROM", ", DP_GAP() AS gap FROM")
+    first = present(session.run(gaps).release)
+    other = gaps.replace("page,", "page AS where_,").replace("AS n", "AS m").replace("BY n", "BY m")
+    again = present(session.run(other.replace("AS gap", "AS ahead")).release)
+    assert again.number == first.number
+    assert spent(session) == Fraction(1, 2)
+    assert again.rows.column_names == ["where_", "m", "ahead"]
+    assert again.rows.rename_columns(first.rows.column_names).equals(first.rows)
+    details = ["gap", "p_value", "m_stddev", "m_low", "m_high"]
+    assert again.table.column_names == ["where_", "m", "ahead", *details]
+    for name in ("gap", "p_value", "n_stddev", "n_low", "n_high"):
+        assert again.table.column(name.replace("n_", "m_")).equals(first.table.column(name))
+    assert (again.keys, again.counts, again.properties["ordering"]) == (("where_",), ("m",), "m")
+    assert present(session.run(gaps).release).table.equals(first.table)
+
+
+def test_a_column_that_is_called_as_a_detail_of_another_is_part_of_the_question(session: Session) -> None:
+    """The detail is left out of the release then, so it could not be given under other names."""
+    two = COUNT.replace(" FROM", ", COUNT(DISTINCT user_id) FILTER (WHERE note IS NULL) AS {} FROM")
+    clash, plain = (present(session.run(two.format(name)).release) for name in ("n_low", "pages"))
+    assert clash.number != plain.number
+    assert plain.table.column_names[2:5] == ["n_stddev", "n_low", "n_high"]
+    low = "SELECT COUNT(DISTINCT user_id) AS n, DP_INTERVAL_LOW(n) AS {} FROM visits"
+    same, other = (present(session.run(low.format(name)).release) for name in ("n_low", "least"))
+    assert same.number == other.number
+    assert other.table.column("n_low").equals(same.table.column("n_low"))
+
+
+def test_equal_releases_of_one_statement_may_have_other_names(session: Session) -> None:
+    """They have equal keys, although one epsilon is written and the other follows."""
+    both = f"SELECT a.n, b.m FROM ({spends('0.5')}) AS a, ({COUNT.replace('AS n', 'AS m')}) AS b"
+    answer = session.run(both)
+    assert answer.table.column("n").equals(answer.table.column("m"))
+    assert spent(session) == Fraction(1, 2)
+    assert present(answer.release).table.column("m_low").equals(present(answer.release).table.column("n_low"))
 
 
 def test_texts_are_compared_letter_by_letter_and_values_by_their_type(session: Session) -> None:
@@ -472,3 +517,47 @@ def test_no_private_value_is_ever_shown(session: Session, capfd: pytest.CaptureF
     shown += [str(caught.value), *capfd.readouterr()]
     assert len(shown) > len(FAULTS)
     assert CANARY not in "\n".join(shown)
+
+
+def test_show_release_is_the_whole_release_as_one_cell(session: Session) -> None:
+    made = present(session.run(TOP).release)
+    shown = session.run(f"show release {made.number}")
+    (text,) = shown.table.column("release").to_pylist()
+    found = json.loads(text)
+    assert (found["number"], found["statement"], found["epsilon"]) == (made.number, TOP, 0.5)
+    assert found["rows"] == made.table.to_pylist()
+    assert present(shown.release).table.equals(made.table)
+    assert spent(session) == Fraction(1, 2)
+    with pytest.raises(ProgrammingError, match="you have no release 99"):
+        session.run("SHOW RELEASE 99")
+
+
+def test_no_more_is_charged_than_was_agreed(session: Session) -> None:
+    prepared = session.prepare(TOP)
+    with pytest.raises(PriceNotAgreed, match=r"costs epsilon 0\.5 now, and 0\.49 was agreed"):
+        session.execute(prepared, most=Charge(Fraction(49, 100)))
+    assert spent(session) == 0
+    first = present(session.execute(prepared, most=Charge(Fraction(1, 2))).release)
+    assert spent(session) == Fraction(1, 2)
+    assert present(session.execute(prepared, most=Charge()).release).number == first.number
+
+
+def test_stored_releases_are_found_without_a_charge(session: Session) -> None:
+    prepared = session.prepare(
+        f"SELECT (SELECT COUNT(DISTINCT user_id) FROM visits) * 2 AS n, ({COUNT}) AS m"
+    )
+    assert isinstance(prepared, PreparedComposed)
+    assert session.stored(prepared) is None
+    assert spent(session) == 0
+    made = session.execute(prepared)
+    again = session.stored(prepared)
+    assert again is not None
+    assert again.table.equals(made.table)
+
+
+def test_a_statement_that_was_cancelled_before_it_began_reads_nothing(session: Session) -> None:
+    running, prepared = RunningStatement(), session.prepare("SELECT page FROM pages")
+    running.cancel()
+    with pytest.raises(Cancelled, match="nothing was charged"):
+        session.execute(prepared, running=running)
+    assert session.execute(prepared).table.num_rows > 0

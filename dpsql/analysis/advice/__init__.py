@@ -27,6 +27,7 @@ _ADVICE: tuple[tuple[str, Callable[[Statement, exp.Expr, Obstacle], Advice | Non
     ("this is neither a group key nor a count", blocks.plain_item),
     (" is not allowed in this form", blocks.in_where),
     ("SELECT DISTINCT would release", blocks.distinct),
+    ("DISTINCT over private rows must select", blocks.declared),
     ("released and private rows do not meet", blocks.spine),
     ("the privacy unit cannot be a group key", blocks.by_unit),
     ("two private tables are joined only", private.joined),

@@ -14,7 +14,7 @@ from dpsql.analysis.functions import nearest
 from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.released import is_released
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import BlockText, replacing
+from dpsql.language import BlockText, all_of, replacing, walked
 from dpsql.policy import fold
 
 
@@ -24,11 +24,11 @@ def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     if select is None or any(isinstance(i, exp.Star) for i in select.expressions):
         return None
     items = [i.unalias() for i in select.expressions]
-    if not any(is_released(c) for i in items for c in i.walk()):
+    if not any(is_released(c) for i in items for c in walked(i)):
         return None
     group = select.args.get("group")
     known = list(group.expressions) if group is not None else []
-    plain = [i for i in items if not any(call_of(n) for n in i.walk()) and i not in known]
+    plain = [i for i in items if not any(call_of(n) for n in walked(i)) and i not in known]
     spans = [of.outline.span(i) for i in plain]
     block = of.outline.block(min((s[0] for s in spans if s is not None), default=0))
     if None in spans or block is None or block.from_ is None or not spans:
@@ -40,9 +40,10 @@ def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
         return None
     keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
     if group is None:
-        at = block.before(TokenType.GROUP_BY)
-        added = clause_at(text, at, f"GROUP BY {keys}")
-        return f"GROUP BY {keys}", replace(added, asks=f"one row for each {keys}")
+        at = block.before(
+            TokenType.GROUP_BY
+        )  # without it the statement has no meaning that this could change
+        return f"GROUP BY {keys}", clause_at(text, at, f"GROUP BY {keys}")
     last = of.outline.span(known[-1]) if known else None
     if last is None:
         return None
@@ -84,7 +85,7 @@ def distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Read the declared values in the place of SELECT DISTINCT, or count the groups."""
     if not isinstance(node, exp.Select):
         node = node.find_ancestor(exp.Select) or node
-    if not isinstance(node, exp.Select) or any(call_of(n) for e in node.expressions for n in e.walk()):
+    if not isinstance(node, exp.Select) or any(call_of(n) for e in node.expressions for n in walked(e)):
         return None
     named, spans = of.named(node), [of.outline.span(i.unalias()) for i in node.expressions]
     places = [s for s in spans if s is not None]
@@ -99,9 +100,15 @@ def distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     return _declared(node, named, plain) or _counted(of, named, places, block, plain)
 
 
+def declared(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Read the declared values in the place of SELECT DISTINCT, or nothing else."""
+    found = distinct(of, node, one)
+    return found if found is not None and "dp_domain" in found[0] else None
+
+
 def spine(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Read the declared values in the place of SELECT DISTINCT that a release is joined with."""
-    listed = [n for n in of.query.tree.find_all(exp.Select) if n.args.get("distinct") is not None]
+    listed = [n for n in all_of(of.query.tree, exp.Select) if n.args.get("distinct") is not None]
     found = [advice for n in listed if (advice := distinct(of, n, one)) and "dp_domain" in advice[0]]
     return found[0] if found else None
 
@@ -144,7 +151,7 @@ def _counted(
 def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count rows that would be shown."""
     select = of.query.tree
-    counted = any(call_of(n) or isinstance(n, exp.WithinGroup) for e in select.expressions for n in e.walk())
+    counted = any(call_of(n) or isinstance(n, exp.WithinGroup) for e in select.expressions for n in walked(e))
     block = of.outermost(node)
     named = of.named(select) if isinstance(select, exp.Select) else []
     units = {n.unit for n in named if n.unit is not None}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
 from dpsql.analysis.advice.statement import Advice, Named, Statement
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import replacing
+from dpsql.language import call_end, replacing, walked
 from dpsql.policy import Table, TableDomain, UnitColumn, fold
 
 
@@ -20,7 +22,8 @@ def column(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     if any(n.column(node.name) for n in here if not node.table):
         return None  # it exists, but not in this place
     return (
-        _text_in_quotes(of, node)
+        _of_a_list(of, node, select)
+        or _text_in_quotes(of, node)
         or _same_as_other_side(of, node, here)
         or _of_a_table(of, node, named)
         or _word_of_a_name(of, node, here)
@@ -30,6 +33,17 @@ def column(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
 
 def _replaced(of: Statement, node: exp.Column, name: str) -> Advice:
     return f"did you mean {name}?", replacing(node.this, name)
+
+
+def _of_a_list(of: Statement, node: exp.Column, select: exp.Select) -> Advice | None:
+    """`SELECT item FROM UNNEST(['a', 'b'])`: the only column of FROM has no name yet."""
+    first, found = select.args.get("from_"), [m.start() for m in re.finditer(r"(?i)\bunnest\b", of.text)]
+    if first is None or not isinstance(first.this, exp.Unnest) or select.args.get("joins"):
+        return None
+    if first.this.args.get("alias") is not None or node.table or len(found) != 1:
+        return None
+    end = call_end(of.query.source, found[0])
+    return (f"AS t({node.name})", Fix(f" AS t({node.name})", end + 1, end + 1)) if end >= 0 else None
 
 
 def _text_in_quotes(of: Statement, node: exp.Column) -> Advice | None:
@@ -88,7 +102,7 @@ def _of_a_table(of: Statement, node: exp.Column, named: list[Named]) -> Advice |
 
 def _join(of: Statement, table: Table, to: Named) -> tuple[str, int] | None:
     """Return the clause that joins a table to one of FROM, and the place behind that."""
-    ends = [n.meta["end"] + 1 for n in to.node.walk() if "end" in n.meta]
+    ends = [n.meta["end"] + 1 for n in walked(to.node) if "end" in n.meta]
     if not ends or table is to.table:
         return None
     if to.table.unit is not None and table.unit is not None:

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.statement import Advice, Named, Statement, clause_at
 from dpsql.analysis.expressions import function_name
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import replacing
+from dpsql.language import replacing, walked
 from dpsql.policy import RangeDomain, fold
 
 
@@ -71,7 +71,7 @@ def _place_of_condition(
     if block is None or join.args.get("using") or join.args.get("method"):
         return None
     if i and tokens[i - 1].token_type == TokenType.JOIN and tokens[i - 2].text.upper() != "CROSS":
-        ends = [n.meta["end"] + 1 for n in right.node.walk() if "end" in n.meta]
+        ends = [n.meta["end"] + 1 for n in walked(right.node) if "end" in n.meta]
         return max(ends), " ON {same}"
     where, clause = select.args.get("where"), block.clause(TokenType.WHERE)
     if where is not None and clause is not None:

@@ -59,7 +59,8 @@ RULES: dict[str, Callable[[AggregateCall], Part]] = {
 
 def is_call(node: exp.Expr) -> bool:
     """Return whether a node calls a released aggregate, with or without FILTER."""
-    return any(_name(node) in rules for rules in (RULES, VALUES, QUANTILES))
+    name = _name(node)
+    return name in RULES or name in VALUES or name in QUANTILES
 
 
 def is_released(node: exp.Expr) -> bool:
@@ -92,8 +93,10 @@ def _counts(node: exp.Expr) -> bool:
 
 
 def _name(node: exp.Expr) -> str:
-    for around in (exp.Filter, exp.WithinGroup):
-        node = node.this if isinstance(node, around) else node
+    if isinstance(node, exp.Filter):
+        node = node.this
+    if isinstance(node, exp.WithinGroup):
+        node = node.this
     return (function_name(node) or "").lower()
 
 

@@ -87,6 +87,15 @@ class Part(ABC):
         """Whether `weighted` is for a query without keys, too; else `of_units` gets the values themselves."""
         return False
 
+    @property
+    def in_full(self) -> int | None:
+        """Up to how many rows of a unit, in all groups, each of them counts in full; None: no such rule.
+
+        `measured` is then a number of rows, and of at most so many of them, `weighted` gives what
+        the rows add up to. So it also gives what the rows of several such units together add up to.
+        """
+        return None
+
     def ranked(self, unit: Expr, keys: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Return the order of a unit's groups in which `weighted` gets sums: here of their keys."""
         return keys
@@ -94,6 +103,10 @@ class Part(ABC):
     @abstractmethod
     def of_units(self, unit: Expr, *values: Expr) -> Expr:
         """Return the number as an aggregate of one row a unit, with its values or what counts of them."""
+
+    def of_merged(self, unit: Expr, counted: Expr) -> Expr:
+        """Return the number as an aggregate of what `weighted` gives, if rows may be of several units."""
+        return self.of_units(unit, counted)
 
 
 SEARCHED = "found privately"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 from fractions import Fraction
+from functools import cache
 
-from sqlglot import exp
+from sqlglot import Dialect, exp
 
+from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Bounds
+from dpsql.errors import Fix
 from dpsql.estimates import decimal
-from dpsql.language import MARK
+from dpsql.language import MARK, call_end, copied
 from dpsql.policy import Assumed
 from dpsql.types import SqlType
 
@@ -21,8 +24,13 @@ _LONGEST = 60
 
 def argument_text(argument: exp.Expr) -> str:
     """Return an argument as the statement writes it, on one line and shortened."""
-    text = re.sub(f"(?i){MARK}", "", argument.sql("duckdb", comments=False))
+    text = re.sub(f"(?i){MARK}", "", _dialect().generate(copied(argument), copy=False, comments=False))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 2] + ".."
+
+
+@cache
+def _dialect() -> Dialect:
+    return Dialect.get_or_raise("duckdb")
 
 
 def ends_text(sql_type: SqlType, low: Fraction, high: Fraction) -> str:
@@ -41,6 +49,22 @@ def _end(sql_type: SqlType, end: Fraction) -> str:
         case "TIMESTAMP":
             return str(datetime(1970, 1, 1) + timedelta(microseconds=int(end)))
     return decimal(end)
+
+
+def with_bounds(call: AggregateCall, bound: str, ends: str, guess: str) -> tuple[str, Fix | None]:
+    """Return the call with bounds, and the change that writes them into the statement.
+
+    There is no change for a call that has a named argument already.
+    """
+    source, start = call.compiler.source, call.compiler.source.position(call.node)
+    end, added = call_end(source, start), f", {bound} => {ends}"
+    if end < 0 or call_arguments(call.node)[0]:
+        value = "*" if call.name.startswith("count") else "x"
+        return f"{call.name.upper()}({value}{added})", None
+    text = " ".join(source.text[start:end].split())
+    if text.endswith("("):
+        added = f"*{added}"
+    return f"{text}{added})", Fix(added, end, end, guess=guess)
 
 
 def assume_cut(call: AggregateCall, argument: str, sql_type: SqlType, bounds: Bounds) -> None:

@@ -11,7 +11,7 @@ from dpsql.analysis.grids import searched, whole
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
-from dpsql.tree import Case, Expr, conjunction
+from dpsql.tree import conjunction, kept
 from dpsql.types import DOUBLE
 
 _HIGHEST_VALUE = 61
@@ -30,7 +30,7 @@ def is_auto(named: Sequence[exp.Expr]) -> bool:
 def rows_ladder(call: AggregateCall, most: int | None = None) -> Ladder:
     """Return the bounds on how many rows of a unit count, up to the least power of two from `most` on."""
     condition = conjunction(call.condition())
-    row: Expr = whole(1) if condition is None else Case(((condition, whole(1)),))
+    row = kept(whole(1), () if condition is None else (condition,))
     top = _HIGHEST_ROWS if most is None else min(_HIGHEST_ROWS, (most - 1).bit_length())
     return Ladder(Contribution.ROWS, row, 0, Fraction(1), top, call.by_row)
 
@@ -57,11 +57,11 @@ def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     grid = searched(value.type, signed=True)
     row, scale = grid.uncut(value.guarded_node)
     condition = call.condition()
-    kept = Case(((condition[0], row),)) if condition else row
+    counted = kept(row, condition)
     # Steps grow with the bound, except those of totals of exact numbers.
     exact = of is Contribution.TOTAL and value.type != DOUBLE
     top = call.compiler.highest_power if exact else _HIGHEST_VALUE
-    return Ladder(of, kept, scale, grid.step, top, call.by_row)
+    return Ladder(of, counted, scale, grid.step, top, call.by_row)
 
 
 def searched_ends(call: AggregateCall, value: Typed) -> tuple[Fraction, Fraction]:

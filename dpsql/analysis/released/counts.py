@@ -8,15 +8,15 @@ from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_column, unit_name, values_per_unit
 from dpsql.analysis.expressions import canonical, check_arguments, function_name
-from dpsql.analysis.parsed import whole_number
+from dpsql.analysis.parsed import call_arguments, whole_number
 from dpsql.analysis.relation import From
 from dpsql.analysis.released.aggregate import AggregateCall, Part
+from dpsql.analysis.released.arguments import with_bounds
 from dpsql.analysis.released.auto import is_auto, rows_ladder
 from dpsql.analysis.typed import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix
-from dpsql.language import call_end
 from dpsql.policy import MOST_ROWS, fold
-from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
+from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, kept
 from dpsql.types import BIGINT, HUGEINT
 
 GUESS = 20
@@ -153,6 +153,11 @@ class WeightedRows(BoundedRows):
         """See `Part`."""
         return True
 
+    @property
+    def in_full(self) -> int | None:
+        """See `Part`."""
+        return self.most
+
     def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
         """See `Part`."""
         a, kept = whole, Call("LEAST", (whole, Constant(self.most, BIGINT)))
@@ -161,7 +166,12 @@ class WeightedRows(BoundedRows):
         first = Paren(Binary("%", Paren(Binary("+", Paren(Binary("%", hashed, a)), a)), a))
         before = Paren(Binary("-", up_to, Cast(values[0], HUGEINT)))
         ends = [Paren(Binary("+", Paren(Binary("*", kept, rows)), first)) for rows in (up_to, before)]
-        return Cast(Paren(Binary("-", *(Paren(Binary("//", end, a)) for end in ends))), BIGINT)
+        share = Cast(Paren(Binary("-", *(Paren(Binary("//", end, a)) for end in ends))), BIGINT)
+        return Case(((Binary("<=", a, Constant(self.most, BIGINT)), values[0]),), share)
+
+    def of_merged(self, unit: Expr, counted: Expr) -> Expr:
+        """See `Part`."""
+        return _total(counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +213,7 @@ class UnitsOfFew(Units):
 
 def _counted(unit: Expr, row: tuple[Expr, ...]) -> Expr:
     """Return the unit if the row meets the condition, else NULL."""
-    return Case(((row[0], unit),)) if row else unit
+    return kept(unit, row)
 
 
 def count_if(call: AggregateCall) -> Part:
@@ -273,8 +283,7 @@ def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
 
     It is 0 where the bound is to be found privately.
     """
-    named = [a for a in call.node.expressions if isinstance(a, exp.Kwarg)]
-    arguments = [a for a in call.node.expressions if not isinstance(a, exp.Kwarg)]
+    named, arguments = call_arguments(call.node)
     if not named:
         return None, arguments
     if is_auto(named) and not call.by_row and call.compiler.policy.defaults.auto_bounds:
@@ -325,11 +334,12 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
         raise call.refuse(f"different values of type {value.type} are not counted", counted)
     node = value.guarded_node
     chosen = call.condition()
-    row = Case(((chosen[0], node),)) if chosen else node
+    row = kept(node, chosen)
     if call.single or call.by_row:
         return DistinctValues((row,), 1, kept=False)
     if bound is None:
-        bound = values_per_unit(call.compiler, call.source)
+        size = None if value.domain is None else call.compiler.catalog.count(value.domain.sql)
+        bound = values_per_unit(call.compiler, call.source, declared=size)
     if bound is None:
         raise call.refuse(
             f"one {unit_name(call.source)} can have many different values of this in a group",
@@ -341,14 +351,7 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
 
 def _bounded(call: AggregateCall) -> tuple[str, Fix | None]:
     """Return the call with a bound, and the change that writes it into the statement."""
-    source, start = call.compiler.source, call.compiler.source.position(call.node)
-    end, added = call_end(source, start), f", {_BOUND} => (0, {GUESS})"
-    if end < 0:
-        return _BOUNDED, None
-    text = " ".join(source.text[start:end].split())
-    if text.endswith("("):
-        added = f"*{added}"
-    return f"{text}{added})", Fix(added, end, end, guess=str(GUESS))
+    return with_bounds(call, _BOUND, f"(0, {GUESS})", str(GUESS))
 
 
 def _filtered(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:

@@ -13,16 +13,15 @@ from sqlglot import exp
 from dpsql.analysis.bounds import rows_per_unit, unit_name
 from dpsql.analysis.expressions import canonical
 from dpsql.analysis.intervals import DAY, bounds_of
-from dpsql.analysis.parsed import number
+from dpsql.analysis.parsed import call_arguments, number
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
-from dpsql.analysis.released.arguments import argument_text, assume_cut
+from dpsql.analysis.released.arguments import argument_text, assume_cut, with_bounds
 from dpsql.analysis.released.auto import is_auto, searched_ends, searched_rows
 from dpsql.analysis.released.cells import CellRows, Cells, Extreme, Quantile, QuantileCall, small_bounds
 from dpsql.analysis.typed import Bounds, Typed, UnitRole
 from dpsql.errors import Fix
-from dpsql.language import call_end
-from dpsql.tree import Case
+from dpsql.tree import kept
 from dpsql.types import BIGINT, DOUBLE, SqlType
 
 ROWS = 20
@@ -36,7 +35,7 @@ Share = Literal["half", "given", "list"]
 
 def _quantile(call: AggregateCall, *, share: Share, between: bool) -> QuantileCall:
     """Compile a quantile; `between` says that it may lie between two values, so of integers it is DOUBLE."""
-    named, arguments = _arguments(call)
+    named, arguments = call_arguments(call.node)
     name, within = call.name.upper(), call.within
     if share == "list":
         raise call.refuse(
@@ -57,7 +56,7 @@ def _quantile(call: AggregateCall, *, share: Share, between: bool) -> QuantileCa
 
 
 def _extreme(call: AggregateCall, *, extreme: Extreme) -> QuantileCall:
-    named, arguments = _arguments(call)
+    named, arguments = call_arguments(call.node)
     if not call.compiler.policy.defaults.extremes:
         raise call.refuse(
             f"the policy does not release {call.name.upper()}",
@@ -68,11 +67,6 @@ def _extreme(call: AggregateCall, *, extreme: Extreme) -> QuantileCall:
         raise call.refuse(f"{call.name.upper()} takes one expression", call.node)
     typed = canonical(call.expression(arguments[0]))
     return _call(call, typed, named, Fraction(extreme == "greatest"), extreme, argument_text(arguments[0]))
-
-
-def _arguments(call: AggregateCall) -> tuple[list[exp.Expr], list[exp.Expr]]:
-    named: list[exp.Expr] = [a for a in call.node.expressions if isinstance(a, exp.Kwarg)]
-    return named, [a for a in call.node.expressions if not isinstance(a, exp.Kwarg)]
 
 
 def _share(call: AggregateCall, node: exp.Expr) -> Fraction:
@@ -124,7 +118,7 @@ def _call(
     cells = Cells.of(kind, bounds)
     place = cells.place(value.guarded_node)
     conditions = call.condition()
-    row = Case(((conditions[0], place),)) if conditions else place
+    row = kept(place, conditions)
     size = 1_000_000 if kind.name == "TIMESTAMP" else 1
     ends = bounds.low / size, bounds.high / size
     quantile = Quantile(q, BIGINT if kind.integer else kind, ends, cells, argument, bounds.origin)
@@ -177,14 +171,8 @@ def _end(call: AggregateCall, node: exp.Expr, kind: SqlType) -> Fraction | None:
 
 def _bounded(call: AggregateCall, kind: SqlType) -> tuple[str, Fix | None]:
     """Return the call with bounds, and the change that writes them into the statement."""
-    source, start = call.compiler.source, call.compiler.source.position(call.node)
     example = _EXAMPLES.get(kind.name, "(0, 100)")
-    end, added = call_end(source, start), f", {_BOUND} => {example}"
-    if end < 0 or any(isinstance(a, exp.Kwarg) for a in call.node.expressions):
-        return f"{call.name.upper()}(x, {_BOUND} => {example})", None
-    text = " ".join(source.text[start:end].split())
-    guess = "100" if kind.numeric else example
-    return f"{text}{added})", Fix(added, end, end, guess=guess)
+    return with_bounds(call, _BOUND, example, "100" if kind.numeric else example)
 
 
 QUANTILES: dict[str, Callable[[AggregateCall], QuantileCall]] = {

@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.expressions import function_name
-from dpsql.language import MARK, copied
+from dpsql.analysis.parsed import call_arguments
+from dpsql.language import MARK, copied, walked
 from dpsql.policy import Policy, fold
 from dpsql.types import BOOLEAN
 
@@ -36,14 +37,17 @@ def as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.Selec
     """Return a block that releases counts, with its sums and means of zeros and ones written as counts.
 
     `SUM(CASE WHEN p THEN 1 ELSE 0 END)` is `COUNT(*) FILTER (WHERE p)`, and AVG of it a ratio of two counts.
+    A block without any is returned as it is.
     """
-    changed = copied(select)
     reader = _Reader(_boolean_columns(select, policy, catalog))
-    found = [(node, reader.count(node)) for part in _parts(changed) for node in part.walk(prune=_below)]
+    if not any(reader.count(node) for part in _parts(select) for node in walked(part, _below)):
+        return select
+    changed = copied(select)
+    found = [(node, reader.count(node)) for part in _parts(changed) for node in walked(part, _below)]
     for node, made in found:
         if made is not None:
             meta = next((n.meta for n in node.walk(bfs=False) if "start" in n.meta), {})
-            for each in made.walk():
+            for each in walked(made):
                 if function_name(each) == "count":
                     each.meta.update(meta)
             node.replace(made)
@@ -89,8 +93,7 @@ class _Reader:
         name = (function_name(call) or "").lower()
         if name not in ("sum", "avg") or isinstance(node.parent, (exp.Window, exp.Filter)):
             return None
-        bounds = [a for a in call.expressions if isinstance(a, exp.Kwarg)]
-        values = [a for a in call.expressions if not isinstance(a, exp.Kwarg)]
+        bounds, values = call_arguments(call)
         found = self.indicator(values[0]) if len(values) == 1 else None
         if found is None:
             return None
@@ -137,7 +140,7 @@ class _Reader:
 def _case(node: exp.Expr) -> _Indicator | None:
     """Return CASE or IF among 0, NULL and one other number as an indicator."""
     if (function_name(node) or "").lower() == "if" and len(node.expressions) in (2, 3):
-        test, yes, *rest = (argument.copy() for argument in node.expressions)
+        test, yes, *rest = (copied(argument) for argument in node.expressions)
         node = exp.Case(ifs=[exp.If(this=test, true=yes)], default=rest[0] if rest else None)
     if not isinstance(node, exp.Case):
         return None
@@ -153,7 +156,7 @@ def _case(node: exp.Expr) -> _Indicator | None:
     if node.args.get("this") is None and len(branches) == 1:
         where = branches[0].this
         if not values[0]:  # NOT would be NULL, where the condition is, and leave the row out
-            where = exp.Not(this=exp.Is(this=exp.paren(where.copy()), expression=exp.true()))
+            where = exp.Not(this=exp.Is(this=exp.paren(copied(where)), expression=exp.true()))
     known = None
     if any(absent):
         alike = all(gone or value for gone, value in zip(absent, values, strict=True))
@@ -163,7 +166,7 @@ def _case(node: exp.Expr) -> _Indicator | None:
 
 def _choice(node: exp.Case, holds: list[bool]) -> exp.Expr:
     """Return a CASE with truth values as its results."""
-    made = node.copy()
+    made = copied(node)
     for branch, value in zip(made.args["ifs"], holds, strict=False):
         branch.set("true", exp.Boolean(this=value))
     made.set("default", exp.Boolean(this=holds[-1]))
@@ -174,7 +177,7 @@ def _present(node: exp.Expr) -> exp.Expr | None:
     """Return the condition that a truth value is there; None if it always is."""
     if isinstance(node, (exp.Boolean, exp.Is)):
         return None
-    return exp.Not(this=exp.Is(this=exp.paren(node.copy()), expression=exp.Null()))
+    return exp.Not(this=exp.Is(this=exp.paren(copied(node)), expression=exp.Null()))
 
 
 def _literal(node: exp.Expr) -> Fraction | None:
@@ -199,10 +202,10 @@ def _number(value: Fraction) -> exp.Expr:
 
 def _count(bounds: Sequence[exp.Expr], *conditions: exp.Expr | None) -> exp.Expr:
     """Return COUNT(*) of the rows that meet all conditions."""
-    call = exp.Anonymous(this=f"{MARK}count", expressions=[exp.Star(), *(b.copy() for b in bounds)])
+    call = exp.Anonymous(this=f"{MARK}count", expressions=[exp.Star(), *(copied(b) for b in bounds)])
     there = [c for c in conditions if c is not None]
     if not there:
         return call
-    parts = [exp.paren(c.copy()) if len(there) > 1 else c.copy() for c in there]
+    parts = [exp.paren(copied(c)) if len(there) > 1 else copied(c) for c in there]
     joined = parts[0] if len(parts) == 1 else exp.And(this=parts[0], expression=parts[1])
     return exp.Filter(this=call, expression=exp.Where(this=joined))

@@ -22,7 +22,7 @@ from dpsql.analysis.grids import (
     within,
 )
 from dpsql.analysis.released.aggregate import Part
-from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
+from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren, kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,11 @@ class RowSum(SumPart):
     def total(self) -> int | None:
         """See `Part`."""
         return self.most * max(-self.grid.low, self.grid.high)
+
+    @property
+    def in_full(self) -> int | None:
+        """See `Part`."""
+        return self.most
 
     def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
         """See `Part`."""
@@ -243,6 +248,11 @@ class Moment(Part):
         return self.vector
 
     @property
+    def in_full(self) -> int | None:
+        """See `Part`."""
+        return self.vector.most
+
+    @property
     def weighs_one_group(self) -> bool:
         """See `Part`."""
         return True
@@ -259,7 +269,7 @@ class Moment(Part):
 
     def _sums(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
         value, degree = row[0], self.vector.degree
-        counted = Case(((row[1], unit),)) if len(row) > 1 else unit
+        counted = kept(unit, row[1:])
         found: list[Expr] = [Aggregate("COUNT", (counted,))] if self.vector.nulls else []
         found.append(Aggregate("COUNT", (value,)))
         if degree:

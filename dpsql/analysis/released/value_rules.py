@@ -11,14 +11,13 @@ from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
 from dpsql.analysis.ladders import Contribution
-from dpsql.analysis.parsed import number
+from dpsql.analysis.parsed import call_arguments, number
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
-from dpsql.analysis.released.arguments import argument_text, assume_cut
+from dpsql.analysis.released.arguments import argument_text, assume_cut, with_bounds
 from dpsql.analysis.released.auto import is_auto, is_signed, ladder, searched_ends, searched_rows
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
-from dpsql.language import call_end
 
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 _GROUPED = ("sum", "avg", "mean")
@@ -28,8 +27,7 @@ _LARGEST = 1 << 200
 
 
 def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> ValueCall:
-    named = [a for a in call.node.expressions if isinstance(a, exp.Kwarg)]
-    arguments = [a for a in call.node.expressions if not isinstance(a, exp.Kwarg)]
+    named, arguments = call_arguments(call.node)
     name = call.name.upper()
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
         raise call.refuse(
@@ -61,8 +59,8 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
         single = call.single or call.by_row
         written = ValueCall(statistic, value, call.condition(), low, high, True, 1, single)
         return replace(written, argument=argument_text(arguments[0]))
-    found = _by_rows(call, value, statistic, low, high, sample=sample)
-    return replace(found, argument=argument_text(arguments[0]))
+    argument = argument_text(arguments[0])
+    return _by_rows(call, value, statistic, low, high, sample=sample, argument=argument)
 
 
 def _as_declared(
@@ -81,8 +79,8 @@ def _as_declared(
     if bounds is None:
         raise _unbounded(call)
     assume_cut(call, argument, value.type, bounds)
-    found = _by_rows(call, value, statistic, bounds.low, bounds.high, sample=sample)
-    return replace(found, argument=argument, origin=bounds.origin)
+    ends, origin = (bounds.low, bounds.high), bounds.origin
+    return _by_rows(call, value, statistic, *ends, sample=sample, argument=argument, origin=origin)
 
 
 def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
@@ -105,6 +103,8 @@ def _by_rows(
     *,
     sample: bool,
     search: bool = False,
+    argument: str = "",
+    origin: str = "",
 ) -> ValueCall:
     """Bound a call by the values of rows; the rows of a unit are also searched for a bound if asked for."""
     single = call.one_row or call.by_row
@@ -119,7 +119,20 @@ def _by_rows(
         )
     if low == high:
         high += 1
-    return ValueCall(statistic, value, call.condition(), low, high, False, most, single, sample)
+    condition = call.condition()
+    return ValueCall(
+        statistic,
+        value,
+        condition,
+        low,
+        high,
+        per_group=False,
+        most=most,
+        single=single,
+        sample=sample,
+        argument=argument,
+        origin=origin,
+    )
 
 
 def _written(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tuple[Fraction, Fraction]:
@@ -149,7 +162,7 @@ def _unbounded(call: AggregateCall) -> Exception:
 
 def _fewer_rows(call: AggregateCall) -> tuple[str, Fix | None]:
     """Return the hint and the fix that bound the rows of a unit, or else its total or average in a group."""
-    if call.name in _GROUPED and not any(isinstance(a, exp.Kwarg) for a in call.node.expressions):
+    if call.name in _GROUPED and not call_arguments(call.node)[0]:
         return _bounded(call, _PER_GROUP)
     option = "OPTIONS (max_rows_contributed = 20)"
     return f"{option}, or rows_per_unit in the policy", Fix("20", option="max_rows_contributed", guess="20")
@@ -157,12 +170,7 @@ def _fewer_rows(call: AggregateCall) -> tuple[str, Fix | None]:
 
 def _bounded(call: AggregateCall, bound: str) -> tuple[str, Fix | None]:
     """Return the call with bounds, and the change that writes them into the statement."""
-    source, start = call.compiler.source, call.compiler.source.position(call.node)
-    end, added = call_end(source, start), f", {bound} => (0, 100)"
-    if end < 0 or any(isinstance(a, exp.Kwarg) for a in call.node.expressions):
-        return f"{call.name.upper()}(x, {bound} => (0, 100))", None
-    text = " ".join(source.text[start:end].split())
-    return f"{text}{added})", Fix(added, end, end, guess="100")
+    return with_bounds(call, bound, "(0, 100)", "100")
 
 
 VALUES: dict[str, Callable[[AggregateCall], ValueCall]] = {

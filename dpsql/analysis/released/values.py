@@ -13,7 +13,7 @@ from dpsql.analysis.released.counts import SingleRows, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, GroupSum, Moment, RowSum, UnitMean, Vector
 from dpsql.analysis.typed import Typed
 from dpsql.estimates import Average, Deviation, Formula, RowCount, SumOfRows, Variance
-from dpsql.tree import Case, Expr, IsNull, Paren, conjunction
+from dpsql.tree import Expr, IsNull, Paren, conjunction, kept
 
 DEGREES = {"sum": 1, "avg": 1, "variance": 2, "deviation": 2}
 """The degree of the moments that each statistic needs."""
@@ -66,7 +66,7 @@ class ValueCall:
 
     def kept(self, value: Expr) -> Expr:
         """Return the value of a row that meets the condition, else NULL."""
-        return Case(((self.condition[0], value),)) if self.condition else value
+        return kept(value, self.condition)
 
     @property
     def described(self) -> Argument:
@@ -116,7 +116,7 @@ def measures(calls: Calls, ordering: int | None) -> list[Measure]:
             made.append(_per_group(call))
         elif call.capped is not None:
             made.append(Measure((_capped(call, call.capped),)))
-        elif call.column in vectors and place != ordering:
+        elif vectors and call.column in vectors and place != ordering:
             vector = vectors[call.column]
             found = _moments(vector, vector.degree + 1, call)
             made.append(Measure(found, _on(call.formula, vector)))
@@ -131,9 +131,11 @@ def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
         _rows(c.parts[0]) for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering
     }
     asked: dict[ValueCall, list[ValueCall]] = {}
-    for call in calls:
-        if isinstance(call, ValueCall) and not call.per_group and call.capped is None:
-            asked.setdefault(call.column, []).append(call)
+    values = [c for c in calls if isinstance(c, ValueCall) and not c.per_group and c.capped is None]
+    if not rows and all(call.statistic == "sum" for call in values):
+        return {}
+    for call in values:
+        asked.setdefault(call.column, []).append(call)
     found: dict[ValueCall, Vector] = {}
     for column, own in asked.items():
         counted = [_rows(part) for part in _counted(own[0])]

@@ -28,7 +28,8 @@ from dpsql.errors import ProgrammingError
 from dpsql.language import Options, Set
 from dpsql.policy import Policy
 from dpsql.prepared import PreparedCommand, PreparedComposed, PreparedPrivate
-from dpsql.session import Session, StatementResult
+from dpsql.session import Session
+from dpsql.sessions import StatementResult
 
 _DERIVED = ("_stddev", "_low", "_high", "p_value")
 """Endings of the names of columns that are functions of other columns."""
@@ -69,7 +70,7 @@ def _open(policy: Policy, folder: Path) -> Session:
     """Open a session with a scratch ledger in a new folder, and a budget that is never used up."""
     ledger = Path(tempfile.mkdtemp(dir=folder)) / "ledger.sqlite"
     budget = replace(policy.budget, epsilon=_ENDLESS, delta=_DELTA, ledger=ledger)
-    scratch = replace(policy, budget=budget, analysts={}, share_releases=False)
+    scratch = replace(policy, budget=budget, analysts={}, groups={}, share_releases=False)
     return Session(scratch, analyst="audit")
 
 

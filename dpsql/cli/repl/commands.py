@@ -36,6 +36,8 @@ def _tables(repl: ReplState, argument: str) -> None:
 
 
 def _policy(repl: ReplState, argument: str) -> None:
+    if repl.policy is None:
+        raise ProgrammingError("the policy lies on the server\nHint: .tables shows what it declares")
     try:
         text = repl.policy.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError):

@@ -19,7 +19,7 @@ from dpsql.render.figures import left
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.session import Session
+    from dpsql.sessions import AnalystSession
 
 
 _MOST_VALUES = 500
@@ -94,7 +94,7 @@ class Repl(ReplState):
             self.statement(statement)
 
 
-def names_of(session: Session) -> Names:
+def names_of(session: AnalystSession) -> Names:
     """Collect names for completion; reads public facts only, at no cost."""
     tables: dict[str, tuple[str, ...]] = {}
     try:
@@ -109,12 +109,12 @@ def names_of(session: Session) -> Names:
     return Names(tables, tuple(commands.COMMANDS), FORMATS, cache(partial(_values, session, tables)))
 
 
-def _values(session: Session, tables: dict[str, tuple[str, ...]], column: str) -> tuple[str, ...]:
+def _values(session: AnalystSession, tables: dict[str, tuple[str, ...]], column: str) -> tuple[str, ...]:
     """Return a column's public values: those the policy declares, or those of a public table."""
     from dpsql.policy import TableDomain, ValuesDomain
 
     places = []
-    for table in session.policy.tables.values():
+    for table in () if session.policy is None else session.policy.tables.values():
         domain = table.domain.get(column)
         if isinstance(domain, ValuesDomain):
             return tuple(value for value in domain.values if isinstance(value, str))

@@ -17,22 +17,21 @@ if TYPE_CHECKING:
 
     from dpsql.cli.output import Output
     from dpsql.cli.repl.line_input import Reader
-    from dpsql.prepared import Prepared
-    from dpsql.session import Session, StatementResult
+    from dpsql.sessions import AnalystSession, PricedStatement, StatementResult
 
 
 @dataclass
 class ReplState:
     """What dot commands read and change."""
 
-    session: Session
+    session: AnalystSession
     """Whose budget pays."""
     output: Output
     """Where answers go."""
     reader: Reader
     """Where lines come from."""
-    policy: Path
-    """The policy's file, shown by `.policy`."""
+    policy: Path | None = None
+    """The policy's file, shown by `.policy`; None if it lies on a server."""
     go_on: bool = False
     """Go on after an error; somebody at a terminal always may."""
     timer: bool = False
@@ -69,10 +68,10 @@ class ReplState:
         if self.timer:
             narrate.note(f"{took:.3f} s")
 
-    def _agreed(self, prepared: Prepared) -> bool:
+    def _agreed(self, prepared: PricedStatement) -> bool:
         """Ask before more than a quarter of what is left is spent; what does not fit is refused anyway."""
         remaining, cost = self.session.budget().remaining, prepared.price
-        cap = self.session.policy.budget.max_epsilon_per_query
+        cap = self.session.max_epsilon_per_query
         dear = 4 * cost.epsilon > remaining.epsilon or 4 * cost.delta > remaining.delta
         if not dear or not cost.fits(remaining) or (cap is not None and cost.epsilon > cap):
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -34,12 +35,17 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
+_COUNTS_ONLY, _OTHER_COUNTS, _SCHEMA = Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)
+"""How the databases of an engine share its memory: most statements run in the first one."""
+
 
 class DuckDBEngine:
     """Implements `dpsql.engines.Engine` on DuckDB."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, memory: int | None = None) -> None:
+        """Open the data; together the databases take at most `memory` bytes (None: the engine's limits)."""
         self._policy = policy
+        self._memory = memory
         self._owner_process = OwnerProcess("engine")
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
@@ -50,7 +56,7 @@ class DuckDBEngine:
         # opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
         self._connection(counts_only=True)
-        self.schema_database = SchemaDatabase(self.readers, self.public, self.domains)
+        self.schema_database = SchemaDatabase(self.readers, self.public, self.domains, self._share(_SCHEMA))
 
     def _connection(self, *, counts_only: bool) -> duckdb.DuckDBPyConnection:
         """Return the database for queries of counts only, or the one for all other queries."""
@@ -79,7 +85,13 @@ class DuckDBEngine:
                 else:
                     connection.execute(f"CREATE VIEW main.{quote(name)} AS {self._scan(name)}")
             self.domains.create(connection)
-            settings.lock(connection, paths, self._spill.path, statistics=statistics)
+            settings.lock(
+                connection,
+                paths,
+                self._spill.path,
+                statistics=statistics,
+                memory=self._share(_COUNTS_ONLY if statistics else _OTHER_COUNTS),
+            )
         except duckdb.Error:
             failed = True
         except BaseException:
@@ -89,6 +101,9 @@ class DuckDBEngine:
             connection.close()
             raise PolicyError("the declared sources cannot be opened", hint="check their paths and types")
         return connection
+
+    def _share(self, part: Fraction) -> int | None:
+        return None if self._memory is None else int(self._memory * part)
 
     def _attach(self, connection: duckdb.DuckDBPyConnection) -> str | None:
         path = self._policy.database

@@ -470,18 +470,17 @@ MUTANTS = (
         statement="SELECT page, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
-        "rows are weighted by what all units have",
+        "a row beyond the bound counts in full",
         (
             (
-                "analysis.groups",
-                "Rows._with_totals",
-                'GREATEST", (Window(n, (unit,)), Constant(1, BIGINT))',
-                'GREATEST", (Window(n, ()), Constant(1, BIGINT))',
+                "analysis.unit_totals",
+                "merged_units",
+                'Column("n", name), Constant(most, BIGINT)',
+                'Column("n", name), Constant(most + 1, BIGINT)',
             ),
         ),
         ("weighted rows",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2) page, COUNT(*) AS n FROM visits GROUP BY page",
-        slow=True,
     ),
     Mutant(
         "groups exist by their rows",
@@ -755,6 +754,19 @@ MUTANTS = (
         ),
         ("weighted rows",),
         statement="SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "the values of a private DISTINCT are read as public",
+        (
+            (
+                "analysis.spines",
+                "spine",
+                'query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(column.domain.query, "d"))',
+                'query = Select((Item(TreeColumn("d", "c0"), "c0"),), Derived(rows.query, "d"), distinct=True)',
+            ),
+        ),
+        ("declared values",),
+        statement="SELECT d.k, COUNT(DISTINCT v.user_id) AS n0 FROM (SELECT DISTINCT day AS k FROM visits) AS d LEFT JOIN visits AS v ON v.day >= d.k GROUP BY d.k",
     ),
 )
 """Every mutant must be noticed within the ordinary run, those that are slow within the longer one."""

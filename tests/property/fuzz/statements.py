@@ -29,6 +29,8 @@ class Statement:
 def statement(rng: Random, world: World, focus: frozenset[str] = frozenset()) -> Statement:
     """Make one private statement."""
     maker = Maker(rng, world, focus)
+    if maker.chance(0.03, "declared values"):
+        return _listed(maker)
     kind = rng.choices([PERSON, "row", "device"], [20, 40 if "unit row" in focus else 1.5, 0.7])[0]
     maker.note(f"unit {kind}")
     head = ""
@@ -84,6 +86,29 @@ def statement(rng: Random, world: World, focus: frozenset[str] = frozenset()) ->
     if kind == PERSON and maker.chance(0.08, "a block around"):
         return Statement(_around(maker, head, text), frozenset(maker.saw))
     return Statement(head + text, frozenset(maker.saw))
+
+
+def _listed(maker: Maker) -> Statement:
+    """Write a private SELECT DISTINCT that rows are joined to, grouped by its value."""
+    rng = maker.rng
+    key = rng.choice(["page", "country", "day", "ms", "moment::DATE"])
+    where = rng.choice(["", " WHERE flag", " WHERE user_id <> 2"])
+    listed = f"(SELECT DISTINCT {key} AS k FROM visits{where}) AS d"
+    on = f"v.{key} {rng.choice(['=', '>=', '<>'])} d.k{rng.choice(['', ' AND v.ms > 2'])}"
+    joined = f"{listed} {rng.choice(['LEFT ', ''])}JOIN visits AS v ON {on}"
+    counts = rng.choice(
+        [
+            "",
+            ", COUNT(*, contribution_bounds_per_group => (0, 2)) AS n1",
+            ", COUNT(DISTINCT v.user_id) FILTER (WHERE v.flag) AS n1",
+        ]
+    )
+    by = rng.choice(["d.k", "1", "k"])
+    if maker.slip("its key"):
+        by = "v.page"
+    first = "d.k" if by != "v.page" else by
+    text = f"SELECT {first}, COUNT(DISTINCT v.user_id) AS n0{counts} FROM {joined} GROUP BY {by}"
+    return Statement(text, frozenset(maker.saw))
 
 
 def _computed(maker: Maker, keys: list[str], counts: list[str]) -> tuple[list[str], str]:

@@ -21,12 +21,16 @@ def subquery_condition(maker: Maker, scope: Scope) -> str:
     maker.subqueries += 1
     unit = _unit(scope)
     ways = {"IN public": 1.0, "EXISTS public": 1.0}
+    if scope.owner and scope.of("int"):
+        ways |= {"a released number": 0.6}
     if unit is not None:
         ways |= {"IN unit": 2.0, "NOT IN unit": 2.0, "EXISTS tied": 2.0, "NOT EXISTS tied": 2.0}
         if _parent_keys(scope):
             ways |= {"IN parent key": 1.5, "EXISTS parent key": 1.5}
     way = maker.pick(ways)
     word = "NOT " if way.startswith("NOT") or maker.rng.random() < 0.3 else ""
+    if way == "a released number":
+        return _released(maker, scope)
     if way == "IN public":
         return _in_public(maker, scope, word)
     if way.endswith("parent key"):
@@ -38,6 +42,17 @@ def subquery_condition(maker: Maker, scope: Scope) -> str:
         return f"({unit} {'NOT ' if way.startswith('NOT') else ''}IN ({_units(maker, scope)}))"
     source, _, where = _tied(maker, scope, unit or "")
     return f"({'NOT ' if way.startswith('NOT') else ''}EXISTS (SELECT 1 FROM {source}{where}))"
+
+
+def _released(maker: Maker, scope: Scope) -> str:
+    """Compare a number with one that all units have together, which is a release of its own."""
+    table = maker.rng.choice(["visits", "users", "orders"])
+    where = maker.rng.choice(["", f" WHERE rel.user_id > {maker.rng.randint(0, 3)}"])
+    number = f"(SELECT COUNT(DISTINCT rel.user_id) FROM {table} AS rel{where})"
+    if maker.slip("one row"):
+        number = number.replace("COUNT(DISTINCT rel.user_id)", "rel.user_id")
+    mine, sign = maker.rng.choice(scope.of("int")), maker.rng.choice(["<", ">", "<=", "="])
+    return f"({mine} {sign} {number})" if maker.rng.random() < 0.7 else f"({mine} % 5 + {number} {sign} 4)"
 
 
 def scalar(maker: Maker, scope: Scope, kind: str) -> str:

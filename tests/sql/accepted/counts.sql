@@ -151,3 +151,4 @@ SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 5)) FROM vis
 -- A912 the sum of a BOOLEAN column is the count of the rows where it is true
 -- expect: SELECT SUM(n), SUM(m) FROM (SELECT LEAST(COUNT(*) FILTER (WHERE late), 9) AS n, LEAST(COUNT(late), 9) AS m FROM baskets WHERE user_id IS NOT NULL GROUP BY user_id)
 SELECT SUM(late::INT, contribution_bounds_per_group => (0, 9)), COUNT(late, contribution_bounds_per_group => (0, 9)) FROM baskets
+

@@ -230,3 +230,9 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, UNNEST(string_split(note, '
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
 SELECT "main"."visits"."page", COUNT(DISTINCT main.visits.user_id) AS n FROM "main"."visits" GROUP BY "main"."visits"."page"
 ORDER BY n DESC LIMIT 2
+
+-- A2600 PostgreSQL's name of the schema
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT "public"."visits"."page", COUNT(DISTINCT visits.user_id) AS n FROM "public"."visits" GROUP BY public.visits.page
+ORDER BY n DESC LIMIT 2

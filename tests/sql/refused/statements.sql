@@ -131,13 +131,13 @@ SET VARIABLE x = 5
 -- R713 SHOW of something else
 -- error: SHOW does not support this
 -- at: ALL
--- hint: SHOW PRIVACY BUDGET, SHOW TABLES or
+-- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES or
 SHOW ALL
 
 -- R714 SHOW a table
 -- error: SHOW does not support this
 -- at: visits
--- hint: SHOW PRIVACY BUDGET, SHOW TABLES or
+-- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES or
 SHOW visits
 
 -- R715 DESCRIBE a query
@@ -207,7 +207,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) category FROM pages
 SELECT category, COUNT(*) FROM pages GROUP BY category TOP 2
 
 -- R727 EXPLAIN of a SET
--- error: EXPLAIN takes a SELECT
+-- error: EXPLAIN takes a SELECT or a REFINE RELEASE
 -- at: SET
 EXPLAIN SET dp_epsilon = 1
 
@@ -269,7 +269,7 @@ EXPLAIN
 -- R738 SHOW of nothing
 -- error: SHOW does not support this
 -- at: SHOW
--- hint: SHOW PRIVACY BUDGET, SHOW TABLES or
+-- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES or
 SHOW
 
 -- R739 nextval
@@ -337,8 +337,3 @@ REFINE RELEASE 1
 -- error: option epsilon: epsilon must lie between
 -- at: 0
 REFINE RELEASE 1 TO 0
-
--- R864 the plan of a refinement
--- error: EXPLAIN takes a SELECT
--- at: REFINE
-EXPLAIN REFINE RELEASE 1 TO 2

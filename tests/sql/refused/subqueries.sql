@@ -430,12 +430,6 @@ SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 
 -- hint: did you mean w.user_id?
 SELECT city, COUNT(DISTINCT o.user_id) AS n FROM users o WHERE EXISTS (SELECT 1 FROM visits w LEFT JOIN users u ON w.user_id = o.user_id AND u.user_id = o.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
 
--- R49 uncorrelated scalar subquery over private
--- error: a release cannot choose private rows: what is counted would
--- at: AVG
--- hint: write ms > $value, and give it what this returns as a
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > (SELECT AVG(ms) FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R50 scalar subquery correlated by another column
 -- error: a subquery over private rows must be tied to the row's own
 -- at: COUNT #2
@@ -527,3 +521,39 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits UNION SELE
 -- at: 3
 -- hint: select per unit: QUALIFY ROW_NUMBER()
 WITH v AS (SELECT user_id FROM visits ORDER BY user_id LIMIT 3) SELECT COUNT(DISTINCT user_id) FROM v
+
+-- R2601 a number of a release as a key
+-- error: a release cannot choose private rows: what is counted would
+-- at: COUNT #2
+-- hint: write $value > ms, and give it what this returns as a
+SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY (SELECT COUNT(*) FROM users) > ms
+
+-- R2602 a list of a release
+-- error: a release cannot choose private rows: what is counted would
+-- at: page #2
+-- hint: write page IN ($value), and give it what this returns as
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) WHERE m > 2)
+
+-- R2603 a text of a release
+-- error: VARCHAR and DOUBLE are compared only after a conversion
+-- at: page
+-- hint: CAST(page AS DOUBLE), which is NULL where it does not
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page = (SELECT MAX(page) FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page))
+
+-- R2604 several rows of a release
+-- error: a release cannot choose private rows: what is counted would
+-- at: m #2
+-- hint: write ms > $value, and give it what this returns as
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > (SELECT m FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page))
+
+-- R2605 a release by an outer join
+-- error: released and private rows do not meet
+-- at: visits
+-- hint: count visits in a release of its own
+SELECT COUNT(DISTINCT user_id) AS n FROM visits v LEFT JOIN (SELECT COUNT(*) AS m FROM users) a ON v.ms > a.m
+
+-- R2606 private values that decide about other rows
+-- error: DISTINCT over private rows must select their privacy unit
+-- at: country
+-- hint: FROM dp_domain(visits.country)
+SELECT COUNT(DISTINCT u.user_id) AS n FROM (SELECT DISTINCT country FROM visits) c JOIN users u ON u.city < c.country

@@ -341,7 +341,7 @@ def test_settings_are_no_answers(run: Run, session: Any) -> None:
 
 
 def test_the_cap_on_one_statement_is_seen_before_anything_runs(run: Run, session: Any) -> None:
-    session.policy.budget.max_epsilon_per_query = Fraction(2)
+    session.max_epsilon_per_query = Fraction(2)
     done = run("-c", ask("1"), "-c", ask("2.5"))
     assert done.code == ExitCode.BUDGET_EXCEEDED
     assert "asks for epsilon 2.5, but the policy allows one epsilon 2\n" in done.err

@@ -104,12 +104,10 @@ REFUSED = [
      "a release for each row", "COUNT(*)"),
     ("SELECT p.page, (SELECT COUNT(*) FROM visits v WHERE v.page = p.page) AS n FROM pages p",
      "a release for each row", "COUNT(*)"),
-    ("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > (SELECT AVG(ms) FROM visits)",
-     "cannot choose private rows", "AVG"),
+    ("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > (SELECT COUNT(*) FROM visits)",
+     "a user_id can have many rows", "COUNT(*)"),
     (f"SELECT COUNT(DISTINCT user_id) FROM visits WHERE page IN (SELECT page FROM ({PAGES} TOP 2))",
      "cannot choose private rows", "page FROM (SELECT"),
-    ("SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE ms > (SELECT COUNT(*) FROM users)) FROM visits "
-     "GROUP BY page", "cannot choose private rows", "COUNT(*)"),
     ("SELECT (SELECT COUNT(*) FROM users) AS k, COUNT(DISTINCT user_id) FROM visits GROUP BY k",
      "cannot choose private rows", "SELECT (SELECT"),
     ("SELECT k FROM (SELECT v.user_id AS k, COUNT(*) AS n FROM users u LEFT JOIN visits v "

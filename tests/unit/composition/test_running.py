@@ -18,8 +18,7 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
-from dpsql import connect
-from dpsql import session as session_module
+from dpsql import connect, planning
 from dpsql.audit.catalogue import Outcome
 from dpsql.audit.end_to_end import audit_statements, private_statements
 from dpsql.composition import Parts, ReleasePart
@@ -31,7 +30,8 @@ from dpsql.policy import load
 from dpsql.prepared import PreparedComposed
 from dpsql.privacy import Charge
 from dpsql.release import Release
-from dpsql.session import Session, StatementResult
+from dpsql.session import Session
+from dpsql.sessions import StatementResult
 from dpsql.types import DOUBLE
 from tests.narrow import engine_of, of_type, present
 from tests.opened import Open, sessions_in
@@ -98,7 +98,7 @@ def made_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 
     def make(outer: str, *blocks: Query, text: str = "SELECT COUNT(*) FROM visits") -> str:
         made = parts(blocks, outer)
-        monkeypatch.setattr(session_module, "parts_of", lambda *_: made)
+        monkeypatch.setattr(planning, "parts_of", lambda *_: made)
         return text
 
     return make
@@ -520,7 +520,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from dpsql import connect
-from dpsql import session as session_module
+from dpsql import planning
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.unit.composition.test_running import ALL, ONE, PAGE_A, SHARES, block, parts
@@ -531,7 +531,7 @@ for step in (1, 2, 3, "settle_all", "over"):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
         continue
     made = parts([block(each, fresh=True) for each in (ALL, ONE, PAGE_A)], SHARES)
-    session_module.parts_of = lambda *_: made
+    planning.parts_of = lambda *_: made
     session = Session(load(Path(sys.argv[1])), str(step))
     engine, counted = session.database.engines().engine, 0
     true = engine.count

@@ -650,14 +650,15 @@ def test_ctrl_c_while_the_databases_open_is_a_ctrl_c(
     true_lock = settings.lock
 
     def lock(connection: duckdb.DuckDBPyConnection, *rest: Any, **named: Any) -> None:
-        connection.execute(LONG).fetchall()
+        with stopped(ctrl_c):
+            connection.execute(LONG).fetchall()
         true_lock(connection, *rest, **named)
 
     monkeypatch.setattr(settings, "lock", lock)
-    with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
+    with pytest.raises(KeyboardInterrupt):
         open_engine(session.policy)
     # The second one, after the charge: no failure of the engine.
-    with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
+    with pytest.raises(KeyboardInterrupt):
         session.run(PLUS)
     assert states(session) == ["cancelled"]
     monkeypatch.undo()

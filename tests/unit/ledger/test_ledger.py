@@ -17,7 +17,7 @@ from dpsql.errors import (
     PolicyError,
     ProgrammingError,
 )
-from dpsql.ledger import Ledger, Request, Reservation, Settled, StoredRelease
+from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled, StoredRelease
 from dpsql.ledger.amounts import DamagedError, read, rounded_up, shown, too_wide, write
 from dpsql.privacy import Charge
 
@@ -596,3 +596,58 @@ def test_parts_that_were_tampered_with_are_found(open_ledger: Open, tmp_path: Pa
                 raw.execute(change)
         raw.execute("UPDATE entry SET state = 'failed' WHERE entry = 2")
     assert "the releases of the statement of entry 1 did not end together" in ledger.check()
+
+
+TEAM = GroupCap(("ann", "bob"), cost("1/2", "1/2000"))
+
+
+def test_a_group_has_a_cap_together(open_ledger: Open) -> None:
+    ledger = open_ledger(groups={"team": TEAM})
+    reserve(ledger, "3/10", analyst="ann")
+    reserve(ledger, "3/10", analyst="carol")  # of no group
+    with pytest.raises(BudgetExceeded, match=r"only 0\.2 of the budget of your group team is left") as caught:
+        reserve(ledger, "3/10", analyst="bob")
+    assert caught.value.scope == "group team"
+    assert caught.value.remaining == (Fraction(1, 5), Fraction(1, 2000))
+    # Nothing of the refused statement was charged, in any scope.
+    assert ledger.budget("bob").spent == ledger.budget().spent == cost("3/5")
+    reserve(ledger, "1/5", analyst="bob")
+    assert ledger.check() == []
+
+
+def test_what_is_left_of_a_group_is_shown_to_its_members(open_ledger: Open) -> None:
+    ledger = open_ledger(groups={"team": TEAM}, analysts={"*": cost("2/5", "1/1000")})
+    reserve(ledger, "3/10", "1/4000", analyst="ann")
+    assert ledger.budget("ann").remaining == cost("1/10", "1/4000")
+    assert ledger.budget("bob").remaining == cost("1/5", "1/4000")
+    assert ledger.budget("carol").remaining == cost("2/5", "3/4000")
+    assert ledger.budget("bob").spent == cost("0")
+
+
+def test_every_group_of_an_analyst_binds(open_ledger: Open) -> None:
+    wide, narrow = GroupCap(("ann", "bob"), cost("1")), GroupCap(("ann", "carol"), cost("1/10"))
+    ledger = open_ledger(groups={"wide": wide, "narrow": narrow})
+    with pytest.raises(BudgetExceeded) as caught:
+        reserve(ledger, "1/5", analyst="ann")
+    assert caught.value.scope == "group narrow"
+    reserve(ledger, "1/5", analyst="bob")
+
+
+def test_who_joins_a_group_brings_what_was_spent(open_ledger: Open) -> None:
+    before = open_ledger()
+    running = reserve(before, "2/5", analyst="bob")
+    after = open_ledger(groups={"team": TEAM})
+    with pytest.raises(BudgetExceeded):
+        reserve(after, "1/5", analyst="ann")
+    before.settle(running, cost("1/5"))  # a realised charge below the reserved one leaves more to the group
+    reserve(after, "1/5", analyst="ann")
+    assert after.check() == []
+
+
+def test_a_shared_release_counts_in_the_group(open_ledger: Open) -> None:
+    ledger = open_ledger(groups={"team": TEAM})
+    ledger.settle(reserve(ledger, "2/5", analyst="carol"), cost("2/5"), release=b"rows", reuse_key="k")
+    assert shared_release(ledger, "k", "ann") is not None
+    with pytest.raises(BudgetExceeded):
+        ledger.share(["k"], "bob")
+    assert ledger.find("k", "bob") is None

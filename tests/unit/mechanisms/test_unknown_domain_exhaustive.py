@@ -170,7 +170,7 @@ TINY = [(0, 0, 0, 0), (1, 1, 1, 1), (2, 1, 1, 0), (2, 2, 1, 0), (1, 0, 0, 0), (3
         (2, 2, 1, 2, {"threshold": 3}),
         (2, 2, 1, 2, {"bits": 1}),
         (2, 1, 2, 2, {}),
-        (3, 2, 1, 2, {}),
+        pytest.param(3, 2, 1, 2, {}, marks=pytest.mark.slow),
     ],
 )
 def test_limited_domain(n: int, k: int, c: int, over: int, options: dict[str, Any]) -> None:

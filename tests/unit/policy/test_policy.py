@@ -161,9 +161,13 @@ def test_every_key_is_read_by_its_type_or_by_a_reader_of_its_own() -> None:
         section: {name for name, key in keys.items() if key.kind is None} for section, keys in KEYS.items()
     }
     assert own == {
-        "top level": {"budget", "tables", "database", "engine", "defaults", "views", "analysts"},
+        "top level": {"budget", "tables", "database", "engine", "defaults", "views", "analysts"}
+        | {"groups", "serve", "mcp"},
         "[budget]": {"ledger"},
         "[analysts.NAME]": set(),
+        "[groups.NAME]": {"members"},
+        "[serve]": {"listen", "users", "certificate", "key", "clientcert", "metrics"},
+        "[mcp]": {"listen", "allowed_hosts", "allowed_origins"},
         "[database]": {"path", "engine"},
         "[engine]": {"longest_value"},
         "[defaults]": set(),

@@ -216,6 +216,16 @@ def test_a_subquery_is_never_put_into_try() -> None:
         guarded(Apply("chr({0})", (ScalarQuery(QUERY),)))
 
 
+def test_nodes_are_equal_by_their_parts_and_compared_by_kept_hashes() -> None:
+    one, other = (Paren(Binary("+", Column("t", "a"), Constant(1, BIGINT))) for _ in range(2))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != Paren(Binary("+", Column("t", "a"), Constant(2, BIGINT)))
+    assert Paren(Column("t", "a")) != Not(Column("t", "a"))
+    assert {type(node).__hash__ for node, _ in WRITTEN} == {Node.__hash__}
+    assert {type(node).__eq__ for node, _ in WRITTEN} == {Node.__eq__}
+
+
 def test_the_facts_of_an_expression() -> None:
     assert facts(Paren(Binary("=", A, B))).reads == {"t1.c0", "t1.c1"}
     assert facts(InQuery(A, QUERY)).reads == {"t1.c0", OPAQUE}

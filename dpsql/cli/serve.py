@@ -1,0 +1,115 @@
+"""`dpsql serve`, and the server of `dpsql demo --serve`."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpsql.cli import narrate
+from dpsql.cli.exits import ExitCode
+
+if TYPE_CHECKING:
+    from dpsql.cli.settings import Settings
+    from dpsql.serve.state import State
+
+
+_USERS = ("alice", "bob")
+_PORT = 5433
+_DEMO = """
+[serve]
+listen = ["127.0.0.1:{port}"]
+"""
+
+
+@click.command("serve")
+@click.pass_obj
+def serve_command(settings: Settings) -> int:
+    """For the owner: let analysts ask from other machines, with PostgreSQL's clients.
+
+    The policy's [serve] says where; without it, at 127.0.0.1:5433. Users are added by `dpsql user add`.
+    SIGHUP reads policy, users and certificate again; SIGTERM ends the server when what runs has ended.
+
+    The log is written to standard error as JSON, without statements and answers. How long a private
+    statement takes can depend on the data and is not hidden, unless the policy has time_steps = true.
+    """
+    return run(Path(settings.policy))
+
+
+def run(policy: Path, passwords: dict[str, str] | None = None) -> int:
+    """Serve until told to stop; say on standard output how clients connect."""
+    if os.name != "posix":
+        raise click.UsageError("the server needs Linux, macOS or another POSIX system")
+    from dpsql.serve.start import serve
+
+    serve(policy, lambda state, addresses: _say(state, addresses, passwords or {}))
+    return ExitCode.OK
+
+
+def serve_demo(folder: Path, policy: Path) -> int:
+    """Serve the demo's data to two users, whose passwords are printed."""
+    from dpsql.policy import load
+    from dpsql.serve import account_file, changes, entropy
+    from dpsql.serve.config import users_path
+    from dpsql.serve.user import Account, User
+
+    with policy.open("a", encoding="utf-8") as file:
+        file.write(_DEMO.format(port=_free_port()))
+    passwords = {name: entropy.text(12) for name in _USERS}
+    with account_file.changed(users_path(load(policy))) as accounts:
+        for name, password in passwords.items():
+            accounts[name] = changes.with_password(Account(User(name, name)), password)
+    narrate.note(f"data, policy, ledger and users are in {folder}; Ctrl-C ends the server")
+    return run(policy, passwords)
+
+
+def _free_port() -> int:
+    """Return the customary port, or another one if that is taken."""
+    for port in (_PORT, 0):
+        try:
+            with socket.create_server(("127.0.0.1", port)) as probe:
+                return int(probe.getsockname()[1])
+        except OSError:
+            continue
+    return 0
+
+
+def _say(state: State, addresses: list[str], passwords: dict[str, str]) -> None:
+    """Write how clients connect."""
+    lines = [f"dpsql serves the database {state.config.name}:"]
+    lines += [f"  {address if '://' in address else psql(state, address)}" for address in addresses]
+    if state.tls is not None:
+        lines.append(f"certificate {state.tls.certificate}, SHA-256 {state.tls.fingerprint}")
+    for name, password in passwords.items():
+        lines.append(f"user {name}, password {password}")
+    if passwords:
+        name, password = next(iter(passwords.items()))
+        lines.append(f"  PGPASSWORD={password} {psql(state, addresses[0], name)}")
+    lines.append("ready; SIGHUP reloads, SIGTERM or Ctrl-C ends")
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def psql(state: State, address: str, user: str = "NAME") -> str:
+    """Return the command by which psql connects to an address."""
+    local = address.startswith("/")
+    host, _, port = address.rpartition("/.s.PGSQL." if local else ":")
+    parts = {"host": host.strip("[]"), "port": port, "dbname": state.config.name, "user": user}
+    if state.tls is not None and not local:
+        parts["sslmode"] = "verify-full"
+        if not state.trusted:
+            parts["sslrootcert"] = str(state.tls.certificate)
+        if state.tls.binding:
+            parts["channel_binding"] = "require"
+    return f'psql "{" ".join(f"{name}={_quoted(value)}" for name, value in parts.items())}"'
+
+
+def _quoted(value: str) -> str:
+    """Return a value as libpq reads it between the shell's double quotes."""
+    plain = value and all(c.isalnum() or c in "/._:-" for c in value)
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return value if plain else f"'{escaped}'"

@@ -1,0 +1,286 @@
+"""`dpsql user`: the owner says who may log in to the server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpsql.cli import narrate
+from dpsql.cli.exits import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import date, datetime
+
+    from dpsql.cli.settings import Settings
+    from dpsql.policy import Policy
+    from dpsql.serve.user import Account, User
+
+
+_RELOAD = "a running server reads the users again on SIGHUP (systemctl reload dpsql)"
+_DAY = click.DateTime(["%Y-%m-%d"])
+
+
+def _rights(command: Any) -> Any:  # noqa: ANN401  a click command
+    """Add the options that say what a user may do."""
+    for option in (
+        click.option("--analyst", metavar="NAME", help="Whose budget is used. [default: the name]"),
+        click.option(
+            "--auto-charge/--no-auto-charge",
+            default=None,
+            help="Whether a statement that names no epsilon is charged the policy's default_epsilon.",
+        ),
+        click.option(
+            "--preview",
+            type=click.Choice(["refuse", "empty"]),
+            help="What `SELECT * FROM t LIMIT n` gives: a refusal, or the columns without rows.",
+        ),
+        click.option("--max-connections", type=int, metavar="N", help="Connections at the same time."),
+        click.option("--expires", type=_DAY, metavar="YYYY-MM-DD", help="The last day of the login."),
+        click.option(
+            "--free-below",
+            metavar="EPSILON",
+            help="The price that an agent may pay unasked, by MCP. [default: 0]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group("user")
+def user_command() -> None:
+    """For the owner: say who may log in to `dpsql serve`.
+
+    Passwords are asked for, or read from standard input; they are never given on the command line.
+    """
+    if os.name != "posix":
+        raise click.UsageError("the server needs Linux, macOS or another POSIX system")
+
+
+@user_command.command("add")
+@click.argument("name")
+@click.option("--token", is_flag=True, help="Give a token, which is printed once, in place of a password.")
+@_rights
+@click.pass_obj
+def add_command(settings: Settings, /, *, name: str, token: bool, **rights: Any) -> int:  # noqa: ANN401  as declared above
+    """Add a user."""
+    from dpsql.serve import changes
+    from dpsql.serve.user import Account, User
+
+    policy, text = settings.load_policy(), ""
+    account = Account(_with_rights(User(name, name), rights))
+    if name in _accounts(policy):
+        raise click.UsageError(f"there is a user {name!r}: see `dpsql user set` and `dpsql user passwd`")
+    password = "" if token else _password()
+    with _changed(policy) as accounts:
+        if token:
+            account, _, text = changes.with_token(account, None, None)
+        else:
+            account = changes.with_password(account, password)
+        accounts[name] = account
+    _print_token(text)
+    _narrate(policy, f"user {name} is added, as analyst {account.user.analyst}", account)
+    return ExitCode.OK
+
+
+@user_command.command("set")
+@click.argument("name")
+@_rights
+@click.pass_obj
+def set_command(settings: Settings, /, *, name: str, **rights: Any) -> int:  # noqa: ANN401  as declared above
+    """Change what a user may do."""
+    policy = settings.load_policy()
+    with _changed(policy) as accounts:
+        account = _known(accounts, name)
+        account = accounts[name] = replace(account, user=_with_rights(account.user, rights))
+    _narrate(policy, f"user {name} is changed", account)
+    return ExitCode.OK
+
+
+@user_command.command("passwd")
+@click.argument("name")
+@click.pass_obj
+def passwd_command(settings: Settings, /, *, name: str) -> int:
+    """Give a user another password."""
+    from dpsql.serve import changes
+
+    policy = settings.load_policy()
+    _known(_accounts(policy), name)
+    password = _password()
+    with _changed(policy) as accounts:
+        accounts[name] = changes.with_password(_known(accounts, name), password)
+    _narrate(policy, f"user {name} has another password; connections that are open stay open")
+    return ExitCode.OK
+
+
+@user_command.command("token")
+@click.argument("name")
+@click.option("--id", "identifier", metavar="ID", help="The token's name. [default: k1, k2, ..]")
+@click.option("--expires", type=_DAY, metavar="YYYY-MM-DD", help="The last day of the token.")
+@click.option("--revoke", metavar="ID", help="Take a token away.")
+@click.pass_obj
+def token_command(
+    settings: Settings, /, *, name: str, identifier: str | None, expires: datetime | None, revoke: str | None
+) -> int:
+    """Give a user a token, which is printed once, or take one away."""
+    from dpsql.serve import changes
+
+    policy, text = settings.load_policy(), ""
+    with _changed(policy) as accounts:
+        account = _known(accounts, name)
+        if revoke is not None:
+            accounts[name], done = changes.without_token(account, revoke), f"token {revoke} is taken away"
+        else:
+            accounts[name], made, text = changes.with_token(account, identifier, _day(expires))
+            done = f"user {name} has a token {made}"
+    _print_token(text)
+    _narrate(policy, done)
+    return ExitCode.OK
+
+
+@user_command.command("disable")
+@click.argument("name")
+@click.pass_obj
+def disable_command(settings: Settings, /, *, name: str) -> int:
+    """Let a user not log in, until `enable`."""
+    return _switch(settings, name, disabled=True)
+
+
+@user_command.command("enable")
+@click.argument("name")
+@click.pass_obj
+def enable_command(settings: Settings, /, *, name: str) -> int:
+    """Let a user log in again."""
+    return _switch(settings, name, disabled=False)
+
+
+def _switch(settings: Settings, name: str, *, disabled: bool) -> int:
+    policy = settings.load_policy()
+    with _changed(policy) as accounts:
+        accounts[name] = replace(_known(accounts, name), disabled=disabled)
+    _narrate(policy, f"user {name} is {'disabled' if disabled else 'enabled'}")
+    return ExitCode.OK
+
+
+@user_command.command("remove")
+@click.argument("name")
+@click.pass_obj
+def remove_command(settings: Settings, /, *, name: str) -> int:
+    """Remove a user. What the analyst has spent stays spent."""
+    policy = settings.load_policy()
+    with _changed(policy) as accounts:
+        del accounts[_known(accounts, name).user.name]
+    _narrate(policy, f"user {name} is removed")
+    return ExitCode.OK
+
+
+@user_command.command("list")
+@click.pass_obj
+def list_command(settings: Settings) -> int:
+    """List the users."""
+    import pyarrow as pa
+
+    from dpsql.serve.accounts import today
+
+    accounts = _accounts(settings.load_policy())
+    rows = [
+        {
+            "user": name,
+            "analyst": account.user.analyst,
+            "state": account.state(today()),
+            "password": account.password is not None,
+            "tokens": ", ".join(token.id for token in account.live_tokens(today())),
+            "expires": None if account.user.expires is None else account.user.expires.isoformat(),
+            "auto_charge": account.user.auto_charge,
+            "preview": account.user.preview,
+            "free_below": str(account.user.free_below),
+            "max_connections": account.user.max_connections,
+        }
+        for name, account in sorted(accounts.items())
+    ]
+    with settings.answers("table") as out:
+        if rows:
+            out.write(pa.Table.from_pylist(rows), None)
+        else:
+            narrate.note("there is no user: `dpsql user add NAME`")
+    return ExitCode.OK
+
+
+@contextmanager
+def _changed(policy: Policy) -> Iterator[dict[str, Account]]:
+    """Give the accounts to a block that changes them; a `ValueError` of it is a mistake of the caller."""
+    from dpsql.serve import account_file
+    from dpsql.serve.config import users_path
+
+    try:
+        with account_file.changed(users_path(policy)) as accounts:
+            yield accounts
+    except ValueError as problem:
+        raise click.UsageError(str(problem)) from None
+
+
+def _accounts(policy: Policy) -> Mapping[str, Account]:
+    """Return the accounts that there are, by name."""
+    from dpsql.serve.accounts import Users
+    from dpsql.serve.config import users_path
+
+    path = users_path(policy)
+    return Users.load(path).accounts if path.exists() else {}
+
+
+def _known(accounts: Mapping[str, Account], name: str) -> Account:
+    if name not in accounts:
+        from dpsql.policy.names import suggest
+
+        raise click.UsageError(f"there is no user {name!r}\nHint: {suggest(name, accounts, 'users')}")
+    return accounts[name]
+
+
+def _with_rights(user: User, rights: Mapping[str, Any]) -> User:
+    """Return the user with the options that were given."""
+    from dpsql.privacy import exact
+
+    given = {name: value for name, value in rights.items() if value is not None}
+    if "expires" in given:
+        given["expires"] = _day(given["expires"])
+    if "free_below" in given:
+        try:
+            given["free_below"] = exact(given["free_below"])
+        except ValueError as problem:
+            raise click.UsageError(f"--free-below: {problem}") from None
+    return replace(user, **given)
+
+
+def _day(when: datetime | None) -> date | None:
+    return None if when is None else when.date()
+
+
+def _password() -> str:
+    """Ask for a password on the terminal, twice, or read a line of standard input."""
+    if sys.stdin.isatty():
+        asked: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        return asked
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def _print_token(text: str) -> None:
+    if text:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+        narrate.note("this is the token; it is stored nowhere and not shown again")
+
+
+def _narrate(policy: Policy, done: str, account: Account | None = None) -> None:
+    """Say what was done, and what the policy has to say about the user."""
+    from dpsql.serve.accounts import Users
+    from dpsql.serve.config import warnings
+
+    narrate.note(f"{done}; {_RELOAD}")
+    if account is not None:
+        for text in warnings(policy, Users({account.user.name: account}, b"")):
+            narrate.warning(text)

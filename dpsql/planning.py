@@ -1,0 +1,181 @@
+"""Parses, analyses and prices statements. Nothing is charged, and no private row is read."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed, with_views
+from dpsql.answers import choose, least_epsilon
+from dpsql.composition import compose, describe_view, parts_of, release_blocks
+from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
+from dpsql.info import describe
+from dpsql.language import Describe, Explain, Options, Query, Refine, parse
+from dpsql.prepared import (
+    Explained,
+    PlannedCount,
+    Prepared,
+    PreparedCommand,
+    PreparedComposed,
+    PreparedPrivate,
+    PreparedPublic,
+)
+from dpsql.privacy import Charge
+from dpsql.refining import Refining
+from dpsql.release import reuse_key
+from dpsql.rewriting import beside, hinted, rewrite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from dpsql.database import Database, Engines
+    from dpsql.language import Parameters
+    from dpsql.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Prepares the statements of an analyst, with the defaults of a connection."""
+
+    database: Database
+    analyst: str
+    defaults: Options
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the database."""
+        return self.database.policy
+
+    def prepare(self, text: str, parameters: Parameters = None) -> Prepared:
+        """Prepare a statement; the error of one that is refused has a statement that would be accepted."""
+        try:
+            return self._prepared(text, parameters)
+        except (QueryRefused, QuerySyntaxError) as error:
+            refused = error
+        refused.obstacles = beside(text, refused, lambda changed: self._bound(changed, parameters))
+        refused.obstacles = hinted(text, refused)
+        offer = rewrite(text, refused, lambda changed: self._bound(changed, parameters))
+        if offer is not None:
+            refused.rewrite, refused.obstacles = offer
+        raise refused
+
+    def _bound(self, text: str, parameters: Parameters) -> Prepared:
+        """Prepare a statement; refuse a public one as well that the schema database cannot bind."""
+        prepared = self._prepared(text, parameters)
+        if isinstance(prepared, PreparedPublic):
+            try:
+                prepared.engines.schema_database.plan(prepared.sql)
+            except ValueError:
+                raise QueryRefused("this does not bind") from None
+        return prepared
+
+    def _prepared(self, text: str, parameters: Parameters) -> Prepared:
+        engines = self.database.engines()
+        statement = with_views(parse(text, parameters), self.policy)
+        match statement:
+            case Query():
+                return self.query(text, statement, engines)
+            case Explain():
+                asked = statement.query
+                planned = (
+                    self._refinement(text, asked, engines, parameters)
+                    if isinstance(asked, Refine)
+                    else self.query(text, asked, engines)
+                )
+                return PreparedCommand(text, Explained(planned, statement.json))
+            case Refine():
+                return self._refinement(text, statement, engines, parameters)
+            case Describe():
+                self.described(statement)
+        return PreparedCommand(text, statement)
+
+    def query(
+        self, text: str, query: Query, engines: Engines
+    ) -> PreparedPrivate | PreparedComposed | PreparedPublic:
+        """Prepare a parsed SELECT, into which the policy's views were put."""
+        refused: list[QueryRefused] = []
+        planned: list[PreparedPrivate] = []
+        with self._surveyed(query, engines, refused):
+            if not is_private(query, self.policy):
+                sql = public_sql(query, self.policy, engines.schema_database)
+                return PreparedPublic(text, sql, engines, query.views)
+            parts = parts_of(query, self.policy, engines.schema_database, self.defaults)
+        for part in parts.releases if not refused else ():
+            with self._surveyed(part.query, engines, refused, [part.query]):
+                planned.append(self._release(text, part.query, engines, self.defaults))
+        if refused:
+            refused[0].obstacles = in_order(refused)
+            raise refused[0]
+        return compose(text, query, parts, planned, self.policy)
+
+    @contextmanager
+    def _surveyed(
+        self,
+        query: Query,
+        engines: Engines,
+        refused: list[QueryRefused],
+        blocks: list[Query] | None = None,
+    ) -> Iterator[None]:
+        """Plan a statement or one of its releases in this block; keep its refusal, with all obstacles.
+
+        `blocks` are the release blocks, if they are known.
+        """
+        try:
+            yield
+        except QueryRefused as error:
+            catalog = engines.schema_database
+            blocks = blocks or release_blocks(query, self.policy, catalog)
+            error.obstacles = surveyed(error, query, blocks, self.policy, catalog, self.defaults)
+            error.node = None
+            refused.append(error)
+
+    def _refinement(
+        self, text: str, refine: Refine, engines: Engines, parameters: Parameters
+    ) -> PreparedPrivate:
+        found = Refining.of(refine, self.database.ledger, self.policy, self.analyst, parameters)
+        defaults = found.defaults(self.defaults)
+        parts = parts_of(found.query, self.policy, engines.schema_database, defaults).releases
+        asked = found.first(
+            [part.query for part in parts], lambda query: self._release(text, query, engines, defaults)
+        )
+        return found.plan(text, asked, self.policy)
+
+    def _release(self, text: str, query: Query, engines: Engines, defaults: Options) -> PreparedPrivate:
+        options = complete(query.options, defaults)
+        if options.epsilon is None and options.error is None:
+            raise query.source.refuse(
+                "the statement gives no epsilon and the policy has no default",
+                None,
+                "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
+                Fix("1", option="epsilon", guess="1"),
+            )
+        counting = PlannedCount.of(query, self.policy, engines, options)
+        if options.error is not None:
+            most = self.policy.budget.max_epsilon_per_query
+            counting = counting.at_epsilon(least_epsilon(counting.plan, most))
+        plan = counting.plan
+        method = choose(plan)
+        key = reuse_key(plan, self.policy, engines.versions, method.quote.charge)
+        return self._priced(PreparedPrivate(text, query, counting, method, key, method.quote.charge))
+
+    def _priced(self, part: PreparedPrivate) -> PreparedPrivate:
+        """Return a release with its price now: none if the analyst has the answer."""
+        known = part.reusable and self.database.ledger.find(part.key, self.analyst) is not None
+        return replace(part, price=Charge() if known else part.method.quote.charge)
+
+    def priced(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
+        """Return a statement that was prepared before, perhaps for another analyst, with its price now."""
+        if isinstance(prepared, PreparedPrivate):
+            return self._priced(prepared)
+        return replace(prepared, parts=tuple(map(self._priced, prepared.parts)))
+
+    def described(self, statement: Describe) -> pa.Table:
+        """Return the result of DESCRIBE."""
+        catalog = self.database.engines().schema_database
+        view = self.policy.views.get(statement.table) if statement.table.isascii() else None
+        if view is not None:
+            return describe_view(view, self.policy, catalog, self.defaults)
+        return describe(statement, self.policy, catalog)

@@ -1,0 +1,167 @@
+"""What a policy says about the server: `[serve]` and `[mcp]`. Without the server it means nothing."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Self
+
+from dpsql.policy.names import joined, wrong
+from dpsql.privacy import exact
+
+PORT = 5433
+USERS = "dpsql-users.toml"
+_SOCKET = re.compile(r"\.s\.PGSQL\.([0-9]{1,5})")
+_TCP = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})")
+_EXAMPLES = 'write "127.0.0.1:5433", "[::1]:5433", or "/run/dpsql/.s.PGSQL.5433" for a Unix socket'
+_BOUNDS = {
+    "max_connections": (4, 10_000),
+    "max_running": (1, 256),
+    "queue": (1, 10_000),
+    "queue_per_analyst": (1, 10_000),
+    "statement_timeout": (1, 86_400),
+    "max_rows": (1, 100_000_000),
+    "max_bytes": (1 << 16, 1 << 34),
+    "max_statement": (1 << 10, 1 << 20),
+}
+"""The smallest and the largest value of each limit. A message of the wire has at most 1 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the server listens: a host and a port, or the path of a Unix socket."""
+
+    host: str = ""
+    port: int = PORT
+    socket: Path | None = None
+
+    @classmethod
+    def parse(cls, text: object, key: str) -> Self:
+        """Read `HOST:PORT`, or the path of a socket that is named as PostgreSQL's clients expect."""
+        if not isinstance(text, str) or not text:
+            raise wrong(key, "expected an address as text", _EXAMPLES)
+        if text.startswith("/"):
+            path = Path(text)
+            named = _SOCKET.fullmatch(path.name)
+            if not named or len(text.encode()) > 107:
+                raise wrong(key, "is no path of a socket that clients find (or is too long)", _EXAMPLES)
+            return cls("", int(named[1]), path)
+        found = _TCP.fullmatch(text)
+        if not found or int(found[3]) > 65_535:
+            raise wrong(key, f"{text[:80]!r} is no address", _EXAMPLES)
+        if found[1] is not None:
+            try:
+                ipaddress.IPv6Address(found[1])
+            except ValueError:
+                raise wrong(key, f"{text[:80]!r} is no address", _EXAMPLES) from None
+        return cls(found[1] or found[2], int(found[3]))
+
+    @property
+    def local(self) -> bool:
+        """Whether only programs on the same machine reach it. A name other than `localhost` counts as not."""
+        if self.socket is not None or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        if self.socket is not None:
+            return str(self.socket)
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class McpConfig:
+    """`[mcp]`: how programs that speak the Model Context Protocol are served."""
+
+    listen: Address | None = None
+    """Where the server answers HTTP requests; None: nowhere."""
+    ask_person_above: Fraction | None = None
+    """The price above which a person is asked, if the program can ask one; None: never."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Values of the header Host that are accepted beside those of the address."""
+    allowed_origins: tuple[str, ...] = ()
+    """Values of the header Origin that are accepted; without any, a request must have none."""
+
+    def __post_init__(self) -> None:
+        if self.ask_person_above is None:
+            return
+        try:
+            object.__setattr__(self, "ask_person_above", exact(self.ask_person_above))
+        except ValueError as problem:
+            raise wrong("mcp.ask_person_above", str(problem)) from None
+        if self.ask_person_above < 0:
+            raise wrong("mcp.ask_person_above", "must be at least 0")
+
+
+@dataclass(frozen=True, slots=True)
+class ServeConfig:
+    """`[serve]`: where and how analysts are served. Raises `PolicyError`, naming the key."""
+
+    name: str = "dpsql"
+    """The name of the database that clients give."""
+    listen: tuple[Address, ...] = (Address("127.0.0.1"),)
+    users: Path = Path(USERS)
+    """The file with the users, which the command `dpsql user` writes."""
+    certificate: Path | None = None
+    key: Path | None = None
+    clientcert: Path | None = None
+    """Certificates of authorities; every client must have a certificate of one, with his name, as well."""
+    max_connections: int = 200
+    max_running: int = 2
+    """How many private statements run at the same time."""
+    queue: int = 100
+    queue_per_analyst: int = 10
+    statement_timeout: int = 300
+    """Seconds; a statement stopped after its charge counts as a failure."""
+    max_rows: int = 100_000
+    max_bytes: int = 64 << 20
+    max_statement: int = 64 << 10
+    """Bytes of a statement's text."""
+    memory_share: Fraction = Fraction(3, 5)
+    """The share of the machine's memory that the private engines together may take."""
+    time_steps: bool = False
+    """Whether replies that depend on private data are held until one of a few times."""
+    log_statements: bool = False
+    """Whether refused questions about the catalogue are logged as text."""
+    metrics: Address | None = None
+    metrics_analysts: bool = False
+    """Whether the metrics tell what is left of each analyst's budget."""
+    mcp: McpConfig = field(default_factory=McpConfig)
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.name) <= 63 or not self.name.isprintable() or not self.name.isascii():
+            raise wrong("serve.name", "the name of a database is 1 to 63 printable ASCII characters")
+        if not self.listen:
+            raise wrong("serve.listen", "lists no address", _EXAMPLES)
+        for name, (least, most) in _BOUNDS.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise wrong(joined("serve", name), f"must be between {least} and {most}")
+        try:
+            object.__setattr__(self, "memory_share", exact(self.memory_share))
+        except ValueError as problem:
+            raise wrong("serve.memory_share", str(problem)) from None
+        if not 0 < self.memory_share <= 1:
+            raise wrong("serve.memory_share", "must be greater than 0 and at most 1", "0.6 is the default")
+        self._check_certificate()
+
+    def _check_certificate(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            missing = "certificate" if self.certificate is None else "key"
+            raise wrong(f"serve.{missing}", "is missing", "certificate and key are named together")
+        listens = [("serve.listen", address) for address in self.listen]
+        if self.mcp.listen is not None:
+            listens.append(("mcp.listen", self.mcp.listen))
+        for key, address in listens:
+            if not address.local and self.certificate is None:
+                raise wrong(
+                    key,
+                    f"{address} is reached from other machines, and no certificate is named",
+                    'write certificate = "FILE" and key = "FILE" in [serve]',
+                )

@@ -1,0 +1,118 @@
+"""Errors of a server as dpsql's own classes, from their SQLSTATE and fields.
+
+dpsql's server sends its clients the whole error as JSON (field `J`, see `dpsql.errors_json`). Without it,
+from another server or an older one, the class follows from the SQLSTATE, and the place from the position.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dpsql import errors
+from dpsql.errors import Error, Obstacle, PriceNotAgreed, QueryRefused, QuerySyntaxError, Unknown
+from dpsql.errors_json import from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dpsql.remote.sending import Sent
+
+_Located = type[QueryRefused] | type[QuerySyntaxError]
+
+_LOCATED: dict[str, _Located] = {
+    "42601": QuerySyntaxError,
+    "42P01": QueryRefused,
+    "42703": QueryRefused,
+    "42883": QueryRefused,
+    "0A000": QueryRefused,
+    "ZP001": PriceNotAgreed,
+}
+"""SQLSTATE -> the classes that point into the statement."""
+_UNKNOWN: dict[str, Unknown] = {"42P01": "table", "42703": "column", "42883": "function"}
+_BY_STATE: dict[str, type[Error]] = {
+    "XX000": errors.InternalError,
+    "25P02": errors.InterfaceError,
+    "54000": errors.ResultTooLarge,
+    "55000": errors.OperationalError,
+    "ZP003": errors.TooManyFailures,
+    "ZP004": errors.StatementFailed,
+}
+_BY_CLASS: dict[str, type[Error]] = {
+    "08": errors.OperationalError,
+    "22": errors.DataError,
+    "23": errors.IntegrityError,
+    "25": errors.ProgrammingError,
+    "28": errors.OperationalError,
+    "34": errors.ProgrammingError,
+    "3D": errors.OperationalError,
+    "42": errors.ProgrammingError,
+    "53": errors.OperationalError,
+    "57": errors.OperationalError,
+    "58": errors.OperationalError,
+    "ZP": errors.OperationalError,
+}
+"""The first two characters of a SQLSTATE -> the class, where the state itself has none."""
+
+
+def error_of(fields: Mapping[str, str], sent: Sent | None = None) -> Error:
+    """Return the error that a server has reported for a text that was sent to it."""
+    state, written = fields.get("C", ""), fields.get("M", "the server reported an error")
+    whole = fields.get("J")
+    if whole is not None:
+        try:
+            return _placed(from_json(whole), state, sent)
+        except ValueError:
+            pass  # written by another version: the fields say as much
+    hint, located = fields.get("H"), _LOCATED.get(state)
+    if located is not None:
+        line, col, shown = _place(fields.get("P"), sent)
+        return located(written, hint=hint, line=line, col=col, source=shown, unknown=_UNKNOWN.get(state, ""))
+    kind = _BY_STATE.get(state) or _BY_CLASS.get(state[:2], errors.DatabaseError)
+    return _with_state(kind(f"{written}\nHint: {hint}" if hint else written), state)
+
+
+def _placed(error: Error, state: str, sent: Sent | None) -> Error:
+    """Move the places of an error from the text that was sent to the statement in it."""
+    if isinstance(error, (QueryRefused, QuerySyntaxError)) and sent is not None:
+        lines = sent.statement.split("\n")
+        error.obstacles = tuple(_moved(obstacle, lines, sent) for obstacle in error.obstacles)
+        if error.rewrite is not None:
+            error.rewrite = _without(error.rewrite, sent)
+    return _with_state(error, state)
+
+
+def _without(text: str, sent: Sent) -> str:
+    """Return a statement that a hint shows without the EXPLAIN that was sent before it, or its blanks."""
+    return text.removeprefix(sent.before).removeprefix(re.sub(r"[^\n]", " ", sent.before))
+
+
+def _moved(obstacle: Obstacle, lines: list[str], sent: Sent) -> Obstacle:
+    if obstacle.hint is not None:
+        obstacle = replace(obstacle, hint=_without(obstacle.hint, sent))
+    if obstacle.line is None:
+        return obstacle
+    line = obstacle.line - sent.before.count("\n")
+    if not 1 <= line <= len(lines):  # it is about the statement as a whole
+        return replace(obstacle, line=1, col=1, source=lines[0])
+    return replace(obstacle, line=line, source=lines[line - 1])
+
+
+def _with_state(error: Error, state: str) -> Error:
+    """Keep the state that the server gave where the class has another one."""
+    if not isinstance(error, QueryRefused):  # whose state follows from what is refused
+        error.sqlstate = state
+    return error
+
+
+def _place(position: str | None, sent: Sent | None) -> tuple[int | None, int | None, str | None]:
+    """Return line, column and that line of the statement, given a position in the text that was sent."""
+    if position is None or not position.isdecimal() or sent is None:
+        return None, None, None
+    at = int(position) - 1 - sent.begin
+    if not 0 <= at <= len(sent.statement):
+        return None, None, None
+    before = sent.statement[:at]
+    line = before.count("\n") + 1
+    return line, at - (before.rfind("\n") + 1) + 1, sent.statement.split("\n")[line - 1]

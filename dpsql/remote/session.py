@@ -1,0 +1,285 @@
+"""The session of an analyst on a server, with the methods of a session in this process."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dpsql.errors import Error, InterfaceError, InternalError, NotSupportedError, QueryRefused
+from dpsql.exclusive import Turn
+from dpsql.language import plain, plain_text
+from dpsql.ledger import Budget
+from dpsql.privacy import Charge
+from dpsql.release import from_arrow
+from dpsql.remote.password import password_of
+from dpsql.remote.sending import Outgoing, Sent
+from dpsql.remote.target import Target
+from dpsql.remote.wire import Reply, Wire
+from dpsql.sessions import StatementResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from dpsql.language import Parameters
+    from dpsql.privacy import Number
+    from dpsql.release import Release
+
+_PATIENCE = 30.0
+"""Seconds that a cancelled statement has to end, before its connection is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePrepared:
+    """A statement with its price, as the server said it."""
+
+    outgoing: Outgoing
+    private: bool
+    price: Charge
+    setting: bool
+
+
+class RemoteSession:
+    """Runs the statements of one analyst on a server; used as `dpsql.session.Session` is.
+
+    Threads may share it: their statements wait for each other. Only `cancel` does not wait.
+    """
+
+    policy = None
+    """The policy lies on the server."""
+
+    def __init__(self, target: Target, password: str) -> None:
+        self.turn = Turn("connection")
+        self._wire = Wire(target, password)
+        self._closed = False
+        self._busy = False
+        self._set: dict[str, Sent] = {}
+        """The SET of each setting that was changed, without those of a block of `pricing`."""
+        self._pricing: set[str] | None = None
+        """The settings that were changed for pricing only; None outside such a block."""
+        self._most: tuple[Fraction | None] | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or the connection was lost."""
+        return self._closed or self._wire.lost
+
+    @property
+    def max_epsilon_per_query(self) -> Fraction | None:
+        """The largest epsilon of one statement; None without such a cap."""
+        if self._most is None:
+            self.budget()
+        assert self._most is not None  # noqa: S101  `budget` has written it
+        return self._most[0]
+
+    def check(self) -> None:
+        """Raise `InterfaceError` if the session is closed, or belongs to another process."""
+        self.turn.check()
+        if self.closed:
+            raise InterfaceError("the connection is closed")
+
+    # -- statements
+
+    def run(self, text: str, parameters: Parameters = None, *, most: Charge | None = None) -> StatementResult:
+        """Run one statement and return its result; see `execute` for `most`."""
+        outgoing = Outgoing.of(plain_text(text), plain(parameters))
+        with self._statement():
+            return self._run(outgoing, most)
+
+    def prepare(self, text: str, parameters: Parameters = None) -> RemotePrepared:
+        """Ask for the price of a statement; one that has none runs for its errors, since it is free."""
+        outgoing = Outgoing.of(plain_text(text), plain(parameters))
+        setting = outgoing.setting is not None
+        with self._statement():
+            if outgoing.priced:
+                return self._priced(outgoing)
+            if outgoing.answered:
+                self._answer(outgoing.answer())
+        return RemotePrepared(outgoing, private=False, price=Charge(), setting=setting)
+
+    def _priced(self, outgoing: Outgoing) -> RemotePrepared:
+        try:
+            facts = _facts(self._answer(outgoing.price()).table, "price")
+        except QueryRefused:
+            # The server prices statements on the policy's tables only; others are free, or refused.
+            if not outgoing.on_catalogue:
+                raise
+            return RemotePrepared(outgoing, private=False, price=Charge(), setting=False)
+        price = Charge(Fraction(facts["epsilon"]), Fraction(facts["delta"]))
+        return RemotePrepared(outgoing, facts["private"], price, setting=False)
+
+    def execute(self, prepared: RemotePrepared, *, most: Charge | None = None) -> StatementResult:
+        """Run a prepared statement; with `most`, the server charges no more than that, or refuses."""
+        if prepared.outgoing.on_catalogue and not prepared.private:
+            most = Charge()  # it was taken for free without the server's word
+        with self._statement():
+            return self._run(prepared.outgoing, most)
+
+    @contextmanager
+    def pricing(self) -> Iterator[None]:
+        """Undo each SET of the block at its end: prices depend on it, although it has not run yet."""
+        self._pricing = set()
+        try:
+            yield
+        finally:
+            changed, self._pricing = self._pricing, None
+            with suppress(Error) if self.closed else self._statement():
+                for name in sorted(changed):
+                    reset = f"RESET {name}"
+                    self._ask(self._set.get(name, Sent(reset, reset)))
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        with self.turn:
+            self.check()
+            yield
+
+    def _run(self, outgoing: Outgoing, most: Charge | None = None) -> StatementResult:
+        if most is not None and outgoing.answered:
+            limit = f"SET dp_most = '{most.epsilon},{most.delta}'"
+            self._ask(Sent(limit, limit))
+            try:
+                return self._answer(outgoing.answer())
+            finally:
+                if not self.closed:
+                    self._ask(Sent("RESET dp_most", "RESET dp_most"))
+        result = self._answer(outgoing.answer())
+        name = outgoing.setting
+        if name is not None and self._pricing is not None:
+            self._pricing.add(name)
+        elif name is not None:
+            self._set[name] = outgoing.answer()
+        return result
+
+    def _answer(self, sent: Sent) -> StatementResult:
+        reply = self._ask(sent)
+        if reply.copied is None:
+            return StatementResult(_of_texts(reply), None, tuple(reply.notices))
+        try:
+            table, release = from_arrow(bytes(reply.copied))
+        except (ValueError, KeyError, TypeError, OSError):
+            raise InternalError("the server's answer cannot be read: is it a dpsql server?") from None
+        # A release says all that the notices beside it say.
+        return StatementResult(table, release, () if release is not None else tuple(reply.notices))
+
+    def _ask(self, sent: Sent) -> Reply:
+        """Send a text in a thread of its own, so that a Ctrl-C never leaves half an answer unread."""
+        exchange = _Exchange(self._wire, sent)
+        self._busy = True
+        try:
+            exchange.start()
+            exchange.wait()
+        except BaseException:
+            with suppress(Error):
+                self._wire.cancel()
+            exchange.wait(_PATIENCE)
+            if not exchange.ended:
+                self._wire.abort()
+            raise
+        finally:
+            self._busy = False
+        return exchange.reply()
+
+    # -- the rest
+
+    def budget(self) -> Budget:
+        """Return what the analyst may still spend."""
+        text = "SHOW PRIVACY BUDGET"
+        facts = _facts(self.run(text).table, "budget")
+        most = facts["max_epsilon_per_query"]
+        self._most = (None if most is None else Fraction(most),)
+        amounts = (facts[name] for name in ("total", "spent", "remaining"))
+        return Budget(*(Charge(Fraction(each["epsilon"]), Fraction(each["delta"])) for each in amounts))
+
+    def release(self, number: int) -> Release:
+        """Return one of the analyst's own releases, by its number; it costs nothing."""
+        found = self.run(f"SHOW RELEASE {int(number)}").release
+        if found is None:
+            raise InternalError("the server sent no release")
+        return found
+
+    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> NoReturn:
+        """Refuse: streams of checked counts run beside the data."""
+        self.check()
+        raise NotSupportedError("streams of checked counts need the policy on this machine, not a server")
+
+    def cancel(self) -> None:
+        """Stop the statement that runs, from another thread; what was charged stays charged."""
+        self.check()
+        if self._busy:
+            self._wire.cancel()
+
+    def close(self) -> None:
+        """End the session; wait for a running statement."""
+        with self.turn:
+            self._closed = True
+            self._wire.close()
+
+
+class _Exchange:
+    """A text that is sent and answered in a thread."""
+
+    def __init__(self, wire: Wire, sent: Sent) -> None:
+        self._wire = wire
+        self._sent = sent
+        self._reply: Reply | None = None
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+
+    @property
+    def ended(self) -> bool:
+        """Whether all is answered."""
+        return self._ended.is_set()
+
+    def start(self) -> None:
+        """Begin."""
+        threading.Thread(target=self._work, name="dpsql-remote", daemon=True).start()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for the end."""
+        self._ended.wait(seconds)
+
+    def reply(self) -> Reply:
+        """Return what was answered; raises what the server or the connection reported."""
+        error = self._error or (None if self._reply is None else self._reply.error)
+        if error is not None:
+            raise error
+        assert self._reply is not None  # noqa: S101  there is a reply or an error
+        return self._reply
+
+    def _work(self) -> None:
+        try:
+            self._reply = self._wire.ask(self._sent)
+        except BaseException as error:  # noqa: BLE001  it is raised in the caller's thread
+            self._error = error
+        finally:
+            self._ended.set()
+
+
+def connect(url: str | Target, password: str | None = None) -> RemoteSession:
+    """Log in to a server; the password comes from the caller, the environment, `~/.pgpass`, or a prompt."""
+    target = Target.of(url, password) if isinstance(url, str) else url
+    return RemoteSession(target, password_of(target))
+
+
+def _facts(table: pa.Table, name: str) -> dict[str, Any]:
+    """Return the exact amounts that the server puts beside a price or a budget."""
+    written = (table.schema.metadata or {}).get(f"dpsql.{name}".encode())
+    if written is None:
+        raise InternalError(f"the server's answer has no exact {name}: is it a dpsql server?")
+    found: dict[str, Any] = json.loads(written)
+    return found
+
+
+def _of_texts(reply: Reply) -> pa.Table:
+    """Make a table of a command's rows, which are texts."""
+    import pyarrow as pa  # noqa: PLC0415  loaded by the time there is an answer
+
+    columns = list(zip(*reply.rows, strict=True)) or [() for _ in reply.columns]
+    arrays = [pa.array(column, pa.string()) for column in columns]
+    return pa.table(arrays, names=reply.columns) if reply.columns else pa.table({})

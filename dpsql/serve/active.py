@@ -1,0 +1,55 @@
+"""A statement that a client asks now: how it is cancelled, and until when its reply is held."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from dpsql.engines import ResultLimit, RunningStatement
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from dpsql.serve.asking import Asking
+
+_STEPS = (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)
+"""With `time_steps`, the seconds after its start at which the reply of a private statement may come."""
+
+
+class Active:
+    """A statement that is asked now, which can be cancelled wherever it is."""
+
+    def __init__(self, limit: ResultLimit) -> None:
+        self.running = RunningStatement(limit)
+        self.future: Future[object] | None = None
+        self.asking: Asking | None = None
+        """The steps that are done for it, once they have begun."""
+        self.asked = time.monotonic()
+        self.waited = 0.0
+
+    def cancel(self) -> None:
+        """Stop it; what waits never begins."""
+        self.running.cancel()
+        future = self.future
+        if future is not None:
+            future.cancel()  # it has an effect while it waits alone
+
+
+class Retired(Exception):  # noqa: N818  it never leaves `Client`
+    """The policy was read again before the statement began to run."""
+
+
+def step_after(passed: float, timeout: float) -> float:
+    """Return the seconds after its start at which the reply of a private statement may come.
+
+    >>> [step_after(passed, 300) for passed in (0.1, 0.25, 0.3, 90, 299, 301)]
+    [0.25, 0.25, 1.0, 256.0, 300, 301]
+    """
+    return next((step for step in (*_STEPS, timeout) if step >= passed), passed)
+
+
+def hold(begun: float, timeout: float, ended: threading.Event) -> None:
+    """Wait until a reply may come, or the server ends."""
+    passed = time.monotonic() - begun
+    ended.wait(step_after(passed, timeout) - passed)

@@ -1,0 +1,242 @@
+"""What a program is answered, whichever protocol it speaks: results and refusals as plain data.
+
+A refusal is a result with `refused` and `hint`, never an exception. Of an unexpected error only the type is
+told: its text could hold private values.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dpsql.errors import Error, ProgrammingError, QueryRefused, QuerySyntaxError
+from dpsql.privacy import Charge
+from dpsql.render.figures import charged, left
+from dpsql.serve.confirm import LIFETIME, Question, SpendingRule
+from dpsql.serve.public_facts import described_policy, described_tables, records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.ledger import Budget
+    from dpsql.policy import Policy
+    from dpsql.release import Release
+    from dpsql.sessions import StatementResult
+
+Facts = dict[str, Any]
+"""What a program is answered: an object of JSON."""
+
+MOST_ROWS = 1_000
+"""The most rows in one result; `release` gives the others."""
+
+_LEFT_OUT = ("considered", "compiled_sql", "outer_sql", "epsilon", "delta", "budget_left")
+"""Fields of EXPLAIN that are said otherwise, or that a program has no use for."""
+_ERRORS = (
+    "predicted_stddev",
+    "half_width",
+    "tells_apart",
+    "rank_error",
+    "units_reaching",
+    "numbers",
+    "error",
+)
+"""Fields of EXPLAIN that say how far an answer may be off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A statement that was prepared: nothing is charged, nothing private was read."""
+
+    sql: str
+    key: str
+    price: Charge
+    private: bool
+    setting: bool
+    prepared: Any
+    """What the backend runs."""
+
+
+class Backend(Protocol):
+    """What answers statements: a session in this process or on a server, or the server's own client."""
+
+    @property
+    def analyst(self) -> str:
+        """Who asks."""
+
+    @property
+    def policy(self) -> Policy | None:
+        """The policy; None where it lies on a server."""
+
+    async def price(self, sql: str) -> Asked:
+        """Prepare and price a statement."""
+
+    async def run(self, asked: Asked, most: Charge) -> StatementResult:
+        """Run a prepared statement, charging no more than this."""
+
+    async def free(self, sql: str) -> StatementResult:
+        """Run a statement that costs nothing, such as SHOW TABLES."""
+
+    async def budget(self) -> Budget:
+        """Return what the analyst may still spend."""
+
+    async def release(self, number: int) -> Release:
+        """Return one of the analyst's own releases."""
+
+
+_Tool = Callable[..., Awaitable[Facts]]
+
+
+def _refusing(tool: _Tool) -> _Tool:
+    """Return a tool that returns its errors as results."""
+
+    @functools.wraps(tool)
+    async def answered(*args: Any, **named: Any) -> Facts:  # noqa: ANN401  those of the tool
+        try:
+            return await tool(*args, **named)
+        except Exception as problem:  # noqa: BLE001  its text may hold private values
+            return refusal(problem)
+
+    return answered
+
+
+def refusal(problem: Exception) -> Facts:
+    """Return an error as a result."""
+    if not isinstance(problem, Error):
+        return {
+            "refused": f"internal error ({type(problem).__name__}): this is a bug of dpsql",
+            "hint": "report it to the owner of the data; nothing more is shown, it could be private",
+        }
+    if not isinstance(problem, (QueryRefused, QuerySyntaxError)):
+        message, _, hint = str(problem).partition("\nHint: ")
+        return {"refused": message, **({"hint": hint} if hint else {})}
+    found: list[Facts] = []
+    for obstacle in problem.obstacles:
+        facts = {
+            "refused": obstacle.message,
+            "hint": obstacle.hint,
+            "line": obstacle.line,
+            "column": obstacle.col,
+        }
+        found.append({name: value for name, value in facts.items() if value is not None})
+    result = found[0] | ({"others": found[1:]} if found[1:] else {})
+    return result | ({"would_be_accepted": problem.rewrite} if problem.rewrite is not None else {})
+
+
+class Tools:
+    """The tools of one analyst's program."""
+
+    def __init__(self, backend: Backend, rule: SpendingRule) -> None:
+        self._backend = backend
+        self.rule = rule
+
+    async def question(self, sql: str) -> tuple[Asked, Question]:
+        """Price a statement; raises `Error` if it is refused."""
+        asked = await self._backend.price(sql)
+        if asked.setting:
+            raise ProgrammingError(
+                "settings do not hold from one call to the next\n"
+                "Hint: write them in it: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) .."
+            )
+        return asked, Question(self._backend.analyst, asked.key, asked.price)
+
+    @_refusing
+    async def tables(self) -> Facts:
+        """List tables, their columns, units and public domains."""
+        return {"tables": await described_tables(self._backend)}
+
+    @_refusing
+    async def policy(self) -> Facts:
+        """Return what the owner's policy says to analysts."""
+        return await described_policy(self._backend)
+
+    @_refusing
+    async def explain(self, sql: str) -> Facts:
+        """Return the price of a statement, the error to expect and how it is read; charge nothing."""
+        asked, question = await self.question(sql)
+        table = (await self._backend.free(f"EXPLAIN (FORMAT JSON)\n{sql}")).table
+        facts = json.loads(table.column(0)[0].as_py())
+        confirm = self.rule.offer(question)
+        return {
+            **_amounts(asked.price),
+            "left": _left(await self._backend.budget()),
+            **({"confirm": confirm, "confirm_holds_seconds": LIFETIME} if confirm is not None else {}),
+            "expected_error": {name: facts[name] for name in _ERRORS if facts.get(name) is not None},
+            "reading": {
+                name: value
+                for name, value in facts.items()
+                if value is not None and name not in (*_ERRORS, *_LEFT_OUT)
+            },
+        }
+
+    @_refusing
+    async def ask(self, sql: str, confirm: str | None = None) -> Facts:
+        """Run a statement; above the free price only with the confirmation of its price."""
+        asked, question = await self.question(sql)
+        most = self.rule.agreed(question, confirm) if asked.private else Charge()
+        result = await self._backend.run(asked, most)
+        if result.release is None:
+            return {**_rows(result.table, 0), "epsilon": 0.0}
+        return {**_released(result.release, 0), "left": _left(await self._backend.budget())}
+
+    @_refusing
+    async def budget(self) -> Facts:
+        """Return what may be spent, what is spent and what is left."""
+        budget = await self._backend.budget()
+        return {
+            "total": _amounts(budget.total, up=False),
+            "spent": _amounts(budget.spent),
+            "left": _left(budget),
+        }
+
+    @_refusing
+    async def releases(self) -> Facts:
+        """List the analyst's own releases, the newest last."""
+        table = (await self._backend.free("SHOW RELEASES")).table
+        return {"releases": records(table.slice(max(0, table.num_rows - MOST_ROWS)))}
+
+    @_refusing
+    async def release(self, number: int, first_row: int = 0) -> Facts:
+        """Return an earlier answer again, free of charge."""
+        return _released(await self._backend.release(number), max(0, first_row))
+
+
+def _released(release: Release, first_row: int) -> Facts:
+    reused = None if release.reused is None else release.reused.isoformat(" ", "minutes")
+    facts = {
+        "release": release.number,
+        "statement": release.statement,
+        "mechanism": release.mechanism,
+        "reused_from": reused,
+        "charged_again": release.charged_again or None,
+        "confidence": float(release.confidence),
+        "warnings": list(release.warnings) or None,
+        "assumed": [str(each) for each in release.assumed] or None,
+    }
+    cost = Charge() if release.reused is not None else release.charge
+    return {
+        **_rows(release.table, first_row),
+        **_amounts(cost),
+        **{name: value for name, value in facts.items() if value is not None},
+    }
+
+
+def _rows(table: pa.Table, first: int) -> Facts:
+    """Return rows as objects; those of a release have its intervals beside each number."""
+    part = table.slice(first, MOST_ROWS)
+    found: Facts = {"columns": table.column_names, "rows": records(part)}
+    if first or part.num_rows < table.num_rows:
+        found |= {"first_row": first, "rows_in_all": table.num_rows}
+    return found
+
+
+def _amounts(charge: Charge, *, up: bool = True) -> Facts:
+    """Return amounts as numbers, rounded against the analyst."""
+    shown = charged if up else left
+    return {"epsilon": float(shown(charge.epsilon)), "delta": float(shown(charge.delta))}
+
+
+def _left(budget: Budget) -> Facts:
+    return _amounts(budget.remaining, up=False)

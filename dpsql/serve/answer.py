@@ -1,0 +1,59 @@
+"""What a client is given for a statement, over any protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.release import Release
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of an answer."""
+
+    name: str
+    type: pa.DataType
+    oid: int | None = None
+    """The type's number in PostgreSQL's catalogue, where the Arrow type does not tell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence beside an answer."""
+
+    severity: Literal["NOTICE", "WARNING"]
+    text: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a statement, and what is said beside them."""
+
+    columns: tuple[Column, ...]
+    table: pa.Table
+    notices: tuple[Notice, ...] = ()
+    release: Release | None = None
+    tag: str = "SELECT"
+    """The word for what was done; the wire adds the number of rows to SELECT."""
+    changes: tuple[tuple[str, str, bool], ...] = ()
+    """Settings that the statement changes by `set_config`: name, value, whether for the transaction only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """The parameters and the columns of a statement that was not run."""
+
+    parameters: tuple[pa.DataType, ...]
+    columns: tuple[Column, ...]
+    parameter_oids: tuple[int | None, ...] = ()
+    """The catalogue's numbers of the parameters' types, where it has any."""
+
+
+def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
+    """Return the columns of a result with this schema."""
+    return tuple(Column(field.name, field.type) for field in schema)

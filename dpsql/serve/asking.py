@@ -1,0 +1,351 @@
+"""The steps of one statement. Each blocks, so it is run in a thread of a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from dpsql.analysis import is_private, public_sql, with_views
+from dpsql.errors import Error, QueryRefused, QuerySyntaxError, ResultTooLarge
+from dpsql.language import Query, Set, Show, parse, plain, plain_text
+from dpsql.prepared import Explained, PreparedCommand, PreparedComposed, PreparedPrivate, PreparedPublic
+from dpsql.privacy import Charge
+from dpsql.serve.agreement import names_epsilon, not_agreed
+from dpsql.serve.answer import Answer, Column, Notice, columns_of
+from dpsql.serve.catalog.facts import Route
+from dpsql.serve.describe import ends, schema_of, with_ends
+from dpsql.serve.errors import CatalogueRefused, PolicyReloaded, StatementTooLong
+from dpsql.serve.notices import notices_of
+from dpsql.serve.placeholders import attempts, conformed, parameters_of
+from dpsql.serve.plan_cache import Planned, key
+from dpsql.serve.probes import DECLARED, DeclaredValues, NoRows, Preview, probe_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.engines import ResultLimit, RunningStatement
+    from dpsql.planning import Planner
+    from dpsql.prepared import Prepared
+    from dpsql.release import Release
+    from dpsql.serve.catalog.facts import CatalogAnswer, Facts, Signal
+    from dpsql.serve.generation import Generation
+    from dpsql.serve.user import User
+    from dpsql.session import Session
+
+Kind = Literal["data", "catalogue", "probe", "public", "command", "stored", "private"]
+"""What a statement turned out to be; `data` until that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What is left to do for a statement, and in which pool."""
+
+    pool: Literal["free", "heavy"]
+    work: Callable[[], Answer]
+
+
+class Asking:
+    """One statement of a client, on one generation of the policy."""
+
+    def __init__(
+        self,
+        generation: Generation,
+        session: Session,
+        user: User,
+        running: RunningStatement,
+        *,
+        agreed: bool,
+        most: Charge | None,
+        intervals: bool,
+        limit: ResultLimit,
+        facts: Callable[[], Facts],
+        signal: Callable[[Signal], Answer],
+    ) -> None:
+        """Begin nothing yet.
+
+        `agreed` says whether somebody agreed to any price of the connection's statements, and `most` is the
+        largest charge of each, if somebody agreed to that.
+        """
+        self.generation, self.session, self.user, self.running = generation, session, user, running
+        self.kind: Kind = "data"
+        self.price: Charge | None = None
+        self._agreed = agreed or most is not None
+        self._most = most
+        self._intervals = intervals
+        self._limit = limit
+        self._facts = facts
+        self._signal = signal
+
+    # -- answering
+
+    def begin(
+        self, text: str, parameters: Sequence[object], types: Sequence[pa.DataType | None]
+    ) -> Answer | Pending:
+        """Answer what is free and quick; return the work that is left for other statements."""
+        self._check_length(text)
+        words, values = plain_text(text), tuple(plain(parameters) or ())
+        with self.session.statement(self.running):
+            found = self._known(words, values) or self._routed(
+                words, values, arrays(parameters, values), types
+            )
+        if isinstance(found, Answer):
+            return found
+        schema = self._announced(words, types) if values and types else None
+        if isinstance(found, Planned):
+            return self._of_prepared(found.prepared, found, schema, self._most)
+        return self._of_prepared(found, None, schema, self._most)
+
+    def _routed(
+        self,
+        text: str,
+        values: tuple[object, ...],
+        with_arrays: tuple[object, ...],
+        types: Sequence[pa.DataType | None],
+    ) -> Planned | PreparedCommand | PreparedPrivate | Answer:
+        """Prepare a statement that was not prepared before; answer it, if that needs no further work."""
+        if self.route(text) is Route.CATALOGUE:
+            return self._of_catalogue(text, with_arrays, types)
+        return self._plan(text, values)
+
+    def run(self, prepared: Prepared, most: Charge | None) -> Answer | Pending:
+        """Answer a statement that was prepared, for at most this charge."""
+        if isinstance(prepared, PreparedCommand):
+            engines = None
+        elif isinstance(prepared, PreparedPublic):
+            engines = prepared.engines
+        else:
+            engines = prepared.parts[0].counting.engines
+        if engines is not None and engines.versions is not self.generation.database.versions:
+            raise PolicyReloaded("the policy was read again since the statement was prepared")
+        return self._of_prepared(prepared, None, None, most)
+
+    def _of_prepared(
+        self,
+        prepared: Prepared,
+        planned: Planned | None,
+        schema: pa.Schema | None,
+        most: Charge | None = None,
+        notices: tuple[Notice, ...] = (),
+    ) -> Answer | Pending:
+        match prepared:
+            case PreparedCommand():
+                self.kind = "command"
+                result = self.session.execute(prepared, running=self.running)
+                tag = {Show: "SHOW", Explained: "EXPLAIN"}.get(type(prepared.command), "SELECT")
+                return Answer(columns_of(result.table.schema), result.table, (), result.release, tag)
+            case PreparedPublic():
+                self.kind = "public"
+
+                def public() -> Answer:
+                    result = self.session.execute(prepared, running=self.running)
+                    return self._answer(result.table, None, schema, notices)
+
+                return Pending("free", public)
+        return self._of_private(prepared, planned, schema, most)
+
+    def _of_private(
+        self,
+        prepared: PreparedPrivate | PreparedComposed,
+        planned: Planned | None,
+        schema: pa.Schema | None,
+        most: Charge | None,
+    ) -> Answer | Pending:
+        def stored() -> Answer | None:
+            result = self.session.stored(prepared, running=self.running)
+            return None if result is None else self._released(prepared, result.release, schema)
+
+        def charged() -> Answer:
+            result = self.session.execute(prepared, running=self.running, most=most)
+            return self._released(prepared, result.release, schema)
+
+        # Whether releases are stored is asked of the ledger each time: plans are shared and kept.
+        known = stored() if isinstance(prepared, PreparedPrivate) else None
+        if known is not None:
+            self.kind, self.price = "stored", Charge()
+            return known
+        planner = self.session.planner
+        self.price = planner.priced(prepared).price
+        if self.price == Charge() and isinstance(prepared, PreparedComposed):
+            self.kind = "stored"
+            return Pending("free", charged)
+        self.kind = "private"
+        if most is None and not self._agreed and not names_epsilon(prepared, planner, planned):
+            raise not_agreed(prepared, self.price, planner)
+        return Pending("heavy", charged)
+
+    def _released(
+        self,
+        prepared: PreparedPrivate | PreparedComposed,
+        release: Release | None,
+        schema: pa.Schema | None,
+    ) -> Answer:
+        assert release is not None  # noqa: S101  a private statement has one
+        table = with_ends(release, ends(prepared)) if self._intervals else release.rows
+        new = any(part.reused is None for part in release.parts or (release,))
+        notices = notices_of(release, self.session.budget() if new else None)
+        return self._answer(table, release, schema, notices)
+
+    def _answer(
+        self,
+        table: pa.Table,
+        release: Release | None,
+        schema: pa.Schema | None,
+        notices: tuple[Notice, ...] = (),
+    ) -> Answer:
+        if table.num_rows > self._limit.rows or table.nbytes > self._limit.bytes:
+            raise ResultTooLarge(
+                f"the result has more than {self._limit.rows:,} rows or {self._limit.bytes:,} bytes: add a "
+                "LIMIT, or select fewer columns"
+            )
+        shown_table = table if schema is None else conformed(table, schema)
+        return Answer(columns_of(shown_table.schema), shown_table, notices, release)
+
+    # -- describing
+
+    def _announced(self, text: str, types: Sequence[pa.DataType | None]) -> pa.Schema | None:
+        """Return the schema that was announced of a statement with parameters; None if there was none."""
+        try:
+            return self.described(text, types)[1]
+        except (QueryRefused, QuerySyntaxError):
+            return None  # it is refused with any dummies, though not with the values that came
+
+    def described(
+        self, text: str, types: Sequence[pa.DataType | None], values: Sequence[object] | None = None
+    ) -> tuple[tuple[pa.DataType, ...], pa.Schema]:
+        """Return the types of a statement's parameters, and the schema of its answer; nothing is run.
+
+        `values` are those of the parameters, if they are known.
+        """
+        self._check_length(text)
+        words = plain_text(text)
+        with self.session.statement(self.running):
+            database = self.generation.database.engines().schema_database
+            parameters = parameters_of(words, self.generation.policy, database, types)
+            given = [tuple(plain(values) or ())] if values is not None else attempts(parameters)
+            refused: Error | None = None
+            for dummies in given:
+                try:
+                    return tuple(each.type for each in parameters), self._schema(words, dummies)
+                except (QueryRefused, QuerySyntaxError) as error:
+                    refused = refused or error
+        assert refused is not None  # noqa: S101  there is at least one attempt
+        raise refused
+
+    def _schema(self, text: str, values: tuple[object, ...]) -> pa.Schema:
+        found = self._known(text, values) or self._plan(text, values)
+        if isinstance(found, Answer):
+            return found.table.schema
+        if not isinstance(found, Planned):
+            return schema_of(found, intervals=self._intervals)
+        plain_schema = found.schema
+        if plain_schema is None:
+            plain_schema = found.schema = schema_of(found.prepared)
+        return schema_of(found.prepared, intervals=True) if self._intervals else plain_schema
+
+    # -- planning
+
+    def _check_length(self, text: str) -> None:
+        most = self.generation.config.max_statement
+        if len(text) > most or len(text.encode(errors="surrogatepass")) > most:
+            raise StatementTooLong(f"the statement is longer than {most:,} bytes")
+
+    def _known(self, text: str, values: tuple[object, ...]) -> Planned | None:
+        """Return the plan of a statement that was prepared before."""
+        generation = self.generation
+        engines = generation.database.engines()
+        return generation.plans.get(key(text, values, self.session.defaults), engines)
+
+    def _plan(
+        self, text: str, values: tuple[object, ...]
+    ) -> Planned | PreparedCommand | PreparedPrivate | Answer:
+        """Prepare a statement about data, or answer it if it is a probe of a tool."""
+        planner = self.session.planner
+        try:
+            statement = with_views(parse(text, values or None), self.generation.policy)
+        except (QueryRefused, QuerySyntaxError):
+            statement = None  # the planner refuses it, with a statement that would be accepted
+        if isinstance(statement, Set):
+            raise QueryRefused("SET is no statement here: it changes a setting of the connection")
+        if isinstance(statement, Query) and is_private(statement, self.generation.policy):
+            probed = self._probed(text, statement, planner)
+            if probed is not None:
+                return probed
+        prepared = planner.prepare(text, values or None)
+        if isinstance(prepared, PreparedCommand):
+            return prepared
+        if isinstance(prepared, PreparedPrivate) and prepared.refines is not None:
+            return prepared  # it holds what the analyst's first release was
+        planned = Planned(prepared)
+        self.generation.plans.put(key(text, values, planner.defaults), planned, self.generation.policy.views)
+        return planned
+
+    def _probed(self, text: str, query: Query, planner: Planner) -> Answer | Planned | None:
+        """Answer a statement that a tool sends for columns or values; None for others."""
+        engines = self.generation.database.engines()
+        database = engines.schema_database
+        match probe_of(query, self.generation.policy, database):
+            case NoRows(columns):
+                self.kind = "probe"
+                return _empty(self._columns(text, query, columns, planner))
+            case Preview() if self.user.preview == "empty":
+                self.kind = "probe"
+                schema = database.schema(public_sql(query, self.generation.policy, database))
+                what = "rows of private tables are not shown, so this answer has columns alone"
+                return replace(_empty(schema), notices=(Notice("WARNING", what),))
+            case DeclaredValues(values):
+                self.kind = "probe"
+                prepared = planner.query(text, values, engines)
+                assert isinstance(prepared, PreparedPublic)  # noqa: S101  it reads no private table
+                found = database.run(prepared.sql)
+                return self._answer(found, None, None, (Notice("NOTICE", DECLARED),))
+        return None
+
+    def _columns(self, text: str, query: Query, columns: Query, planner: Planner) -> pa.Schema:
+        """Return the columns of a statement without rows: as it would release them, or as the tables are."""
+        engines = self.generation.database.engines()
+        epsilon = planner.defaults.epsilon or Fraction(1)
+        try:
+            some = replace(planner, defaults=replace(planner.defaults, epsilon=epsilon))
+            return schema_of(some.query(text, columns, engines), intervals=self._intervals)
+        except QueryRefused:
+            database = engines.schema_database
+            return database.schema(public_sql(query, self.generation.policy, database))
+
+    # -- the catalogue
+
+    def route(self, text: str) -> Route:
+        """Return whether the catalogue answers a statement; refuse one that it can answer only in part."""
+        self._check_length(text)
+        route = self.generation.catalogue.route(text)
+        if route is Route.BOTH:
+            raise CatalogueRefused("a statement reads the catalogue or the tables, not both")
+        if route is Route.CATALOGUE:
+            self.kind = "catalogue"
+        return route
+
+    def _of_catalogue(
+        self, text: str, values: tuple[object, ...], types: Sequence[pa.DataType | None]
+    ) -> Answer:
+        signal = self.generation.catalogue.signal(text, values)
+        if signal is not None:
+            return self._signal(signal)
+        return _of_catalogue(self.generation.catalogue.answer(text, self._facts(), values, types))
+
+
+def arrays(parameters: Sequence[object] | None, values: tuple[object, ...]) -> tuple[object, ...]:
+    """Put the arrays among the parameters back, item by item: the catalogue alone takes arrays."""
+    return tuple(
+        list(plain(given) or ()) if isinstance(given, list) else value
+        for given, value in zip(parameters or (), values, strict=True)
+    )
+
+
+def _of_catalogue(found: CatalogAnswer) -> Answer:
+    columns = tuple(Column(each.name, each.type, each.oid) for each in found.columns)
+    return Answer(columns, found.table, changes=found.changes)
+
+
+def _empty(schema: pa.Schema) -> Answer:
+    return Answer(columns_of(schema), schema.empty_table())

@@ -1,0 +1,150 @@
+"""What answers a program's statements: a session, in this process or on a server, or the server's client."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from dpsql.errors import Error
+from dpsql.ledger import Budget
+from dpsql.prepared import PreparedComposed, PreparedPrivate
+from dpsql.privacy import Charge
+from dpsql.serve.agent import Asked
+from dpsql.sessions import StatementResult
+
+if TYPE_CHECKING:
+    from dpsql.policy import Policy
+    from dpsql.prepared import Prepared
+    from dpsql.release import Release
+    from dpsql.remote import RemoteSession
+    from dpsql.remote.session import RemotePrepared
+    from dpsql.session import Session
+
+_T = TypeVar("_T")
+
+
+class LocalBackend:
+    """Answers by a session in this process; its statements run in threads, one at a time."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def analyst(self) -> str:
+        """The session's analyst."""
+        return self._session.analyst
+
+    @property
+    def policy(self) -> Policy | None:
+        """The session's policy."""
+        return self._session.policy
+
+    async def price(self, sql: str) -> Asked:
+        """Prepare and price a statement."""
+        prepared = await self._in_thread(lambda: self._session.prepare(sql))
+        return asked_of(sql, prepared)
+
+    async def run(self, asked: Asked, most: Charge) -> StatementResult:
+        """Run a prepared statement, charging no more than this."""
+        return await self._in_thread(lambda: self._session.execute(asked.prepared, most=most))
+
+    async def free(self, sql: str) -> StatementResult:
+        """Run a statement that costs nothing."""
+
+        def work() -> StatementResult:
+            return self._session.execute(self._session.prepare(sql), most=Charge())
+
+        return await self._in_thread(work)
+
+    async def budget(self) -> Budget:
+        """Return what the analyst may still spend."""
+        return await self._in_thread(self._session.budget)
+
+    async def release(self, number: int) -> Release:
+        """Return one of the analyst's own releases."""
+        return await self._in_thread(lambda: self._session.release(number))
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        return await in_thread(work, self._session.cancel)
+
+
+class RemoteBackend:
+    """Answers by a session on a server, whose prepared statements are their texts."""
+
+    policy = None
+
+    def __init__(self, session: RemoteSession, analyst: str) -> None:
+        self._session = session
+        self.analyst = analyst
+
+    async def price(self, sql: str) -> Asked:
+        """Prepare and price a statement."""
+        prepared: RemotePrepared = await self._in_thread(lambda: self._session.prepare(sql))
+        key = hashlib.sha256(prepared.outgoing.text.encode()).hexdigest()
+        return Asked(sql, key, prepared.price, prepared.private, prepared.setting, prepared)
+
+    async def run(self, asked: Asked, most: Charge) -> StatementResult:
+        """Run a prepared statement, charging no more than this."""
+        return await self._in_thread(lambda: self._session.execute(asked.prepared, most=most))
+
+    async def free(self, sql: str) -> StatementResult:
+        """Run a statement that costs nothing."""
+        return await self._in_thread(lambda: self._session.run(sql, most=Charge()))
+
+    async def budget(self) -> Budget:
+        """Return what the analyst may still spend."""
+        return await self._in_thread(self._session.budget)
+
+    async def release(self, number: int) -> Release:
+        """Return one of the analyst's own releases."""
+        return await self._in_thread(lambda: self._session.release(number))
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        return await in_thread(work, self._session.cancel)
+
+
+async def in_thread(work: Callable[[], _T], cancel: Callable[[], None]) -> _T:
+    """Run work in a thread; when the caller gives up, what runs is cancelled."""
+    try:
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+    except anyio.get_cancelled_exc_class():
+        with anyio.CancelScope(shield=True), suppress(Error):
+            await anyio.to_thread.run_sync(cancel)
+        raise
+
+
+def asked_of(sql: str, prepared: Prepared) -> Asked:
+    """Return a statement that was prepared in this process."""
+    return Asked(sql, question_key(prepared), prepared.price, prepared.private, prepared.setting, prepared)
+
+
+def question_key(prepared: Prepared) -> str:
+    """Return what distinguishes a statement's releases: the questions, the data, how they are asked.
+
+    A confirmation of one statement holds for another with the same key: both are the same releases, and the
+    query over them, which is free, is the same.
+    """
+    if not isinstance(prepared, (PreparedPrivate, PreparedComposed)):
+        return ""  # it costs nothing
+    parts: list[Any] = []
+    for part in prepared.parts:
+        refined = part.refines and (part.refines.parent, str(part.refines.epsilon))
+        parts.append([part.key, refined, bool(part.plan.options.fresh)])
+    outer, values = None, []
+    if isinstance(prepared, PreparedComposed):  # a key has only the place of a value that is not known yet
+        outer, values = prepared.outer, [value.sql for value in prepared.values]
+    return hashlib.sha256(json.dumps([parts, outer, values]).encode()).hexdigest()
+
+
+def budget_of(result: StatementResult) -> Budget:
+    """Read the exact amounts that SHOW PRIVACY BUDGET has beside its rows."""
+    facts = json.loads((result.table.schema.metadata or {})[b"dpsql.budget"])
+    amounts = (facts[name] for name in ("total", "spent", "remaining"))
+    return Budget(*(Charge(Fraction(each["epsilon"]), Fraction(each["delta"])) for each in amounts))

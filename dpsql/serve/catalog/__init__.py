@@ -1,0 +1,52 @@
+"""The catalogue: what tools ask of `pg_catalog` and `information_schema`, answered from the policy alone.
+
+``catalog``                       the object that a server asks
+``parse``, ``tokens``             PostgreSQL's text to a tree
+``translate``                     the tree to DuckDB's SQL; its rules are in ``queries``, ``relations``,
+                                  ``expressions``, ``operators``, ``compounds``, ``phrases``, ``calls``
+``casts``, ``names``, ``pg_types``  conversions, names of output columns, PostgreSQL's types
+``functions``                     the closed list of functions, each a macro
+``wall``                          the check of generated SQL by DuckDB's own parser
+``data``, ``objects``, ``standard_views``, ``live``  the rows: PostgreSQL's own, the policy's, the session's
+``build``, ``output``             the database, and the answers' columns
+``routing``, ``signals``          which statements are the catalogue's; cancelling by statement
+"""
+
+from dpsql.serve.catalog.catalog import Catalog, Columns
+from dpsql.serve.catalog.errors import (
+    QuestionTimedOut,
+    QuestionTooLarge,
+    UnknownObject,
+    UnknownQuestion,
+    UnknownSetting,
+)
+from dpsql.serve.catalog.facts import (
+    CatalogAnswer,
+    CatalogColumn,
+    CatalogDescription,
+    Connection,
+    CursorRow,
+    Facts,
+    PreparedRow,
+    Route,
+    Signal,
+)
+
+__all__ = [
+    "Catalog",
+    "CatalogAnswer",
+    "CatalogColumn",
+    "CatalogDescription",
+    "Columns",
+    "Connection",
+    "CursorRow",
+    "Facts",
+    "PreparedRow",
+    "QuestionTimedOut",
+    "QuestionTooLarge",
+    "Route",
+    "Signal",
+    "UnknownObject",
+    "UnknownQuestion",
+    "UnknownSetting",
+]

@@ -1,0 +1,281 @@
+"""The catalogue of a policy: answers what tools ask of `pg_catalog` and `information_schema`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from dpsql.engines.worker import run
+from dpsql.policy import Policy
+from dpsql.serve.catalog import facts as of_session
+from dpsql.serve.catalog import pg_types, signals
+from dpsql.serve.catalog.build import Names, arrow_rows, open_database
+from dpsql.serve.catalog.data import Relation, data
+from dpsql.serve.catalog.errors import (
+    QuestionTimedOut,
+    QuestionTooLarge,
+    UnknownObject,
+    UnknownQuestion,
+    UnknownSetting,
+)
+from dpsql.serve.catalog.facts import CatalogAnswer, CatalogColumn, CatalogDescription, Facts, Route, Signal
+from dpsql.serve.catalog.live import LIVE, Place, all_settings, setting
+from dpsql.serve.catalog.objects import relations
+from dpsql.serve.catalog.output import presented
+from dpsql.serve.catalog.parse import parse
+from dpsql.serve.catalog.routing import route
+from dpsql.serve.catalog.translate import LIVE_SETTINGS, Question, Translator, live_name
+from dpsql.serve.catalog.wall import check
+from dpsql.types import SqlType
+
+MAX_SECONDS = 5.0
+MAX_ROWS = 100_000
+MAX_BYTES = 64 << 20
+_BATCH = 2048
+_KEPT = 512
+_KEPT_TEXT = 32_768
+"""The longest text of a question that is kept translated."""
+
+_Key = TypeVar("_Key")
+_Kept = TypeVar("_Kept")
+
+
+class Columns(Protocol):
+    """Knows the columns of the policy's tables: the schema database."""
+
+    def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
+        """Return the names and types of a table's columns."""
+
+
+class Catalog:
+    """The catalogue of one policy, for the sessions of all analysts and any number of threads.
+
+    Attributes
+    ----------
+    name
+        The name of the database that clients use.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        schema: Columns,
+        name: str,
+        *,
+        views: Mapping[str, Sequence[tuple[str, SqlType]]] | None = None,
+        oids: Mapping[str, int] | None = None,
+        version: str = "",
+    ) -> None:
+        self.name = name
+        self._version = f"PostgreSQL 15.0 (dpsql{' ' + version if version else ''}) on DuckDB"
+        columns = {table: schema.columns(table) for table in policy.tables}
+        found = relations(policy, columns, views or {}, oids or {})
+        self._place = Place(name, found)
+        self._names = Names(found)
+        self._connection = open_database(found, name)
+        self._lock = threading.Lock()
+        self._questions: OrderedDict[tuple[str, tuple[int | None, ...]], Question | UnknownQuestion] = (
+            OrderedDict()
+        )
+        self._routes: OrderedDict[str, Route] = OrderedDict()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+    def route(self, text: str) -> Route:
+        """Return who answers a statement, by the relations that it names."""
+        return self._kept(self._routes, text, text, lambda: self._route(text))
+
+    def _route(self, text: str) -> Route:
+        found = route(text)
+        if found is not None:
+            return found
+        if signals.described(text) is not None:
+            return Route.CATALOGUE
+        # It has no relation: a constant, or a function of dpsql's own language.
+        return Route.DATA if isinstance(self._find(text, ()), UnknownQuestion) else Route.CATALOGUE
+
+    def signal(self, text: str, parameters: Sequence[object] = ()) -> Signal | None:
+        """Return the connection that a statement cancels or terminates; None for other statements."""
+        return signals.signal(text, parameters)
+
+    def describe(
+        self,
+        text: str,
+        facts: Facts,
+        types: Sequence[pa.DataType | None] = (),
+    ) -> CatalogDescription:
+        """Return the columns that an answer will have, and the types of the parameters. Asks nothing."""
+        called = signals.described(text)
+        if called is not None:
+            numbers = (pa.int32(),) * called[1]
+            column = CatalogColumn(called[0], pa.bool_(), pg_types.arrow_oid(pa.bool_()))
+            return CatalogDescription((column,), numbers, tuple(map(pg_types.arrow_oid, numbers)))
+        question = self._question(text, types)
+        self._settings(question, facts)
+        return CatalogDescription(
+            _columns(question),
+            tuple(pg_types.arrow_type(oid) for oid in question.parameters),
+            question.parameters,
+        )
+
+    def answer(
+        self,
+        text: str,
+        facts: Facts,
+        parameters: Sequence[object] = (),
+        types: Sequence[pa.DataType | None] = (),
+    ) -> CatalogAnswer:
+        """Answer a catalogue question; raise `UnknownQuestion` for one that is not known."""
+        question = self._question(text, types)
+        if len(parameters) != len(question.parameters):
+            raise UnknownQuestion("number of parameters")
+        given = {f"p{n}": value for n, value in enumerate(parameters, start=1)}
+        given |= {f"f_{name}": value for name, value in self._facts(facts).items() if name in question.facts}
+        given |= {f"s_{n}": value for n, value in enumerate(self._settings(question, facts))}
+        rows = {live_name(*key): self._live(key, facts) for key in question.live}
+        table = self._run(question.sql, given, rows)
+        columns = _columns(question)
+        oids = [column.oid for column in columns]
+        table = presented(table, [column.name for column in columns], oids, self._names, facts.user)
+        return CatalogAnswer(columns, table, question.changes if table.num_rows else ())
+
+    def _question(self, text: str, types: Sequence[pa.DataType | None]) -> Question:
+        oids = tuple(None if kind is None else pg_types.arrow_oid(kind) for kind in types)
+        found = self._find(text, oids)
+        if isinstance(found, UnknownQuestion):
+            raise UnknownQuestion(found.shape)
+        return found
+
+    def _find(self, text: str, oids: tuple[int | None, ...]) -> Question | UnknownQuestion:
+        return self._kept(self._questions, (text, oids), text, lambda: self._translated(text, oids))
+
+    def _translated(self, text: str, oids: tuple[int | None, ...]) -> Question | UnknownQuestion:
+        try:
+            question = Translator(self._names, oids).question(parse(text))
+            with self._connection.cursor() as cursor:
+                check(cursor, question.sql)
+        except UnknownQuestion as problem:
+            return problem
+        except UnknownObject:
+            raise
+        except Exception as problem:  # noqa: BLE001  a node of a form that no rule foresaw
+            return UnknownQuestion(type(problem).__name__)
+        return question
+
+    def _kept(
+        self, kept: OrderedDict[_Key, _Kept], key: _Key, text: str, make: Callable[[], _Kept]
+    ) -> _Kept:  # fmt: skip
+        with self._lock:
+            if key in kept:
+                kept.move_to_end(key)
+                return kept[key]
+        made = make()
+        if len(text) <= _KEPT_TEXT:
+            with self._lock:
+                kept[key] = made
+                while len(kept) > _KEPT:
+                    kept.popitem(last=False)
+        return made
+
+    def _settings(self, question: Question, facts: Facts) -> list[str | None]:
+        found = []
+        for name, missing_ok in question.settings:
+            value = setting(facts, name)
+            if value is None and not missing_ok:
+                raise UnknownSetting(f'unrecognized configuration parameter "{name}"')
+            found.append(value)
+        return found
+
+    def _facts(self, facts: Facts) -> dict[str, object]:
+        schemas = facts.schemas
+        return {
+            "user": facts.user,
+            "database": self.name,
+            "pid": facts.pid,
+            "version": self._version,
+            "schema": schemas[0] if schemas else None,
+            "schemas": list(schemas),
+            "implicit_schemas": list(facts.implicit_schemas),
+            "public_is_visible": "public" in schemas,
+            "address": facts.address,
+            "port": facts.port,
+            "now": datetime.now(UTC).isoformat(),
+            "server_started": of_session.SERVER_STARTED.isoformat(),
+        }
+
+    def _live(self, key: tuple[str, str], facts: Facts) -> pa.Table:
+        if key == LIVE_SETTINGS:
+            names, values = zip(*all_settings(facts).items(), strict=True)
+            return pa.table({"name": pa.array(names, pa.string()), "value": pa.array(values, pa.string())})
+        relation: Relation = data().relations[key]
+        return arrow_rows(relation, LIVE[key](facts, self._place))
+
+    def _run(self, sql: str, given: Mapping[str, object], rows: Mapping[str, pa.Table]) -> pa.Table:
+        """Run generated SQL on a cursor of its own, within the limits of time, rows and memory."""
+        problems: list[Exception] = []
+        cursors: list[duckdb.DuckDBPyConnection] = []
+
+        def work() -> pa.Table:
+            with self._connection.cursor() as cursor:
+                cursors.append(cursor)
+                try:
+                    for name, table in rows.items():
+                        cursor.register(name, table)
+                    return _fetch(cursor, sql, given)
+                except Exception as problem:  # its text is the engine's
+                    problems.append(problem)
+                    raise
+
+        def stop() -> None:
+            for cursor in cursors:
+                try:
+                    cursor.interrupt()
+                except duckdb.Error:
+                    return
+
+        begun = time.monotonic()
+        found = run(
+            work,
+            stop,
+            lambda error: isinstance(error, Exception),
+            "the catalogue question was cancelled",
+            MAX_SECONDS,
+        )
+        if found is not None:
+            return found
+        problem = problems[0] if problems else None
+        if isinstance(problem, QuestionTooLarge):
+            raise problem.with_traceback(None) from None
+        if isinstance(problem, duckdb.OutOfMemoryException):
+            raise QuestionTooLarge("the catalogue question needs too much memory")
+        if isinstance(problem, duckdb.InterruptException) or time.monotonic() - begun > MAX_SECONDS:
+            raise QuestionTimedOut(f"the catalogue question took longer than {MAX_SECONDS:g} seconds")
+        raise UnknownQuestion(type(problem).__name__)
+
+
+def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, given: Mapping[str, object]) -> pa.Table:
+    reader = cursor.sql(sql, params=dict(given)).to_arrow_reader(_BATCH)
+    batches, count, size = [], 0, 0
+    for batch in reader:
+        count += batch.num_rows
+        size += batch.nbytes
+        if count > MAX_ROWS or size > MAX_BYTES:
+            raise QuestionTooLarge("the answer to the catalogue question is too large")
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def _columns(question: Question) -> tuple[CatalogColumn, ...]:
+    return tuple(
+        CatalogColumn(column.name, pg_types.arrow_type(column.type), column.type)
+        for column in question.columns
+    )

@@ -1,0 +1,133 @@
+"""What a question is answered from beside the policy, and what answers consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Literal
+
+import pyarrow as pa
+
+
+class Route(Enum):
+    """Who answers a statement."""
+
+    CATALOGUE = "catalogue"
+    """All its relations lie in the two catalogue schemas, or it has none."""
+    DATA = "data"
+    """None of its relations lies there, or it is no query."""
+    BOTH = "both"
+    """Some do, others do not: nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection of the own analyst: a row of `pg_stat_activity`, without its statement."""
+
+    pid: int
+    user: str
+    application_name: str = ""
+    address: str | None = None
+    port: int | None = None
+    started: datetime | None = None
+    state: Literal["active", "idle", "idle in transaction", "idle in transaction (aborted)"] = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRow:
+    """A prepared statement of the connection: a row of `pg_prepared_statements`."""
+
+    name: str
+    statement: str
+    prepared: datetime | None = None
+    parameters: Sequence[str] = ()
+    from_sql: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CursorRow:
+    """A cursor of the connection: a row of `pg_cursors`."""
+
+    name: str
+    statement: str
+    hold: bool = False
+    binary: bool = False
+    scroll: bool = False
+    created: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts of the session that asks."""
+
+    user: str
+    pid: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+    connections: Sequence[Connection] = ()
+    prepared: Sequence[PreparedRow] = ()
+    cursors: Sequence[CursorRow] = ()
+    address: str | None = None
+    port: int | None = None
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        """The schemas of `search_path` that exist, in order."""
+        path = next((value for name, value in self.settings.items() if name == "search_path"), "public")
+        named = [part.strip().strip('"') for part in path.split(",")]
+        return tuple(dict.fromkeys(name for name in named if name in _SCHEMAS))
+
+    @property
+    def implicit_schemas(self) -> tuple[str, ...]:
+        """The schemas in which names are looked up: `pg_catalog` first, unless the path names it."""
+        return self.schemas if "pg_catalog" in self.schemas else ("pg_catalog", *self.schemas)
+
+
+_SCHEMAS = ("public", "pg_catalog", "information_schema")
+SERVER_STARTED = datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogColumn:
+    """A column of an answer: PostgreSQL's name and OID of its type, and the Arrow type of its values."""
+
+    name: str
+    type: pa.DataType
+    oid: int
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogDescription:
+    """The columns that an answer will have, and the types of the parameters `$1`, `$2`, .. of a question."""
+
+    columns: tuple[CatalogColumn, ...]
+    parameters: tuple[pa.DataType, ...]
+    parameter_oids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogAnswer:
+    """The answer to a catalogue question."""
+
+    columns: tuple[CatalogColumn, ...]
+    table: pa.Table
+    changes: tuple[tuple[str, str, bool], ...] = ()
+    """What `set_config` in the question sets: name, value, and whether for this transaction only."""
+
+    @property
+    def oids(self) -> tuple[int, ...]:
+        """The OIDs of the columns' types."""
+        return tuple(column.oid for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A call of `pg_cancel_backend` or `pg_terminate_backend`."""
+
+    kind: Literal["cancel", "terminate"]
+    pid: int
+    column: str
+    """The name of the one boolean column of the answer."""
+    rows: bool = False
+    """Whether the answer has no row for a connection that is not there: `.. FROM pg_stat_activity`."""

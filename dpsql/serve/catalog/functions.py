@@ -1,0 +1,154 @@
+"""The functions that catalogue questions may call: a closed list, each a DuckDB macro, aggregate or window.
+
+The macros are in `functions.sql`, which says how it is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+
+PREFIX = "pgf_"
+"""Prefix of the macros; `tokens` gives it to every function that a question calls."""
+
+_LINE = re.compile(
+    r"(?P<name>\w+)\((?P<arguments>[^;)]*)(?:;(?P<facts>[^)]*))?\) -> "
+    r"(?P<set>setof )?(?P<result>[\w\[\]\" ]+)(?:\((?P<fields>[^)]*)\))?: (?P<body>.*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function: the types of its arguments and its result, and the body of its macro."""
+
+    name: str
+    arguments: tuple[str, ...]
+    """Names of types; `any` for an argument of any type."""
+    facts: tuple[str, ...]
+    result: str
+    body: str
+    returns_set: bool = False
+    """Whether it returns rows; the macro returns a list of them."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """Names and types of the columns of the rows of a function that returns records."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the macro's parameters."""
+        return tuple("abcdefghij"[: len(self.arguments) + len(self.facts)])
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate or window function of DuckDB: its name there, and the type of its result."""
+
+    name: str
+    result: str
+    window_only: bool = False
+    arguments: frozenset[int] = field(default=frozenset({1}))
+
+
+_GRANTED = {
+    "table": "'SELECT'",
+    "column": "'SELECT'",
+    "any_column": "'SELECT'",
+    "schema": "'USAGE'",
+    "database": "'CONNECT'",
+    "function": "'EXECUTE'",
+    "language": "'USAGE'",
+    "type": "'USAGE'",
+    "sequence": "",
+    "tablespace": "",
+    "server": "",
+    "foreign_data_wrapper": "",
+}
+"""What an analyst may do with an object of each kind; all else he may not."""
+
+
+def _rights() -> str:
+    lines = []
+    for kind, granted in _GRANTED.items():
+        for count in (3, 4) if kind == "column" else (2, 3):
+            last = "abcd"[count - 1]
+            held = f"list_has_any(string_split(replace(upper({last}), ' ', ''), ','), [{granted}]::VARCHAR[])"
+            missing = " OR ".join(f"{name} IS NULL" for name in "abcd"[:count])
+            types = ", ".join(["any"] * (count - 1) + ["text"])
+            lines.append(
+                f"has_{kind}_privilege({types}) -> bool: CASE WHEN {missing} THEN NULL ELSE {held} END"
+            )
+    return "\n".join(lines)
+
+
+AGGREGATES = {
+    "count": Aggregate("count", "int8", arguments=frozenset({0, 1})),
+    "min": Aggregate("min", "extreme"),
+    "max": Aggregate("max", "extreme"),
+    "sum": Aggregate("sum", "sum"),
+    "avg": Aggregate("avg", "float8"),
+    "array_agg": Aggregate("array_agg", "array"),
+    "string_agg": Aggregate("string_agg", "text", arguments=frozenset({2})),
+    "bool_and": Aggregate("bool_and", "bool"),
+    "bool_or": Aggregate("bool_or", "bool"),
+    "every": Aggregate("bool_and", "bool"),
+    "row_number": Aggregate("row_number", "int8", window_only=True, arguments=frozenset({0})),
+    "rank": Aggregate("rank", "int8", window_only=True, arguments=frozenset({0})),
+    "dense_rank": Aggregate("dense_rank", "int8", window_only=True, arguments=frozenset({0})),
+    "lag": Aggregate("lag", "same", window_only=True, arguments=frozenset({1, 2, 3})),
+    "lead": Aggregate("lead", "same", window_only=True, arguments=frozenset({1, 2, 3})),
+    "first_value": Aggregate("first_value", "same", window_only=True),
+    "last_value": Aggregate("last_value", "same", window_only=True),
+}
+
+SPECIAL = frozenset(
+    {"current_setting", "set_config", "current_schemas", "format", "concat", "concat_ws", "row", "pg_typeof"}
+    | {"json_build_object", "json_build_array", "date_part", "date_trunc"}
+)
+"""Functions that have a rule of their own: they depend on the types or texts of their arguments."""
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a table, each with those that continue it, without comments."""
+    whole: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(" "):
+            whole[-1] += " " + line.strip()
+        elif line and not line.startswith("--"):
+            whole.append(line)
+    return whole
+
+
+def _read(text: str) -> Mapping[tuple[str, int], Function]:
+    found = {}
+    for line in _lines(text):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"not a line of a table of functions: {line}")
+        fields = tuple(
+            (part.split(" ")[0], part.split(" ")[1]) for part in (match["fields"] or "").split(", ") if part
+        )
+        body = match["body"]
+        if "SELECT" in body:  # its sources must not be taken for those of the question
+            body = re.sub(r"\bAS ([a-z])\b", r"AS pg_source_\1", body)
+            body = re.sub(r"(?<![\w'])([a-z])\.(\w)", r"pg_source_\1.\2", body)
+        function = Function(
+            match["name"],
+            tuple(part.strip() for part in match["arguments"].split(",") if part.strip()),
+            tuple(part.strip() for part in (match["facts"] or "").split(",") if part.strip()),
+            match["result"],
+            body,
+            match["set"] is not None,
+            fields,
+        )
+        found[function.name, len(function.arguments)] = function
+    return found
+
+
+FUNCTIONS = _read((files(__package__) / "functions.sql").read_text(encoding="utf-8") + _rights())
+"""The functions with macros, by name and number of arguments."""
+
+NAMES = frozenset(
+    {name for name, _ in FUNCTIONS if not name.startswith("show_")} | AGGREGATES.keys() | SPECIAL
+)
+"""The names of all functions that a question may call; macros named `show_..` are for rules."""

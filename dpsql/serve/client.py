@@ -1,0 +1,338 @@
+"""`Client`: what a logged-in connection asks, over any protocol. It awaits; the work is done in pools."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from dpsql.engines import Cancelled, ResultLimit
+from dpsql.errors import InterfaceError, OperationalError, StatementFailed
+from dpsql.serve.active import Active, Retired, hold
+from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
+from dpsql.serve.asking import Asking, Pending
+from dpsql.serve.catalog.facts import CursorRow, Facts, PreparedRow, Route
+from dpsql.serve.errors import PolicyReloaded, ShuttingDown, TimedOut, locate
+from dpsql.serve.figures import StatementRecord
+from dpsql.serve.notices import RELOADED
+from dpsql.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpsql.prepared import Prepared
+    from dpsql.privacy import Charge
+    from dpsql.serve.admission import FairPool
+    from dpsql.serve.catalog.facts import Signal
+    from dpsql.serve.generation import Generation
+    from dpsql.serve.registry import Registry
+    from dpsql.serve.settings import Settings
+    from dpsql.serve.shared import Shared
+    from dpsql.serve.user import User
+
+__all__ = ["Answer", "Client", "Column", "Described", "Notice"]
+
+_T = TypeVar("_T")
+_ATTEMPTS = 3
+_NOTHING_CHARGED = "the statement was cancelled while it waited; nothing was charged"
+
+
+class Client:
+    """One connection of a user. Its statements are answered one after the other."""
+
+    def __init__(
+        self, service: Shared, registry: Registry[Client], user: User, number: int, settings: Settings
+    ) -> None:
+        """Let a user ask; raises `PolicyError` if the policy does not list the analyst."""
+        self.user, self.number, self.settings = user, number, settings
+        self.protocol = "wire"
+        self.address = ""
+        """Where the client is; empty on a Unix socket."""
+        self.started = datetime.now(UTC)
+        self.on_terminate: Callable[[], None] | None = None
+        """What ends the connection when another one of the analyst, or a reload, asks for it."""
+        self.prepared: Callable[[], Sequence[tuple[str, str, datetime]]] = tuple
+        """Returns the prepared statements of the connection: name, text, and when it was made."""
+        self.cursors: Callable[[], Sequence[CursorRow]] = tuple
+        """Returns the open cursors of the connection."""
+        self.in_transaction: Callable[[], bool] = bool
+        self._service = service
+        self._registry = registry
+        self._lock = threading.Lock()
+        self._active: set[Active] = set()
+        self._closed = False
+        self._generation = service.generation
+        """The policy of the last statement."""
+        self._generation.database.ledger.admitted(user.analyst)
+
+    @property
+    def running(self) -> bool:
+        """Whether a statement is asked now."""
+        return bool(self._active)
+
+    # -- what protocols ask
+
+    async def describe(
+        self,
+        text: str,
+        types: Sequence[pa.DataType | None] = (),
+        parameters: Sequence[object] | None = None,
+    ) -> Described:
+        """Return parameters and columns of a statement; nothing is run and nothing is charged.
+
+        `types` are those that the client announced, `parameters` the values if they are known already.
+        """
+
+        def work(asking: Asking) -> Described:
+            return self._describe(asking, text, types, parameters)
+
+        return await self._free(text, work)
+
+    async def answer(
+        self, text: str, parameters: Sequence[object] = (), types: Sequence[pa.DataType | None] = ()
+    ) -> Answer:
+        """Answer a statement with the values of `$1`, ..; `types` are those that were announced for them."""
+        return await self._answered(text, lambda asking: asking.begin(text, parameters, types))
+
+    async def prepare(self, text: str, parameters: Sequence[object] = ()) -> Prepared:
+        """Parse, analyse and price a statement, for `run`."""
+
+        def work(asking: Asking) -> Prepared:
+            return asking.session.prepare(text, parameters or None)
+
+        return await self._free(text, work)
+
+    async def run(self, prepared: Prepared, *, most: Charge | None = None) -> Answer:
+        """Answer a prepared statement; with `most`, somebody has agreed to a charge of so much."""
+        return await self._answered(prepared.text, lambda asking: asking.run(prepared, most))
+
+    def cancel(self) -> None:
+        """Stop what is asked now, from any thread; what was charged stays charged."""
+        with self._lock:
+            active = list(self._active)
+        for each in active:
+            each.cancel()
+
+    def terminate(self) -> None:
+        """Let the protocol end the connection, from any thread."""
+        if self.on_terminate is not None:
+            self.on_terminate()
+
+    def close(self) -> None:
+        """Ask nothing more; a statement that runs is not stopped. A second call has no effect."""
+        self._closed = True
+        self._registry.forget(self)
+
+    # -- one statement
+
+    async def _free(self, text: str, work: Callable[[Asking], _T]) -> _T:
+        """Do what costs nothing with a statement."""
+        generation = self._service.generation
+        with self._asking(text, answers=False) as active, generation.use():
+            return await self._on_light(active, generation, work)
+
+    async def _answered(self, text: str, begin: Callable[[Asking], Answer | Pending]) -> Answer:
+        with self._asking(text, answers=True) as active:
+            for _ in range(_ATTEMPTS):
+                generation = self._service.generation
+                moved = generation is not self._generation
+                try:
+                    with generation.use():
+                        found = await self._on_light(active, generation, begin)
+                        if isinstance(found, Pending):
+                            found = await self._pending(active, generation, found)
+                except Retired:
+                    continue
+                return replace(found, notices=(RELOADED, *found.notices)) if moved else found
+            raise PolicyReloaded("the policy was read again while the statement waited; nothing was charged")
+
+    async def _pending(self, active: Active, generation: Generation, pending: Pending) -> Answer:
+        """Run what is left of a statement in its pool."""
+        heavy = pending.pool == "heavy"
+
+        def work() -> Answer:
+            if active.running.cancelled:
+                raise Cancelled(_NOTHING_CHARGED)
+            if generation.retired:
+                raise Retired("the policy was read again")
+            begun = time.monotonic()
+            active.running.end_within(self._timeout(generation))
+            try:
+                return self._within_time(active, pending.work)
+            finally:
+                if heavy and generation.config.time_steps:
+                    hold(begun, self._timeout(generation), self._service.ended)
+
+        return await self._in(self._service.heavy if heavy else self._service.free, active, work)
+
+    def _within_time(self, active: Active, work: Callable[[], _T]) -> _T:
+        """Run work; an error because of the limit of time says so."""
+        try:
+            return work()
+        except StatementFailed:
+            if not active.running.timed_out:
+                raise
+            charged = True
+        except (Cancelled, InterfaceError):
+            raise
+        except OperationalError as error:
+            if not active.running.timed_out or type(error) is not OperationalError:
+                raise
+            charged = False
+        kept = "its charge is kept, and it counts as a failure" if charged else "it cost nothing"
+        raise TimedOut(f"the statement was stopped by statement_timeout; {kept}")
+
+    def _timeout(self, generation: Generation) -> float:
+        """Return the seconds that a statement may run: the server's, or fewer."""
+        own, most = self.settings.statement_timeout / 1000, float(generation.config.statement_timeout)
+        return min(own, most) if own > 0 else most
+
+    # -- pools
+
+    @contextmanager
+    def _asking(self, text: str, *, answers: bool) -> Iterator[Active]:
+        """Ask one statement in this block, and record its end: of one that is not answered, an error.
+
+        Errors are given their place in its text.
+        """
+        if self._closed:
+            raise InterfaceError("the connection is closed")
+        if self._service.closing:
+            raise ShuttingDown("the server is shutting down")
+        config = self._service.generation.config
+        active = Active(ResultLimit(config.max_rows, config.max_bytes))
+        with self._lock:
+            self._active.add(active)
+        outcome, shape = "00000" if answers else "", None
+        try:
+            yield active
+        except BaseException as error:
+            locate(error, text)
+            given_up = isinstance(error, asyncio.CancelledError)
+            outcome = Cancelled.sqlstate if given_up else getattr(error, "sqlstate", "XX000")
+            shape = getattr(error, "shape", None)
+            raise
+        finally:
+            with self._lock:
+                self._active.discard(active)
+            if active.future is not None:  # nobody awaits it any more, and it runs
+                self._service.abandon(active, active.future)
+            if outcome:
+                self._record(active, text, outcome, shape)
+
+    def _record(self, active: Active, text: str, outcome: str, shape: str | None) -> None:
+        seconds = time.monotonic() - active.asked
+        asking = active.asking
+        kind, price = ("data", None) if asking is None else (asking.kind, asking.price)
+        who = self.user.analyst, self.user.name, self.number, self.protocol
+        record = StatementRecord(*who, text, kind, price, outcome, active.waited, shape)
+        self._service.record(record, seconds)
+
+    async def _on_light(self, active: Active, generation: Generation, work: Callable[[Asking], _T]) -> _T:
+        """Do something short for a statement."""
+
+        def body() -> _T:
+            if active.running.cancelled:
+                raise Cancelled(_NOTHING_CHARGED)
+            active.running.end_within(self._timeout(generation))
+            return self._within_time(active, lambda: work(self._new(generation, active)))
+
+        return await self._in(self._service.light, active, body)
+
+    async def _in(self, pool: FairPool, active: Active, work: Callable[[], _T]) -> _T:
+        """Await work in a pool; the time until it began is waiting time."""
+        asked = time.monotonic()
+
+        def timed() -> _T:
+            active.waited += time.monotonic() - asked
+            return work()
+
+        future = pool.submit(self.user.analyst, timed)
+        active.future = future  # type: ignore[assignment]  # its result is not looked at there
+        if active.running.cancelled:
+            future.cancel()
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if active.running.cancelled and (task is None or not task.cancelling()):
+                raise Cancelled(_NOTHING_CHARGED) from None
+            raise
+        finally:
+            if future.done():
+                active.future = None
+
+    def _new(self, generation: Generation, active: Active) -> Asking:
+        """Return the steps of a statement on a policy, which is kept open meanwhile."""
+        self._generation = generation
+        # Statements of a session wait for each other, in threads that others need; so each has its own.
+        session = Session(generation.database, self.user.analyst)
+        self.user = self._service.user(self.user)
+        budget = generation.policy.budget
+        own = self.settings.defaults
+        session.defaults = replace(
+            own,
+            epsilon=budget.default_epsilon if own.epsilon is None else own.epsilon,
+            delta=budget.default_delta if own.delta is None else own.delta,
+            confidence=Fraction(95, 100) if own.confidence is None else own.confidence,
+        )
+        active.asking = Asking(
+            generation,
+            session,
+            self.user,
+            active.running,
+            agreed=self.user.auto_charge or self.settings.dp_epsilon is not None,
+            most=self.settings.dp_most,
+            intervals=self.settings.dp_columns == "interval",
+            limit=ResultLimit(generation.config.max_rows, generation.config.max_bytes),
+            facts=self._facts,
+            signal=self._signal,
+        )
+        return active.asking
+
+    # -- describing
+
+    def _describe(
+        self,
+        asking: Asking,
+        text: str,
+        types: Sequence[pa.DataType | None],
+        parameters: Sequence[object] | None,
+    ) -> Described:
+        route = asking.route(text)
+        if route is Route.CATALOGUE:
+            signal = asking.generation.catalogue.signal(text, tuple(parameters or ()))
+            if signal is not None:
+                return Described((), (Column(signal.column, pa.bool_()),))
+            found = asking.generation.catalogue.describe(text, self._facts(), types)
+            columns = tuple(Column(each.name, each.type, each.oid) for each in found.columns)
+            return Described(found.parameters, columns, found.parameter_oids)
+        kinds, schema = asking.described(text, types, parameters)
+        return Described(kinds, columns_of(schema))
+
+    # -- the catalogue
+
+    def _facts(self) -> Facts:
+        return Facts(
+            self.user.name,
+            self.number,
+            self.settings.as_mapping(),
+            self._registry.rows(self.user.analyst),
+            [PreparedRow(*each) for each in self.prepared()],
+            [CursorRow(c.name, c.statement, c.hold, c.binary, c.scroll, c.created) for c in self.cursors()],
+            self.address or None,
+        )
+
+    def _signal(self, signal: Signal) -> Answer:
+        """Cancel or end a connection of the own analyst; the answer says whether there was one."""
+        done = self._registry.signal(self.user.analyst, signal.kind, signal.pid)
+        table = pa.table({signal.column: pa.array([done], pa.bool_())})
+        return Answer(columns_of(table.schema), table)

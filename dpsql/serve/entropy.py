@@ -1,0 +1,25 @@
+"""Draw random keys, salts, nonces and tokens. Noise of answers is drawn in `dpsql.noise` alone."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+
+
+def key(size: int) -> bytes:
+    """Return random bytes of the system's generator."""
+    return secrets.token_bytes(size)
+
+
+def number(bits: int) -> int:
+    """Return a random number from 0 to 2**bits - 1."""
+    return secrets.randbits(bits)
+
+
+def text(size: int) -> str:
+    """Return random bytes as letters, digits, `-` and `_`.
+
+    >>> len(text(32))
+    43
+    """
+    return base64.urlsafe_b64encode(key(size)).rstrip(b"=").decode()

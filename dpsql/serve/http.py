@@ -1,0 +1,90 @@
+"""Serve an ASGI application, that of MCP, in the server's event loop (uvicorn)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dpsql.errors import OperationalError
+from dpsql.serve.listening import cannot_listen
+
+if TYPE_CHECKING:
+    from dpsql.policy import Address
+    from dpsql.serve.tls import Tls
+
+_GRACE = 20
+"""Seconds that requests have to end by themselves, less than the server's own drain."""
+_CONNECTIONS = 200
+_BACKLOG = 128
+
+
+class HttpFront:
+    """An application on one address: with TLS where other machines reach it, without where none does.
+
+    `application` makes it, given the address with the port that the system chose where the policy says 0.
+    """
+
+    def __init__(self, application: Callable[[Address], Any], address: Address, tls: Tls | None) -> None:
+        self._application = application
+        self._address = address
+        self._tls = None if address.local else tls
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> list[str]:
+        """Begin to serve, and return the URLs."""
+        import uvicorn  # noqa: PLC0415  of the extra `dpsql[mcp]`
+
+        class Server(uvicorn.Server):
+            @contextmanager
+            def capture_signals(self) -> Generator[None, None, None]:
+                yield  # signals are for the whole server
+
+        secured: dict[str, Any] = {}
+        if self._tls is not None:
+            secured = {"ssl_certfile": self._tls.certificate, "ssl_keyfile": self._tls.key}
+        opened = _open(self._address)
+        address = replace(self._address, port=opened.getsockname()[1])
+        config = uvicorn.Config(
+            self._application(address),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            limit_concurrency=_CONNECTIONS,
+            h11_max_incomplete_event_size=1 << 16,
+            timeout_graceful_shutdown=_GRACE,
+            **secured,
+        )
+        config.load()
+        if config.ssl is not None:
+            config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+            if self._tls is not None and self._tls.authorities is not None:
+                config.ssl.load_verify_locations(self._tls.authorities)
+                config.ssl.verify_mode = ssl.CERT_REQUIRED
+        self._server = Server(config)
+        self._task = asyncio.create_task(self._server.serve([opened]))
+        while not self._server.started and not self._task.done():
+            await asyncio.sleep(0.01)
+        if self._task.done():
+            await self._task
+            raise OperationalError(f"the HTTP server at {address} did not start")
+        return [f"{'http' if self._tls is None else 'https'}://{address}/mcp"]
+
+    async def stop(self) -> None:
+        """End when requests have ended, or their time is over."""
+        if self._task is not None:
+            self._server.should_exit = True
+            await self._task
+
+
+def _open(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
+    except OSError as problem:
+        raise cannot_listen(address, problem) from None

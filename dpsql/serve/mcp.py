@@ -1,0 +1,174 @@
+"""The Model Context Protocol over HTTP: `/mcp` of the server, for programs with a token.
+
+Each request names its user by a bearer token, which is looked up in the users of this moment. The headers
+Host and Origin are checked, so that no page in somebody's browser reaches the server by another name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import AnyHttpUrl
+
+from dpsql.errors import OperationalError
+from dpsql.privacy import Charge
+from dpsql.serve import entropy
+from dpsql.serve.agent import Asked, Tools
+from dpsql.serve.backends import asked_of, budget_of
+from dpsql.serve.confirm import Confirmations, SpendingRule
+from dpsql.serve.mcp_server import server
+from dpsql.serve.settings import Settings
+from dpsql.sessions import StatementResult
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from dpsql.ledger import Budget
+    from dpsql.policy import Policy, ServeConfig
+    from dpsql.release import Release
+    from dpsql.serve.accounts import User, Users
+    from dpsql.serve.client import Client
+    from dpsql.serve.service import Service
+
+_T = TypeVar("_T")
+
+LARGEST_REQUEST = 256 << 10
+"""Bytes of a request: a statement is 64 KiB at most."""
+
+
+class ServedBackend:
+    """Answers by the server's client of one user, one statement at a time."""
+
+    def __init__(self, client: Client, user: User, policy: Callable[[], Policy]) -> None:
+        self.client = client
+        self.user = user
+        self._policy = policy
+        self._turn = anyio.Lock()
+
+    @property
+    def analyst(self) -> str:
+        """The login: a confirmation is for it alone, also where logins share an analyst."""
+        return self.user.name
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that is open now."""
+        return self._policy()
+
+    async def price(self, sql: str) -> Asked:
+        """Prepare and price a statement."""
+
+        async def work() -> Asked:
+            return asked_of(sql, await self.client.prepare(sql))
+
+        return await self._statement(work())
+
+    async def run(self, asked: Asked, most: Charge) -> StatementResult:
+        """Run a prepared statement, charging no more than this."""
+
+        async def work() -> StatementResult:
+            answer = await self.client.run(asked.prepared, most=most)
+            return StatementResult(answer.table, answer.release)
+
+        return await self._statement(work())
+
+    async def free(self, sql: str) -> StatementResult:
+        """Run a statement that costs nothing."""
+
+        async def work() -> StatementResult:
+            answer = await self.client.run(await self.client.prepare(sql), most=Charge())
+            return StatementResult(answer.table, answer.release)
+
+        return await self._statement(work())
+
+    async def _statement(self, work: Coroutine[object, object, _T]) -> _T:
+        """Wait for the user's other statements; cancel this one when its program gives up, and see it end."""
+        async with self._turn:
+            task = asyncio.ensure_future(work)
+            try:
+                return await asyncio.shield(task)
+            except asyncio.CancelledError:
+                self.client.cancel()
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait([task])
+                    with suppress(BaseException):
+                        task.result()  # nobody is left to be told how it ended
+                raise
+
+    async def budget(self) -> Budget:
+        """Return what the analyst may still spend."""
+        return budget_of(await self.free("SHOW PRIVACY BUDGET"))
+
+    async def release(self, number: int) -> Release:
+        """Return one of the analyst's own releases."""
+        found = (await self.free(f"SHOW RELEASE {int(number)}")).release
+        assert found is not None  # noqa: S101  the statement answers with a release, or an error
+        return found
+
+
+class Programs:
+    """The programs that are served: the user of a token, and the tools of the present request's user."""
+
+    def __init__(
+        self, service: Callable[[], Service], users: Callable[[], Users], config: ServeConfig
+    ) -> None:
+        self._service = service
+        self._users = users
+        self._config = config
+        self._confirmations = Confirmations(users().secret)
+        self._backends: dict[str, ServedBackend] = {}
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return whom a token belongs to now; None for one that is unknown or has expired."""
+        user = self._users().by_token(token)
+        return None if user is None else AccessToken(token="", client_id=user.name, scopes=[])
+
+    async def tools(self) -> Tools:
+        """Return the tools of the user whose request this is."""
+        access = get_access_token()
+        user = None if access is None else self._users().user(access.client_id)
+        if user is None:
+            raise OperationalError("the login is no longer valid")
+        serve = self._service().policy.serve or self._config
+        rule = SpendingRule(self._confirmations, user.free_below, serve.mcp.ask_person_above)
+        return Tools(self._backend(user), rule)
+
+    def _backend(self, user: User) -> ServedBackend:
+        """Return the user's backend; a new one if the user was changed since it was made."""
+        backend = self._backends.get(user.name)
+        if backend is None or backend.user != user:
+            if backend is not None:
+                backend.client.close()
+            settings = Settings(
+                user.name, self._config.name, statement_timeout=self._config.statement_timeout * 1000
+            )
+            client = self._service().client(user, entropy.number(31), settings)
+            client.protocol = "mcp"
+            backend = ServedBackend(client, user, lambda: self._service().policy)
+            self._backends[user.name] = backend
+        return backend
+
+
+def http_app(service: Callable[[], Service], users: Callable[[], Users], config: ServeConfig) -> Starlette:
+    """Return the application that answers at `/mcp`; what may be reloaded is asked for at each request."""
+    address = config.mcp.listen
+    assert address is not None  # noqa: S101  without an address nothing is served
+    names = ["127.0.0.1", "localhost", "[::1]"] if address.local else [address.host]
+    security = TransportSecuritySettings(
+        allowed_hosts=[*(f"{name}:{address.port}" for name in names), *config.mcp.allowed_hosts],
+        allowed_origins=list(config.mcp.allowed_origins),
+    )
+    programs = Programs(service, users, config)
+    # The tokens are the server's own, so there is no one else to name as their issuer.
+    auth = AuthSettings(issuer_url=AnyHttpUrl(f"http://localhost:{address.port}"), resource_server_url=None)
+    return server(programs.tools, auth=auth, token_verifier=programs).streamable_http_app(
+        transport_security=security, max_request_body_size=LARGEST_REQUEST
+    )

@@ -1,0 +1,156 @@
+"""dpsql for programs that speak the Model Context Protocol: tools, resources, stdio and HTTP.
+
+The official SDK does the protocol. What a tool answers is in ``agent``, what may be spent in ``confirm``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.resolve import Elicit, Resolve
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+from dpsql import __version__
+from dpsql.render.cells import escape_controls
+from dpsql.render.readable import price
+from dpsql.serve.agent import Facts, Tools, refusal
+
+if TYPE_CHECKING:
+    from dpsql.privacy import Charge
+
+INSTRUCTIONS = """\
+dpsql answers SQL questions about private data; every answer is differentially private and spends a budget \
+(epsilon) that does not come back. Begin with `tables`. Call `explain` before `ask`: it is free and gives \
+the price, the error to expect and, where the price needs one, a `confirm` string for `ask`. A statement \
+asked again costs nothing. A refusal says why and what to write instead. The SQL is in dpsql://language.\
+"""
+
+_FREE = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+_CHARGED = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
+)
+
+_MOST_SHOWN = 4_000
+"""Characters of a statement that a person is shown."""
+
+Sql = Annotated[
+    str, Field(description="One statement, such as SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (..) ..")
+]
+Confirm = Annotated[
+    str | None, Field(description="The `confirm` that `explain` returned for exactly this statement")
+]
+
+
+class Agreement(BaseModel):
+    """What a person answers."""
+
+    spend: bool = Field(title="Spend it", description="Whether the statement may be charged this price")
+
+
+class NotAsked(BaseModel):
+    """Stands for an answer where no person had to be asked."""
+
+
+def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServer[Any]:  # noqa: ANN401  those of MCPServer
+    """Make the server; `tools_of` returns the tools of the analyst who makes the present request."""
+    made: MCPServer[Any] = MCPServer(
+        "dpsql", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL", **options
+    )
+
+    async def answered(call: Callable[[Tools], Awaitable[Facts]]) -> Facts:
+        try:
+            tools = await tools_of()
+        except Exception as problem:  # noqa: BLE001  its text may hold private values
+            return refusal(problem)
+        return await call(tools)
+
+    async def agreement(
+        ctx: Context, sql: str, confirm: str | None
+    ) -> Agreement | NotAsked | Elicit[Agreement]:
+        """Ask a person for a price above the policy's limit; nobody where nothing would be charged."""
+        capabilities = ctx.client_capabilities
+        if capabilities is None or capabilities.elicitation is None:
+            return NotAsked()
+        try:
+            tools = await tools_of()
+            asked, question = await tools.question(sql)
+            if not asked.private or not tools.rule.needs_person(asked.price):
+                return NotAsked()
+            tools.rule.check(question, confirm)
+        except Exception:  # noqa: BLE001  `ask` meets the same error, and tells it as a refusal
+            return NotAsked()
+        return Elicit(_question(sql, confirm, asked.price), Agreement)
+
+    @made.tool(annotations=_FREE)
+    async def tables() -> Facts:
+        """List the tables: columns with types, what is protected (the unit), public values of columns."""
+        return await answered(lambda tools: tools.tables())
+
+    @made.tool(annotations=_FREE)
+    async def explain(sql: Sql) -> Facts:
+        """Price a statement without running it: epsilon, expected error, how it is read, what is left.
+
+        Free. Returns `confirm`, which `ask` wants for the same statement at the same price, once, within ten
+        minutes.
+        """
+        return await answered(lambda tools: tools.explain(sql))
+
+    async def ask(sql: Sql, agreed: ElicitationResult[Agreement], confirm: Confirm = None) -> Facts:
+        """Run a statement and return its rows with intervals. Charges the privacy budget, which is finite.
+
+        Statements that were asked before, that read public tables only, SHOW and DESCRIBE cost nothing.
+        """
+        answer = agreed.data if isinstance(agreed, AcceptedElicitation) else None
+        if answer is None or not (isinstance(answer, NotAsked) or answer.spend):
+            return {
+                "refused": "the person who was asked did not agree to the price",
+                "hint": "do not ask again",
+            }
+        return await answered(lambda tools: tools.ask(sql, confirm))
+
+    # As an object: the SDK cannot find a local name in the text of an annotation.
+    ask.__annotations__["agreed"] = Annotated[ElicitationResult[Agreement], Resolve(agreement)]
+    made.add_tool(ask, annotations=_CHARGED)
+
+    @made.tool(annotations=_FREE)
+    async def budget() -> Facts:
+        """Return how much epsilon and delta may be spent in all, is spent and is left."""
+        return await answered(lambda tools: tools.budget())
+
+    @made.tool(annotations=_FREE)
+    async def releases() -> Facts:
+        """List your earlier answers by number; reading one again is free."""
+        return await answered(lambda tools: tools.releases())
+
+    @made.tool(annotations=_FREE)
+    async def release(number: int, first_row: int = 0) -> Facts:
+        """Return an earlier answer again, free, from one of its rows on."""
+        return await answered(lambda tools: tools.release(number, first_row))
+
+    @made.resource("dpsql://policy", mime_type="application/json")
+    async def policy() -> str:
+        """Return what the owner's policy says to analysts: tables, public values, bounds, limits."""
+        return json.dumps(await answered(lambda tools: tools.policy()), ensure_ascii=False, indent=1)
+
+    @made.resource("dpsql://language", mime_type="text/markdown")
+    def language() -> str:
+        """Return dpsql's SQL in two pages."""
+        return Path(__file__).with_name("language.md").read_text("utf-8")
+
+    return made
+
+
+def _question(sql: str, confirm: str | None, cost: Charge) -> str:
+    """Write what a person is asked; the number of the confirmation makes each question another one."""
+    number = "" if confirm is None else f" (confirmation {confirm.split('-')[1]})"
+    shown = "\n".join(map(escape_controls, sql[:_MOST_SHOWN].split("\n")))
+    more = f"\n... and {len(sql) - _MOST_SHOWN} characters more" if len(sql) > _MOST_SHOWN else ""
+    return f"A program wants to spend {price(cost)} of the privacy budget{number} on:\n\n{shown}{more}"

@@ -1,0 +1,162 @@
+"""The server's figures in Prometheus' text format. None tells how long a private statement ran."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from fractions import Fraction
+from itertools import accumulate
+from pathlib import Path
+from typing import Protocol
+
+_REASONS = {
+    "wrong password": "password",
+    "channel binding: the client sees another certificate": "binding",
+    "downgrade: the client supports channel binding and was not offered it": "downgrade",
+    "timeout": "timeout",
+    "08P01": "protocol",
+    "28000": "authorization",
+    "28P01": "password",
+    "3D000": "database",
+    "53300": "full",
+    "57P03": "closing",
+}
+"""Reasons of failed logins, and their labels; others count as `other`, so that labels are few."""
+
+REFUSED = "handshake refused"
+"""The event of a client that is refused because too many log in: counted, and not logged one by one."""
+
+Sample = tuple[str, Mapping[str, str], float]
+"""A value with the ending of its name and its labels."""
+
+
+class Figures(Protocol):
+    """What the service has counted."""
+
+    @property
+    def waiting(self) -> int:
+        """Private statements that wait for a place."""
+
+    @property
+    def running(self) -> int:
+        """Private statements that run."""
+
+    @property
+    def statements(self) -> Mapping[tuple[str, str], int]:
+        """How many statements ended, by kind and SQLSTATE."""
+
+    @property
+    def stored_hits(self) -> int:
+        """Statements that were answered from stored releases."""
+
+    @property
+    def free_bounds(self) -> tuple[float, ...]:
+        """Upper ends of the classes of free statements' seconds."""
+
+    @property
+    def free_counts(self) -> tuple[int, ...]:
+        """How many free statements are in each class, and in the one above all."""
+
+    @property
+    def free_seconds(self) -> float:
+        """The sum of free statements' seconds."""
+
+
+class Logins:
+    """Counts logins, and failed ones by reason; used by the event loop alone, read from any thread."""
+
+    def __init__(self) -> None:
+        self.connected = 0
+        self.failed: Counter[str] = Counter()
+        self.started = time.time()
+        self._lock = threading.Lock()
+
+    def event(self, name: str, fields: Mapping[str, object]) -> None:
+        """Count an event of the log."""
+        with self._lock:
+            if name == "connected":
+                self.connected += 1
+            elif name == "handshake failed":
+                reasons = (str(fields.get("reason")), str(fields.get("outcome")))
+                self.failed[next((_REASONS[each] for each in reasons if each in _REASONS), "other")] += 1
+            elif name == REFUSED:
+                self.failed["full"] += 1
+
+    def read(self) -> tuple[int, dict[str, int]]:
+        """Return how many logged in, and how many failed by reason."""
+        with self._lock:
+            return self.connected, dict(self.failed)
+
+
+def render(
+    logins: Logins,
+    figures: Figures,
+    *,
+    connections: int,
+    handshakes: int,
+    remaining: Mapping[str | None, Fraction],
+) -> str:
+    """Return the text; `remaining` is what is left of epsilon, of the policy (None) and of analysts."""
+    connected, failed = logins.read()
+    lines: list[str] = []
+
+    def add(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> None:
+        lines.extend(_family(f"dpsql_{name}", kind, meaning, samples))
+
+    add("connections", "gauge", "Clients that are logged in.", [("", {}, connections)])
+    add("handshakes", "gauge", "Clients that are logging in.", [("", {}, handshakes)])
+    add("logins_total", "counter", "Clients that have logged in.", [("", {}, connected)])
+    by_reason = [("", {"reason": reason}, count) for reason, count in sorted(failed.items())]
+    add("failed_logins_total", "counter", "Logins that failed, by reason.", by_reason)
+    ended = sorted(figures.statements.items())
+    by_outcome = [("", {"kind": kind, "outcome": outcome}, count) for (kind, outcome), count in ended]
+    add("statements_total", "counter", "Statements that have ended, by kind and SQLSTATE.", by_outcome)
+    add("statements_waiting", "gauge", "Private statements that wait.", [("", {}, figures.waiting)])
+    add("statements_running", "gauge", "Private statements that run.", [("", {}, figures.running)])
+    add("stored_answers_total", "counter", "Answers from stored releases.", [("", {}, figures.stored_hits)])
+    add("free_statement_seconds", "histogram", "Times of statements that cost nothing.", _histogram(figures))
+    left: list[Sample] = [
+        ("", {} if analyst is None else {"analyst": analyst}, float(epsilon))
+        for analyst, epsilon in remaining.items()
+    ]
+    add("epsilon_remaining", "gauge", "What is left of the budget's epsilon.", left)
+    lines += _family("process_start_time_seconds", "gauge", "When it started.", [("", {}, logins.started)])
+    if (memory := _memory()) is not None:
+        lines += _family("process_resident_memory_bytes", "gauge", "Memory in use.", [("", {}, memory)])
+    return "\n".join(lines) + "\n"
+
+
+def _family(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> Iterator[str]:
+    yield f"# HELP {name} {meaning}"
+    yield f"# TYPE {name} {kind}"
+    for ending, labels, value in samples:
+        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        yield f"{name}{ending}{f'{{{shown}}}' if shown else ''} {_number(value)}"
+
+
+def _histogram(figures: Figures) -> Iterator[Sample]:
+    counts = list(accumulate(figures.free_counts))
+    for bound, count in zip((*map(str, figures.free_bounds), "+Inf"), counts, strict=True):
+        yield "_bucket", {"le": bound}, count
+    yield "_sum", {}, figures.free_seconds
+    yield "_count", {}, counts[-1]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else format(value, ".10g")
+
+
+def _memory() -> int | None:
+    """Return the bytes of memory that the process holds; None where the system does not tell."""
+    with suppress(OSError, ValueError, IndexError):
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    return None

@@ -1,0 +1,66 @@
+"""What is said beside the rows of a private statement. Nothing in it is absent from the release or budget."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.estimates import figure
+from dpsql.ledger import shown
+from dpsql.serve.answer import Notice
+
+if TYPE_CHECKING:
+    from dpsql.ledger import Budget
+    from dpsql.release import Release
+
+RELOADED = Notice("NOTICE", "the policy was read again: what it says now holds from this statement on")
+
+
+def notices_of(release: Release, budget: Budget | None = None) -> tuple[Notice, ...]:
+    """Return the notice of a release, and its warnings; `budget` is what is left if something was charged."""
+    parts = release.parts or (release,)
+    new = [part for part in parts if part.reused is None]
+    said = []
+    if new and budget is not None:
+        charged = sum((part.charge.epsilon for part in new), Fraction(0))
+        left, total = (shown(part.epsilon, up=False) for part in (budget.remaining, budget.total))
+        said.append(f"epsilon {shown(charged, up=True)} charged, {left} of {total} left")
+    said += _precision(release)
+    said += _numbers(new)
+    said += [f"reused release {old.number} of {_day(old.reused)}" for old in parts if old.reused is not None]
+    if not new:
+        said.append("epsilon 0")
+    if release.charged_again:
+        said.append(release.charged_again)
+    warnings = (Notice("WARNING", text) for text in release.warnings)
+    return (Notice("NOTICE", "; ".join(said)), *warnings)
+
+
+def _numbers(parts: list[Release]) -> list[str]:
+    """Return the numbers of releases in words."""
+    numbers = [str(part.number) for part in parts if part.number is not None]
+    return [f"release{'s' * (len(numbers) > 1)} {', '.join(numbers)}"] if numbers else []
+
+
+def _day(when: datetime) -> str:
+    return f"{when.day} {when:%b}"
+
+
+def _precision(release: Release) -> list[str]:
+    """Return the half-widths of the intervals of the first count."""
+    for name in release.counts:
+        low, high = f"{name}_low", f"{name}_high"
+        if not {low, high} <= {*release.table.column_names}:
+            continue
+        ends = [release.table.column(end).to_numpy(zero_copy_only=False) for end in (low, high)]
+        halves = (ends[1].astype(np.float64) - ends[0].astype(np.float64)) / 2
+        widths = [float(half) for half in halves[np.isfinite(halves)]]
+        if not widths:
+            continue
+        least, most = figure(min(widths)), figure(max(widths))
+        span = least if least == most else f"{least} to {most}"
+        return [f"{name} ± {span} ({float(100 * release.confidence):g}%)"]
+    return []

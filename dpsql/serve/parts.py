@@ -1,0 +1,80 @@
+"""What the server asks of its parts, so that it can be tested without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from dpsql.ledger import Budget
+    from dpsql.serve.metrics import Figures
+    from dpsql.serve.state import State
+
+
+class Service(Protocol):
+    """Answers statements. What blocks is called in a thread beside the event loop's."""
+
+    def reload(self, state: State) -> None:
+        """Take over what was read, or raise `Error` and change nothing; blocks."""
+
+    def shut_down(self) -> None:
+        """Accept no further statement."""
+
+    def cancel_all(self) -> None:
+        """Stop what runs."""
+
+    def close(self) -> None:
+        """Close the engines and the ledger; blocks."""
+
+    def ready(self) -> bool:
+        """Return whether the policy is open and the ledger can be written; blocks."""
+
+    def figures(self) -> Figures:
+        """Return what was counted."""
+
+    def budget(self, analyst: str | None) -> Budget:
+        """Return the budget of the policy or of an analyst; blocks."""
+
+
+class Connections(Protocol):
+    """The connections that are open."""
+
+    handshakes: int
+    """How many clients have not logged in yet."""
+
+    def __len__(self) -> int: ...
+
+    def shutdown(self) -> None:
+        """End the idle ones now, the others behind what they run, and let no one in."""
+
+    def cancel(self) -> None:
+        """Stop what they run."""
+
+    async def closed(self) -> None:
+        """Wait until none is left."""
+
+
+class Wire(Protocol):
+    """The protocol that is spoken on the listening sockets."""
+
+    @property
+    def connections(self) -> Connections:
+        """The connections of all listeners."""
+
+    def factory(self, *, tls_required: bool) -> Callable[[], asyncio.BaseProtocol]:
+        """Return what makes the protocol of each connection."""
+
+    def assign(self, state: State) -> None:
+        """Use what was read for logins from now on."""
+
+
+class Front(Protocol):
+    """Another protocol, with sockets of its own."""
+
+    async def start(self) -> list[str]:
+        """Begin to serve, and return the addresses."""
+
+    async def stop(self) -> None:
+        """End when what runs has ended."""

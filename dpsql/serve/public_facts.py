@@ -1,0 +1,134 @@
+"""What a policy tells analysts, as plain data: tables, columns, units, domains, bounds, limits.
+
+Left out is what concerns the owner alone: where the data and the ledger are, and who else may ask.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import suppress
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dpsql.errors import Error, QueryRefused
+from dpsql.policy import BooleanDomain, RangeDomain, TableDomain, ValuesDomain
+from dpsql.render.data import write_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.policy import Domain, Policy, Table
+    from dpsql.sessions import StatementResult
+
+MOST_VALUES = 100
+"""The most values of a public domain that are listed."""
+
+_UNITS = {"public": "public: nobody is protected, its rows may be shown", "view": "a view of the policy"}
+
+
+class Answering(Protocol):
+    """What runs statements that cost nothing."""
+
+    @property
+    def policy(self) -> Policy | None:
+        """The policy; None where it lies on a server."""
+
+    async def free(self, sql: str) -> StatementResult:
+        """Run a statement that costs nothing."""
+
+
+async def described_tables(answering: Answering) -> list[dict[str, Any]]:
+    """Return the declared tables with their columns, and the public values of these."""
+    found = []
+    for row in _tuples((await answering.free("SHOW TABLES")).table):
+        name, unit = row[:2]
+        quoted = '"' + name.replace('"', '""') + '"'
+        try:
+            columns = _tuples((await answering.free(f"DESCRIBE {quoted}")).table)
+        except QueryRefused:  # a view that cannot be read
+            continue
+        described = []
+        for column, kind, domain in columns:
+            facts: dict[str, Any] = {"name": column, "type": kind}
+            if domain == "declared":
+                facts["values"] = await _values(answering, name, column)
+            described.append(facts | _bounds(answering.policy, name, column))
+        found.append({"name": name, "unit": _UNITS.get(unit, unit), "columns": described})
+    return found
+
+
+async def _values(answering: Answering, table: str, column: str) -> object:
+    """Return the public values of a column: a list, the ends of a range, or where they are."""
+    policy = answering.policy
+    declared = None if policy is None else policy.table(table)
+    if declared is not None:
+        return _domain(declared.domain[column])
+    names = ('"' + name.replace('"', '""') + '"' for name in (column, table))
+    distinct = "SELECT DISTINCT {} FROM {} LIMIT {}".format(*names, MOST_VALUES + 1)
+    with suppress(Error):  # a server answers it with the declared values, or not at all
+        return _listed([row[0] for row in _tuples((await answering.free(distinct)).table)])
+    return "declared"
+
+
+def _domain(domain: Domain) -> object:
+    match domain:
+        case ValuesDomain():
+            return _listed(list(domain.values))
+        case RangeDomain():
+            return {"from": _plain(domain.start), "to": _plain(domain.stop)}
+        case TableDomain():
+            return {"from_table": domain.table, "column": domain.column}
+        case BooleanDomain():
+            return [False, True]
+    return "the values of its ENUM type"
+
+
+def _listed(values: list[Any]) -> object:
+    shown = [_plain(value) for value in values[:MOST_VALUES]]
+    return shown if len(values) <= MOST_VALUES else {"first": shown, "number_of_values": len(values)}
+
+
+def _bounds(policy: Policy | None, table: str, column: str) -> dict[str, Any]:
+    declared: Table | None = None if policy is None else policy.table(table)
+    bounds = None if declared is None else declared.bounds.get(column)
+    if bounds is None:
+        return {}
+    return {"values_are_cut_to": {"from": _plain(bounds.low), "to": _plain(bounds.high)}}
+
+
+async def described_policy(answering: Answering) -> dict[str, Any]:
+    """Return the tables, and the limits and defaults that hold for every analyst."""
+    found: dict[str, Any] = {"tables": await described_tables(answering)}
+    policy = answering.policy
+    if policy is None:
+        return found
+    budget, defaults = policy.budget, policy.defaults
+    limits = {
+        "max_epsilon_per_query": budget.max_epsilon_per_query,
+        "default_epsilon": budget.default_epsilon,
+        "default_delta": budget.default_delta,
+        "rows_per_unit": defaults.rows_per_unit,
+        "groups": defaults.groups,
+    }
+    found["limits"] = {name: _plain(value) for name, value in limits.items() if value is not None}
+    return found
+
+
+def records(table: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as objects of JSON."""
+    out = io.BytesIO()
+    write_json(table, out)
+    found: list[dict[str, Any]] = json.loads(out.getvalue())
+    return found
+
+
+def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _plain(value: object) -> object:
+    """Return a value that JSON has."""
+    if isinstance(value, Fraction):
+        return int(value) if value.denominator == 1 else float(value)
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)

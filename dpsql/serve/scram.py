@@ -1,0 +1,241 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-256-PLUS as a server (RFC 5802, RFC 7677), without input or output.
+
+Whoever knows what the server stores can check a proof, but not make one; whoever records a login can neither
+repeat it nor, with channel binding, have passed it on through a certificate of his own.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from dpsql import saslprep
+from dpsql.serve import entropy
+
+PLAIN = "SCRAM-SHA-256"
+PLUS = "SCRAM-SHA-256-PLUS"
+ITERATIONS = 4096
+"""Rounds of the password hash, PostgreSQL's number: clients compute them at every login."""
+SALT_BYTES = 16
+
+_BINDING = "tls-server-end-point"
+_NONCE = re.compile(r"[!-+\--~]{1,256}")
+_VERIFIER = re.compile(r"SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)")
+_ATTRIBUTE = re.compile(r"[A-Za-z]=[^\0]*")
+
+
+class ScramError(Exception):
+    """A login that ends here. `reason` is for the owner's log, never for the client."""
+
+    sqlstate: str
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ScramViolationError(ScramError):
+    """The client's message is not one of the exchange."""
+
+    sqlstate = "08P01"
+
+
+class ScramRejectedError(ScramError):
+    """The client did not prove that it knows the password."""
+
+    sqlstate = "28P01"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What is stored of one password: it checks a proof, and proves the server to the client."""
+
+    stored: bytes
+    server: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """What the server knows of a user's passwords: one salt, and the keys of each password."""
+
+    salt: bytes
+    keys: tuple[Keys, ...]
+    iterations: int = ITERATIONS
+
+    @classmethod
+    def of(cls, password: str, salt: bytes, iterations: int = ITERATIONS) -> Self:
+        """Hash a password; `ValueError` if SASLprep refuses it."""
+        prepared = saslprep.prepare(password).encode()
+        salted = hashlib.pbkdf2_hmac("sha256", prepared, salt, iterations)
+        client = _hmac(salted, b"Client Key")
+        return cls(salt, (Keys(_hash(client), _hmac(salted, b"Server Key")),), iterations)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read PostgreSQL's form, `SCRAM-SHA-256$4096:<salt>$<stored key>:<server key>`."""
+        found = _VERIFIER.fullmatch(text)
+        if not found:
+            raise ValueError("is no SCRAM-SHA-256 verifier")
+        try:
+            salt, stored, server = (base64.b64decode(part, validate=True) for part in found.groups()[1:])
+        except binascii.Error:
+            raise ValueError("is no SCRAM-SHA-256 verifier") from None
+        iterations = int(found[1])
+        if not salt or iterations < ITERATIONS or len(stored) != 32 or len(server) != 32:
+            raise ValueError(f"is no SCRAM-SHA-256 verifier of at least {ITERATIONS} rounds")
+        return cls(salt, (Keys(stored, server),), iterations)
+
+    @classmethod
+    def joined(cls, verifiers: Iterable[Verifier]) -> Self:
+        """Return a verifier that accepts each of several passwords, which share salt and rounds."""
+        first, *others = verifiers
+        if any((other.salt, other.iterations) != (first.salt, first.iterations) for other in others):
+            raise ValueError("the passwords and tokens of one user have one salt")
+        keys = (*first.keys, *(key for other in others for key in other.keys))
+        return cls(first.salt, keys, first.iterations)
+
+    @classmethod
+    def mock(cls, secret: bytes, name: str, like: Verifier | None = None) -> Self:
+        """Return a verifier that no password passes, the same one each time for one name.
+
+        `like` gives the salt and the rounds that a client of that name has seen before.
+        """
+        stored, server = (_hmac(secret, what + name.encode()) for what in (b"stored ", b"server "))
+        if like is not None:
+            return cls(like.salt, (Keys(stored, server),), like.iterations)
+        return cls(_hmac(secret, b"salt " + name.encode())[:SALT_BYTES], (Keys(stored, server),))
+
+    def __str__(self) -> str:
+        keys = self.keys[0]
+        salt, stored, server = (
+            base64.b64encode(part).decode() for part in (self.salt, keys.stored, keys.server)
+        )
+        return f"{PLAIN}${self.iterations}:{salt}${stored}:{server}"
+
+    def __repr__(self) -> str:
+        return f"Verifier({len(self.keys)} passwords)"  # never the keys: a log could show them
+
+
+class ScramServer:
+    """One login: `first` answers the client's first message, `final` its proof.
+
+    `binding` is the connection's `tls-server-end-point` data, None without TLS. The user name in the messages
+    is not read: libpq leaves it empty and pgjdbc writes `*`. The proof holds for the verifier that is given,
+    so for the user of the startup message.
+    """
+
+    def __init__(self, verifier: Verifier, binding: bytes | None, *, nonce: str | None = None) -> None:
+        self._verifier = verifier
+        self._binding = binding
+        self._nonce = entropy.text(24) if nonce is None else nonce
+        self._header = b""
+        self._expected: bytes | None = None
+        self._signed = b""
+        self._ended = False
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """The mechanisms to offer, the better one first."""
+        return (PLAIN,) if self._binding is None else (PLUS, PLAIN)
+
+    def first(self, mechanism: str, data: bytes) -> bytes:
+        """Return the answer to the client's first message."""
+        if self._ended or self._signed:
+            raise ScramViolationError("the first message came twice")
+        self._ended = True  # until the message has been read without an error
+        if mechanism not in self.mechanisms:
+            raise ScramViolationError("the mechanism was not offered")
+        flag, rest = _part(_text(data))
+        authorization, bare = _part(rest)
+        if authorization:
+            raise ScramViolationError("an authorization identity is not supported")
+        self._header = f"{flag},,".encode()
+        self._check_flag(mechanism, flag)
+        fields = bare.split(",")
+        if len(fields) < 2 or not fields[0].startswith("n=") or not fields[1].startswith("r="):
+            raise ScramViolationError("the first message is malformed")
+        if not _NONCE.fullmatch(fields[1][2:]) or not all(map(_ATTRIBUTE.fullmatch, fields[2:])):
+            raise ScramViolationError("the first message is malformed")
+        self._nonce = fields[1][2:] + self._nonce
+        salt = base64.b64encode(self._verifier.salt).decode()
+        answer = f"r={self._nonce},s={salt},i={self._verifier.iterations}"
+        self._expected = self._header + (self._binding or b"" if flag.startswith("p=") else b"")
+        self._signed = f"{bare},{answer}".encode()
+        self._ended = False
+        return answer.encode()
+
+    def _check_flag(self, mechanism: str, flag: str) -> None:
+        if mechanism == PLUS and flag != f"p={_BINDING}":
+            raise ScramViolationError("the mechanism needs channel binding to the certificate")
+        if mechanism == PLAIN and flag == "y" and self._binding is not None:
+            # Somebody between client and server has taken -PLUS from the list.
+            raise ScramViolationError("downgrade: the client supports channel binding and was not offered it")
+        if mechanism == PLAIN and flag not in ("n", "y"):
+            raise ScramViolationError("channel binding without the mechanism for it")
+
+    def final(self, data: bytes) -> bytes:
+        """Check the client's proof and return the server's own."""
+        if self._ended or self._expected is None:
+            raise ScramViolationError("the final message came at the wrong time")
+        self._ended = True
+        unproved, comma, proof_field = _text(data).rpartition(",")
+        fields = unproved.split(",")
+        if not comma or len(fields) < 2 or not all(map(_ATTRIBUTE.fullmatch, fields)):
+            raise ScramViolationError("the final message is malformed")
+        binding, proof = _decoded(fields[0], "c="), _decoded(proof_field, "p=")
+        if fields[1] != f"r={self._nonce}":
+            raise ScramViolationError("the nonce is another login's")
+        if len(proof) != 32:
+            raise ScramViolationError("the final message is malformed")
+        if not hmac.compare_digest(binding, self._expected):
+            raise ScramRejectedError("channel binding: the client sees another certificate")
+        signed = self._signed + b"," + unproved.encode()
+        found = None
+        for keys in self._verifier.keys:
+            client = _xor(proof, _hmac(keys.stored, signed))
+            if hmac.compare_digest(_hash(client), keys.stored):
+                found = keys
+        if found is None:
+            raise ScramRejectedError("wrong password")
+        return b"v=" + base64.b64encode(_hmac(found.server, signed))
+
+
+def _part(text: str) -> tuple[str, str]:
+    before, comma, after = text.partition(",")
+    if not comma:
+        raise ScramViolationError("the first message is malformed")
+    return before, after
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ScramViolationError("a message is not UTF-8") from None
+
+
+def _decoded(field: str, name: str) -> bytes:
+    if not field.startswith(name):
+        raise ScramViolationError("the final message is malformed")
+    try:
+        return base64.b64decode(field[len(name) :], validate=True)
+    except ValueError:  # also for text that is not ASCII
+        raise ScramViolationError("the final message is malformed") from None
+
+
+def _hmac(key: bytes, data: bytes) -> bytes:
+    return hmac.digest(key, data, "sha256")
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))

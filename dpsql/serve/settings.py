@@ -1,0 +1,231 @@
+"""The settings of one connection: SET, SHOW, RESET and what the client is told of them.
+
+SET lasts for the connection, unless its transaction is rolled back. SET LOCAL lasts to the end of the
+transaction, and does nothing outside one. Savepoints undo neither. RESET goes back to what the client asked
+for at its start, else to the default.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Literal
+
+from dpsql import __version__
+from dpsql.language import Options
+from dpsql.privacy import Charge
+from dpsql.serve.settings_startup import read_options
+from dpsql.serve.settings_table import (
+    SETTINGS,
+    Setting,
+    SettingError,
+    milliseconds,
+    most,
+    option,
+    shown_duration,
+)
+
+__all__ = ["Changes", "SettingError", "Settings"]
+
+Changes = tuple[tuple[str, str], ...]
+"""Settings whose new value the client is told, by ParameterStatus."""
+
+SERVER_VERSION = f"15.0 (dpsql {__version__})"
+_TABLE: dict[str, Setting] = {setting.name.lower(): setting for setting in SETTINGS}
+_OPTIONS = ("epsilon", "delta", "measure", "confidence")
+
+
+class Settings:
+    """The settings of one connection.
+
+    Parameters
+    ----------
+    user, database
+        Who logged in, and to what.
+    statement_timeout
+        The server's limit in milliseconds; a client can only lower it.
+    startup
+        What the client asked for in its startup packet, by name.
+
+    Raises
+    ------
+    SettingError
+        `startup` has an unknown name or a wrong value.
+    """
+
+    def __init__(
+        self, user: str, database: str, *, statement_timeout: int, startup: Mapping[str, str] | None = None
+    ) -> None:
+        self.user = user
+        self.database = database
+        self._limit = statement_timeout
+        self._defaults = {name: setting.default for name, setting in _TABLE.items()}
+        self._defaults |= {
+            "server_version": SERVER_VERSION,
+            "session_authorization": user,
+            "statement_timeout": shown_duration(statement_timeout),
+        }
+        for name, value in (startup or {}).items():
+            setting = _find(name)
+            self._defaults[setting.name.lower()] = self._checked(setting, value)
+        self._values = dict(self._defaults)
+        self._local: dict[str, str] = {}
+        self._before: dict[str, str] | None = None
+        """The values at the begin of the transaction; None outside one."""
+
+    @staticmethod
+    def startup_options(text: str) -> dict[str, str]:
+        """Read the `options` of a startup packet; see `settings_startup`."""
+        return read_options(text)
+
+    # -- show
+
+    def get(self, name: str) -> str:
+        """Return the value of a setting; raise `SettingError` for an unknown name."""
+        return self._value(_find(name).name.lower())
+
+    def show(self, name: str) -> tuple[str, str]:
+        """Return what SHOW answers: the setting's own spelling as the column's name, and the value."""
+        setting = _find(name)
+        return setting.name, self._value(setting.name.lower())
+
+    def show_all(self) -> list[tuple[str, str, str]]:
+        """Return what SHOW ALL answers: names, values and descriptions, in the order of the names."""
+        return [
+            (setting.name, self._value(name), setting.description) for name, setting in sorted(_TABLE.items())
+        ]
+
+    def as_mapping(self) -> dict[str, str]:
+        """Return all values by name, for `pg_settings` and `current_setting`."""
+        return {setting.name: self._value(name) for name, setting in sorted(_TABLE.items())}
+
+    def reported(self) -> Changes:
+        """Return what the client is told at its start."""
+        return tuple((s.name, self._value(name)) for name, s in _TABLE.items() if s.reported)
+
+    def _value(self, name: str) -> str:
+        return self._local.get(name, self._values[name])
+
+    # -- change
+
+    def set(self, name: str, value: str | None, *, local: bool = False) -> Changes:
+        """Change one setting, to its default if `value` is None; return what the client is told."""
+        setting = _find(name)
+        key = setting.name.lower()
+        shown = self._defaults[key] if value is None else self._checked(setting, value)
+        before = self.reported()
+        if not local:
+            self._values[key] = shown
+            self._local.pop(key, None)
+        elif self._before is not None:
+            self._local[key] = shown
+        return self._changes(before)
+
+    def reset(self, name: str | None) -> Changes:
+        """Set one setting, or all, to what the client began with; return what the client is told."""
+        if name is not None:
+            return self.set(name, None)
+        before = self.reported()
+        self._values = dict(self._defaults)
+        self._local.clear()
+        return self._changes(before)
+
+    def begin(self) -> None:
+        """Begin a transaction: what is set from now on can be undone."""
+        self._before = dict(self._values)
+
+    def end(self, *, committed: bool) -> Changes:
+        """End a transaction; a rollback undoes what was set in it. Return what the client is told."""
+        before = self.reported()
+        if self._before is not None and not committed:
+            self._values = self._before
+        self._before = None
+        self._local.clear()
+        return self._changes(before)
+
+    def _changes(self, before: Changes) -> Changes:
+        return tuple(pair for pair in self.reported() if pair not in before)
+
+    def _checked(self, setting: Setting, value: str) -> str:
+        """Return a value as it is shown; raise if the setting cannot have it."""
+        if setting.check is None:
+            raise SettingError(f'parameter "{setting.name}" cannot be changed', "55P02")
+        try:
+            shown = setting.check(value)
+        except ValueError as error:
+            raise _invalid(setting, value, str(error)) from None
+        return self._timeout(setting, value) if setting.name == "statement_timeout" else shown
+
+    def _timeout(self, setting: Setting, value: str) -> str:
+        """Return a timeout within the server's limit; 0 means no limit of one's own."""
+        wanted = milliseconds(value) or self._limit
+        if wanted > self._limit:
+            raise _invalid(setting, value, f"the server's limit is {shown_duration(self._limit)}")
+        return shown_duration(wanted)
+
+    # -- what the server uses
+
+    @property
+    def defaults(self) -> Options:
+        """The defaults of dpsql's options that were set here."""
+        found = Options()
+        for name in _OPTIONS:
+            value = self._value(f"dp_{name}")
+            if value:
+                found = option(name, value).apply(found)
+        return found
+
+    @property
+    def dp_epsilon(self) -> Fraction | None:
+        """The epsilon that the session agreed to for statements without one; None if it did not."""
+        return self.defaults.epsilon
+
+    @property
+    def dp_delta(self) -> Fraction | None:
+        """The delta of statements without one."""
+        return self.defaults.delta
+
+    @property
+    def dp_confidence(self) -> Fraction | None:
+        """The level of intervals of statements without one."""
+        return self.defaults.confidence
+
+    @property
+    def dp_most(self) -> Charge | None:
+        """The most that a statement may cost, to which the session agreed; None if it did not."""
+        value = self._value("dp_most")
+        return most(value) if value else None
+
+    @property
+    def dp_columns(self) -> Literal["", "interval"]:
+        """With "interval", counts have their intervals in columns of their own."""
+        return "interval" if self._value("dp_columns") == "interval" else ""
+
+    @property
+    def statement_timeout(self) -> int:
+        """Milliseconds that a statement may run, at most the server's limit."""
+        return milliseconds(self._value("statement_timeout"))
+
+    @property
+    def extra_float_digits(self) -> int:
+        """How floating-point numbers are written."""
+        return int(self._value("extra_float_digits"))
+
+    @property
+    def client_min_messages(self) -> str:
+        """The lowest level of notices that are sent."""
+        return self._value("client_min_messages")
+
+
+def _find(name: str) -> Setting:
+    found = _TABLE.get(name.lower())
+    if found is None:
+        close = difflib.get_close_matches(name.lower(), _TABLE, 1, 0.8)
+        hint = f"did you mean {_TABLE[close[0]].name}?" if close else "SHOW ALL lists the settings"
+        raise SettingError(f'unrecognized configuration parameter "{name[:63]}"', "42704", hint)
+    return found
+
+
+def _invalid(setting: Setting, value: str, why: str) -> SettingError:
+    return SettingError(f'invalid value for parameter "{setting.name}": "{value[:63]}"', "22023", why)

@@ -1,0 +1,315 @@
+"""The settings that a client may show and set: names, defaults, and the values that each takes.
+
+The table is closed. Most settings are here because tools set or show them; they change nothing, and have
+PostgreSQL's defaults. A setting whose other values would change the form of answers takes one value only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
+from dpsql.language import Set, parse
+from dpsql.privacy import Charge, exact
+
+Check = Callable[[str], str]
+"""Returns a value as it is shown; raises `ValueError` with what is allowed."""
+
+
+class SettingError(ProgrammingError):
+    """A setting is unknown, or cannot have a value.
+
+    Attributes
+    ----------
+    sqlstate
+        `42704` unknown, `22023` a wrong value, `55P02` it cannot be changed, `42601` startup options that do
+        not read.
+    hint
+        What to write instead, or None.
+    """
+
+    def __init__(self, message: str, sqlstate: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.sqlstate, self.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting; without `check` it cannot be changed."""
+
+    name: str
+    default: str
+    description: str
+    check: Check | None = None
+    reported: bool = False
+    """Whether the client is told of every change, by ParameterStatus."""
+
+
+def _one_of(*allowed: str) -> Check:
+    def check(value: str) -> str:
+        if value.lower() not in allowed:
+            raise ValueError(f"the values are {', '.join(allowed)}")
+        return value.lower()
+
+    return check
+
+
+_BOOLEANS = {
+    word: shown
+    for shown, words in (("on", "on true t yes y 1"), ("off", "off false f no n 0"))
+    for word in words.split()
+}
+
+
+def _boolean(value: str) -> str:
+    found = _BOOLEANS.get(value.lower())
+    if found is None:
+        raise ValueError("the values are on and off")
+    return found
+
+
+def _always(shown: str, *also: str) -> Check:
+    """Return the check of a setting that has one value, which may be spelled in other ways."""
+    accepted = {shown.lower(), *also}
+
+    def check(value: str) -> str:
+        if value.lower() not in accepted and _BOOLEANS.get(value.lower()) != shown:
+            raise ValueError(f"it is always {shown}")
+        return shown
+
+    return check
+
+
+def _whole(low: int, high: int) -> Check:
+    def check(value: str) -> str:
+        if not re.fullmatch("[+-]?[0-9]{1,12}", value.strip()) or not low <= int(value) <= high:
+            raise ValueError(f"it is a whole number from {low} to {high}")
+        return str(int(value))
+
+    return check
+
+
+def _number(value: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", value.strip()):
+        raise ValueError("it is a number that is not negative")
+    return value.strip()
+
+
+def _measure(units: dict[str, int]) -> tuple[Callable[[str], int], Callable[[int], str]]:
+    """Return how an amount with a unit is read, and how it is shown: in the largest unit that divides it."""
+
+    def read(value: str) -> int:
+        found = re.fullmatch(r"\s*([0-9]{1,12})\s*([a-zA-Z]*)\s*", value)
+        if found is None or (found[2] and found[2] not in units):
+            raise ValueError(f"it is a whole number, with one of the units {', '.join(units)} or without")
+        amount = int(found[1]) * units.get(found[2], 1)
+        if amount > 2**31 - 1:
+            raise ValueError("it is too large")
+        return amount
+
+    def show(amount: int) -> str:
+        unit = max((u for u in units if amount % units[u] == 0), key=units.__getitem__)
+        return f"{amount // units[unit]}{unit}" if amount else "0"
+
+    return read, show
+
+
+milliseconds, shown_duration = _measure({"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000})
+"""Read and show a duration; a number without unit is milliseconds."""
+_kilobytes, _shown_size = _measure({"kB": 1, "MB": 1024, "GB": 1024**2, "TB": 1024**3})
+
+
+def _duration(value: str) -> str:
+    return shown_duration(milliseconds(value))
+
+
+def _size(value: str) -> str:
+    return _shown_size(_kilobytes(value))
+
+
+def _text(most: int) -> Check:
+    def check(value: str) -> str:
+        if len(value) > most or not value.isprintable():
+            raise ValueError(f"it is a text of at most {most} characters, without control characters")
+        return value
+
+    return check
+
+
+def _application_name(value: str) -> str:
+    """As PostgreSQL: cut to 63 bytes, and every one that is not printable ASCII is a question mark."""
+    return "".join(chr(c) if 32 <= c < 127 else "?" for c in value.encode()[:63])
+
+
+def _date_style(value: str) -> str:
+    order = "MDY"
+    orders = {"mdy": "MDY", "us": "MDY", "noneuropean": "MDY", "dmy": "DMY", "european": "DMY", "ymd": "YMD"}
+    for word in value.lower().split(","):
+        found = orders.get(word.strip())
+        if found is None and word.strip() != "iso":
+            raise ValueError("it is ISO with MDY, DMY or YMD: dates are always written as 2026-12-31")
+        order = found or order
+    return f"ISO, {order}"
+
+
+def _encoding(value: str) -> str:
+    # As in PostgreSQL, letters and digits count: asyncpg sends the name in quotes.
+    if "".join(filter(str.isalnum, value)).upper() not in ("UTF8", "UNICODE"):
+        raise ValueError("it is always UTF8")
+    return "UTF8"
+
+
+def _time_zone(value: str) -> str:
+    if not value.strip():
+        raise ValueError("it is the name of a time zone; answers are in UTC, whichever it is")
+    return _text(64)(value)
+
+
+def _option(name: str) -> Check:
+    """Return the check of a default of dpsql's options: what SET takes in dpsql's own language."""
+
+    def check(value: str) -> str:
+        if value.strip():
+            option(name, value)
+        return value.strip()
+
+    return check
+
+
+def option(name: str, value: str) -> Set:
+    """Return the parsed default of an option; raise `ValueError` with what it takes."""
+    try:
+        found = parse(f"SET dp_{name} = {value}")
+    except (QuerySyntaxError, QueryRefused) as error:
+        raise ValueError(error.message.removeprefix(f"option {name}: ")) from None
+    if not isinstance(found, Set) or found.name != name:
+        raise ValueError("it is one literal")
+    return found
+
+
+def most(value: str) -> Charge:
+    """Return the largest charge of a statement, from `EPSILON` or `EPSILON,DELTA`; raise `ValueError`.
+
+    >>> most("1/2,1e-6")
+    Charge(epsilon=Fraction(1, 2), delta=Fraction(1, 1000000))
+    """
+    epsilon, _, delta = value.partition(",")
+    found = Charge(exact(epsilon), exact(delta or 0))
+    if found.epsilon < 0 or not 0 <= found.delta < 1:
+        raise ValueError("it is an epsilon, or an epsilon and a delta: 0.5 or 0.5,1e-6")
+    return found
+
+
+def _most(value: str) -> str:
+    if value.strip():
+        most(value)
+    return value.strip()
+
+
+_ISOLATION = _one_of("serializable", "repeatable read", "read committed", "read uncommitted")
+_MESSAGES = ("debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error")
+_IGNORED = "Accepted for tools; changes nothing here."
+
+SETTINGS: tuple[Setting, ...] = (
+    # dpsql's own.
+    Setting("dp_epsilon", "", "Epsilon of statements that name none; setting it agrees to the price.",
+            _option("epsilon")),
+    Setting("dp_delta", "", "Delta of private statements that name none.", _option("delta")),
+    Setting("dp_measure", "", "Share of epsilon that measures the counts, or AUTO.", _option("measure")),
+    Setting("dp_confidence", "", "Level of intervals, 0.95 by default.", _option("confidence")),
+    Setting("dp_most", "", "The most that a statement may cost (EPSILON or EPSILON,DELTA), agreed to.",
+            _most),
+    Setting("dp_columns", "", "With 'interval', each count has its interval in two more columns.",
+            _one_of("", "interval")),
+    # What changes an answer or its form.
+    Setting("extra_float_digits", "1", "Digits of floating-point numbers; 1 or more: as many as are needed.",
+            _whole(-15, 3)),
+    Setting("statement_timeout", "0", "Time that a statement may run, up to the server's limit.", _duration),
+    Setting("client_min_messages", "notice", "Notices below this level are not sent.", _one_of(*_MESSAGES)),
+    # What has one value, because answers have one form.
+    Setting("client_encoding", "UTF8", "Encoding of texts.", _encoding, reported=True),
+    Setting("DateStyle", "ISO, MDY", "Form of dates.", _date_style, reported=True),
+    Setting("IntervalStyle", "postgres", "Form of intervals.", _always("postgres"), reported=True),
+    Setting("bytea_output", "hex", "Form of bytes.", _always("hex")),
+    Setting("standard_conforming_strings", "on", "Backslashes in texts are literal.", _always("on"),
+            reported=True),
+    Setting("TimeZone", "UTC", "Accepted for tools; answers are in UTC, with their offset.", _time_zone,
+            reported=True),
+    Setting("array_nulls", "on", "NULL in arrays is read as NULL.", _always("on")),
+    Setting("xmlbinary", "base64", _IGNORED, _one_of("base64", "hex")),
+    Setting("xmloption", "content", _IGNORED, _one_of("content", "document")),
+    # What tools set.
+    Setting("application_name", "", "Name of the client's program.", _application_name, reported=True),
+    Setting("search_path", '"$user", public', "Schemas in which names are looked up: always public.",
+            _text(1000)),
+    Setting("default_transaction_isolation", "read committed", _IGNORED, _ISOLATION),
+    Setting("default_transaction_read_only", "on", "Nothing can be written.", _boolean, reported=True),
+    Setting("default_transaction_deferrable", "off", _IGNORED, _boolean),
+    Setting("transaction_isolation", "read committed", _IGNORED, _ISOLATION),
+    Setting("transaction_read_only", "on", "Nothing can be written.", _boolean),
+    Setting("transaction_deferrable", "off", _IGNORED, _boolean),
+    Setting("lock_timeout", "0", _IGNORED, _duration),
+    Setting("idle_in_transaction_session_timeout", "0", _IGNORED, _duration),
+    Setting("idle_session_timeout", "0", _IGNORED, _duration),
+    Setting("client_connection_check_interval", "0", _IGNORED, _duration),
+    Setting("deadlock_timeout", "1s", _IGNORED),
+    Setting("jit", "off", _IGNORED, _boolean),
+    Setting("row_security", "on", _IGNORED, _boolean),
+    Setting("synchronous_commit", "on", _IGNORED,
+            _one_of("on", "off", "local", "remote_write", "remote_apply")),
+    Setting("synchronize_seqscans", "on", _IGNORED, _boolean),
+    Setting("check_function_bodies", "on", _IGNORED, _boolean),
+    Setting("escape_string_warning", "on", _IGNORED, _boolean),
+    Setting("backslash_quote", "safe_encoding", _IGNORED, _one_of("safe_encoding", "on", "off")),
+    Setting("quote_all_identifiers", "off", _IGNORED, _boolean),
+    Setting("transform_null_equals", "off", _IGNORED, _boolean),
+    Setting("default_with_oids", "off", _IGNORED, _always("off")),
+    Setting("default_tablespace", "", _IGNORED, _text(63)),
+    Setting("default_table_access_method", "heap", _IGNORED, _text(63)),
+    Setting("default_text_search_config", "pg_catalog.simple", _IGNORED, _text(127)),
+    Setting("default_statistics_target", "100", _IGNORED, _whole(1, 10_000)),
+    Setting("constraint_exclusion", "partition", _IGNORED, _one_of("on", "off", "partition")),
+    Setting("plan_cache_mode", "auto", _IGNORED, _one_of("auto", "force_generic_plan", "force_custom_plan")),
+    Setting("work_mem", "4MB", _IGNORED, _size),
+    Setting("maintenance_work_mem", "64MB", _IGNORED, _size),
+    Setting("temp_buffers", "8MB", _IGNORED, _size),
+    Setting("effective_cache_size", "4GB", _IGNORED, _size),
+    Setting("random_page_cost", "4", _IGNORED, _number),
+    Setting("seq_page_cost", "1", _IGNORED, _number),
+    Setting("cursor_tuple_fraction", "0.1", _IGNORED, _number),
+    Setting("geqo", "on", _IGNORED, _boolean),
+    Setting("from_collapse_limit", "8", _IGNORED, _whole(1, 2**31 - 1)),
+    Setting("join_collapse_limit", "8", _IGNORED, _whole(1, 2**31 - 1)),
+    *(Setting(f"enable_{name}", "on", _IGNORED, _boolean)
+      for name in ("bitmapscan", "hashagg", "hashjoin", "indexscan", "mergejoin", "nestloop", "seqscan")),
+    *(Setting(f"tcp_keepalives_{name}", "0", _IGNORED, _whole(0, 2**31 - 1))
+      for name in ("count", "idle", "interval")),
+    Setting("lc_messages", "C.UTF-8", _IGNORED, _text(63)),
+    Setting("lc_monetary", "C.UTF-8", _IGNORED, _text(63)),
+    Setting("lc_numeric", "C.UTF-8", _IGNORED, _text(63)),
+    Setting("lc_time", "C.UTF-8", _IGNORED, _text(63)),
+    # What is shown only.
+    Setting("lc_collate", "C.UTF-8", "Order of texts."),
+    Setting("lc_ctype", "C.UTF-8", "Classes of characters."),
+    Setting("server_encoding", "UTF8", "Encoding of texts in the server.", reported=True),
+    Setting("server_version", "", "Version of PostgreSQL whose protocol is spoken.", reported=True),
+    Setting("server_version_num", "150000", "The same as a number."),
+    Setting("integer_datetimes", "on", "Times are whole microseconds.", reported=True),
+    Setting("is_superuser", "off", "Nobody is.", reported=True),
+    Setting("in_hot_standby", "off", "The server is no copy of another.", reported=True),
+    Setting("session_authorization", "", "The user who logged in.", reported=True),
+    Setting("role", "none", "The user who logged in is the only role."),
+    Setting("max_connections", "200", "Connections to the server."),
+    Setting("max_identifier_length", "63", "Bytes of a name."),
+    Setting("max_index_keys", "32", "Columns of an index."),
+    Setting("max_prepared_transactions", "0", "Transactions cannot be prepared."),
+    Setting("block_size", "8192", "Bytes of a page."),
+    Setting("password_encryption", "scram-sha-256", "How passwords are kept."),
+    Setting("ssl", "on", "Whether the server offers TLS."),
+)  # fmt: skip

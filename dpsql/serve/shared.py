@@ -1,0 +1,69 @@
+"""What all clients share: the policy that is open, the pools, the counts of statements."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from dpsql.serve.admission import FairPool
+from dpsql.serve.figures import Counters, StatementRecord
+
+if TYPE_CHECKING:
+    from dpsql.serve.active import Active
+    from dpsql.serve.generation import Generation
+    from dpsql.serve.user import User
+
+LIGHT, FREE = 2, 8
+"""Threads for parsing, pricing, stored answers and the catalogue; and for public statements."""
+
+
+class Shared:
+    """The part of the service that clients use. Any thread may use it."""
+
+    def __init__(self, generation: Generation) -> None:
+        config = generation.config
+        self.generation = generation
+        """The policy that is open now."""
+        self.light = FairPool("light", LIGHT)
+        self.free = FairPool("public", FREE)
+        self.heavy = FairPool(
+            "private", config.max_running, waiting=config.queue, waiting_each=config.queue_per_analyst
+        )
+        self.closing = False
+        """Whether the server runs no further statement."""
+        self.ended = threading.Event()
+        """Set when the service is closed: nothing waits any more."""
+        self.on_statement: Callable[[StatementRecord], None] | None = None
+        """Called for each statement that has ended, on any thread."""
+        self.counters = Counters()
+        self._abandoned: set[Active] = set()
+        self._lock = threading.Lock()
+
+    def user(self, user: User) -> User:
+        """Return a user as the users file has him now."""
+        return self.generation.users.user(user.name) or user
+
+    def abandon(self, active: Active, future: Future[object]) -> None:
+        """Let a statement run on that nobody awaits any more; the end of the server stops it."""
+        with self._lock:
+            self._abandoned.add(active)
+        future.add_done_callback(lambda _: self._ended(active))
+
+    def _ended(self, active: Active) -> None:
+        with self._lock:
+            self._abandoned.discard(active)
+
+    def cancel_abandoned(self) -> None:
+        """Stop what nobody awaits any more."""
+        with self._lock:
+            found = list(self._abandoned)
+        for each in found:
+            each.cancel()
+
+    def record(self, record: StatementRecord, seconds: float) -> None:
+        """Count a statement that has ended, and let it be logged."""
+        self.counters.count(record.kind, record.outcome, seconds)
+        if self.on_statement is not None:
+            self.on_statement(record)

@@ -1,0 +1,136 @@
+"""Assemble a server of its parts and run it in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dpsql.errors import PolicyError
+from dpsql.policy import Address
+from dpsql.serve import health, metrics
+from dpsql.serve import state as states
+from dpsql.serve.figures import StatementRecord
+from dpsql.serve.http import HttpFront
+from dpsql.serve.log import Log
+from dpsql.serve.parts import Front
+from dpsql.serve.server import Server
+from dpsql.serve.service import Service
+from dpsql.serve.state import State
+from dpsql.serve.throttle import Throttle
+from dpsql.serve.wire.context import WireContext
+from dpsql.serve.wire.protocol import Wire
+from dpsql.serve.wire.registry import Connections
+
+HANDSHAKES = 100
+"""How many clients may be logging in at the same time."""
+SWITCH = 0.0005
+"""Seconds that a thread which parses may keep the interpreter while others want it. A stored answer changes
+threads several times, so with Python's 5 ms a long statement of one analyst slows those of all others."""
+
+
+def serve(path: Path, on_ready: Callable[[State, list[str]], None]) -> None:
+    """Serve a policy until told to stop; `on_ready` is given what was read and the addresses.
+
+    Raises `Error` if it cannot start.
+    """
+    os.umask(0o077)
+    sys.setswitchinterval(SWITCH)
+    state = states.read(path)
+    asyncio.run(_serve(path, state, on_ready))
+
+
+async def _serve(path: Path, state: State, on_ready: Callable[[State, list[str]], None]) -> None:
+    log = Log(state.users.secret, state.users.accounts.__contains__)
+    logins = metrics.Logins()
+
+    def event(name: str, fields: Mapping[str, object]) -> None:
+        logins.event(name, fields)
+        if name != metrics.REFUSED:
+            log(name, fields)
+
+    service = Service(state.config, state.policy, state.users)
+    try:
+        service.on_statement = lambda record: log("statement", _fields(record, log))
+        wire = Wire(
+            WireContext(
+                name=state.config.name,
+                users=state.users,
+                throttle=Throttle(),
+                service=service,
+                tls=state.tls,
+                connections=Connections(
+                    maximum=state.config.max_connections - health.CONNECTIONS, handshakes=HANDSHAKES
+                ),
+                log=event,
+            )
+        )
+        wire.assign(state)
+        server = Server(
+            path,
+            state,
+            _Reloaded(service),
+            wire,
+            log,
+            logins,
+            fronts=_fronts(state, service, wire),
+            on_ready=lambda addresses: on_ready(state, addresses),
+        )
+    except BaseException:
+        service.close()
+        raise
+    await server.run()
+
+
+class _Reloaded:
+    """The service, as the server sees it."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.shut_down = service.shut_down
+        self.cancel_all = service.cancel_all
+        self.close = service.close
+        self.ready = service.ready
+        self.figures = service.figures
+        self.budget = service.budget
+
+    def reload(self, state: State) -> None:
+        """Take over a policy, its `[serve]` and the users."""
+        self._service.reload(state.policy, state.config, state.users)
+
+
+def _fields(record: StatementRecord, log: Log) -> dict[str, object]:
+    """Return what the log says about a statement: not its text."""
+    price = record.price
+    return {
+        "user": record.user,
+        "analyst": record.analyst,
+        "number": record.number,
+        "protocol": record.protocol,
+        "statement": log.hashed(record.text),
+        "kind": record.kind,
+        "price": None if price is None else f"{float(price.epsilon):.6g}, {float(price.delta):.6g}",
+        "outcome": record.outcome,
+        "waited": record.waited,
+        "shape": record.shape,
+    }
+
+
+def _fronts(state: State, service: Service, wire: Wire) -> list[Front]:
+    """Return the servers of further protocols."""
+    address = state.config.mcp.listen
+    if address is None:
+        return []
+    try:
+        from dpsql.serve.mcp import http_app  # noqa: PLC0415  of the extra `dpsql[mcp]`
+    except ImportError:
+        raise PolicyError("mcp.listen: needs the package mcp", hint="pip install 'dpsql[mcp]'") from None
+
+    def application(bound: Address) -> object:
+        config = replace(state.config, mcp=replace(state.config.mcp, listen=bound))
+        return http_app(lambda: service, lambda: wire.users, config)
+
+    return [HttpFront(application, address, state.tls)]

@@ -1,0 +1,71 @@
+"""Authentication by SCRAM: client and server prove to each other that they know the password."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from dpsql.serve.scram import ScramError, ScramServer, ScramViolationError
+from dpsql.serve.wire import messages
+from dpsql.serve.wire.errors import FatalError, ProtocolViolation
+from dpsql.serve.wire.framing import MAX_PASSWORD, Body, checked_length
+from dpsql.serve.wire.startup import STEP
+
+if TYPE_CHECKING:
+    from dpsql.serve.accounts import User
+    from dpsql.serve.wire.channel import Channel
+    from dpsql.serve.wire.context import WireContext
+
+
+class LoginError(FatalError):
+    """A login that failed; `reason` is for the owner's log alone."""
+
+    def __init__(self, sqlstate: str, message: str, reason: str) -> None:
+        super().__init__(sqlstate, message)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.sqlstate, str(self), self.reason)
+
+
+async def authenticate(channel: Channel, context: WireContext, name: str) -> User:
+    """Let the client prove its password; all logins that fail see the same messages at the same place."""
+    layer = channel.tls
+    binding = layer.settings.binding if layer is not None else b""
+    scram = ScramServer(context.users.verifier(name), binding or None)
+    try:
+        channel.write(messages.sasl(scram.mechanisms))
+        channel.flush()
+        initial = Body(await _response(channel))
+        mechanism, size = initial.raw_text().decode("ascii", "replace"), initial.int32()
+        data = initial.take(size) if size >= 0 else b""
+        initial.end()
+        channel.write(messages.sasl_continue(scram.first(mechanism, data)))
+        channel.flush()
+        proof = await _response(channel)
+        await asyncio.sleep(context.throttle.delay(name, channel.address))
+        final = scram.final(proof)
+        user = context.users.user(name)  # the users may have been read again meanwhile
+    except ScramViolationError as error:
+        raise LoginError("08P01", "the login does not follow SCRAM-SHA-256", error.reason) from None
+    except ScramError as error:
+        user, reason = None, error.reason
+    else:
+        reason = "the user may not log in"
+    if user is None:
+        context.throttle.failed(name, channel.address)
+        raise LoginError("28P01", f'password authentication failed for user "{name}"', reason)
+    if layer is not None and layer.settings.clients and layer.client_name != name:
+        raise LoginError("28000", "the certificate is another user's", "certificate of another user")
+    context.throttle.succeeded(name, channel.address)
+    channel.write(messages.sasl_final(final))
+    return user
+
+
+async def _response(channel: Channel) -> bytes:
+    """Return the body of the client's next message, which has to be one of the login."""
+    async with asyncio.timeout(STEP):
+        tag = await channel.read(1)
+        if tag != b"p":
+            raise ProtocolViolation("a message of the login was expected")
+        return await channel.read(checked_length(await channel.read(4), MAX_PASSWORD))

@@ -1,0 +1,199 @@
+"""The commands of a PostgreSQL session, which are answered without dpsql's language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from dpsql.serve.wire.copy import CopyOptions
+
+Direction = Literal["FORWARD", "BACKWARD", "ABSOLUTE", "RELATIVE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """BEGIN or START TRANSACTION; the modes mean nothing, as nothing is written."""
+
+    tag: str = "BEGIN"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """COMMIT or END; with `chain` a new transaction begins."""
+
+    chain: bool = False
+    tag: ClassVar[str] = "COMMIT"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """ROLLBACK or ABORT; with `chain` a new transaction begins."""
+
+    chain: bool = False
+    tag: ClassVar[str] = "ROLLBACK"
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """SAVEPOINT."""
+
+    name: str
+    tag: ClassVar[str] = "SAVEPOINT"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """RELEASE of a savepoint."""
+
+    name: str
+    tag: ClassVar[str] = "RELEASE"
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackTo:
+    """ROLLBACK TO a savepoint."""
+
+    name: str
+    tag: ClassVar[str] = "ROLLBACK"
+
+
+@dataclass(frozen=True, slots=True)
+class SetTransaction:
+    """SET TRANSACTION or SET SESSION CHARACTERISTICS; the modes mean nothing."""
+
+    tag: ClassVar[str] = "SET"
+
+
+@dataclass(frozen=True, slots=True)
+class SetSetting:
+    """SET of one setting; the value None stands for DEFAULT. `local` values end with the transaction."""
+
+    name: str
+    value: str | None
+    local: bool = False
+    tag: ClassVar[str] = "SET"
+
+
+@dataclass(frozen=True, slots=True)
+class ShowSetting:
+    """SHOW of one setting."""
+
+    name: str
+    tag: ClassVar[str] = "SHOW"
+
+
+@dataclass(frozen=True, slots=True)
+class ShowAll:
+    """SHOW ALL: name, value and description of every setting."""
+
+    tag: ClassVar[str] = "SHOW"
+
+
+@dataclass(frozen=True, slots=True)
+class ResetSetting:
+    """RESET of one setting, or of all if `name` is None."""
+
+    name: str | None
+    tag: ClassVar[str] = "RESET"
+
+
+@dataclass(frozen=True, slots=True)
+class NoOperation:
+    """A command with nothing to do: LISTEN, UNLISTEN, SET CONSTRAINTS, RESET ROLE."""
+
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """DISCARD: `ALL` forgets settings, cursors and prepared statements; the others have nothing to forget."""
+
+    what: Literal["ALL", "PLANS", "SEQUENCES", "TEMP"]
+
+    @property
+    def tag(self) -> str:
+        """The tag of CommandComplete."""
+        return f"DISCARD {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Deallocate:
+    """DEALLOCATE of a prepared statement, or of all if `name` is None."""
+
+    name: str | None
+
+    @property
+    def tag(self) -> str:
+        """The tag of CommandComplete."""
+        return "DEALLOCATE ALL" if self.name is None else "DEALLOCATE"
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """DECLARE of a cursor.
+
+    Attributes
+    ----------
+    query, at
+        The statement behind FOR, and the place of its first character in the text: positions in errors of
+        the query are counted from there.
+    text
+        The whole command, for `pg_cursors`.
+    hold
+        Whether the cursor lives on behind the transaction.
+    scroll
+        False if the cursor may only be read forward (NO SCROLL).
+    binary
+        Whether FETCH answers in binary, whatever format is asked for.
+    """
+
+    name: str
+    query: str
+    at: int
+    text: str
+    hold: bool = False
+    scroll: bool | None = None
+    binary: bool = False
+    tag: ClassVar[str] = "DECLARE CURSOR"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """FETCH from a cursor, or MOVE of its position.
+
+    `count` rows are read in a direction, all that there are if it is None. ABSOLUTE and RELATIVE read the one
+    row with that number, counted from the first (from the last if negative) or from the current one.
+    """
+
+    name: str
+    direction: Direction = "FORWARD"
+    count: int | None = 1
+    move: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CloseCursor:
+    """CLOSE of a cursor, or of all if `name` is None."""
+
+    name: str | None
+
+    @property
+    def tag(self) -> str:
+        """The tag of CommandComplete."""
+        return "CLOSE CURSOR ALL" if self.name is None else "CLOSE CURSOR"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """COPY (query) TO STDOUT; `at` is the place of the query's first character in the text."""
+
+    query: str
+    at: int
+    options: CopyOptions
+
+
+Command = (
+    Begin | Commit | Rollback | Savepoint | Release | RollbackTo | SetTransaction
+    | SetSetting | ShowSetting | ShowAll | ResetSetting | NoOperation | Discard | Deallocate
+    | Declare | Fetch | CloseCursor | Copy
+)  # fmt: skip

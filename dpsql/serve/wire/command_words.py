@@ -1,0 +1,178 @@
+"""Read a command word by word; whatever is left or missing is an error with its place."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.language import Source
+
+_TEXTS = frozenset(
+    {TokenType.STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING, TokenType.UNICODE_STRING}
+    | {TokenType.RAW_STRING, TokenType.NATIONAL_STRING}
+)
+_NUMBERS = 2**31 - 1
+
+
+class Words:
+    """The tokens of one command, and the place up to which they were read."""
+
+    def __init__(self, text: str) -> None:
+        self.source = Source(text)
+        self._tokens = _tokens(text)
+        self._i = 0
+
+    # -- look
+
+    @property
+    def more(self) -> bool:
+        """Whether there is a token left."""
+        return self._i < len(self._tokens)
+
+    @property
+    def left(self) -> int:
+        """The number of tokens that are left."""
+        return len(self._tokens) - self._i
+
+    @property
+    def place(self) -> int:
+        """The place of the current token in the text; its end behind the last one."""
+        return self._tokens[self._i].start - 1 if self.more else len(self.source.text.rstrip())
+
+    def word(self, ahead: int = 0) -> str:
+        """Return an unquoted token in upper case; empty for quoted ones and behind the end."""
+        i = self._i + ahead
+        if i >= len(self._tokens) or self._tokens[i].token_type in {*_TEXTS, TokenType.IDENTIFIER}:
+            return ""
+        return self._tokens[i].text.upper()
+
+    @property
+    def quoted(self) -> bool:
+        """Whether the current token is a text in quotes."""
+        return self.more and self._tokens[self._i].token_type in _TEXTS
+
+    # -- read
+
+    def take(self, *words: str) -> bool:
+        """Move behind these words if all of them stand here."""
+        if all(self.word(i) == word for i, word in enumerate(words)):
+            self._i += len(words)
+            return True
+        return False
+
+    def either(self, *words: str) -> str:
+        """Move behind the first of these words that stands here, and return it; empty if none does."""
+        return next((word for word in words if self.take(word)), "")
+
+    def expect(self, *words: str) -> None:
+        """Move behind these words, or raise."""
+        for word in words:
+            if not self.take(word):
+                raise self.wrong(f"expected {word}")
+
+    def name(self, what: str) -> str:
+        """Return a name: as it is in double quotes, else in lower case."""
+        if not self.more or self.quoted or not self._named():
+            raise self.wrong(f"expected {what}")
+        token = self._tokens[self._i]
+        self._i += 1
+        return token.text if token.token_type == TokenType.IDENTIFIER else token.text.lower()
+
+    def _named(self) -> bool:
+        token = self._tokens[self._i]
+        return token.token_type == TokenType.IDENTIFIER or token.text.replace("$", "_").isidentifier()
+
+    def dotted(self, what: str) -> str:
+        """Return a name with or without parts before dots."""
+        found = self.name(what)
+        while self.take("."):
+            found += "." + self.name(what)
+        return found
+
+    def text(self, what: str) -> str:
+        """Return a text in quotes."""
+        if not self.quoted:
+            raise self.wrong(f"expected {what}, in quotes")
+        self._i += 1
+        return self._tokens[self._i - 1].text
+
+    def number(self) -> str | None:
+        """Move behind a number with its sign and return it as written; None if there is none."""
+        sign = "-" if self.word() == "-" else "+" if self.word() == "+" else ""
+        i = self._i + bool(sign)
+        # `.5` is two tokens.
+        point = i + 1 < len(self._tokens) and self._tokens[i].token_type == TokenType.DOT
+        if i + point >= len(self._tokens) or self._tokens[i + point].token_type != TokenType.NUMBER:
+            return None
+        self._i = i + point + 1
+        return sign.replace("+", "") + ("0." if point else "") + self._tokens[i + point].text
+
+    def whole(self) -> int | None:
+        """Move behind a whole number and return it; None if there is none."""
+        begin = self._i
+        found = self.number()
+        if found is None:
+            return None
+        if not found.removeprefix("-").isdecimal() or len(found) > 12 or abs(int(found)) > _NUMBERS:
+            self._i = begin
+            raise self.wrong(f"expected a whole number up to {_NUMBERS:,}")
+        return int(found)
+
+    def rest(self) -> tuple[str, int]:
+        """Return the text from the current token to the end, and its place."""
+        at = self.place
+        self._i = len(self._tokens)
+        return self.source.text[at:].rstrip(), at
+
+    def inside(self) -> tuple[str, int]:
+        """Return the text in the parentheses that begin here, and its place; move behind them."""
+        if self.word() != "(":
+            raise self.wrong("expected a statement in parentheses")
+        depth = 0
+        for i in range(self._i, len(self._tokens)):
+            word = self._tokens[i].token_type
+            depth += (word == TokenType.L_PAREN) - (word == TokenType.R_PAREN)
+            if depth == 0:
+                at, end = self._tokens[self._i].start, self._tokens[i].start - 1
+                self._i = i + 1
+                return self.source.text[at:end], at
+        raise self.wrong("the parenthesis is not closed")
+
+    # -- errors
+
+    def end(self) -> None:
+        """Raise if anything is left."""
+        if self.more:
+            raise self.wrong("expected the end of the statement")
+
+    def back(self) -> Self:
+        """Move before the last token that was read, so that an error points at it."""
+        self._i -= 1
+        return self
+
+    def wrong(self, message: str, hint: str | None = None) -> QuerySyntaxError:
+        """Return the error for the current token."""
+        found = self._tokens[self._i].text[:40] if self.more else ""
+        shown = f"syntax error at `{found}`: " if found else "the statement ends too early: "
+        return self.source.syntax(shown + message, self.place, hint)
+
+    def refuse(self, message: str, hint: str | None = None) -> QueryRefused:
+        """Return the error for something that is known and not done; it points at the current token."""
+        return self.source.refuse(message, self.place, hint)
+
+
+def _tokens(text: str) -> list[Token]:
+    """Return the tokens of a text; none if a quote is not closed.
+
+    Behind a parenthesis the tokenizer splits every statement; at the beginning it keeps the rest of some
+    (FETCH, EXECUTE) as one text. So places are one too large.
+    """
+    try:
+        found: list[Token] = list(DuckDB().tokenize("(" + text))[1:]
+    except TokenError:
+        return []
+    return found[:-1] if found and found[-1].token_type == TokenType.SEMICOLON else found

@@ -1,0 +1,202 @@
+"""`Connection`: one client that has logged in, from its first ReadyForQuery to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from dpsql.errors import Error
+from dpsql.errors_json import to_json
+from dpsql.serve import entropy
+from dpsql.serve.settings import Settings
+from dpsql.serve.wire import messages
+from dpsql.serve.wire.channel import Disconnected
+from dpsql.serve.wire.errors import FatalError, ProtocolViolation, WireError, fields
+from dpsql.serve.wire.extended import Extended
+from dpsql.serve.wire.framing import MAX_MESSAGE, Body, checked_length
+from dpsql.serve.wire.sending import send_result
+from dpsql.serve.wire.session import WireSession
+from dpsql.serve.wire.startup import ERRORS_OPTION, OPTION, Startup, secret_length
+from dpsql.serve.wire.statement import LocatedError, statements
+
+if TYPE_CHECKING:
+    from dpsql.serve.accounts import User
+    from dpsql.serve.wire.channel import Channel
+    from dpsql.serve.wire.context import WireContext
+
+_OWN = frozenset({"user", "database", "options", "replication"})
+"""Parameters of the startup message that are no settings."""
+_EXTENDED = b"PBDECHS"
+_IGNORED = b"dcf"
+"""CopyData, CopyDone and CopyFail: a client may send them behind a COPY that failed."""
+_FAIR = 64
+"""Messages of one client in a row before other connections go on."""
+_KNOWN = _EXTENDED + _IGNORED + b"QXF"
+
+
+class Connection:
+    """The loop that reads a client's messages and answers them."""
+
+    def __init__(self, channel: Channel, context: WireContext, startup: Startup, user: User) -> None:
+        """Begin a session; raises `Error` if a parameter of the startup message is wrong."""
+        self._channel = channel
+        self._context = context
+        self.user = user
+        self.address = channel.address
+        self.number = context.connections.number()
+        self.secret = entropy.key(secret_length(startup))
+        self._settings = _settings(context, startup, user)
+        client = context.service.client(user, self.number, self._settings)
+        self._session = WireSession(client, self._settings)
+        client.address, client.started = channel.address, datetime.now(UTC)
+        client.in_transaction = lambda: self._session.transactions.open
+        client.prepared, client.cursors = self._session.prepared.rows, self._session.cursors.rows
+        self._loop = asyncio.get_running_loop()
+        client.on_terminate = self._terminate_soon
+        self._extended = Extended(channel, self._session, context.max_statement)
+        self._skipping = False
+        self._errors_as_json = ERRORS_OPTION in startup.parameters
+
+    # -- for the registry
+
+    @property
+    def running(self) -> bool:
+        """Whether a statement runs or waits to run."""
+        return self._session.asking
+
+    def cancel(self) -> None:
+        """Stop the statement that runs, if one does."""
+        self._session.cancel()
+
+    def end(self, error: FatalError) -> None:
+        """End the connection: now if it is idle, else behind what it runs."""
+        self._channel.interrupt(error)
+
+    def _terminate_soon(self) -> None:
+        """Stop what runs and end the connection; any thread may ask for it."""
+        self._loop.call_soon_threadsafe(self._terminate)
+
+    def _terminate(self) -> None:
+        self.end(FatalError("57P01", "the connection is ended by the server's administrator or by yourself"))
+        self.cancel()
+
+    # -- the loop
+
+    async def run(self) -> None:
+        """Answer messages until the client leaves; raises `FatalError` if the server ends the connection."""
+        self._greet()
+        for count in itertools.count(1):
+            tag = await self._channel.read(1)
+            if tag not in _KNOWN:
+                raise ProtocolViolation("a message of an unknown type")
+            body = await self._channel.read(checked_length(await self._channel.read(4), MAX_MESSAGE))
+            if tag == b"X":
+                return
+            await self._answer(tag, Body(body))
+            if self._channel.full or count % _FAIR == 0:
+                await self._channel.drain()
+
+    def close(self) -> None:
+        """Give back what the connection holds."""
+        self._session.client.close()
+
+    def _greet(self) -> None:
+        self._channel.write(messages.AUTHENTICATION_OK)
+        for name, value in self._settings.reported():
+            self._channel.write(messages.parameter_status(name, value))
+        self._channel.write(messages.backend_key(self.number, self.secret))
+        self._ready()
+
+    def _ready(self) -> None:
+        self._channel.write(messages.ready(self._session.transactions.status))
+
+    async def _answer(self, tag: bytes, body: Body) -> None:
+        if tag == b"S":
+            body.end()
+            self._skipping = False
+            self._extended.end_batch()
+            self._ready()
+            await self._channel.drain()
+        elif self._skipping or tag in _IGNORED:
+            return
+        elif tag in _EXTENDED:
+            self._skipping = not await self._guarded(lambda: self._step(tag, body))
+        else:
+            await self._guarded(lambda: self._simple(tag, body))
+            self._ready()
+            await self._channel.drain()
+
+    async def _step(self, tag: bytes, body: Body) -> None:
+        """Answer one message of the extended query."""
+        match tag:
+            case b"P":
+                await self._extended.parse(body)
+            case b"B":
+                await self._extended.bind(body)
+            case b"D":
+                self._extended.describe(body)
+            case b"E":
+                self._check_present()
+                await self._extended.execute(body)
+            case b"C":
+                self._extended.close(body)
+            case _:
+                body.end()
+                await self._channel.drain()
+
+    async def _simple(self, tag: bytes, body: Body) -> None:
+        """Answer a simple query: each statement in turn, up to the first error."""
+        if tag == b"F":
+            raise WireError("0A000", "functions are called in statements only")
+        text = body.text()
+        body.end()
+        self._extended.begin_simple()
+        parts = statements(text, self._context.max_statement)
+        if not parts:
+            self._channel.write(messages.EMPTY_QUERY)
+        for statement in parts:
+            self._check_present()
+            result = await self._session.run(statement)
+            await send_result(self._channel, result, self._settings)
+
+    def _check_present(self) -> None:
+        """Raise if the client is gone or the connection has to end: nobody would read what is charged."""
+        self._channel.check()
+        if self._channel.lost:
+            raise Disconnected
+
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Do work and return True; tell the client of an error, which leaves the connection open."""
+        try:
+            await work()
+        except (FatalError, Disconnected):
+            raise
+        except LocatedError as located:
+            error, text, offset = located.error, located.text, located.offset
+        except Exception as problem:  # noqa: BLE001  whatever it is, the client sees none of its text
+            error, text, offset = problem, "", 0
+        else:
+            return True
+        if not isinstance(error, Error):
+            self._context.log("bug", {"number": self.number, "class": type(error).__name__})
+        self._session.transactions.failed()
+        as_json = to_json if self._errors_as_json else None
+        self._channel.write(messages.error_response(fields(error, text, offset, as_json=as_json)))
+        return False
+
+
+def _settings(context: WireContext, startup: Startup, user: User) -> Settings:
+    given = startup.parameters
+    database = given.get("database") or context.name
+    if database != context.name:
+        raise FatalError(
+            "3D000", f'there is no database "{database}"', f"the database is named {context.name}"
+        )
+    names = Settings.startup_options(given.get("options", ""))
+    names |= {
+        name: value for name, value in given.items() if name not in _OWN and not name.startswith(OPTION)
+    }
+    return Settings(user.name, database, statement_timeout=context.statement_timeout, startup=names)

@@ -1,0 +1,33 @@
+"""`WireContext`: what the connections of a listener use of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpsql.serve.accounts import Users
+    from dpsql.serve.service import Service
+    from dpsql.serve.throttle import Throttle
+    from dpsql.serve.tls import Tls
+    from dpsql.serve.wire.registry import Connections
+
+
+@dataclass(slots=True)
+class WireContext:
+    """What the connections use of the server; the server assigns other values when it is reloaded."""
+
+    name: str
+    """The name of the database that clients use."""
+    users: Users
+    throttle: Throttle
+    service: Service
+    tls: Tls | None
+    connections: Connections
+    log: Callable[[str, Mapping[str, object]], None]
+    """Takes an event and its fields; never a text of a statement."""
+    statement_timeout: int = 300_000
+    """Milliseconds that a statement may run; a client may choose fewer."""
+    max_statement: int = 65_536
+    """Characters of what a client sends as one query."""

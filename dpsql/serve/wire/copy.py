@@ -1,0 +1,157 @@
+"""The messages of COPY .. TO STDOUT: text, csv and binary as PostgreSQL writes them, and Arrow."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpsql.release import to_arrow
+from dpsql.serve.wire.types.rows import Column, RowEncoder, joined, messages
+
+if TYPE_CHECKING:
+    from dpsql.release import Release
+
+_CHUNK = 1000
+"""Rows that are encoded together."""
+_PIECE = 65_536
+"""Bytes of Arrow in one message."""
+_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_TRAILER = b"\xff\xff"
+_ESCAPES = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\"}
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOptions:
+    """The options of one COPY.
+
+    Attributes
+    ----------
+    format
+        How the rows are written.
+    header
+        Whether the columns' names come first (text and csv).
+    delimiter, null
+        One character between values, and the text of NULL (text and csv).
+    quote, escape
+        The quote of csv, and the character before a quote or itself within one.
+    force_quote
+        The columns that csv quotes always; None for all.
+    """
+
+    format: Literal["text", "csv", "binary", "arrow"] = "text"
+    header: bool = False
+    delimiter: str = "\t"
+    null: str = "\\N"
+    quote: str = '"'
+    escape: str = '"'
+    force_quote: tuple[str, ...] | None = ()
+
+
+def copy_response(columns: Sequence[Column], options: CopyOptions) -> bytes:
+    """Return the message CopyOutResponse."""
+    code = int(options.format in ("binary", "arrow"))
+    count = len(columns)
+    return b"H" + struct.pack(f"!ibh{count}h", 7 + 2 * count, code, count, *[code] * count)
+
+
+def copy_messages(
+    columns: Sequence[Column],
+    table: pa.Table,
+    options: CopyOptions,
+    release: Release | None = None,
+    *,
+    extra_float_digits: int = 1,
+) -> Iterator[bytes]:
+    """Yield the messages CopyData, several at a time: one a row, except in Arrow.
+
+    Arrow is the stream of `dpsql.release.to_arrow`: the rows, with the release and all that is free in it.
+    """
+    if options.format == "arrow":
+        yield from _arrow(to_arrow(table, release))
+        return
+    code = int(options.format == "binary")
+    encoder = RowEncoder(columns, table, [code] * len(columns), extra_float_digits=extra_float_digits)
+    if code:
+        yield from _binary(encoder, table, struct.pack("!h", len(columns)))
+        return
+    if options.header:
+        names = [pa.array([column.name.encode()], pa.binary()) for column in columns]
+        yield messages(b"d", _lines(names, 1, options, forced=[False] * len(names)))
+    forced = [options.force_quote is None or column.name in options.force_quote for column in columns]
+    for part in _parts(table):
+        yield messages(b"d", _lines(encoder.cells(part), part.num_rows, options, forced))
+
+
+def _parts(table: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, table.num_rows, _CHUNK):
+        yield table.slice(start, _CHUNK)
+
+
+def _arrow(stream: bytes) -> Iterator[bytes]:
+    for at in range(0, len(stream), _PIECE):
+        piece = stream[at : at + _PIECE]
+        yield b"d" + struct.pack("!i", len(piece) + 4) + piece
+
+
+def _binary(encoder: RowEncoder, table: pa.Table, head: bytes) -> Iterator[bytes]:
+    """Yield rows in binary. The header is in the message of the first row, else of the trailer."""
+    before = _HEADER
+    for part in _parts(table):
+        bodies = joined(encoder.cells(part), part.num_rows, head)
+        if before:
+            first = pa.array([before + bodies[0].as_py()], pa.binary())
+            bodies = pa.concat_arrays([first, bodies.slice(1)])
+            before = b""
+        yield messages(b"d", bodies)
+    yield messages(b"d", pa.array([before + _TRAILER], pa.binary()))
+
+
+def _lines(cells: Sequence[pa.Array], count: int, options: CopyOptions, forced: Sequence[bool]) -> pa.Array:
+    """Return each row as a line of text or csv."""
+    if options.format == "csv":
+        written = [
+            _csv(column.cast(pa.string()), options, every=every, alone=len(cells) == 1)
+            for column, every in zip(cells, forced, strict=True)
+        ]
+    else:
+        written = [_escaped(column.cast(pa.string()), options.delimiter) for column in cells]
+    shown = [pc.fill_null(column, options.null) for column in written] or [pa.repeat("", count)]
+    rows = pc.binary_join_element_wise(*shown, options.delimiter)
+    return pc.binary_join_element_wise(rows, "\n", "").cast(pa.binary())
+
+
+def _escaped(texts: pa.Array, delimiter: str) -> pa.Array:
+    """Write control characters, backslashes and delimiters with a backslash."""
+    escapes = {delimiter: f"\\{delimiter}"} | _ESCAPES
+    pattern = "[" + re.escape("".join(escapes)) + "]"
+    rules = str.maketrans(escapes)
+    return _changed(texts, pc.match_substring_regex(texts, pattern), lambda text: text.translate(rules))
+
+
+def _csv(texts: pa.Array, options: CopyOptions, *, every: bool, alone: bool) -> pa.Array:
+    """Put values in quotes where they could be read otherwise, or `every` value."""
+    quote, escape = options.quote, options.escape
+    pattern = "[" + re.escape(options.delimiter + quote + "\n\r") + "]"
+    quoted = pc.or_(pc.match_substring_regex(texts, pattern), pc.equal(texts, options.null))
+    if alone:
+        quoted = pc.or_(quoted, pc.equal(texts, "\\."))
+    if every:
+        quoted = texts.is_valid()
+    rules = str.maketrans({quote: escape + quote, escape: escape + escape})
+    return _changed(texts, quoted, lambda text: quote + text.translate(rules) + quote)
+
+
+def _changed(texts: pa.Array, mask: pa.Array, change: Callable[[str], str]) -> pa.Array:
+    """Change the texts that are marked."""
+    marked = pc.fill_null(mask, False)
+    if not pc.any(marked).as_py():
+        return texts
+    return pc.replace_with_mask(
+        texts, marked, pa.array([change(t) for t in texts.filter(marked).to_pylist()])
+    )

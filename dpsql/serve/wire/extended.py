@@ -1,0 +1,191 @@
+"""The extended query: prepared statements and portals of one connection."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from dpsql.serve.wire import messages
+from dpsql.serve.wire.errors import ProtocolViolation, WireError
+from dpsql.serve.wire.portals import Portal
+from dpsql.serve.wire.prepared import Prepared
+from dpsql.serve.wire.sending import Rows, send_copy, send_remarks
+from dpsql.serve.wire.statement import Description, Result, Statement, beside, statements
+from dpsql.serve.wire.types import Column, decode_parameter, format_codes, parameter_type, row_description
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.serve.catalog.facts import CursorRow
+    from dpsql.serve.wire.channel import Channel
+    from dpsql.serve.wire.framing import Body
+    from dpsql.serve.wire.session import WireSession
+
+
+class Extended:
+    """Prepared statements and portals by name; the empty name is replaced each time."""
+
+    def __init__(self, channel: Channel, session: WireSession, longest: int) -> None:
+        self._channel = channel
+        self._session = session
+        self._longest = longest
+        self._statements = session.prepared
+        self._portals = session.portals
+
+    # -- statements
+
+    async def parse(self, body: Body) -> None:
+        """Prepare a statement."""
+        name, text = body.text(), body.text()
+        oids = [body.oid() for _ in range(body.count())]
+        body.end()
+        self._statements.check(name, text)
+        self._statements[name] = await self._prepared(text, oids)
+        self._channel.write(messages.PARSE_COMPLETE)
+
+    async def _prepared(self, text: str, oids: list[int]) -> Prepared:
+        parts = statements(text, self._longest)
+        if len(parts) > 1:
+            raise WireError("42601", "a prepared statement is one statement", "send them one by one")
+        if not parts:
+            return Prepared(text, None, Description(), datetime.now(UTC))
+        types = [parameter_type(oid) for oid in oids]
+        description = await self._session.describe(parts[0], types, oids)
+        return Prepared(text, parts[0], description, datetime.now(UTC))
+
+    # -- portals
+
+    async def bind(self, body: Body) -> None:
+        """Make a portal."""
+        name, statement, codes, values, columns = _bound(body)
+        prepared = self._statements.named(statement)
+        oids = prepared.description.parameters
+        if len(values) != len(oids):
+            raise WireError("08P01", f"{len(values)} parameters were sent, the statement has {len(oids)}")
+        if prepared.statement is not None:
+            self._session.transactions.check(prepared.statement.command)
+        size = sum(len(value or b"") for value in values)
+        self._portals.check(name, size)
+        formats = format_codes(codes, len(oids))
+        parameters = await beside(size, lambda: tuple(map(decode_parameter, values, oids, formats)))
+        if prepared.description.columns:
+            format_codes(columns, len(prepared.description.columns))  # raises for a wrong number
+        self._portals[name] = Portal(prepared, parameters, size, columns)
+        self._channel.write(messages.BIND_COMPLETE)
+
+    async def execute(self, body: Body) -> None:
+        """Run a portal, or go on with it, and send rows."""
+        name, limit = body.text(), body.int32()
+        body.end()
+        portal = self._portals.named(name)
+        prepared = portal.prepared
+        if prepared.statement is None:
+            self._channel.write(messages.EMPTY_QUERY)
+            return
+        self._session.transactions.check(prepared.statement.command)
+        if portal.result is None:
+            portal.result = await self._run(portal, prepared.statement)
+            if portal.result.copy is not None:
+                await send_copy(self._channel, portal.result, self._session.settings)
+                portal.result = _sent(portal.result)
+                return
+            if portal.result.table is not None:
+                portal.rows = Rows(portal.result, portal.codes, self._session.settings)
+        sent = await portal.rows.send(self._channel, limit) if portal.rows is not None else 0
+        if portal.rows is not None and portal.rows.left:
+            self._portals.check_held()
+            self._channel.write(messages.PORTAL_SUSPENDED)
+            return
+        self._channel.write(messages.complete(portal.result.complete(sent)))
+        portal.rows, portal.result = None, _sent(portal.result)
+
+    async def _run(self, portal: Portal, statement: Statement) -> Result:
+        result = await self._session.run(statement, portal.parameters, portal.prepared.description.types)
+        send_remarks(self._channel, result, self._session.settings)
+        announced = portal.prepared.description.columns
+        if result.copy is None and _shape(announced) != _shape(result.columns):
+            raise WireError(
+                "55000",
+                "the statement gives other columns than when it was prepared",
+                "prepare it again; what was released is stored, and costs nothing when it is asked again",
+            )
+        return result
+
+    # -- both
+
+    def describe(self, body: Body) -> None:
+        """Say what a statement takes and gives, or what a portal gives."""
+        kind, name = body.take(1), body.text()
+        body.end()
+        codes: tuple[int, ...] = ()
+        if kind == b"S":
+            found = self._statements.named(name)
+            self._channel.write(messages.parameter_description(found.description.parameters))
+        elif kind == b"P":
+            if name not in self._portals and (cursor := self._cursor(name)) is not None:
+                self._describe_cursor(cursor)
+                return
+            portal = self._portals.named(name)
+            found, codes = portal.prepared, portal.codes
+        else:
+            raise ProtocolViolation("what to describe is a statement or a portal")
+        columns = found.description.columns
+        described = row_description(columns, format_codes(codes, len(columns))) if columns else None
+        self._channel.write(described or messages.NO_DATA)
+
+    def _cursor(self, name: str) -> CursorRow | None:
+        """Return a cursor, which drivers describe and close as a portal of its name."""
+        return next((cursor for cursor in self._session.cursors.rows() if cursor.name == name), None)
+
+    def _describe_cursor(self, cursor: CursorRow) -> None:
+        columns = self._session.cursors.columns(cursor.name)
+        self._channel.write(row_description(columns, (int(cursor.binary),) * len(columns)))
+
+    def close(self, body: Body) -> None:
+        """Forget a statement or a portal; one that does not exist is no error."""
+        kind, name = body.take(1), body.text()
+        body.end()
+        if kind not in (b"S", b"P"):
+            raise ProtocolViolation("what to close is a statement or a portal")
+        if kind == b"S":
+            self._statements.pop(name, None)
+        elif self._portals.pop(name, None) is None and self._cursor(name) is not None:
+            self._session.cursors.close(name)
+        self._channel.write(messages.CLOSE_COMPLETE)
+
+    def end_batch(self) -> None:
+        """Forget the portals, unless a transaction keeps them."""
+        if not self._session.transactions.open:
+            self._portals.clear()
+
+    def begin_simple(self) -> None:
+        """Forget what has no name, as each simple query does."""
+        self._statements.pop("", None)
+        self._portals.pop("", None)
+
+
+def _bound(body: Body) -> tuple[str, str, list[int], list[bytes | None], tuple[int, ...]]:
+    """Read the names of portal and statement, formats and values of parameters, and formats of columns."""
+    portal, statement = body.text(), body.text()
+    codes = [body.int16() for _ in range(body.count())]
+    values = [_value(body) for _ in range(body.count())]
+    columns = tuple(body.int16() for _ in range(body.count()))
+    body.end()
+    return portal, statement, codes, values, columns
+
+
+def _value(body: Body) -> bytes | None:
+    """Read a parameter; None stands for NULL."""
+    size = body.int32()
+    if size < -1:
+        raise ProtocolViolation("invalid length of a parameter")
+    return None if size < 0 else body.take(size)
+
+
+def _sent(result: Result) -> Result:
+    """Return a result whose rows are gone: more of them are asked in vain."""
+    return Result(result.tag)
+
+
+def _shape(columns: tuple[Column, ...]) -> list[tuple[str, pa.DataType]]:
+    return [(column.name, column.type) for column in columns]

@@ -1,0 +1,61 @@
+"""The portals of a connection, by name: statements with their parameters, and the rows still to be sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.serve.wire.errors import WireError
+from dpsql.serve.wire.prepared import Prepared
+from dpsql.serve.wire.sending import Rows
+from dpsql.serve.wire.statement import Result
+
+MOST_PORTALS = 100
+MOST_PARAMETERS = 8 << 20
+"""Bytes of the parameters of all portals of a connection together."""
+MOST_HELD = 64 << 20
+"""Bytes of the results of all portals of a connection together that have rows to send."""
+
+
+@dataclass(slots=True)
+class Portal:
+    """A statement with its parameters, which is run once and gives its rows in parts."""
+
+    prepared: Prepared
+    parameters: tuple[object, ...]
+    size: int
+    """Bytes of the parameters."""
+    codes: tuple[int, ...]
+    """The formats of the columns as the client gave them: none, one for all, or one each."""
+    result: Result | None = None
+    """What it gave; without a table when all rows were sent."""
+    rows: Rows | None = None
+    """The rows, while some are left."""
+
+
+class Portals(dict[str, Portal]):
+    """Portals by name; the one without a name is replaced each time."""
+
+    def check(self, name: str, size: int) -> None:
+        """Raise if there is no room for another portal with parameters of this size, or its name is taken."""
+        if not name:
+            self.pop("", None)
+        elif name in self:
+            raise WireError("42P03", f'there is already a portal "{name}"')
+        if len(self) >= MOST_PORTALS:
+            raise WireError("54000", f"a connection has at most {MOST_PORTALS:,} portals")
+        if sum(portal.size for portal in self.values()) + size > MOST_PARAMETERS:
+            raise WireError("54000", "the parameters of the portals are too long together")
+
+    def named(self, name: str) -> Portal:
+        """Return a portal; raise if there is none."""
+        if name not in self:
+            raise WireError("34000", f'there is no portal "{name}"')
+        return self[name]
+
+    def check_held(self) -> None:
+        """Raise if the portals hold too many rows."""
+        held = (one.result.table for one in self.values() if one.rows is not None and one.result is not None)
+        if sum(table.nbytes for table in held if table is not None) > MOST_HELD:
+            raise WireError(
+                "54000", "the portals of the connection hold too many rows", "read or close the others first"
+            )

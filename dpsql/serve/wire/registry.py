@@ -1,0 +1,149 @@
+"""`Connections`: all connections of the server, how many there may be, and the keys that cancel."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+from dpsql.serve import entropy
+from dpsql.serve.throttle import network
+from dpsql.serve.wire.errors import FatalError
+
+if TYPE_CHECKING:
+    from dpsql.serve.accounts import User
+
+_NUMBER_BITS = 31
+_SHUTTING_DOWN = "the server is shutting down"
+
+
+class Connection(Protocol):
+    """A connection that has logged in."""
+
+    number: int
+    """The number by which the client knows it; random, and no process id."""
+    secret: bytes
+    user: User
+    address: str
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs a statement."""
+
+    def cancel(self) -> None:
+        """Stop the statement that runs, if one does."""
+
+    def end(self, error: FatalError) -> None:
+        """End it: now if it is idle, else behind what it runs."""
+
+
+class Connections:
+    """Counts connections and finds them by their numbers. Used by the thread of the event loop alone."""
+
+    def __init__(self, *, maximum: int = 200, handshakes: int = 100) -> None:
+        self.maximum = maximum
+        self.most_handshakes = handshakes
+        self.handshakes = 0
+        """How many clients have not logged in yet."""
+        self._most_of_one_network = max(1, handshakes // 5)
+        self._origins: Counter[str] = Counter()
+        self._live: dict[int, Connection] = {}
+        self._closing = False
+        self._none_left = asyncio.Event()
+        self._none_left.set()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    @property
+    def live(self) -> Mapping[int, Connection]:
+        """The connections that have logged in, by number."""
+        return MappingProxyType(self._live)
+
+    @contextmanager
+    def handshake(self, address: str) -> Iterator[None]:
+        """Count a client that is logging in during this block; raise if there are too many.
+
+        So few may come from one network that a single machine keeps nobody else out.
+        """
+        if self._closing:
+            raise FatalError("57P03", _SHUTTING_DOWN)
+        origin = network(address)
+        if self.handshakes >= self.most_handshakes or self._origins[origin] >= self._most_of_one_network:
+            raise FatalError("53300", "too many clients are logging in", "try again in a few seconds")
+        self.handshakes += 1
+        self._origins[origin] += 1
+        try:
+            yield
+        finally:
+            self.handshakes -= 1
+            self._origins[origin] -= 1
+            if not self._origins[origin]:
+                del self._origins[origin]
+
+    def number(self) -> int:
+        """Return a number for a new connection."""
+        while True:
+            number = entropy.number(_NUMBER_BITS)
+            if number and number not in self._live:
+                return number
+
+    def admit(self, connection: Connection) -> None:
+        """Take in a connection that has logged in; raise if there are too many of all or of its analyst."""
+        if self._closing:
+            raise FatalError("57P03", _SHUTTING_DOWN)
+        if len(self._live) >= self.maximum:
+            raise FatalError("53300", "the server has as many connections as it allows", "try again later")
+        user = connection.user
+        if sum(other.user.analyst == user.analyst for other in self._live.values()) >= user.max_connections:
+            raise FatalError(
+                "53300",
+                f"you have {user.max_connections} connections, as many as you may have",
+                "close one that you do not use",
+            )
+        self._live[connection.number] = connection
+        self._none_left.clear()
+
+    def leave(self, connection: Connection) -> None:
+        """Take out a connection that has ended."""
+        if self._live.get(connection.number) is connection:
+            del self._live[connection.number]
+        if not self._live:
+            self._none_left.set()
+
+    def cancel_by_key(self, number: int, secret: bytes) -> bool:
+        """Stop what runs under a key; return whether it is the key of a connection."""
+        connection = self._live.get(number)
+        if connection is None or not hmac.compare_digest(connection.secret, secret):
+            return False
+        connection.cancel()
+        return True
+
+    def terminate(
+        self,
+        number: int,
+        text: str = "the connection is ended by the server's administrator or by yourself",
+        sqlstate: str = "57P01",
+    ) -> None:
+        """End a connection: now if it is idle, else behind what it runs."""
+        if number in self._live:
+            self._live[number].end(FatalError(sqlstate, text))
+
+    def shutdown(self) -> None:
+        """End all idle connections, the others behind what they run, and let no one in any more."""
+        self._closing = True
+        for connection in list(self._live.values()):
+            connection.end(FatalError("57P01", _SHUTTING_DOWN))
+
+    def cancel(self) -> None:
+        """Stop all statements that run."""
+        for connection in list(self._live.values()):
+            connection.cancel()
+
+    async def closed(self) -> None:
+        """Wait until no connection is left."""
+        await self._none_left.wait()

@@ -1,0 +1,215 @@
+"""`WireSession`: runs the statements of one connection, commands of the session and questions alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dpsql.serve.answer import Column
+from dpsql.serve.wire import commands as c
+from dpsql.serve.wire.cursors import Cursors
+from dpsql.serve.wire.errors import WireError
+from dpsql.serve.wire.portals import Portals
+from dpsql.serve.wire.prepared import PreparedStatements
+from dpsql.serve.wire.statement import Description, LocatedError, Question, Result, Statement
+from dpsql.serve.wire.transactions import Command as TransactionCommand
+from dpsql.serve.wire.transactions import Transactions
+from dpsql.serve.wire.types import parameter_oid
+
+if TYPE_CHECKING:
+    from dpsql.serve.answer import Answer
+    from dpsql.serve.client import Client
+    from dpsql.serve.settings import Settings
+    from dpsql.serve.wire import types
+
+
+class WireSession:
+    """What a connection knows between its statements: settings, transaction, cursors."""
+
+    def __init__(self, client: Client, settings: Settings) -> None:
+        self.client = client
+        self.settings = settings
+        self.cursors = Cursors()
+        self.prepared = PreparedStatements()
+        self.portals = Portals()
+        self.transactions = Transactions()
+        self.asking = False
+        """Whether the client's question is being described or answered, which can be cancelled."""
+
+    # -- describing
+
+    async def describe(
+        self, statement: Statement, types: Sequence[pa.DataType | None] = (), oids: Sequence[int] = ()
+    ) -> Description:
+        """Return what a statement takes and gives. It runs nothing and charges nothing.
+
+        `types` and `oids` are those of the parameters whose types the client announced.
+        """
+        with _located(statement):
+            command = await statement.recognised()
+            self.transactions.check(command)
+            question = Question.of(statement, command)
+            if question is None:
+                if types:
+                    raise WireError("42P02", "this statement takes no parameters")
+                return Description(columns=self._columns(command))
+        with _located(question), self._asking():
+            found = await self.client.describe(question.text, types)
+        announced = [
+            oid or known or parameter_oid(kind)
+            for oid, known, kind in zip(
+                _filled(oids, len(found.parameters)),
+                _filled([oid or 0 for oid in found.parameter_oids], len(found.parameters)),
+                found.parameters,
+                strict=True,
+            )
+        ]
+        return Description(tuple(announced), found.parameters, found.columns if command is None else ())
+
+    def _columns(self, command: c.Command | None) -> tuple[types.Column, ...]:
+        """Return the columns of a command's rows."""
+        match command:
+            case c.ShowSetting():
+                return (Column(self.settings.show(command.name)[0], pa.string()),)
+            case c.ShowAll():
+                return _ALL
+            case c.Fetch() if not command.move:
+                return self.cursors.columns(command.name)
+        return ()
+
+    # -- running
+
+    async def run(
+        self, statement: Statement, parameters: Sequence[object] = (), types: Sequence[pa.DataType] = ()
+    ) -> Result:
+        """Run a statement and return what it gives; raises `LocatedError`."""
+        with _located(statement):
+            command = await statement.recognised()
+            self.transactions.check(command)
+            question = Question.of(statement, command)
+            if question is None:
+                return self._command(command)
+            if isinstance(command, c.Declare):
+                self.cursors.check(command, in_transaction=self.transactions.open)
+        with _located(question), self._asking():
+            answer = await self.client.answer(question.text, parameters, types)
+        with _located(statement):
+            return self._answered(command, answer)
+
+    def _answered(self, command: c.Command | None, answer: Answer) -> Result:
+        changes: tuple[tuple[str, str], ...] = ()
+        for name, value, local in answer.changes:
+            changes += self.settings.set(name, value, local=local)
+        match command:
+            case c.Declare():
+                self.cursors.declare(
+                    command, answer.columns, answer.table, in_transaction=self.transactions.open
+                )
+                return Result(command.tag, notices=answer.notices, changes=changes)
+            case c.Copy():
+                return Result(
+                    "COPY",
+                    answer.columns,
+                    answer.table,
+                    answer.notices,
+                    changes=changes,
+                    copy=command.options,
+                    release=answer.release,
+                )
+        return Result(answer.tag, answer.columns, answer.table, answer.notices, changes=changes)
+
+    def _command(self, command: c.Command | None) -> Result:
+        match command:
+            case c.ShowSetting():
+                name, value = self.settings.show(command.name)
+                return _texts("SHOW", [name], [(value,)])
+            case c.ShowAll():
+                return _texts("SHOW", [column.name for column in _ALL], self.settings.show_all())
+            case c.SetSetting():
+                changes = self.settings.set(command.name, command.value, local=command.local)
+                alone = command.local and not self.transactions.open
+                return Result(command.tag, changes=changes, warnings=(_LOCAL_ALONE,) if alone else ())
+            case c.ResetSetting():
+                return Result(command.tag, changes=self.settings.reset(command.name))
+            case c.Fetch():
+                fetched = self.cursors.fetch(command)
+                if command.move:
+                    return Result(fetched.tag)
+                return Result(fetched.tag, fetched.columns, fetched.table, binary=fetched.binary)
+            case c.CloseCursor():
+                self.cursors.close(command.name)
+            case c.Deallocate():
+                self.prepared.deallocate(command.name)
+            case c.Discard():
+                return self._discard(command)
+            case c.NoOperation():
+                return Result(command.tag)
+            case _ if isinstance(command, TransactionCommand):
+                return self._transaction(command)
+            case _:
+                raise WireError("0A000", "this command is not known here")
+        return Result(command.tag)
+
+    def _transaction(self, command: TransactionCommand) -> Result:
+        change = self.transactions.run(command)
+        changes: tuple[tuple[str, str], ...] = ()
+        if change.ended is not None:
+            self.portals.clear()
+            self.cursors.end_transaction(committed=change.ended)
+            changes = self.settings.end(committed=change.ended)
+        if change.began:
+            self.settings.begin()
+        warnings = () if change.warning is None else (change.warning,)
+        return Result(change.tag, warnings=warnings, changes=changes)
+
+    def _discard(self, command: c.Discard) -> Result:
+        changes: tuple[tuple[str, str], ...] = ()
+        if command.what == "ALL":
+            if self.transactions.open:
+                raise WireError("25001", "DISCARD ALL cannot run in a transaction")
+            self.portals.clear()
+            self.cursors.close(None)
+            changes = self.settings.reset(None)
+        if command.what in ("ALL", "PLANS"):
+            self.prepared.deallocate(None)
+        return Result(command.tag, changes=changes)
+
+    def cancel(self) -> None:
+        """Stop the question that is being answered, if there is one."""
+        if self.asking:
+            self.client.cancel()
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        self.asking = True
+        try:
+            yield
+        finally:
+            self.asking = False
+
+
+_LOCAL_ALONE = ("25P01", "SET LOCAL ends with its transaction, and none is open")
+_ALL = (Column("name", pa.string()), Column("setting", pa.string()), Column("description", pa.string()))
+
+
+def _texts(tag: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Result:
+    """Return a result of texts."""
+    arrays = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(names))]
+    columns = tuple(Column(name, pa.string()) for name in names)
+    return Result(tag, columns, pa.Table.from_arrays(arrays, names=list(names)))
+
+
+def _filled(oids: Sequence[int], size: int) -> list[int]:
+    return [*oids[:size], *([0] * (size - len(oids)))]
+
+
+@contextmanager
+def _located(part: Statement | Question) -> Iterator[None]:
+    """Say of an error in this block in which text its positions count."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  whatever it is, it belongs to this text
+        raise LocatedError(error, part.text, part.offset) from None

@@ -1,0 +1,161 @@
+"""The first messages of a connection: encryption, a request to cancel, the startup message."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dpsql.serve.wire.errors import FatalError, ProtocolViolation, WireError
+from dpsql.serve.wire.framing import MAX_STARTUP, Body, checked_length
+
+if TYPE_CHECKING:
+    from dpsql.serve.tls import Tls
+    from dpsql.serve.wire.channel import Channel
+    from dpsql.serve.wire.context import WireContext
+
+MAJOR, NEWEST_MINOR = 3, 2
+"""The newest version of the protocol that the server speaks."""
+ALPN = "postgresql"
+OPTION = "_pq_."
+"""Prefix of the names of protocol options in the startup message."""
+ERRORS_OPTION = "_pq_.dpsql_errors"
+"""dpsql's own option: each error is sent as JSON, too."""
+_KNOWN_OPTIONS = frozenset({ERRORS_OPTION})
+
+_CANCEL, _TLS, _GSS = 80877102, 80877103, 80877104
+_TLS_RECORD = 0x16
+"""First byte of a TLS handshake, which no startup message begins with."""
+_LONGEST_KEY = 256
+STEP = 10.0
+"""Seconds that a client has for each step until it is logged in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """What the startup message says. The user is not known yet: he says who he is, and must prove it."""
+
+    minor: int
+    """The version 3.x that is spoken."""
+    asked_minor: int
+    parameters: dict[str, str] = field(default_factory=dict)
+    unknown_options: tuple[str, ...] = ()
+
+    @property
+    def user(self) -> str:
+        """The name of the user who wants to log in."""
+        return self.parameters["user"]
+
+    @property
+    def version(self) -> int:
+        """The version that is spoken, as the protocol writes it."""
+        return MAJOR << 16 | self.minor
+
+    @property
+    def negotiates(self) -> bool:
+        """Whether the client asked for more than the server knows."""
+        return self.minor != self.asked_minor or bool(self.unknown_options)
+
+
+async def receive_startup(channel: Channel, context: WireContext, *, tls_required: bool) -> Startup | None:
+    """Read up to the startup message; None if the client left, or wanted to cancel a statement only."""
+    async with asyncio.timeout(STEP):
+        first = await channel.peek()
+    if first is None:
+        return None
+    asked_tls = asked_gss = False
+    if first == _TLS_RECORD:
+        if context.tls is None:
+            return None  # only TLS could carry an answer
+        await _start_tls(channel, context.tls)
+        if channel.tls is None or channel.tls.protocol != ALPN:
+            raise ProtocolViolation("TLS without a request for it needs the application protocol postgresql")
+        asked_tls = True
+    while True:
+        async with asyncio.timeout(STEP):
+            length = checked_length(await channel.read(4), MAX_STARTUP, least=8)
+            body = Body(await channel.read(length))
+        code = body.int32()
+        if code == _TLS:
+            body.end()
+            if asked_tls or channel.tls is not None:
+                raise ProtocolViolation("TLS was requested before")
+            asked_tls = True
+            await _answer_tls(channel, context)
+        elif code == _GSS:
+            body.end()
+            if asked_gss or channel.tls is not None:
+                raise ProtocolViolation("GSS encryption was requested before")
+            asked_gss = True
+            channel.write(b"N")
+            channel.flush()
+        elif code == _CANCEL:
+            _cancel(context, body)
+            return None
+        else:
+            startup = parse_startup(code, body)
+            if tls_required and channel.tls is None:
+                raise FatalError(
+                    "28000", "the server is reached by TLS only", "sslmode=verify-full asks for it"
+                )
+            return startup
+
+
+async def _answer_tls(channel: Channel, context: WireContext) -> None:
+    """Answer a request for TLS, and begin it.
+
+    Bytes sent behind the request could be those of somebody between client and server: they would be taken
+    for the client's own once TLS has begun. So they end the connection.
+    """
+    if channel.buffered:
+        raise ProtocolViolation("there was unencrypted data behind the request for TLS")
+    channel.write(b"N" if context.tls is None else b"S")
+    channel.flush()
+    if context.tls is not None:
+        await _start_tls(channel, context.tls)
+
+
+async def _start_tls(channel: Channel, tls: Tls) -> None:
+    async with asyncio.timeout(STEP):
+        await channel.start_tls(tls)
+
+
+def _cancel(context: WireContext, body: Body) -> None:
+    number, secret = body.int32(), body.rest()
+    if not 4 <= len(secret) <= _LONGEST_KEY:
+        raise ProtocolViolation("invalid length of a key to cancel")
+    found = context.connections.cancel_by_key(number, secret)
+    context.log("cancel requested", {"known": found})
+
+
+def parse_startup(code: int, body: Body) -> Startup:
+    r"""Read the parameters of a startup message.
+
+    >>> parse_startup(3 << 16, Body(b"user\0alice\0\0")).user
+    'alice'
+    """
+    major, minor = code >> 16, code & 0xFFFF
+    if major != MAJOR:
+        raise FatalError("0A000", f"protocol {major}.{minor} is not spoken here, but 3.0 to 3.{NEWEST_MINOR}")
+    parameters: dict[str, str] = {}
+    unknown: list[str] = []
+    try:
+        while name := body.text():
+            value = body.text()
+            if name in _KNOWN_OPTIONS or not name.startswith(OPTION):
+                parameters[name] = value
+            else:
+                unknown.append(name)
+    except WireError as error:
+        raise FatalError(error.sqlstate, "the startup message is not valid UTF-8") from None
+    body.end()
+    if not parameters.get("user"):
+        raise FatalError("28000", "the startup message names no user")
+    if parameters.get("replication", "").lower() not in ("", "false", "off", "no", "0"):
+        raise FatalError("0A000", "there is no replication")
+    return Startup(min(minor, NEWEST_MINOR), minor, parameters, tuple(unknown))
+
+
+def secret_length(startup: Startup) -> int:
+    """Return how long the key to cancel is in the version of the protocol that is spoken."""
+    return 32 if startup.minor >= 2 else 4

@@ -1,0 +1,118 @@
+"""The statements in what a client sends, and what one statement gives back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from dpsql.language import pieces
+from dpsql.serve.wire.commands import Command, Copy, Declare, command
+from dpsql.serve.wire.errors import WireError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.release import Release
+    from dpsql.serve.answer import Notice
+    from dpsql.serve.wire.copy import CopyOptions
+    from dpsql.serve.wire.types import Column
+
+
+_T = TypeVar("_T")
+_SHORT = 2_000
+"""Characters that are split into tokens in less than a millisecond or two."""
+
+
+async def beside(size: int, work: Callable[[], _T]) -> _T:
+    """Do work on a text of this size; if that takes long, beside the event loop: others need not wait."""
+    return work() if size <= _SHORT else await asyncio.to_thread(work)
+
+
+class LocatedError(Exception):
+    """Carries the error of a statement, whose positions count in `text`, at `offset` of what was sent."""
+
+    def __init__(self, error: Exception, text: str, offset: int) -> None:
+        super().__init__()
+        self.error = error
+        self.text = text
+        self.offset = offset
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement; `offset` is the index of its first character in what the client sent."""
+
+    text: str
+    offset: int = 0
+
+    @cached_property
+    def command(self) -> Command | None:
+        """The command of the session that it is; None for a statement that is answered."""
+        return command(self.text)
+
+    async def recognised(self) -> Command | None:
+        """Return `command`."""
+        return await beside(len(self.text), lambda: self.command)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The text that is answered for a statement: itself, or the query inside DECLARE or COPY."""
+
+    text: str
+    offset: int
+
+    @classmethod
+    def of(cls, statement: Statement, found: Command | None) -> Question | None:
+        """Return the text to answer; None for another command."""
+        match found:
+            case None:
+                return cls(statement.text, statement.offset)
+            case Declare() | Copy():
+                return cls(found.query, statement.offset + found.at)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a statement takes and gives; without columns it gives no rows."""
+
+    parameters: tuple[int, ...] = ()
+    """The OIDs of the parameters."""
+    types: tuple[pa.DataType, ...] = ()
+    """The types of the parameters."""
+    columns: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a statement gave; `table` is None if it gives no rows."""
+
+    tag: str
+    """The text of CommandComplete, without the number of rows for `SELECT` and `COPY`."""
+    columns: tuple[Column, ...] = ()
+    table: pa.Table | None = None
+    notices: tuple[Notice, ...] = ()
+    warnings: tuple[tuple[str, str], ...] = ()
+    """SQLSTATE and text of the protocol's own warnings."""
+    changes: tuple[tuple[str, str], ...] = ()
+    """The reported settings that changed, with their values."""
+    copy: CopyOptions | None = None
+    """How the rows are copied out; None if they are sent as rows."""
+    release: Release | None = None
+    binary: bool = False
+    """Whether the rows are those of a binary cursor, sent binary if the client chose no format."""
+
+    def complete(self, rows: int) -> str:
+        """Return the text of CommandComplete behind that many rows."""
+        return f"{self.tag} {rows}" if self.tag in ("SELECT", "COPY") else self.tag
+
+
+def statements(text: str, longest: int) -> Sequence[Statement]:
+    """Split what a client sent into its statements; raise if it is too long."""
+    if len(text) > longest:
+        raise WireError("54000", f"the statement is longer than {longest:,} characters")
+    return [Statement(part, start) for start, part in pieces(text)]

@@ -1,0 +1,103 @@
+"""The state of a connection's transaction. There is nothing to write, so a transaction holds no data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dpsql.serve.wire.commands import (
+    Begin,
+    Commit,
+    Release,
+    Rollback,
+    RollbackTo,
+    Savepoint,
+    SetTransaction,
+)
+from dpsql.serve.wire.errors import WireError
+
+Command = Begin | Commit | Rollback | Savepoint | Release | RollbackTo | SetTransaction
+
+_NONE = ("25P01", "there is no transaction in progress")
+_ALREADY = ("25001", "there is already a transaction in progress")
+ABORTED = "the transaction has failed: statements are ignored until ROLLBACK or COMMIT"
+_MOST_SAVEPOINTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a command of transactions did."""
+
+    tag: str
+    ended: bool | None = None
+    """None: no transaction ended; True: it was committed; False: it was rolled back."""
+    began: bool = False
+    warning: tuple[str, str] | None = None
+    """SQLSTATE and text."""
+
+
+@dataclass(slots=True)
+class Transactions:
+    """Whether a transaction is open, whether it has failed, and its savepoints."""
+
+    status: str = "I"
+    """As ReadyForQuery says it: I (none), T (open), E (failed)."""
+    _savepoints: list[str] = field(default_factory=list)
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is open, even if it has failed."""
+        return self.status != "I"
+
+    def failed(self) -> None:
+        """Note that a statement failed."""
+        if self.status == "T":
+            self.status = "E"
+
+    def check(self, command: object) -> None:
+        """Raise if the transaction has failed and the command does not end it."""
+        if self.status == "E" and not isinstance(command, Commit | Rollback | RollbackTo):
+            raise WireError("25P02", ABORTED)
+
+    def run(self, command: Command) -> Change:
+        """Run a command of transactions."""
+        match command:
+            case Begin():
+                if self.open:
+                    return Change(command.tag, warning=_ALREADY)
+                self.status = "T"
+                return Change(command.tag, began=True)
+            case Commit():
+                committed = self.status != "E"
+                return self._end(command.tag if committed else "ROLLBACK", command.chain, committed)
+            case Rollback():
+                return self._end(command.tag, command.chain, committed=False)
+            case SetTransaction():
+                return Change(command.tag)
+        if not self.open:
+            raise WireError("25P01", "savepoints need a transaction", "begin one with BEGIN")
+        match command:
+            case Savepoint():
+                if len(self._savepoints) >= _MOST_SAVEPOINTS:
+                    raise WireError("54000", f"a transaction has at most {_MOST_SAVEPOINTS:,} savepoints")
+                self._savepoints.append(command.name)
+            case Release():
+                del self._savepoints[self._place(command.name) :]
+            case RollbackTo():
+                del self._savepoints[self._place(command.name) + 1 :]
+                self.status = "T"
+        return Change(command.tag)
+
+    def _end(self, tag: str, chain: bool, committed: bool) -> Change:
+        if not self.open:
+            if chain:
+                raise WireError(*_NONE)
+            return Change(tag, warning=_NONE)
+        self._savepoints.clear()
+        self.status = "T" if chain else "I"
+        return Change(tag, ended=committed, began=chain)
+
+    def _place(self, name: str) -> int:
+        for place in reversed(range(len(self._savepoints))):
+            if self._savepoints[place] == name:
+                return place
+        raise WireError("3B001", f'there is no savepoint "{name}"')

@@ -1,0 +1,27 @@
+"""Values on the wire: PostgreSQL's types, and their text and binary formats.
+
+``oids`` says which type a column has; ``convert``, ``text`` and ``binary`` encode whole columns, with
+``floats``, ``datetimes`` and ``numerics`` for what PostgreSQL writes in a way of its own; ``rows`` joins
+columns to messages; ``parameters``, with ``parameter_text`` and ``parameter_binary``, decodes what a client
+binds.
+"""
+
+from dpsql.serve.wire.types.errors import ParameterError, ProtocolError, UnsentType
+from dpsql.serve.wire.types.oids import WireType, parameter_oid, parameter_type, wire_type
+from dpsql.serve.wire.types.parameters import decode_parameter
+from dpsql.serve.wire.types.rows import Column, RowEncoder, format_codes, row_description
+
+__all__ = [
+    "Column",
+    "ParameterError",
+    "ProtocolError",
+    "RowEncoder",
+    "UnsentType",
+    "WireType",
+    "decode_parameter",
+    "format_codes",
+    "parameter_oid",
+    "parameter_type",
+    "row_description",
+    "wire_type",
+]

@@ -1,0 +1,255 @@
+"""Read parameters in text format.
+
+A value is read strictly: what PostgreSQL reads with the session's help (`'yesterday'`, `'5.3.2020'`), dates
+before the year 1 and infinite dates are refused with the form to send instead.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+import struct
+import uuid
+from collections.abc import Callable
+from decimal import Decimal
+
+from dpsql.serve.wire.types.errors import ParameterError, out_of_range
+from dpsql.serve.wire.types.oids import INTEGERS, MAX_ITEMS, UNSIGNED, WireType
+
+_SPACE = " \t\n\r\v\f"
+_GAP = "[ \\t\\n\\r\\v\\f]*"
+_TRUE = frozenset({"t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"})
+_FALSE = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
+_WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,5})?")
+_SPECIAL = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_DATE = r"(?P<year>[0-9]{4,6})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
+_TIME = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(:(?P<second>[0-9]{2})(\.(?P<fraction>[0-9]{0,9}))?)?"
+_ZONE = r"(?P<zone> *Z| *UTC| *[+-][0-9]{1,2}(:?[0-9]{2}(:?[0-9]{2})?)?)?"
+_DATE_ONLY = re.compile(_DATE + r"(?P<era> *BC)?", re.IGNORECASE)
+_MOMENT = re.compile(rf"{_DATE}([ T] *{_TIME}{_ZONE})?(?P<era> *BC)?", re.IGNORECASE)
+_CLOCK = re.compile(_TIME)
+_UUID = re.compile(r"(?P<open>\{)?(?P<digits>([0-9a-fA-F]{4}-?){7}[0-9a-fA-F]{4})(?P<close>\})?")
+_HEX = re.compile(r"([0-9a-fA-F]{2}|[ \t\n\r])*")
+_ESCAPED = re.compile(rb"\\(\\|[0-3][0-7]{2})|\\")
+
+
+def utf8(data: bytes) -> str:
+    """Decode a text; raise `ParameterError` if it is not UTF-8 or has a NUL character."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise ParameterError("a parameter is not valid UTF-8", "22021") from None
+    if "\x00" in text:
+        raise ParameterError("a text parameter has a NUL character", "22021")
+    return text
+
+
+def text_value(text: str, kind: WireType) -> object:
+    """Return the value that a text in UTF-8 stands for."""
+    if kind.element is not None:
+        element = kind.element
+        return [None if part is None else text_value(part, element) for part in elements(text, kind)]
+    if kind.name in INTEGERS:
+        return _integer(text, kind)
+    reader = _TEXT_READERS.get(kind.name)
+    return text if reader is None else reader(text, kind)
+
+
+def _invalid(text: str, kind: WireType, sqlstate: str = "22P02", hint: str | None = None) -> ParameterError:
+    shown = text if len(text) <= 40 else text[:40] + "..."
+    return ParameterError(f'invalid input syntax for type {kind.name}: "{shown}"', sqlstate, hint)
+
+
+def _integer(text: str, kind: WireType) -> int:
+    found = _WHOLE.fullmatch(text.strip(_SPACE))
+    if found is None:
+        raise _invalid(text, kind)
+    value, bits = int(found[0]), INTEGERS[kind.name]
+    low, high = (0, 2**bits) if kind.name in UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    if not low <= value < high:
+        raise out_of_range(kind.name)
+    return value
+
+
+def _boolean(text: str, kind: WireType) -> bool:
+    word = text.strip(_SPACE).lower()
+    if word not in _TRUE | _FALSE:
+        raise _invalid(text, kind)
+    return word in _TRUE
+
+
+def _float(text: str, kind: WireType) -> float:
+    shown = text.strip(_SPACE)
+    if not (_DECIMAL.fullmatch(shown) or _SPECIAL.fullmatch(shown)):
+        raise _invalid(text, kind)
+    value = _narrow(float(shown), kind) if kind.name == "float4" else float(shown)
+    if not _SPECIAL.fullmatch(shown):
+        zero = not any(c in "123456789" for c in re.split("[eE]", shown)[0])
+        if math.isinf(value) or (value == 0 and not zero):
+            raise out_of_range(kind.name)
+    return value
+
+
+def _narrow(value: float, kind: WireType) -> float:
+    """Return the float4 that is nearest to a number."""
+    try:
+        return float(struct.unpack("!f", struct.pack("!f", value))[0])
+    except OverflowError:
+        raise out_of_range(kind.name) from None
+
+
+def _numeric(text: str, kind: WireType) -> Decimal:
+    shown = text.strip(_SPACE)
+    if _DECIMAL.fullmatch(shown):
+        return Decimal(shown)
+    if _SPECIAL.fullmatch(shown) and not re.fullmatch("[+-]nan", shown, re.IGNORECASE):
+        return Decimal(shown)
+    raise _invalid(text, kind)
+
+
+def _date(text: str, kind: WireType) -> datetime.date:
+    found = _DATE_ONLY.fullmatch(text.strip(_SPACE))
+    if found is None:
+        raise _invalid(text, kind, "22007", "send a date as 2026-12-31")
+    return _moment_of(found, kind).date()
+
+
+def _timestamp(text: str, kind: WireType) -> datetime.datetime:
+    found = _MOMENT.fullmatch(text.strip(_SPACE))
+    if found is None:
+        raise _invalid(text, kind, "22007", "send a timestamp as 2026-12-31 23:59:59")
+    moment = _moment_of(found, kind)
+    # As in PostgreSQL, a time zone is ignored where the type has none.
+    if kind.name == "timestamp" or not found["zone"]:
+        return moment
+    return _shifted(moment, -_offset(found["zone"], kind), kind)
+
+
+def _offset(zone: str, kind: WireType) -> datetime.timedelta:
+    found = re.fullmatch(r"([+-])([0-9]{1,2}):?([0-9]{2})?:?([0-9]{2})?", zone.strip())
+    if found is None:
+        return datetime.timedelta()
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+    if hours > 15 or minutes > 59 or seconds > 59:
+        raise out_of_range(kind.name, "22009")
+    offset = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    return offset if found[1] == "+" else -offset
+
+
+def _time(text: str, kind: WireType) -> datetime.time:
+    found = _CLOCK.fullmatch(text.strip(_SPACE))
+    if found is None:
+        raise _invalid(text, kind, "22007", "send a time as 23:59:59")
+    return _clock(found, kind)
+
+
+def _moment_of(found: re.Match[str], kind: WireType) -> datetime.datetime:
+    """Return the moment of a match of `_DATE` and possibly `_TIME`; raise if there is none in Python."""
+    parts = found.groupdict()
+    clock = _clock(found, kind) if parts.get("hour") else datetime.time()
+    try:
+        # A year before the first is none of Python's.
+        year = 0 if parts["era"] else int(parts["year"])
+        day = datetime.date(year, int(parts["month"]), int(parts["day"]))
+    except ValueError:
+        raise out_of_range(kind.name, "22008") from None
+    return datetime.datetime.combine(day, clock)
+
+
+def _clock(found: re.Match[str], kind: WireType) -> datetime.time:
+    # PostgreSQL rounds to microseconds; what is more precise is refused here rather than changed.
+    fraction = (found["fraction"] or "").ljust(6, "0")
+    if fraction[6:].strip("0"):
+        raise ParameterError(f"a parameter of type {kind.name} is more precise than microseconds", "22008")
+    try:
+        return datetime.time(
+            int(found["hour"]), int(found["minute"]), int(found["second"] or 0), int(fraction[:6])
+        )
+    except ValueError:
+        raise out_of_range(kind.name, "22008") from None
+
+
+def _shifted(moment: datetime.datetime, by: datetime.timedelta, kind: WireType) -> datetime.datetime:
+    try:
+        return moment + by
+    except OverflowError:
+        raise out_of_range(kind.name, "22008") from None
+
+
+def _uuid(text: str, kind: WireType) -> uuid.UUID:
+    found = _UUID.fullmatch(text)
+    if found is None or (found["open"] is None) != (found["close"] is None):
+        raise _invalid(text, kind)
+    return uuid.UUID(found["digits"].replace("-", ""))
+
+
+def _bytea(text: str, kind: WireType) -> bytes:
+    if text.startswith("\\x"):
+        if not _HEX.fullmatch(text[2:]):
+            raise _invalid(text, kind, "22023")
+        return bytes.fromhex(text[2:])
+
+    def unescaped(found: re.Match[bytes]) -> bytes:
+        if found[1] is None:
+            raise _invalid(text, kind)
+        return found[1] if found[1] == b"\\" else bytes([int(found[1], 8)])
+
+    return _ESCAPED.sub(unescaped, text.encode())
+
+
+_TEXT_READERS: dict[str, Callable[[str, WireType], object]] = {
+    "bool": _boolean,
+    "float4": _float,
+    "float8": _float,
+    "numeric": _numeric,
+    "date": _date,
+    "time": _time,
+    "timestamp": _timestamp,
+    "timestamptz": _timestamp,
+    "uuid": _uuid,
+    "bytea": _bytea,
+}
+
+_ITEM = re.compile(
+    rf'{_GAP}(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>(?:[^",{{}}\\]|\\.)+)){_GAP}', re.DOTALL
+)
+
+
+def elements(text: str, kind: WireType) -> list[str | None]:
+    """Split an array `{a,"b",NULL}` into its elements' texts; arrays within arrays are refused.
+
+    >>> from dpsql.serve.wire.types.oids import TYPES
+    >>> elements('{a, "b,c", NULL}', TYPES[1009])
+    ['a', 'b,c', None]
+    """
+    inner = text.strip(_SPACE)
+    if not (inner.startswith("{") and inner.endswith("}") and len(inner) > 1):
+        raise _invalid(text, kind, "22P02", "send an array as {1,2,3}")
+    end = len(inner) - 1
+    found: list[str | None] = []
+    at = 1
+    if not inner[1:end].strip(_SPACE):
+        return found
+    while True:
+        item = _ITEM.match(inner, at, end)
+        if item is None or len(found) == MAX_ITEMS:
+            raise _invalid(text, kind, "22P02", "send an array of one dimension, as {1,2,3}")
+        found.append(_unescaped(item, text, kind))
+        at = item.end()
+        if at == end:
+            return found
+        if inner[at] != ",":
+            raise _invalid(text, kind)
+        at += 1
+
+
+def _unescaped(item: re.Match[str], text: str, kind: WireType) -> str | None:
+    shown = item["quoted"] if item["quoted"] is not None else item["plain"].strip(_SPACE)
+    if item["quoted"] is None:
+        if not shown:
+            raise _invalid(text, kind)
+        if shown.upper() == "NULL":
+            return None
+    return re.sub(r"\\(.)", r"\1", shown, flags=re.DOTALL)

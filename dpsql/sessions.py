@@ -1,0 +1,101 @@
+"""What connectors and the command line need of a session, be it in this process or on a server."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.checked import CheckedCounts
+    from dpsql.exclusive import Turn
+    from dpsql.language import Parameters
+    from dpsql.ledger import Budget
+    from dpsql.policy import Policy
+    from dpsql.privacy import Charge, Number
+    from dpsql.release import Release
+
+
+@dataclass(frozen=True, slots=True)
+class StatementResult:
+    """The rows of a statement; `release` is None for a statement that reads nothing private."""
+
+    table: pa.Table
+    release: Release | None = None
+    notices: tuple[str, ...] = ()
+    """What a server said beside the rows, where no release says it."""
+
+
+class PricedStatement(Protocol):
+    """A statement that a session has prepared: nothing is charged, no private row was read."""
+
+    @property
+    def private(self) -> bool:
+        """Whether it reads private tables."""
+
+    @property
+    def price(self) -> Charge:
+        """The largest charge."""
+
+    @property
+    def setting(self) -> bool:
+        """Whether it is a SET, on which later prices depend."""
+
+
+_Prepared = TypeVar("_Prepared", bound=PricedStatement)
+
+
+class AnyAnalystSession(Protocol[_Prepared]):
+    """The session of one analyst: `dpsql.session.Session` in this process, or one on a server."""
+
+    turn: Turn
+    """The lock that keeps its statements apart."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or its connection was lost."""
+
+    @property
+    def policy(self) -> Policy | None:
+        """The policy; None if it lies on a server."""
+
+    @property
+    def max_epsilon_per_query(self) -> Fraction | None:
+        """The largest epsilon of one statement; None without such a cap."""
+
+    def check(self) -> None:
+        """Raise `InterfaceError` if it is closed, or belongs to another process."""
+
+    def run(self, text: str, parameters: Parameters = None) -> StatementResult:
+        """Run one statement and return its result."""
+
+    def prepare(self, text: str, parameters: Parameters = None) -> _Prepared:
+        """Parse, analyse and price one statement; raises `Error` if it is wrong or refused."""
+
+    def execute(self, prepared: _Prepared) -> StatementResult:
+        """Charge and run a prepared statement."""
+
+    def pricing(self) -> AbstractContextManager[None]:
+        """Undo each SET of the block at its end."""
+
+    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
+        """Open a stream of counts answered by guesses."""
+
+    def budget(self) -> Budget:
+        """Return what the analyst may still spend."""
+
+    def release(self, number: int) -> Release:
+        """Return one of the analyst's own releases."""
+
+    def cancel(self) -> None:
+        """Stop the statement that runs, from another thread or a signal handler."""
+
+    def close(self) -> None:
+        """End the session; harmless if it has ended."""
+
+
+AnalystSession = AnyAnalystSession[Any]
+"""A session whose prepared statements are its own affair."""

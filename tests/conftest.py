@@ -1,0 +1,57 @@
+"""What holds for all tests."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+collect_ignore = (
+    [] if find_spec("psycopg") else ["serve/catalog_oracle.py", "unit/serve/make_postgres_bytes.py"]
+)
+"""Scripts that need a client of PostgreSQL, in whose docstrings pytest would look for examples."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let Ctrl-C interrupt, and keep the bytecode of what is imported."""
+    _interruptible()
+    _keep_bytecode(config)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking through the tests and all modules again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 50, 50)
+
+
+def pytest_unconfigure() -> None:
+    """Let everything be collected at the end."""
+    gc.unfreeze()
+
+
+def _interruptible() -> None:
+    """Let Ctrl-C interrupt, here and in child processes, also where a shell runs the tests in the background.
+
+    Such a shell ignores the signal for all that it starts; the tests of interrupts would wait for minutes.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _keep_bytecode(config: pytest.Config) -> None:
+    """Where Python must not write bytecode beside the sources, write it to pytest's cache.
+
+    Without it each of the many processes of the tests would compile all of dpsql anew, which takes as long as
+    all that it does then. Environment variables are inherited by these processes and by xdist's workers.
+    """
+    cache = getattr(config, "cache", None)  # none with `-p no:cacheprovider`
+    if sys.dont_write_bytecode and sys.pycache_prefix is None and cache is not None:
+        folder = str(cache.mkdir("bytecode"))
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = folder
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        sys.dont_write_bytecode = False

@@ -1,0 +1,347 @@
+"""Programs and drivers of other languages, unmodified: psql, pgjdbc, isql, pgcli, R."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.serve.clients.cookbook import Answered, Rows
+from tests.serve.clients.drivers import WHO, odbc
+from tests.serve.clients.questions import LARGE, LONG, PRIVATE, PUBLIC, WRONG
+from tests.serve.clients.shop import PASSWORD, Shop
+from tests.serve.clients.subject import Cancelled, Login, NotOffered, Refusal, Subject, conninfo
+from tests.serve.clients.watching import tls_of, when_running
+
+NULL = "\\N"
+JARS = Path("/usr/share/java")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return this process's environment without what would decide for a client."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return kept | {"PGPASSWORD": PASSWORD, "LC_ALL": "C.UTF-8", **more}
+
+
+def run(
+    command: Sequence[str], *, stdin: str = "", folder: Path | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        input=stdin,
+        cwd=folder,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def watched(
+    shop: Shop, command: Sequence[str], stop: Callable[[subprocess.Popen[str]], object], **more: str
+) -> tuple[str, str]:
+    """Run a program, and do something to it once its statement runs; return what it wrote."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**more),
+    )
+    try:
+        with when_running(shop, lambda: stop(process)):
+            return process.communicate(timeout=300)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def read_csv(text: str) -> list[Answered]:
+    """Read answers in CSV, each behind a line `-- answer`."""
+    found = []
+    for part in re.split(r"(?m)^-- answer\n", text)[1:]:
+        names, *rows = csv.reader(io.StringIO(part))
+        found.append(
+            Answered(tuple(names), [tuple(None if v == NULL else v for v in row) for row in rows if row])
+        )
+    return found
+
+
+class Psql(Subject):
+    name = "psql"
+
+    def missing(self) -> str | None:
+        return None if shutil.which("psql") else "not installed: psql"
+
+    def psql(self, shop: Shop, script: str, *options: str) -> subprocess.CompletedProcess[str]:
+        return run(["psql", "-X", "-q", *options, conninfo(shop)], stdin=script)
+
+    def asked(self, shop: Shop, *texts: str) -> list[Answered]:
+        script = "".join(f"\\echo -- answer\n{text}\n;\n" for text in texts)
+        done = self.psql(shop, script, "--csv", "-P", f"null={NULL}", "-v", "ON_ERROR_STOP=1")
+        assert done.returncode == 0, done.stderr
+        return read_csv(done.stdout)
+
+    def login(self, shop: Shop) -> Login:
+        ((number, user),) = self.asked(shop, WHO)[0].rows
+        return Login(str(user), tls_of(shop, int(str(number))), bound=True)
+
+    def cookbook(self, shop: Shop, statements: Sequence[str]) -> list[Answered]:
+        return self.asked(shop, *statements)
+
+    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+        raise NotOffered("psql 15 has no \\bind")
+
+    def large(self, shop: Shop) -> int:
+        (answer,) = self.asked(shop, f"\\set FETCH_COUNT 1000\n{LARGE}")
+        return len(answer.rows)
+
+    def refused(self, shop: Shop) -> Refusal:
+        done = self.psql(shop, f"{WRONG};", "-v", "VERBOSITY=verbose")
+        lines = done.stderr.splitlines()
+        (state, text), at = lines[0].removeprefix("ERROR:  ").split(": ", 1), lines[2].index("^")
+        begin = lines[1].index(": ") + 2
+        line = int(lines[1].split(":")[0].removeprefix("LINE "))
+        before = WRONG.split("\n")[: line - 1]
+        return Refusal(text, state, sum(len(part) + 1 for part in before) + at - begin + 1)
+
+    def cancelled(self, shop: Shop) -> Cancelled:
+        command = ["psql", "-X", "-At", "-c", LONG, conninfo(shop, "bob")]
+        _, error = watched(shop, command, lambda process: process.send_signal(signal.SIGINT))
+        return Cancelled(error, None)  # psql ends then, unless a person types
+
+    def browsed(self, shop: Shop) -> dict[str, list[str]]:
+        tables = self.psql(shop, "\\dt", "-At").stdout.splitlines()
+        found: dict[str, list[str]] = {line.split("|")[1]: [] for line in tables}
+        columns = self.psql(shop, "\\d visits", "-At").stdout.splitlines()
+        found["visits"] = [line.split("|")[0] for line in columns]
+        return found
+
+
+class Pgjdbc(Subject):
+    name = "pgjdbc"
+
+    def missing(self) -> str | None:
+        if not shutil.which("java"):
+            return "not installed: java"
+        return None if (JARS / "postgresql.jar").exists() else "not installed: libpostgresql-jdbc-java"
+
+    def command(self, shop: Shop, ability: str, folder: Path, *texts: str, user: str = "alice") -> list[str]:
+        files = []
+        for number, text in enumerate(texts):
+            files.append(folder / f"{number}.sql")
+            files[-1].write_text(text)
+        names = ("postgresql", "scram-client", "scram-common", "saslprep", "stringprep")
+        path = ":".join(str(JARS / f"{name}.jar") for name in names)
+        url = f"jdbc:postgresql://localhost:{shop.wire}/shop"
+        program = str(Path(__file__).with_name("Client.java"))
+        return [
+            *("java", "-XX:TieredStopAtLevel=1", "-cp", path, program),
+            *(ability, url, user, str(shop.certificate), *map(str, files)),
+        ]
+
+    def asked(self, shop: Shop, ability: str, *texts: str) -> list[Answered]:
+        with tempfile.TemporaryDirectory() as folder:
+            done = run(self.command(shop, ability, Path(folder), *texts))
+        assert done.returncode == 0, done.stderr
+        return self.read(done.stdout)
+
+    def read(self, text: str) -> list[Answered]:
+        found: list[Answered] = []
+        for line in text.splitlines():
+            kind, *values = line.split("\t")
+            if kind == "columns":
+                found.append(Answered(tuple(values), []))
+            else:
+                if not found:
+                    found.append(Answered((), []))
+                found[-1].rows.append(tuple(map(_unescaped, values)))
+        return found
+
+    def login(self, shop: Shop) -> Login:
+        ((number, user),) = self.asked(shop, "ask", WHO)[0].rows
+        return Login(str(user), tls_of(shop, int(str(number))), bound=False)
+
+    def cookbook(self, shop: Shop, statements: Sequence[str]) -> list[Answered]:
+        return self.asked(shop, "ask", *statements)
+
+    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+        public, *private = self.asked(
+            shop, "parameters", re.sub(r"\$\d", "?", PUBLIC), re.sub(r"\$\d", "?", PRIVATE)
+        )
+        return public.rows, [answer.rows for answer in private]
+
+    def large(self, shop: Shop) -> int:
+        return int(str(self.asked(shop, "large", LARGE)[0].rows[0][0]))
+
+    def refused(self, shop: Shop) -> Refusal:
+        ((text, state, position),) = self.asked(shop, "refused", WRONG)[0].rows
+        return Refusal(str(text), str(state), int(str(position)))
+
+    def cancelled(self, shop: Shop) -> Cancelled:
+        def stop(process: subprocess.Popen[str]) -> None:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+
+        with tempfile.TemporaryDirectory() as folder:
+            out, error = watched(shop, self.command(shop, "cancelled", Path(folder), LONG, user="bob"), stop)
+        answers = self.read(out)
+        assert len(answers) == 2, error
+        return Cancelled(str(answers[0].rows[0][0]), answers[1].rows[0][0])
+
+    def browsed(self, shop: Shop) -> dict[str, list[str]]:
+        tables, columns = self.asked(shop, "browsed")
+        found: dict[str, list[str]] = {str(row[2]): [] for row in tables.rows}
+        found["visits"] = [str(row[3]) for row in columns.rows]
+        return found
+
+
+def _unescaped(text: str) -> str | None:
+    if text == NULL:
+        return None
+    return re.sub(r"\\(.)", lambda m: {"t": "\t", "n": "\n", "r": "\r"}.get(m[1], m[1]), text)
+
+
+class Isql(Subject):
+    """isql of unixODBC on psqlODBC; one line is one statement, without parameters or cancelling."""
+
+    name = "psqlODBC-isql"
+
+    def missing(self) -> str | None:
+        if not shutil.which("isql"):
+            return "not installed: isql (unixodbc)"
+        drivers = subprocess.run(["odbcinst", "-q", "-d"], capture_output=True, text=True, check=False).stdout
+        return None if "PostgreSQL Unicode" in drivers else "not installed: odbc-postgresql"
+
+    def isql(self, shop: Shop, *texts: str, options: Sequence[str] = ()) -> str:
+        # With -k the name is a connection string; a tab separates columns, and their names come first.
+        command = ["isql", odbc(shop, "alice"), "-k", "-b", "-v", "-d\t", "-c", "-L20000", *options]
+        done = run(command, stdin="\n".join(texts) + "\n")
+        return done.stdout + done.stderr
+
+    def asked(self, shop: Shop, text: str) -> Answered:
+        output = self.isql(shop, one_line(text))
+        # Notices stand before the rows, and a line that there were some behind them.
+        lines = [line for line in output.rstrip("\n").split("\n") if not re.match(r"\[\w+\]", line)]
+        names, *rows = lines
+        return Answered(
+            tuple(name.strip() for name in names.split("\t") if name),
+            [
+                tuple(None if not value.strip() else value.strip() for value in row.split("\t"))
+                for row in rows
+            ],
+        )
+
+    def login(self, shop: Shop) -> Login:
+        ((number, user, *_),) = self.asked(shop, WHO).rows
+        return Login(str(user), tls_of(shop, int(str(number))), bound=True)
+
+    def cookbook(self, shop: Shop, statements: Sequence[str]) -> list[Answered]:
+        return [self.asked(shop, text) for text in statements]
+
+    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+        raise NotOffered("isql has no parameters; see psqlODBC-pyodbc")
+
+    def large(self, shop: Shop) -> int:
+        return len(self.asked(shop, LARGE).rows)
+
+    def refused(self, shop: Shop) -> Refusal:
+        text = self.isql(shop, one_line(WRONG))
+        state = re.search(r"\[(\w{5})\]", text)
+        return Refusal(text, state[1] if state else None)
+
+    def cancelled(self, shop: Shop) -> Cancelled:
+        raise NotOffered("isql cannot cancel; see psqlODBC-pyodbc")
+
+    def browsed(self, shop: Shop) -> dict[str, list[str]]:
+        tables = [line.split("\t") for line in self.isql(shop, "help").splitlines()]
+        found: dict[str, list[str]] = {row[2]: [] for row in tables if len(row) > 3 and row[1] == "public"}
+        columns = [line.split("\t") for line in self.isql(shop, "help visits").splitlines()]
+        found["visits"] = [row[3] for row in columns if len(row) > 3 and row[2] == "visits"]
+        return found
+
+
+def one_line(text: str) -> str:
+    """Write a statement as one line, without its comments."""
+    return " ".join(re.sub(r"(?m)--.*$", "", text).split())
+
+
+class Pgcli(Subject):
+    name = "pgcli"
+
+    def missing(self) -> str | None:
+        return None if self.program else "not installed: pgcli"
+
+    @property
+    def program(self) -> str | None:
+        beside = Path(sys.executable).with_name("pgcli")
+        return str(beside) if beside.exists() else shutil.which("pgcli")
+
+    def pgcli(self, shop: Shop, *texts: str) -> str:
+        with tempfile.TemporaryDirectory() as home:
+            settings = Path(home) / "pgclirc"
+            settings.write_text(
+                f"[main]\ntable_format = csv\nnull_string = '{NULL}'\ntiming = False\n"
+                "use_local_timezone = False\nenable_pager = False\n"
+                "on_error = STOP\nless_chatty = True\n[data_formats]\n"
+            )
+            commands = [part for text in texts for part in ("-c", text)]
+            done = run(
+                [
+                    str(self.program),
+                    "--pgclirc",
+                    str(settings),
+                    *("--row-limit", "0"),
+                    *commands,
+                    conninfo(shop),
+                ],
+                HOME=home,
+                PGOPTIONS="-c client_min_messages=error",  # it prints notices among the rows
+            )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def asked(self, shop: Shop, text: str) -> Answered:
+        names, *rows = csv.reader(io.StringIO(self.pgcli(shop, text)))
+        values = [row for row in rows if len(row) == len(names) and not re.fullmatch(r"SELECT \d+", row[0])]
+        return Answered(tuple(names), [tuple(None if v == NULL else v for v in row) for row in values])
+
+    def login(self, shop: Shop) -> Login:
+        ((number, user),) = self.asked(shop, WHO).rows
+        return Login(str(user), tls_of(shop, int(str(number))), bound=True)
+
+    def cookbook(self, shop: Shop, statements: Sequence[str]) -> list[Answered]:
+        return [self.asked(shop, text) for text in statements]
+
+    def large(self, shop: Shop) -> int:
+        return len(self.asked(shop, LARGE).rows)
+
+    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+        raise NotOffered("pgcli has no parameters")
+
+    def cancelled(self, shop: Shop) -> Cancelled:
+        raise NotOffered("pgcli cancels at Ctrl-C of a terminal only, by psycopg")
+
+    def refused(self, shop: Shop) -> Refusal:
+        raise NotOffered("pgcli shows psycopg's text")
+
+    def browsed(self, shop: Shop) -> dict[str, list[str]]:
+        tables = csv.reader(io.StringIO(self.pgcli(shop, "\\dt")))
+        found: dict[str, list[str]] = {row[1]: [] for row in tables if row[0] == "public"}
+        found["visits"] = [row[0] for row in csv.reader(io.StringIO(self.pgcli(shop, "\\d visits")))][1:]
+        return found
+
+
+PROGRAMS: tuple[Subject, ...] = (Psql(), Pgjdbc(), Isql(), Pgcli())

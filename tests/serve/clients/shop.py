@@ -1,0 +1,99 @@
+"""A server on the shipped clinic, its ledger with the cookbook answered once, locally, and its users."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import dpsql
+from dpsql.serve import account_file, changes
+from dpsql.serve.user import Account, User
+from tests.serve.clients.cookbook import STATEMENTS, Answered
+from tests.serve.clients.questions import PRIVATE, PRIVATE_VALUES, PUBLIC, PUBLIC_VALUES
+from tests.serve.test_own_clients import free_port
+from tests.serve.test_process import DPSQL, Running, running
+from tests.served import clinic
+
+PASSWORD = "correct horse battery"
+SERVE = """
+[serve]
+listen = ["127.0.0.1:{wire}"]
+name = "shop"
+[mcp]
+listen = "127.0.0.1:{http}"
+"""
+
+
+@dataclass
+class Shop:
+    """The running server. `alice` has the cookbook's releases, `bob` pays, `agent7` has a token."""
+
+    folder: Path
+    wire: int
+    http: int
+    token: str
+    expected: list[Answered]
+    """The cookbook's answers to `alice`, as local dpsql gave them."""
+    with_parameters: list[Answered]
+    """The answers to PUBLIC and to PRIVATE with each of its values."""
+    process: Running
+
+    @property
+    def policy(self) -> Path:
+        return self.folder / "clinic.toml"
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / "dpsql-server.pem"
+
+    def spent(self) -> str:
+        """Return a hash of all that the ledger holds."""
+        ledger = sqlite3.connect(f"file:{self.folder / 'clinic-ledger.sqlite'}?mode=ro", uri=True)
+        try:
+            return hashlib.sha256("\n".join(ledger.iterdump()).encode()).hexdigest()
+        finally:
+            ledger.close()
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Shop]:
+    """Answer the cookbook locally, then serve the same policy and ledger."""
+    policy = clinic(folder, epsilon=2000)
+    wire, http = free_port(), free_port()
+    # What `bob` spends must not change what is left to `alice`: her own cap is the smaller one.
+    before, name, caps = policy.read_text().partition('[analysts."*"]')
+    caps = caps.replace("epsilon = 2000", "epsilon = 1000", 1)
+    policy.write_text(before + name + caps + SERVE.format(wire=wire, http=http))
+    with account_file.changed(folder / "dpsql-users.toml") as accounts:
+        for name in ("alice", "bob"):
+            accounts[name] = changes.with_password(Account(User(name, name)), PASSWORD)
+    added = subprocess.run(
+        [*DPSQL, "-p", str(policy), "user", "add", "agent7", "--analyst", "alice", "--token"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (token,) = re.findall(r"dpsql_\S+", added.stdout + added.stderr)
+    with dpsql.connect(policy, analyst="alice") as local:
+        public = _answered(local.execute(re.sub(r"\$\d", "?", PUBLIC), PUBLIC_VALUES))
+        private = [
+            _answered(local.execute(re.sub(r"\$\d", "?", PRIVATE), values)) for values in PRIVATE_VALUES
+        ]
+        expected = [_answered(local.execute(statement)) for statement in STATEMENTS]
+    with running([*DPSQL, "-p", str(policy), "serve"]) as process:
+        shop = Shop(folder, wire, http, token, expected, [public, *private], process)
+        yield shop
+        assert process.stop() == 0
+
+
+def _answered(cursor: dpsql.Cursor) -> Answered:
+    assert cursor.description is not None
+    return Answered(
+        tuple(column[0] for column in cursor.description), [tuple(row) for row in cursor.fetchall()]
+    )

@@ -1,0 +1,162 @@
+"""Limits of a server on a statement: its time, the size of its result, the memory of the databases."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from dpsql.database import Database
+from dpsql.engines import ResultLimit, RunningStatement, running_statement
+from dpsql.errors import OperationalError, ProgrammingError, ResultTooLarge, StatementFailed
+from dpsql.session import Session
+from tests.unit.test_database import COUNT, ENDLESS, POLICY, UNITS, instead, states
+
+RANGE = "SELECT range AS n FROM range({})"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    rows = f"SELECT i AS user_id, i % 3 AS page FROM range({UNITS}) t(i)"
+    duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/visits.parquet'")
+    (tmp_path / "other.csv").write_text("id\n1\n")
+    (tmp_path / "pages.csv").write_text("page\na\n")
+    (tmp_path / "dpsql.toml").write_text(POLICY)
+    with Database(tmp_path / "dpsql.toml", memory=900_000_000) as made:
+        yield made
+
+
+def test_a_result_beyond_the_limit_is_not_returned(database: Database) -> None:
+    session = Session(database, "alice")
+    few, small = (RunningStatement(ResultLimit(r, b)) for r, b in ((1000, 10**9), (10**12, 100_000)))
+    kept = session.execute(session.prepare(RANGE.format(1000)), running=few)
+    assert kept.table.num_rows == 1000
+    for limited in (few, small):
+        with pytest.raises(ResultTooLarge, match="more than"):
+            # Without the limit this would take all the memory there is.
+            session.execute(session.prepare(RANGE.format(10**13)), running=limited)
+
+
+def test_the_rows_over_releases_have_the_limit_too_and_the_release_is_stored(database: Database) -> None:
+    session = Session(database, "alice")
+    many = f"SELECT r.n, g.range FROM ({COUNT}) AS r, range(100000000) AS g"
+    with pytest.raises(ResultTooLarge):
+        session.execute(session.prepare(many), running=RunningStatement(ResultLimit(1000, 10**6)))
+    assert states(database) == {"alice": ["settled"]}
+    assert session.prepare(many).price.epsilon == 0
+
+
+def test_a_private_statement_that_runs_out_of_time_is_a_failure(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, running = Session(database, "alice"), RunningStatement()
+    prepared = session.prepare(COUNT)
+    monkeypatch.setattr(database.engines().engine, "count", instead(database, ENDLESS))
+    running.end_within(0.2)
+    with pytest.raises(StatementFailed):
+        session.execute(prepared, running=running)
+    assert running.timed_out
+    assert states(database) == {"alice": ["failed"]}
+
+
+def test_a_public_statement_that_runs_out_of_time_is_stopped(database: Database) -> None:
+    session, running = Session(database, "alice"), RunningStatement()
+    running.end_within(0.2)
+    with pytest.raises(OperationalError, match="could not finish this public statement"):
+        session.execute(session.prepare(ENDLESS), running=running)
+    assert running.timed_out
+
+
+def test_to_vet_a_table_takes_no_time_of_the_statement(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads the whole table, once for each version of it: else a large one could never be asked."""
+    session, running = Session(database, "alice"), RunningStatement()
+    prepared, remaining = session.prepare(COUNT), list[float | None]()
+
+    def vet(table: str) -> bool:
+        with running_statement() as statement:
+            remaining.append(statement.remaining)
+        return True
+
+    monkeypatch.setattr(database.engines().engine, "vet", vet)
+    running.end_within(60)
+    assert session.execute(prepared, running=running).release is not None
+    assert remaining == [None]
+    assert running.remaining is not None
+
+
+def test_the_databases_share_the_memory(database: Database) -> None:
+    engine: Any = database.engines().engine
+    opened = [engine._connection(counts_only=which) for which in (True, False)]
+    found = [c.cursor().execute("SELECT current_setting('memory_limit')").fetchall() for c in opened]
+    found.append(engine.schema_database._con.execute("SELECT current_setting('memory_limit')").fetchall())
+    assert found == [[("429.1 MiB",)], [("286.1 MiB",)], [("143.0 MiB",)]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "message", "state"),
+    [
+        ("SELECT nosuch FROM pages", "there is no column nosuch", "42703"),
+        ("SELECT p.nosuch FROM pages AS p", "there is no column nosuch", "42703"),
+        ("SELECT page + DATE '2024-01-01' FROM pages", "check the names and types", "42000"),
+    ],
+)
+def test_a_public_statement_that_does_not_bind_names_what_does_not_exist(
+    database: Database, sql: str, message: str, state: str
+) -> None:
+    session = Session(database, "alice")
+    schema = database.engines().schema_database
+    for ask in (lambda: session.run(sql), lambda: schema.schema(sql)):
+        with pytest.raises(ProgrammingError, match=message) as caught:
+            ask()
+        assert caught.value.sqlstate == state
+
+
+def test_the_schema_of_a_public_statement_is_that_of_its_result(database: Database) -> None:
+    schema = database.engines().schema_database
+    for sql in (
+        "SELECT page, page AS page, 1, 2.50 AS d, 1::HUGEINT AS h FROM pages",
+        "SELECT [1, 2] AS l, {'a': 1.5} AS s, MAP {'k': 1} AS m, NULL AS n, uuid() AS u",
+        "SELECT DATE '2024-01-01' AS d, TIMESTAMPTZ '2024-01-01' AS t, INTERVAL 1 DAY AS i, '1'::JSON AS j",
+        "SELECT * FROM pages ORDER BY page LIMIT 0",
+        "SELECT 'a'::ENUM('a', 'b') AS e, 'x'::BLOB AS b, '1'::BIT AS bits, TIME '10:00' AS t",
+    ):
+        assert schema.schema(sql) == schema.run(sql).schema, sql
+
+
+def test_two_counts_of_different_sessions_run_in_the_engine_at_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits in the engine until the other is there: one after the other they would never end."""
+    both = threading.Barrier(2)
+    engine: Any = database.engines().engine
+    connection = engine._connection(counts_only=True)
+    connection.cursor()  # a cursor is opened for each statement, and closed with it
+
+    def meet(value: int) -> int:
+        both.wait(60)
+        return value
+
+    true = engine.count
+
+    def count(compiled: Any) -> Any:
+        def work(cursor: duckdb.DuckDBPyConnection) -> list[Any]:
+            cursor.create_function(f"meet_{threading.get_ident()}", meet, ["BIGINT"], "BIGINT")
+            return cursor.execute(f"SELECT meet_{threading.get_ident()}(1)").fetchall()
+
+        assert engine._run(work, "stopped", counts_only=True) == [(1,)]
+        return true(compiled)
+
+    monkeypatch.setattr(engine, "count", count)
+    sessions = [Session(database, name) for name in ("alice", "bob")]
+    threads = [threading.Thread(target=one.run, args=(COUNT,)) for one in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert states(database) == {"alice": ["settled"], "bob": ["settled"]}

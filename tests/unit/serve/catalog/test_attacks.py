@@ -1,0 +1,229 @@
+"""Statements that must not run: nothing but the catalogue's own names reaches DuckDB."""
+
+from __future__ import annotations
+
+import threading
+
+import duckdb
+import pytest
+
+from dpsql.engines.protocol import Cancelled
+from dpsql.engines.worker import RunningStatement, running_statement
+from dpsql.serve.catalog import Catalog, Facts, QuestionTimedOut, QuestionTooLarge, UnknownQuestion
+from dpsql.serve.catalog import catalog as of_catalog
+from dpsql.serve.catalog.wall import check
+from tests.serve.catalog_cases import Declared, policy
+
+FACTS = Facts("alice", 4711)
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return Catalog(policy(), Declared(), "clinic")
+
+
+UNKNOWN = [
+    # The engine's functions, settings and files, in every place where a name may stand.
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM '/etc/passwd'",
+    'SELECT * FROM "/etc/passwd"',
+    "SELECT * FROM duckdb_settings()",
+    "SELECT * FROM pg_class, LATERAL (SELECT * FROM duckdb_settings()) x",
+    "SELECT getenv('HOME')",
+    "SELECT \"getenv\"('HOME')",
+    "SELECT pg_catalog.getenv('HOME')",
+    "SELECT pgf_getenv('HOME')",
+    "SELECT * FROM pragma_table_info('pg_class')",
+    "SELECT * FROM pg_catalog.duckdb_tables",
+    "SELECT * FROM information_schema.duckdb_tables",
+    "SELECT * FROM sqlite_master",
+    "SELECT * FROM _pgc.pg_class",
+    "SELECT * FROM _pgc._functions",
+    "SELECT * FROM main.pg_class",
+    "SELECT * FROM temp.main.live_pg_catalog_pg_roles",
+    "SELECT * FROM live_pg_catalog_pg_roles",
+    "WITH x AS (SELECT * FROM _pgc.pg_class) SELECT * FROM x",
+    "SELECT show_short('a')",
+    "SELECT pgf_show_short('a')",
+    "SELECT error('x')",
+    "SELECT current_setting('memory_limit') FROM duckdb_settings",
+    "SELECT columns('oid') FROM pg_class",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_ls_dir('/')",
+    "SELECT lo_import('/etc/passwd')",
+    "SELECT pg_sleep(100)",
+    "SELECT nextval('x')",
+    "SELECT repeat('a', 1000000000)",
+    "SELECT lpad('a', 1000000000, 'b')",
+    # Other statements.
+    "PRAGMA database_list",
+    "ATTACH 'x' AS y",
+    "COPY (SELECT 1) TO '/tmp/x'",
+    "INSTALL httpfs",
+    "SET memory_limit = '1TB'",
+    "CALL pragma_version()",
+    "EXPLAIN SELECT 1",
+    "DELETE FROM pg_class",
+    "WITH x AS (DELETE FROM pg_class RETURNING *) SELECT * FROM x",
+    "SELECT 1 INTO x",
+    "SELECT 1; SELECT 2",
+    "SELECT * FROM pg_class FOR UPDATE",
+    "SELECT * FROM pg_class TABLESAMPLE SYSTEM (1)",
+    "FROM pg_class",
+    # Tables of the policy are dpsql's.
+    "SELECT * FROM visits",
+    "SELECT * FROM public.visits",
+    "SELECT relname FROM pg_class, visits",
+    # What is not valid, or of a form that no rule knows.
+    "SELECT oid FROM pg_class GROUP BY ROLLUP (oid)",
+    "SELECT nothing FROM pg_class",
+    "SELECT oid FROM pg_class c, pg_type t",
+    "SELECT c.oid FROM pg_class c, pg_type c",
+    "SELECT (SELECT 1, 2)",
+    "SELECT 1 UNION SELECT 1, 2",
+    "SELECT max(max(1))",
+    "SELECT lag(1)",
+    "SELECT $0",
+    "SELECT $2",
+    "SELECT $99999",
+    "SELECT ?",
+    "SELECT e'\\x00'",
+    "SELECT 'a' ~ '('",
+    "SELECT 1 / 0",
+    "SELECT 'x'::int",
+    "SELECT ",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", UNKNOWN)
+def test_unknown_questions_say_so_and_nothing_else(catalog: Catalog, text: str) -> None:
+    with pytest.raises(UnknownQuestion) as problem:
+        catalog.answer(text, FACTS, ["x"] * text.count("$"))
+    assert str(problem.value) == "this catalogue question is not known"
+    assert problem.value.sqlstate == "0A000"
+    assert problem.value.__cause__ is None
+    assert problem.value.__suppress_context__ or problem.value.__context__ is None
+
+
+GROWING = [
+    "quote_ident(" * 20 + "'\"'" + ")" * 20,
+    "quote_literal(" * 20 + "''''" + ")" * 20,
+    "replace(" * 12 + "'aaaa'" + ", 'a', 'aaaaaaaaaa')" * 12,
+    "regexp_replace(" * 12 + "'aaaa'" + ", 'a', 'aaaaaaaaaa', 'g')" * 12,
+    "json_build_object('a', " * 20 + "'\"'" + ")" * 20,
+    "array_to_string(array_cat(string_to_array('a', ','), ARRAY['b', 'c']), '" + "x" * 60_000 + "')",
+    "concat(" + ", ".join(["'" + "x" * 2_000 + "'"] * 60) + ")",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", GROWING, ids=range(len(GROWING)))
+def test_texts_cannot_grow_without_end(catalog: Catalog, expression: str) -> None:
+    with pytest.raises((UnknownQuestion, QuestionTooLarge)):
+        catalog.answer(f"SELECT {expression}", FACTS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH RECURSIVE r(s) AS (SELECT 'aaaaaaaa' UNION ALL SELECT s || s FROM r) SELECT length(s) FROM r",
+        "WITH RECURSIVE r(s) AS (SELECT ARRAY[1] UNION ALL SELECT array_cat(s, s) FROM r) SELECT s[1] FROM r",
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT 1 FROM r) SELECT * FROM r",
+        "SELECT * FROM generate_series(1, 1000000000)",
+        "SELECT * FROM generate_series(1, 10000) a, generate_series(1, 10000) b",
+        "SELECT * FROM pg_type a, pg_type b, pg_type c",
+        "SELECT count(*) FROM pg_type a, pg_type b, pg_type c, pg_type d, pg_type e, pg_type f, pg_type g",
+    ],
+)
+def test_answers_are_bounded(catalog: Catalog, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.serve.catalog.catalog.MAX_SECONDS", 1.0)
+    with pytest.raises((UnknownQuestion, QuestionTooLarge, QuestionTimedOut)):
+        catalog.answer(text, FACTS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + "(" * 200 + "1" + ")" * 200,
+        "SELECT " + "ARRAY[" * 30 + "1" + "]" * 30,
+        "SELECT 1" + "::int[" * 20 + "1" + "]" * 20,
+        "SELECT " + "NOT " * 2_000 + "true",
+        "SELECT " + " + ".join(["1"] * 5_000),
+        "SELECT '" + "x" * 70_000 + "'",
+        "SELECT " + ", ".join(["1"] * 20_000),
+    ],
+    ids=["parentheses", "arrays", "subscripts", "not", "sum", "text", "items"],
+)
+def test_long_and_deep_texts_are_refused(catalog: Catalog, text: str) -> None:
+    with pytest.raises(UnknownQuestion):
+        catalog.answer(text, FACTS)
+
+
+ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
+
+
+def test_a_question_without_end_is_stopped(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_catalog, "MAX_SECONDS", 0.3)
+    with pytest.raises(QuestionTimedOut):
+        catalog.answer(ENDLESS, FACTS)
+    assert catalog.answer("SELECT 1", FACTS).table.num_rows == 1
+
+
+def test_a_question_can_be_cancelled(catalog: Catalog) -> None:
+    statement, ended = RunningStatement(), threading.Event()
+    problems: list[Exception] = []
+
+    def ask() -> None:
+        with running_statement(statement):
+            try:
+                catalog.answer(ENDLESS, FACTS)
+            except Cancelled as problem:
+                problems.append(problem)
+        ended.set()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while not ended.wait(0.05):
+        statement.cancel()
+    thread.join()
+    assert len(problems) == 1
+
+
+def test_the_database_is_locked(catalog: Catalog) -> None:
+    cursor = catalog._connection.cursor()
+    for text in (
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SET GLOBAL memory_limit = '1TB'",
+        "SET GLOBAL enable_external_access = true",
+        "ATTACH '/tmp/dpsql-attack.db'",
+        "COPY (SELECT 1) TO '/tmp/dpsql-attack.csv'",
+    ):
+        with pytest.raises(duckdb.Error):
+            cursor.execute(text)
+    assert cursor.execute("SELECT current_setting('threads'), 7 / 2").fetchall() == [(1, 3)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT getenv('HOME')",
+        "SELECT * FROM duckdb_settings()",
+        "SELECT * FROM duckdb_tables",
+        "SELECT * FROM main.pg_class",
+        "SELECT * FROM other._pgc.pg_class",
+        "SELECT main.pgf_lower('a')",
+        "SELECT 1; SELECT 2",
+        "DELETE FROM _pgc.pg_class",
+        "SELECT * FROM (DESCRIBE SELECT 1)",
+        "SELECT read_text('/etc/passwd')",
+        "SELECT * FROM range(3)",
+        "nonsense",
+    ],
+)
+def test_the_second_wall_refuses_other_sql(catalog: Catalog, sql: str) -> None:
+    with pytest.raises(UnknownQuestion):
+        check(catalog._connection.cursor(), sql)
+
+
+def test_the_second_wall_lets_generated_sql_pass(catalog: Catalog) -> None:
+    check(catalog._connection.cursor(), "SELECT pgf_lower(c.relname) FROM _pgc.pg_class AS c")

@@ -1,0 +1,50 @@
+"""Statements that tools send: the catalogue gives PostgreSQL's columns and rows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsql.serve.catalog import Catalog, Facts, Route
+from tests.serve.catalog_cases import OIDS, Declared, Statement, ours, plain, policy, statements
+
+SQL = Path(__file__).parents[3] / "sql"
+STATEMENTS = statements(SQL / "catalogue.sql")
+EXPECTED: dict[str, Any] = json.loads((SQL / "catalogue.json").read_text(encoding="utf-8"))
+FACTS = Facts("alice", 4711)
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return Catalog(policy(), Declared(), "clinic", oids=OIDS)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: f"{s.number}-{s.origin}")
+def test_answers_are_those_of_postgresql(catalog: Catalog, statement: Statement) -> None:
+    expected = EXPECTED[str(statement.number)]
+    assert catalog.route(statement.text) is Route.CATALOGUE
+    found = ours(catalog, FACTS, statement.text)
+    assert found.error == ""
+    assert [list(column) for column in zip(found.names, found.oids, strict=True)] == expected["columns"]
+    assert len(found.rows) == expected["count"]
+    if expected["rows"] is not None:
+        assert Counter(map(plain, found.rows)) == Counter(map(plain, expected["rows"]))
+
+
+def test_the_fixture_has_an_answer_for_every_statement() -> None:
+    assert {str(statement.number) for statement in STATEMENTS} == EXPECTED.keys()
+    assert len(STATEMENTS) > 120
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: f"{s.number}-{s.origin}")
+def test_announced_columns_are_those_delivered(catalog: Catalog, statement: Statement) -> None:
+    announced = catalog.describe(statement.text, FACTS)
+    answer = catalog.answer(statement.text, FACTS)
+    assert announced.columns == answer.columns
+    assert [field.type for field in answer.table.schema] == [column.type for column in answer.columns]
+    assert answer.table.column_names == [column.name for column in answer.columns]
+    assert announced.parameters == ()

@@ -1,0 +1,466 @@
+"""Parameters, the facts of a session, routes, signals, and the policies that a catalogue shows."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from dpsql.policy import (
+    BudgetPolicy,
+    ParquetSource,
+    Policy,
+    Table,
+    UnitColumn,
+    UnitRow,
+    UnitVia,
+    ValuesDomain,
+)
+from dpsql.policy.views import View
+from dpsql.serve.catalog import (
+    Catalog,
+    CatalogAnswer,
+    Connection,
+    CursorRow,
+    Facts,
+    PreparedRow,
+    Route,
+    UnknownObject,
+    UnknownQuestion,
+    UnknownSetting,
+)
+from dpsql.types import SqlType, column_type
+from tests.serve.catalog_cases import OIDS, Declared, policy
+
+FACTS = Facts("alice", 4711, {"search_path": '"$user", public', "jit": "on"})
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return Catalog(policy(), Declared(), "clinic", oids=OIDS, version="9.9")
+
+
+def rows(answer: CatalogAnswer) -> list[tuple[object, ...]]:
+    columns = [column.to_pylist() for column in answer.table.columns]
+    return list(zip(*columns, strict=True))
+
+
+# --- parameters
+
+
+@pytest.mark.parametrize(
+    ("text", "oids", "values", "expected"),
+    [
+        ("SELECT relname FROM pg_class WHERE oid = $1", (26,), [16386], [("visits",)]),
+        ("SELECT relname FROM pg_class WHERE $1 = oid", (26,), [16386], [("visits",)]),
+        ("SELECT oid FROM pg_class WHERE relname = $1", (19,), ["visits"], [(16386,)]),
+        (
+            "SELECT relname FROM pg_class WHERE relkind = $1 ORDER BY 1 LIMIT $2",
+            (25, 20),
+            ["r", 1],
+            [("diagnoses",)],
+        ),
+        ("SELECT relname FROM pg_class WHERE relname LIKE $1", (25,), ["v%"], [("visits",)]),
+        (
+            "SELECT typname FROM pg_type WHERE oid = ANY($1::oid[]) ORDER BY 1",
+            (1028,),
+            [[23, 25]],
+            [("int4",), ("text",)],
+        ),
+        ("SELECT typname FROM pg_type WHERE typname = ANY($1)", (1003,), [["int4"]], [("int4",)]),
+        ("SELECT $1::regclass::oid", (25,), ["visits"], [(16386,)]),
+        ("SELECT $1::int + 1, $2", (23, 25), [3, "x"], [(4, "x")]),
+        (
+            "SELECT attname FROM pg_attribute WHERE attrelid = $1 AND attnum > $2 AND attnum < 3",
+            (26, 21),
+            [16386, 1],
+            [("clinic",)],
+        ),
+        ("SELECT format_type($1, $2)", (26, 23), [1043, 14], [("character varying(10)",)]),
+        (
+            "SELECT relname FROM pg_class WHERE oid IN ($1, $2) ORDER BY 1 DESC",
+            (26, 26),
+            [16386, 16391],
+            [("visits",), ("diagnoses",)],
+        ),
+        ("SELECT to_regtype($1)::oid", (25,), ["int4"], [(23,)]),
+        ("SELECT $1 IS NULL", (25,), [None], [(True,)]),
+        ("SELECT coalesce($1, 5)", (23,), [None], [(5,)]),
+        ("SELECT current_setting('jit') = $1", (25,), ["on"], [(True,)]),
+    ],
+)
+def test_parameters_have_the_types_of_what_stands_beside_them(
+    catalog: Catalog,
+    text: str,
+    oids: tuple[int, ...],
+    values: list[object],
+    expected: list[tuple[object, ...]],
+) -> None:
+    assert catalog.describe(text, FACTS).parameter_oids == oids
+    assert rows(catalog.answer(text, FACTS, values)) == expected
+
+
+def test_announced_types_of_parameters_are_kept(catalog: Catalog) -> None:
+    text = "SELECT relname FROM pg_class WHERE oid = $1"
+    described = catalog.describe(text, FACTS, [pa.int64()])
+    assert described.parameters == (pa.int64(),)
+    assert described.parameter_oids == (20,)
+    assert rows(catalog.answer(text, FACTS, [16386], [pa.int64()])) == [("visits",)]
+
+
+@pytest.mark.parametrize("values", [[], ["a", "b"]])
+def test_a_wrong_number_of_parameters_is_refused(catalog: Catalog, values: list[object]) -> None:
+    with pytest.raises(UnknownQuestion):
+        catalog.answer("SELECT oid FROM pg_class WHERE relname = $1", FACTS, values)
+
+
+@pytest.mark.parametrize("value", ["x' OR true --", 'x" OR true', "$2", "\\"])
+def test_values_are_never_part_of_the_sql(catalog: Catalog, value: str) -> None:
+    answer = catalog.answer("SELECT $1::text AS v FROM pg_class WHERE relname = $1", FACTS, [value])
+    assert rows(answer) == []
+    assert rows(catalog.answer("SELECT $1::text AS v", FACTS, [value])) == [(value,)]
+
+
+# --- facts
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "SELECT current_user, session_user, user, current_database(), current_catalog",
+            ("alice", "alice", "alice", "clinic", "clinic"),
+        ),
+        (
+            "SELECT current_schema(), current_schemas(true), current_schemas(false)",
+            ("public", ["pg_catalog", "public"], ["public"]),
+        ),
+        ("SELECT pg_backend_pid()", (4711,)),
+        ("SELECT version()", ("PostgreSQL 15.0 (dpsql 9.9) on DuckDB",)),
+        (
+            "SELECT current_setting('search_path'), current_setting('JIT'), current_setting('nothing', true)",
+            ('"$user", public', "on", None),
+        ),
+        ("SELECT current_setting('server_version_num')::int / 100", (1500,)),
+        ("SELECT setting, unit FROM pg_settings WHERE name = 'max_index_keys'", ("32", None)),
+        ("SELECT setting FROM pg_settings WHERE name = 'jit'", ("on",)),
+        ("SELECT current_setting(s.name) FROM pg_settings s WHERE s.name = 'work_mem'", ("4MB",)),
+        ("SELECT rolname, rolsuper, oid FROM pg_roles WHERE rolname = current_user", ("alice", False, 16385)),
+        (
+            "SELECT pg_get_userbyid(10), pg_get_userbyid(16385), pg_get_userbyid(7)",
+            ("dpsql", "alice", "unknown (OID=7)"),
+        ),
+        ("SELECT usename, usesuper FROM pg_user", ("alice", False)),
+        (
+            "SELECT 'alice'::regrole, has_table_privilege(current_user, 'visits', 'select, delete')",
+            ("alice", True),
+        ),
+        (
+            "SELECT grantee, table_name FROM information_schema.table_privileges ORDER BY 2 DESC LIMIT 1",
+            ("alice", "visits"),
+        ),
+    ],
+)
+def test_facts_of_the_session(catalog: Catalog, text: str, expected: tuple[object, ...]) -> None:
+    assert rows(catalog.answer(text, FACTS)) == [expected]
+
+
+def test_one_translation_serves_all_sessions(catalog: Catalog) -> None:
+    text = "SELECT current_user, current_schema(), pg_table_is_visible(16386)"
+    assert rows(catalog.answer(text, FACTS)) == [("alice", "public", True)]
+    other = Facts("bob", 1, {"search_path": "information_schema"})
+    assert rows(catalog.answer(text, other)) == [("bob", "information_schema", False)]
+    assert rows(catalog.answer(text, FACTS)) == [("alice", "public", True)]
+
+
+def test_an_unknown_setting_is_named(catalog: Catalog) -> None:
+    with pytest.raises(UnknownSetting, match='unrecognized configuration parameter "nothing"') as problem:
+        catalog.answer("SELECT current_setting('nothing')", FACTS)
+    assert problem.value.sqlstate == "42704"
+
+
+def test_an_unknown_object_is_named(catalog: Catalog) -> None:
+    with pytest.raises(UnknownObject, match='relation "nothing" does not exist') as problem:
+        catalog.answer("SELECT 'nothing'::regclass", FACTS)
+    assert problem.value.sqlstate == "42P01"
+    assert rows(catalog.answer("SELECT to_regclass('nothing'), to_regclass('public.visits')", FACTS)) == [
+        (None, "visits")
+    ]
+
+
+def test_live_relations(catalog: Catalog) -> None:
+    began = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    facts = Facts(
+        "alice",
+        2,
+        connections=[
+            Connection(2, "alice", "psql", "127.0.0.1", 5000, began, "active"),
+            Connection(3, "alice2", "pgAdmin"),
+        ],
+        prepared=[PreparedRow("s", "SELECT 1", began, ["int4", "text"])],
+        cursors=[CursorRow("c", "SELECT 2", hold=True, created=began)],
+    )
+    activity = """SELECT pid, usename, application_name, client_addr, client_port, backend_start, state,
+                         query, datname FROM pg_stat_activity ORDER BY pid"""
+    assert rows(catalog.answer(activity, facts)) == [
+        (2, "alice", "psql", "127.0.0.1", 5000, began, "active", "", "clinic"),
+        (3, "alice2", "pgAdmin", None, None, None, "idle", "", "clinic"),
+    ]
+    assert rows(
+        catalog.answer("SELECT count(*) FROM pg_stat_activity WHERE pid = pg_backend_pid()", facts)
+    ) == [(1,)]
+    prepared = catalog.answer("SELECT name, statement, parameter_types FROM pg_prepared_statements", facts)
+    assert rows(prepared) == [("s", "SELECT 1", ["integer", "text"])]
+    assert rows(catalog.answer("SELECT name, is_holdable FROM pg_cursors", facts)) == [("c", True)]
+    assert rows(catalog.answer("SELECT count(*) FROM pg_stat_activity", FACTS)) == [(0,)]
+
+
+def test_changes_of_settings(catalog: Catalog) -> None:
+    answer = catalog.answer(
+        "SELECT current_setting('jit') AS cur, set_config('jit', 'off', false) AS new", FACTS
+    )
+    assert rows(answer) == [("on", "off")]
+    assert answer.changes == (("jit", "off", False),)
+    chosen = "SELECT set_config('bytea_output', 'hex', true) FROM pg_settings WHERE name = 'bytea_output'"
+    assert catalog.answer(chosen, FACTS).changes == (("bytea_output", "hex", True),)
+    assert catalog.answer(f"{chosen} AND false", FACTS).changes == ()
+    with pytest.raises(UnknownQuestion):
+        catalog.answer("SELECT CASE WHEN false THEN set_config('jit', 'off', false) END", FACTS)
+
+
+def test_sessions_in_threads(catalog: Catalog) -> None:
+    wrong: list[object] = []
+
+    def ask(user: str) -> None:
+        for _ in range(20):
+            answer = catalog.answer(
+                "SELECT current_user, rolname FROM pg_roles WHERE oid = 16385", Facts(user, 1)
+            )
+            if rows(answer) != [(user, user)]:
+                wrong.append(answer)
+
+    threads = [threading.Thread(target=ask, args=[name]) for name in ("alice", "bob", "carol")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+# --- routes and signals
+
+
+@pytest.mark.parametrize(
+    ("text", "route"),
+    [
+        ("SELECT relname FROM pg_class", Route.CATALOGUE),
+        (
+            "SELECT relname FROM pg_catalog.pg_class c JOIN information_schema.tables t ON true",
+            Route.CATALOGUE,
+        ),
+        ("select * from INFORMATION_SCHEMA.columns", Route.CATALOGUE),
+        ("SELECT 1", Route.CATALOGUE),
+        ("select version()", Route.CATALOGUE),
+        ("select current_schema()", Route.CATALOGUE),
+        ('SELECT "a" FROM (SELECT 1 AS "a") AS "q"', Route.CATALOGUE),
+        ("SELECT * FROM unnest(current_schemas(true))", Route.CATALOGUE),
+        ("WITH visits AS (SELECT oid FROM pg_class) SELECT * FROM visits", Route.CATALOGUE),
+        ("SELECT 'visits' FROM pg_class", Route.CATALOGUE),
+        ("SELECT * FROM pg_class WINDOW w AS (ORDER BY oid) FOO BAR", Route.CATALOGUE),
+        ("SELECT COUNT(*) FROM visits", Route.DATA),
+        ("SELECT COUNT(*) FROM public.visits", Route.DATA),
+        ("SELECT pg_class FROM visits", Route.DATA),
+        ("SELECT 'pg_class' FROM visits", Route.DATA),
+        ("SELECT clinic, COUNT(*) FROM visits GROUP BY 1 TOP 3", Route.DATA),
+        ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM visits", Route.DATA),
+        ("SELECT strftime(DATE '2024-01-01', '%Y')", Route.DATA),
+        ("SELECT * FROM range(3)", Route.DATA),
+        ("SELECT * FROM tables", Route.DATA),
+        ("SHOW PRIVACY BUDGET", Route.DATA),
+        ("EXPLAIN SELECT COUNT(*) FROM visits", Route.DATA),
+        ("DESCRIBE visits", Route.DATA),
+        ("BEGIN", Route.DATA),
+        ("", Route.DATA),
+        ("SELECT 'open", Route.DATA),
+        ("SELECT COUNT(*) FROM visits, pg_class", Route.BOTH),
+        ("SELECT relname FROM pg_class WHERE EXISTS (SELECT 1 FROM visits)", Route.BOTH),
+        ("WITH c AS (SELECT * FROM pg_class) SELECT * FROM c JOIN visits ON true", Route.BOTH),
+    ],
+)
+def test_routes(catalog: Catalog, text: str, route: Route) -> None:
+    assert catalog.route(text) is route
+    assert catalog.route(text) is route
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "kind", "pid"),
+    [
+        ("SELECT pg_cancel_backend(12)", [], "cancel", 12),
+        ("select pg_catalog.pg_terminate_backend(12);", [], "terminate", 12),
+        ("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid='4711'", [], "terminate", 4711),
+        ("SELECT pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity WHERE (pid = 9)", [], "cancel", 9),
+        ("SELECT pg_cancel_backend($1)", [7], "cancel", 7),
+        ("SELECT pg_cancel_backend($1::int)", ["7"], "cancel", 7),
+    ],
+)
+def test_signals(catalog: Catalog, text: str, parameters: list[object], kind: str, pid: int) -> None:
+    found = catalog.signal(text, parameters)
+    assert found is not None
+    assert (found.kind, found.pid) == (kind, pid)
+    assert found.column == f"pg_{kind}_backend"
+    assert found.rows is ("pg_stat_activity" in text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "SELECT 'pg_cancel_backend(1)'",
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity",
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid > 3",
+        "SELECT pg_cancel_backend(1), pg_cancel_backend(2)",
+        "SELECT pg_cancel_backend(1) FROM pg_class",
+        "SELECT pg_cancel_backend(1 + 1)",
+        "SELECT pg_cancel_backend($1)",
+        "SELECT pg_cancel_backend(99999999999999)",
+    ],
+)
+def test_other_statements_are_no_signals(catalog: Catalog, text: str) -> None:
+    assert catalog.signal(text) is None
+    if "pg_cancel_backend(" in text and not text.startswith("SELECT '"):
+        with pytest.raises(UnknownQuestion):
+            catalog.answer(text, FACTS, [1] if "$1" in text else [])
+
+
+# --- policies
+
+
+class Many:
+    """Columns of every type."""
+
+    TYPES = (
+        *(
+            "BOOLEAN",
+            "TINYINT",
+            "UTINYINT",
+            "SMALLINT",
+            "USMALLINT",
+            "INTEGER",
+            "UINTEGER",
+            "BIGINT",
+            "UBIGINT",
+        ),
+        *("DOUBLE", "DECIMAL(12,2)", "VARCHAR", "DATE", "TIME", "TIMESTAMP", "UUID", "BLOB", "BIGINT[]"),
+        "ENUM('a')",
+    )
+
+    def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
+        if table == "all types":
+            return tuple((f"c{n}", column_type(kind)) for n, kind in enumerate(self.TYPES))
+        return (("id", column_type("BIGINT")), ("All", column_type("VARCHAR")))
+
+
+def many() -> Policy:
+    source = ParquetSource(Path("none.parquet"))
+    tables = {
+        "all types": Table("all types", source, unit=UnitColumn("c7", "person")),
+        "Parent": Table(
+            "Parent",
+            source,
+            unit=UnitColumn("id", "person"),
+            unique=(("id",),),
+            domain={"all": ValuesDomain(("a", "b"))},
+        ),
+        "child": Table("child", source, unit=UnitVia("id", "Parent", "id", "person")),
+        "single": Table("single", source, unit=UnitRow()),
+        "open": Table("open", source, public=True),
+    }
+    return Policy(
+        BudgetPolicy(epsilon=Fraction(1), ledger=Path("none.sqlite")),
+        tables,
+        views={"v": View("v", "SELECT id FROM open")},
+    )
+
+
+def test_types_of_a_policys_columns() -> None:
+    catalog = Catalog(many(), Many(), "shop")
+    text = """SELECT format_type(atttypid, atttypmod) FROM pg_attribute
+              WHERE attrelid = '"all types"'::regclass ORDER BY attnum"""
+    assert [row[0] for row in rows(catalog.answer(text, FACTS))] == [
+        "boolean", "smallint", "smallint", "smallint", "integer", "integer", "bigint", "bigint", "numeric",
+        "double precision", "numeric(12,2)", "text", "date", "time without time zone",
+        "timestamp without time zone", "uuid", "bytea", "bigint[]", "text",
+    ]  # fmt: skip
+    text = """SELECT numeric_precision, numeric_scale, data_type FROM information_schema.columns
+              WHERE table_name = 'all types' AND column_name IN ('c10', 'c17') ORDER BY ordinal_position"""
+    assert rows(catalog.answer(text, FACTS)) == [(12, 2, "numeric"), (None, None, "ARRAY")]
+
+
+def test_comments_and_kinds_of_relations() -> None:
+    views = {"v": [("id", column_type("BIGINT"))]}
+    catalog = Catalog(many(), Many(), "shop", views=views)
+    text = """SELECT c.relname, c.relkind, c.reltuples, c.relpages, obj_description(c.oid, 'pg_class'),
+                     col_description(c.oid, 1), col_description(c.oid, 2) FROM pg_class c ORDER BY relname"""
+    assert rows(catalog.answer(text, FACTS)) == [
+        (
+            "Parent",
+            "r",
+            -1.0,
+            0,
+            "private, the privacy unit is id",
+            "the privacy unit (person)",
+            "has a public domain",
+        ),
+        ("all types", "r", -1.0, 0, "private, the privacy unit is c7", None, None),
+        ("child", "r", -1.0, 0, "private, the privacy unit is that of Parent, by id", None, None),
+        ("open", "r", -1.0, 0, "public", None, None),
+        ("single", "r", -1.0, 0, "private, the privacy unit is the row", None, None),
+        ("v", "v", -1.0, 0, "a view", None, None),
+    ]
+    text = "SELECT attname FROM pg_attribute WHERE attrelid = 'v'::regclass"
+    assert rows(catalog.answer(text, FACTS)) == [("id",)]
+    text = "SELECT table_name FROM information_schema.tables WHERE table_type = 'VIEW'"
+    assert rows(catalog.answer(text, FACTS)) == [("v",)]
+    assert rows(Catalog(many(), Many(), "shop").answer("SELECT viewname FROM pg_views", FACTS)) == [("v",)]
+
+
+def test_names_that_need_quotes() -> None:
+    catalog = Catalog(many(), Many(), "shop")
+    text = """SELECT quote_ident(relname), '"Parent"'::regclass::oid = oid, 'public."all types"'::regclass
+              FROM pg_class WHERE relname = 'Parent'"""
+    assert rows(catalog.answer(text, FACTS)) == [('"Parent"', True, "all types")]
+    with pytest.raises(UnknownObject):
+        catalog.answer("SELECT 'Parent'::regclass", FACTS)
+
+
+def test_oids_depend_on_names_alone() -> None:
+    text = "SELECT relname, oid, reltype FROM pg_class ORDER BY 1"
+    first = rows(Catalog(many(), Many(), "shop").answer(text, FACTS))
+    second = rows(Catalog(many(), Many(), "other").answer(text, FACTS))
+    assert first == second
+    fewer = Policy(many().budget, {"open": many().tables["open"]})
+    assert rows(Catalog(fewer, Many(), "shop").answer(text, FACTS)) == [
+        row for row in first if row[0] == "open"
+    ]
+    oids = [int(str(row[1])) for row in first]
+    assert len(set(oids)) == len(oids)
+    assert all(16_400 <= oid < 1 << 31 for oid in oids)
+
+
+def test_nothing_of_the_rows_is_told(catalog: Catalog) -> None:
+    text = """SELECT reltuples, relpages, pg_table_size(oid), pg_total_relation_size(oid),
+                     pg_relation_size(oid) FROM pg_class"""
+    assert set(rows(catalog.answer(text, FACTS))) == {(-1.0, 0, 0, 0, 0)}
+    for name in (
+        "pg_stat_user_tables",
+        "pg_stats",
+        "pg_statistic",
+        "pg_statio_all_tables",
+        "pg_index",
+        "pg_constraint",
+    ):
+        assert rows(catalog.answer(f"SELECT count(*) FROM {name}", FACTS)) == [(0,)]

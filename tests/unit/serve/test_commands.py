@@ -1,0 +1,346 @@
+"""Commands of a session are recognised by their tokens; everything else goes to dpsql's language."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.language.parse import _SHOWN
+from dpsql.serve.wire import commands as c
+from dpsql.serve.wire.copy import CopyOptions
+
+CASES: dict[str, c.Command] = {
+    "BEGIN": c.Begin(),
+    "begin transaction": c.Begin(),
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE": c.Begin(),
+    "BEGIN READ ONLY": c.Begin(),
+    "/* a */ BEGIN -- b": c.Begin(),
+    "START TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, NOT DEFERRABLE": c.Begin("START TRANSACTION"),
+    "COMMIT": c.Commit(),
+    "COMMIT WORK AND CHAIN": c.Commit(chain=True),
+    "END TRANSACTION": c.Commit(),
+    "ROLLBACK": c.Rollback(),
+    "ABORT": c.Rollback(),
+    "ROLLBACK AND NO CHAIN": c.Rollback(),
+    "ROLLBACK TO s": c.RollbackTo("s"),
+    'ROLLBACK WORK TO SAVEPOINT "S 1"': c.RollbackTo("S 1"),
+    'SAVEPOINT "_pg3_1"': c.Savepoint("_pg3_1"),
+    'RELEASE "_pg3_1"': c.Release("_pg3_1"),
+    "release savepoint SP": c.Release("sp"),
+    "SET TRANSACTION READ ONLY": c.SetTransaction(),
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ UNCOMMITTED": c.SetTransaction(),
+    "SET extra_float_digits = 3": c.SetSetting("extra_float_digits", "3"),
+    "SET extra_float_digits TO -3": c.SetSetting("extra_float_digits", "-3"),
+    "SET SESSION DateStyle = ISO, MDY": c.SetSetting("datestyle", "iso, mdy"),
+    "SET LOCAL statement_timeout = '5s'": c.SetSetting("statement_timeout", "5s", local=True),
+    "SET application_name = 'JDBC Driver'": c.SetSetting("application_name", "JDBC Driver"),
+    'SET application_name = "Some Tool"': c.SetSetting("application_name", "Some Tool"),
+    "SET application_name = E'it\\'s'": c.SetSetting("application_name", "it's"),
+    'set search_path = "public"': c.SetSetting("search_path", "public"),
+    'SET search_path TO "$user", Public, "A b"': c.SetSetting("search_path", '"$user", public, "A b"'),
+    "SET jit = off": c.SetSetting("jit", "off"),
+    "SET x.y = DEFAULT": c.SetSetting("x.y", None),
+    "SET session = 1": c.SetSetting("session", "1"),
+    "SET dp_epsilon = 0.5": c.SetSetting("dp_epsilon", "0.5"),
+    "SET dp_epsilon = .5": c.SetSetting("dp_epsilon", "0.5"),
+    "SET dp_columns = ''": c.SetSetting("dp_columns", ""),
+    'set time zone "Asia/Shanghai"': c.SetSetting("TimeZone", "Asia/Shanghai"),
+    "SET TIME ZONE 'UTC'": c.SetSetting("TimeZone", "UTC"),
+    "SET TIME ZONE -5": c.SetSetting("TimeZone", "-5"),
+    "SET TIME ZONE LOCAL": c.SetSetting("TimeZone", None),
+    "SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE": c.SetSetting("TimeZone", "+02:00"),
+    "SET NAMES 'UTF8'": c.SetSetting("client_encoding", "UTF8"),
+    "SET SCHEMA 'public'": c.SetSetting("search_path", "public"),
+    "SET CONSTRAINTS ALL DEFERRED": c.NoOperation("SET CONSTRAINTS"),
+    "SET ROLE NONE": c.NoOperation("SET"),
+    "SET SESSION AUTHORIZATION DEFAULT": c.NoOperation("SET"),
+    "show standard_conforming_strings": c.ShowSetting("standard_conforming_strings"),
+    "show transaction isolation level": c.ShowSetting("transaction_isolation"),
+    "show time zone": c.ShowSetting("TimeZone"),
+    "SHOW TimeZone;": c.ShowSetting("timezone"),
+    "SHOW ALL": c.ShowAll(),
+    "RESET ALL": c.ResetSetting(None),
+    "RESET dp_epsilon": c.ResetSetting("dp_epsilon"),
+    "RESET TIME ZONE": c.ResetSetting("TimeZone"),
+    "RESET ROLE": c.NoOperation("RESET"),
+    "DISCARD ALL": c.Discard("ALL"),
+    "DISCARD TEMPORARY": c.Discard("TEMP"),
+    'DEALLOCATE "_PLAN0x5568c053ca40"': c.Deallocate("_PLAN0x5568c053ca40"),
+    "DEALLOCATE PREPARE ALL": c.Deallocate(None),
+    "LISTEN changes": c.NoOperation("LISTEN"),
+    "UNLISTEN *": c.NoOperation("UNLISTEN"),
+    "FETCH c": c.Fetch("c"),
+    "FETCH NEXT FROM c": c.Fetch("c"),
+    "FETCH next": c.Fetch("next"),
+    'FETCH FORWARD 100 FROM "my c"': c.Fetch("my c", "FORWARD", 100),
+    "FETCH FORWARD c": c.Fetch("c"),
+    "FETCH 10 IN c": c.Fetch("c", "FORWARD", 10),
+    "FETCH -2 FROM c": c.Fetch("c", "BACKWARD", 2),
+    "FETCH BACKWARD -2 FROM c": c.Fetch("c", "FORWARD", 2),
+    "FETCH ALL c": c.Fetch("c", "FORWARD", None),
+    "FETCH BACKWARD ALL FROM c": c.Fetch("c", "BACKWARD", None),
+    "FETCH PRIOR c": c.Fetch("c", "BACKWARD", 1),
+    "FETCH FIRST FROM c": c.Fetch("c", "ABSOLUTE", 1),
+    "FETCH LAST FROM c": c.Fetch("c", "ABSOLUTE", -1),
+    "FETCH ABSOLUTE 3 FROM c": c.Fetch("c", "ABSOLUTE", 3),
+    "MOVE RELATIVE -1 FROM c": c.Fetch("c", "RELATIVE", -1, move=True),
+    "MOVE FORWARD ALL IN c": c.Fetch("c", "FORWARD", None, move=True),
+    "CLOSE ALL;": c.CloseCursor(None),
+    "CLOSE c": c.CloseCursor("c"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_commands(text: str) -> None:
+    assert c.command(text) == CASES[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  -- nothing",
+        "SELECT 1",
+        "SELECT set_config('jit', 'off', false)",
+        "WITH v AS (SELECT 1) SELECT * FROM v",
+        "EXPLAIN SELECT 1",
+        "DESCRIBE visits",
+        "REFINE RELEASE 1 TO 0.5",
+        "SHOW",
+        "SHOW RELEASE 17",
+        '"BEGIN"',
+        "'BEGIN'",
+        "SELECT 'not closed",
+        "INSERT INTO t VALUES (1)",
+        *(f"SHOW {what}" for what in _SHOWN),
+    ],
+)
+def test_other_statements_are_no_commands(text: str) -> None:
+    assert c.command(text) is None
+
+
+TAGS = {
+    "BEGIN": "BEGIN",
+    "START TRANSACTION": "START TRANSACTION",
+    "COMMIT": "COMMIT",
+    "END": "COMMIT",
+    "ROLLBACK": "ROLLBACK",
+    "SAVEPOINT s": "SAVEPOINT",
+    "RELEASE s": "RELEASE",
+    "ROLLBACK TO s": "ROLLBACK",
+    "SET jit = off": "SET",
+    "SET TRANSACTION READ ONLY": "SET",
+    "SHOW jit": "SHOW",
+    "SHOW ALL": "SHOW",
+    "RESET ALL": "RESET",
+    "DISCARD ALL": "DISCARD ALL",
+    "DISCARD TEMP": "DISCARD TEMP",
+    "DEALLOCATE ALL": "DEALLOCATE ALL",
+    "DEALLOCATE p": "DEALLOCATE",
+    "LISTEN x": "LISTEN",
+    "DECLARE x CURSOR FOR SELECT 1": "DECLARE CURSOR",
+    "CLOSE ALL": "CLOSE CURSOR ALL",
+    "CLOSE x": "CLOSE CURSOR",
+}
+
+
+@pytest.mark.parametrize("text", TAGS)
+def test_tags(text: str) -> None:
+    found = c.command(text)
+    assert not isinstance(found, c.Fetch | c.Copy | None)
+    assert found.tag == TAGS[text]
+
+
+def test_declare_keeps_the_place_of_its_query() -> None:
+    text = (
+        "DECLARE \"c 1\" BINARY INSENSITIVE NO SCROLL CURSOR WITH HOLD FOR\n  SELECT ';', $1 -- x\n FROM t ;"
+    )
+    found = c.command(text)
+    assert isinstance(found, c.Declare)
+    assert (found.name, found.hold, found.scroll, found.binary) == ("c 1", True, False, True)
+    assert found.query.startswith("SELECT ';', $1")
+    assert text[found.at :].startswith(found.query.rstrip("; "))
+    assert found.text == text
+    plain = c.command("DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1")
+    assert plain == c.Declare("c", "SELECT 1", 34, "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1")
+
+
+COPIES: dict[str, CopyOptions] = {
+    "": CopyOptions(),
+    "WITH (FORMAT csv, HEADER)": CopyOptions("csv", header=True, delimiter=",", null=""),
+    "(FORMAT 'csv', HEADER false)": CopyOptions("csv", delimiter=",", null=""),
+    "WITH CSV HEADER": CopyOptions("csv", header=True, delimiter=",", null=""),
+    "CSV QUOTE AS ''''": CopyOptions("csv", delimiter=",", null="", quote="'", escape="'"),
+    'WITH CSV FORCE QUOTE a, "B"': CopyOptions("csv", delimiter=",", null="", force_quote=("a", "B")),
+    "WITH (FORMAT csv, FORCE_QUOTE *, ESCAPE '\\')":
+        CopyOptions("csv", delimiter=",", null="", escape="\\", force_quote=None),
+    "DELIMITER E'\\t' NULL AS 'none'": CopyOptions(null="none"),
+    "WITH (DELIMITER '|', ENCODING 'utf-8')": CopyOptions(delimiter="|"),
+    "WITH BINARY": CopyOptions("binary"),
+    "BINARY": CopyOptions("binary"),
+    '(FORMAT "binary")': CopyOptions("binary"),
+    "WITH (FORMAT arrow)": CopyOptions("arrow"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", COPIES)
+def test_copy(options: str) -> None:
+    text = f"COPY (SELECT ')', (1) FROM t) TO STDOUT {options};"
+    assert c.command(text) == c.Copy("SELECT ')', (1) FROM t", 6, COPIES[options])
+
+
+def test_copy_keeps_the_place_of_its_query() -> None:
+    text = "copy (\n  SELECT 1\n) to stdout"
+    found = c.command(text)
+    assert isinstance(found, c.Copy)
+    assert (found.query, text[found.at : found.at + 8]) == ("SELECT 1", "SELECT 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("BEGIN SLOWLY", "ISOLATION LEVEL", "SLOWLY"),
+        ("BEGIN READ ONLY,", "mode", ""),
+        ("START", "TRANSACTION", ""),
+        ("COMMIT 1", "end of the statement", "1"),
+        ("ROLLBACK TO", "savepoint", ""),
+        ("SAVEPOINT 'x'", "savepoint", "'x'"),
+        ("SAVEPOINT 1", "savepoint", "1"),
+        ("SET", "the name of a setting", ""),
+        ("SET jit", "expected = or TO", ""),
+        ("SET jit =", "a value", ""),
+        ("SET jit = off off", "end of the statement", "off #2"),
+        ("SET jit = DEFAULT, 1", "end of the statement", ","),
+        ("SET TIME ZONE", "time zone", ""),
+        ("SHOW jit jit", "end of the statement", "jit #2"),
+        ("RESET", "the name of a setting", ""),
+        ("DISCARD x", "PLANS", "x"),
+        ("DEALLOCATE", "prepared statement", ""),
+        ("LISTEN", "channel", ""),
+        ("UNLISTEN", "channel", ""),
+        ("DECLARE c FOR SELECT 1", "CURSOR", "FOR"),
+        ("DECLARE c CURSOR FOR", "SELECT", ""),
+        ("DECLARE c CURSOR WITH HOLD SELECT 1", "FOR", "SELECT"),
+        ("FETCH", "cursor", ""),
+        ("FETCH 1.5 FROM c", "whole number", "1.5"),
+        ("FETCH " + "9" * 5000, "whole number", "9"),
+        ("FETCH 99999999999 FROM c", "whole number", "99999999999"),
+        ("FETCH ABSOLUTE FROM c", "whole number", "FROM"),
+        ("FETCH 1 FROM c c", "end of the statement", "c #2"),
+        ("CLOSE", "cursor", ""),
+        ("COPY (SELECT 1", "not closed", "("),
+        ("COPY () TO STDOUT", "SELECT", "TO"),
+        ("COPY (SELECT 1) STDOUT", "TO", "STDOUT"),
+        ("COPY (SELECT 1) TO STDOUT WITH (FORMAT xml)", "format xml", "xml"),
+        ("COPY (SELECT 1) TO STDOUT WITH (COLOUR 'red')", "no option colour", "COLOUR"),
+        ("COPY (SELECT 1) TO STDOUT WITH (HEADER maybe)", "TRUE or FALSE", "maybe"),
+        ("COPY (SELECT 1) TO STDOUT WITH (HEADER, HEADER)", "twice", "HEADER #2"),
+        ("COPY (SELECT 1) TO STDOUT WITH (DELIMITER x)", "in quotes", "x"),
+        ("COPY (SELECT 1) TO STDOUT FAST", "option of COPY", "FAST"),
+    ],
+)
+def test_wrong_commands_show_the_place(text: str, message: str, place: str) -> None:
+    with pytest.raises(QuerySyntaxError) as error:
+        c.command(text)
+    assert message in error.value.message
+    word, _, number = place.partition(" #")
+    at = -1
+    for _ in range(int(number or 1)):
+        at = text.index(word, at + 1) if word else len(text)
+    assert error.value.col == at + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("PREPARE p AS SELECT 1", "not prepared by SQL"),
+        ("EXECUTE p(1)", "not prepared by SQL"),
+        ("PREPARE TRANSACTION 'x'", "not prepared by SQL"),
+        ("COMMIT PREPARED 'x'", "cannot be prepared"),
+        ("ROLLBACK PREPARED 'x'", "cannot be prepared"),
+        ("SET TRANSACTION SNAPSHOT 'x'", "snapshots"),
+        ("SET ROLE bob", "cannot change its user"),
+        ("SET SESSION AUTHORIZATION 'bob'", "cannot change its user"),
+        ("SET LOCAL SESSION AUTHORIZATION bob", "cannot change its user"),
+        ("COPY visits TO STDOUT", "takes a query"),
+        ("COPY visits FROM STDIN", "takes a query"),
+        ("COPY (SELECT 1) FROM STDIN", "only reads"),
+        ("COPY (SELECT 1) TO '/tmp/x'", "to the client only"),
+        ("COPY (SELECT 1) TO PROGRAM 'rm'", "to the client only"),
+        ("COPY (SELECT 1) TO STDOUT WITH (FREEZE)", "no option freeze"),
+        ("COPY (SELECT 1) TO STDOUT WITH (ENCODING 'latin1')", "UTF8 only"),
+        ("COPY (SELECT 1) TO STDOUT WITH (QUOTE '|')", "no option quote"),
+        ("COPY (SELECT 1) TO STDOUT WITH (FORMAT binary, HEADER)", "no option header"),
+        ("COPY (SELECT 1) TO STDOUT WITH (FORMAT arrow, NULL 'x')", "no option null"),
+        ("COPY (SELECT 1) TO STDOUT WITH (DELIMITER 'ab')", "one ASCII character"),
+        ("COPY (SELECT 1) TO STDOUT WITH (DELIMITER '')", "one ASCII character"),
+        ("COPY (SELECT 1) TO STDOUT WITH (DELIMITER 'ü')", "one ASCII character"),
+        ("COPY (SELECT 1) TO STDOUT WITH (DELIMITER 'a')", "told from an escape"),
+        ("COPY (SELECT 1) TO STDOUT WITH (NULL E'a\\nb')", "line break"),
+        ("COPY (SELECT 1) TO STDOUT WITH (FORMAT csv, NULL 'a,b')", "in the text of NULL"),
+        ("COPY (SELECT 1) TO STDOUT WITH (FORMAT csv, QUOTE ',')", "quote is the delimiter"),
+    ],
+)  # fmt: skip
+def test_refused_commands(text: str, message: str) -> None:
+    with pytest.raises(QueryRefused) as error:
+        c.command(text)
+    assert message in error.value.message
+
+
+WORDS = st.sampled_from(
+    [
+        *c._READERS,
+        *(
+            "TO",
+            "SESSION",
+            "LOCAL",
+            "TIME",
+            "ZONE",
+            "FROM",
+            "CURSOR",
+            "FOR",
+            "(",
+            ")",
+            ",",
+            ";",
+            "=",
+            ".",
+            "-",
+        ),
+        *(
+            "1",
+            "99",
+            "'a'",
+            '"b"',
+            "ALL",
+            "SELECT",
+            "STDOUT",
+            "WITH",
+            "FORMAT",
+            "csv",
+            "HEADER",
+            "x",
+            "$1",
+            "'",
+        ),
+        *('"', "/*", "--", "AS", "DELIMITER", "PREPARED", "TRANSACTION", "ABSOLUTE", "FORWARD", "CHAIN"),
+    ]
+)
+
+
+@given(st.lists(WORDS, max_size=12))
+def test_any_words_are_a_command_or_none_or_refused(words: list[str]) -> None:
+    text = " ".join(words)
+    refused: QuerySyntaxError | QueryRefused | None = None
+    found: c.Command | None = None
+    try:
+        found = c.command(text)
+    except (QuerySyntaxError, QueryRefused) as error:
+        refused = error
+    if refused is not None:
+        assert refused.col is not None
+        assert 1 <= refused.col <= len(text) + 1
+    if isinstance(found, c.Declare | c.Copy):
+        assert text[found.at :].startswith(found.query)

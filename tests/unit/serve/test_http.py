@@ -1,0 +1,124 @@
+"""An ASGI application in the server's loop: start, requests, TLS where others reach it, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsql.errors import OperationalError
+from dpsql.policy import Address
+from dpsql.serve import self_signed, tls
+from dpsql.serve.http import HttpFront
+
+pytest.importorskip("uvicorn")
+
+
+class Application:
+    """Answers with the scheme of the request; `wait` holds the answer back."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.wait = asyncio.Event()
+        self.wait.set()
+        self.ended = False
+
+    async def __call__(
+        self, scope: dict[str, Any], receive: Any, send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            self.ended = True
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        self.asked.set()
+        await self.wait.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": f"by {scope['scheme']}.".encode()})
+
+
+async def get(port: int, context: ssl.SSLContext | None = None) -> bytes:
+    reader, writer = await asyncio.open_connection("localhost" if context else "127.0.0.1", port, ssl=context)
+    writer.write(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2].removesuffix("/mcp"))
+
+
+def test_requests_that_run_may_end_first() -> None:
+    async def main() -> None:
+        application = Application()
+        front = HttpFront(lambda _: application, Address("127.0.0.1", 0), None)
+        (url,) = await front.start()
+        assert url.startswith("http://127.0.0.1:")
+        assert (await get(port_of(url))).count(b"by http.") == 1
+        application.wait.clear()
+        application.asked.clear()
+        waiting = asyncio.create_task(get(port_of(url)))
+        await application.asked.wait()
+        stopping = asyncio.create_task(front.stop())
+        await asyncio.sleep(0)
+        application.wait.set()
+        assert (await waiting).count(b"by http.") == 1
+        await stopping
+        assert application.ended
+        with pytest.raises(OSError):
+            await get(port_of(url))
+
+    asyncio.run(main())
+
+
+def test_tls_where_other_machines_reach_it(tmp_path: Path) -> None:
+    made = tls.load(*self_signed.make(tmp_path))
+
+    async def main() -> None:
+        front = HttpFront(lambda _: Application(), Address("0.0.0.0", 0), made)
+        (url,) = await front.start()
+        assert url.startswith("https://0.0.0.0:")
+        client = ssl.create_default_context(cafile=made.certificate)
+        assert (await get(port_of(url), client)).count(b"by https.") == 1
+        await front.stop()
+
+    asyncio.run(main())
+
+
+def test_clients_need_certificates_where_the_policy_says_so(tmp_path: Path) -> None:
+    certificate, key = self_signed.make(tmp_path)
+    made = tls.load(certificate, key, clientcert=certificate)
+
+    async def main() -> None:
+        front = HttpFront(lambda _: Application(), Address("0.0.0.0", 0), made)
+        (url,) = await front.start()
+        client = ssl.create_default_context(cafile=certificate)
+        answer = b""
+        with suppress(ssl.SSLError, ConnectionError):  # TLS 1.3 tells a client only when it reads
+            answer = await get(port_of(url), client)
+        assert answer == b""
+        await front.stop()
+
+    asyncio.run(main())
+
+
+def test_an_address_in_use_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = Address("127.0.0.1", taken.getsockname()[1])
+
+        async def main() -> None:
+            front = HttpFront(lambda _: Application(), address, None)
+            with pytest.raises(OperationalError, match="another program listens there"):
+                await front.start()
+            await front.stop()
+
+        asyncio.run(main())

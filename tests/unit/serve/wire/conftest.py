@@ -1,0 +1,25 @@
+"""The certificate that the tests of the wire protocol share."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from dpsql.serve import self_signed, tls
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return self_signed.make(tmp_path_factory.mktemp("tls"))[0]
+
+
+@pytest.fixture(scope="session")
+def server_tls(certificate: Path) -> tls.Tls:
+    return tls.load(certificate, certificate.with_name(self_signed.KEY))
+
+
+@pytest.fixture(scope="session")
+def client_tls(certificate: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(certificate))

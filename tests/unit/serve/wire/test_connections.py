@@ -1,0 +1,218 @@
+"""Cancelling by key, the end of connections from the server's side, slow readers and long messages."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+
+from dpsql.serve import entropy
+from dpsql.serve.wire import channel
+from dpsql.serve.wire.errors import FatalError
+from tests.serve import frontend as f
+from tests.serve.bench import PASSWORD, Bench, run
+
+
+async def cancel(bench: Bench, number: int, secret: bytes) -> bytes:
+    """Ask to cancel on a connection of its own; return what the server says before it closes."""
+    asking = await bench.connect()
+    await asking.send(f.cancel_request(number, secret))
+    return await asking.reader.read()
+
+
+def error(messages: list[f.Message]) -> dict[str, str]:
+    return f.fields(next(body for tag, body in messages if tag == b"E"))
+
+
+@pytest.mark.parametrize("version", [3 << 16, 3 << 16 | 2])
+def test_a_key_cancels_what_runs_under_it(version: int) -> None:
+    async def test(bench: Bench) -> None:
+        frontend = await bench.connect()
+        alice = await frontend.log_in("alice", version=version)
+        bob = await bench.log_in("bob")
+        await alice.send(f.query("SELECT 'wait'"))
+        await bench.service.began.wait()
+        assert await cancel(bench, bob.number, alice.secret) == b""
+        assert await cancel(bench, alice.number, alice.secret[:-1] + b"?") == b""
+        assert await cancel(bench, alice.number, b"????") == b""
+        assert bench.service.cancelled == []
+        assert await cancel(bench, alice.number, alice.secret) == b"", "the answer is always a closed socket"
+        assert error(await alice.until())["C"] == "57014"
+        assert bench.service.cancelled == [alice.number]
+        assert [tag for tag, _ in await alice.ask(f.query("SELECT 1"))] == [b"T", b"D", b"C", b"Z"]
+
+    run(test)
+
+
+def test_a_key_cancels_nothing_if_nothing_runs() -> None:
+    async def test(bench: Bench) -> None:
+        alice = await bench.log_in()
+        assert await cancel(bench, alice.number, alice.secret) == b""
+        assert bench.service.cancelled == []
+        assert [tag for tag, _ in await alice.ask(f.query("SELECT 1"))] == [b"T", b"D", b"C", b"Z"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("secret", [b"", b"abc", b"x" * 257])
+def test_a_request_to_cancel_has_a_key(secret: bytes) -> None:
+    async def test(bench: Bench) -> bytes:
+        return await cancel(bench, 1, secret)
+
+    assert run(test)[:1] == b"E"
+
+
+def test_a_number_in_use_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter([7, 7, 0, 8])
+    monkeypatch.setattr(entropy, "number", lambda bits: next(drawn))
+
+    async def test(bench: Bench) -> list[int]:
+        return [(await bench.log_in()).number for _ in range(2)]
+
+    assert run(test) == [7, 8]
+
+
+def test_idle_connections_end_at_once_and_others_behind_their_statement() -> None:
+    async def test(bench: Bench) -> None:
+        idle, busy = await bench.log_in("alice"), await bench.log_in("bob")
+        await busy.send(f.query("SELECT 1; SELECT 'wait'; SELECT 2"))
+        await bench.service.began.wait()
+        bench.connections.shutdown()
+        assert error(await idle.rest())["C"] == "57P01"
+        stranger = await bench.connect()
+        assert error(await stranger.rest())["C"] == "57P03"
+        assert list(bench.connections.live) == [busy.number]
+        bench.connections.cancel()
+        found = await busy.rest()
+        assert [tag for tag, _ in found] == [b"T", b"D", b"C", b"E", b"Z", b"E"]
+        assert error(found)["C"] == "57014"
+        assert f.fields(found[-1][1])["C"] == "57P01"
+        await bench.connections.closed()
+        assert bench.service.asked == ["SELECT 1", "SELECT 'wait'"]
+
+    run(test)
+
+
+def test_who_logs_in_during_a_shutdown_is_told() -> None:
+    async def test(bench: Bench) -> str:
+        alice = await bench.connect()
+        await alice.send(f.startup({"user": "alice"}))
+        bench.connections.shutdown()
+        with pytest.raises(f.RefusedError) as caught:
+            await alice.prove(PASSWORD)
+        return caught.value.fields["C"]
+
+    assert run(test) == "57P03"
+
+
+def test_a_connection_is_ended_by_its_number() -> None:
+    async def test(bench: Bench) -> None:
+        alice, bob = await bench.log_in("alice"), await bench.log_in("bob")
+        bench.connections.terminate(alice.number, "your login was removed", "28000")
+        bench.connections.terminate(12345)
+        ((_, body),) = await alice.rest()
+        assert (f.fields(body)["S"], f.fields(body)["C"]) == ("FATAL", "28000")
+        assert [tag for tag, _ in await bob.ask(f.query("SELECT 1"))] == [b"T", b"D", b"C", b"Z"]
+
+    run(test)
+
+
+def test_the_service_can_end_a_connection_from_any_thread() -> None:
+    async def test(bench: Bench) -> str:
+        alice = await bench.log_in()
+        await alice.send(f.query("SELECT 'wait'"))
+        await bench.service.began.wait()
+        terminate = bench.service.clients[alice.number].on_terminate
+        assert terminate is not None
+        await asyncio.to_thread(terminate)
+        *_, (tag, body) = await alice.rest()
+        assert tag == b"E"
+        return f.fields(body)["C"]
+
+    assert run(test) == "57P01"
+
+
+def test_a_message_may_come_in_single_bytes() -> None:
+    async def test(bench: Bench) -> list[bytes]:
+        alice = await bench.log_in()
+        for byte in f.query("SELECT 1"):
+            await alice.send(bytes([byte]))
+            await asyncio.sleep(0)
+        return [tag for tag, _ in await alice.until()]
+
+    assert run(test) == [b"T", b"D", b"C", b"Z"]
+
+
+def test_the_longest_message_is_read_and_no_more_is_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(bench: Bench) -> None:
+        alice = await bench.log_in()
+        longest = f.message(b"Q", b"x" * ((1 << 20) - 5) + b"\0")
+        # More than the connection's buffer waits while the first statement runs.
+        sending = asyncio.ensure_future(alice.send(f.query("SELECT 'wait'"), *[longest] * 6))
+        await bench.service.began.wait()
+        await asyncio.sleep(0.05)
+        (served,) = (each for each in channels if each.address == "" and each.buffered)
+        assert served.buffered < channel.RECEIVE_BUFFER + (1 << 20)
+        assert not sending.done()
+        bench.connections.cancel()
+        found = [await alice.until() for _ in range(7)]
+        await sending
+        assert [error(one)["C"] for one in found] == ["57014"] + ["54000"] * 6
+
+    channels: list[channel.Channel] = []
+    made = channel.Channel.connection_made
+
+    def connection_made(self: channel.Channel, transport: asyncio.BaseTransport) -> None:
+        channels.append(self)
+        made(self, transport)
+
+    monkeypatch.setattr(channel.Channel, "connection_made", connection_made)
+    run(test)
+
+
+def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "SLOW_READER", 0.1)
+
+    async def test(bench: Bench) -> None:
+        alice = await bench.log_in()
+        alice.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's
+        await alice.send(f.query("SELECT repeat('x', 1000) FROM range(20000)"))
+        await bench.connections.closed()
+        left = [fields["reason"] for event, fields in bench.events if event == "disconnected"]
+        assert left == ["lost"]
+
+    run(test)
+
+
+def test_a_client_that_reads_slowly_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "SEND_BUFFER", 1 << 12)
+
+    async def test(bench: Bench) -> int:
+        alice = await bench.log_in()
+        await alice.send(f.query("SELECT repeat('x', 1000) FROM range(2000)"))
+        return sum(tag == b"D" for tag, _ in await alice.until())
+
+    assert run(test) == 2000
+
+
+def test_a_long_result_lets_others_be_answered() -> None:
+    async def test(bench: Bench) -> None:
+        alice, bob = await bench.log_in("alice"), await bench.log_in("bob")
+        await alice.send(f.query("SELECT * FROM range(100000)"))
+        found = await bob.ask(f.query("SELECT 1"))
+        assert [tag for tag, _ in found] == [b"T", b"D", b"C", b"Z"]
+        rows = [struct.unpack("!i", body[2:6])[0] for tag, body in await alice.until() if tag == b"D"]
+        assert len(rows) == 100_000
+
+    run(test)
+
+
+def test_an_error_keeps_its_code_when_it_ends_the_connection() -> None:
+    async def test(bench: Bench) -> str:
+        alice = await bench.log_in()
+        bench.connections.live[alice.number].end(FatalError("57P05", "idle for too long"))
+        ((_, body),) = await alice.rest()
+        return f.fields(body)["C"]
+
+    assert run(test) == "57P05"
