@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dpsql.database import Database
-from dpsql.serve.memory import available
+from dpsql.engines.memory import available
 from dpsql.serve.plan_cache import PlanCache
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from dpsql.engines.memory import available
 from dpsql.engines.scratch import Scratch
 from dpsql.errors import OperationalError, PolicyError
 
@@ -46,8 +47,17 @@ _AT_START = {
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",  # it would store statements, and plans with values
     "spark.log.level": "OFF",
+    # What was run is held for a UI even where there is none: statements, plans, and the memory they take.
+    "spark.ui.retainedJobs": "1",
+    "spark.ui.retainedStages": "1",
+    "spark.ui.retainedTasks": "1",
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.sql.maxPlanStringLength": "1000",
+    # Each table that is broadcast takes a page; the default is 64 MB, kept until Java collects it.
+    "spark.buffer.pageSize": "2m",
 }
 _LISTENERS = ("spark.extraListeners", "spark.sql.queryExecutionListeners", "spark.plugins")
+_SPARK_SET_UP = ("SPARK_DRIVER_MEMORY", "SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_SUBMIT_ARGS")
 _PROBE = (
     "SELECT CAST('2' AS DECIMAL(38,0)) = CAST('2.4' AS DECIMAL(9,2)) AS a, "
     "TRY_CAST('x' AS INT) + CAST('x' AS INT) AS b, try_validate_utf8(CAST(X'80' AS STRING)) AS c, "
@@ -143,7 +153,7 @@ def _start() -> Any:  # noqa: ANN401  see above
             session = SparkSession.builder.getOrCreate()
         else:
             builder = SparkSession.builder
-            for name, value in {**_AT_START, **_scratch_folders()}.items():
+            for name, value in {**_AT_START, **_scratch_folders(), **_heap()}.items():
                 builder = builder.config(name, value)
             with _discard_output():
                 session = builder.getOrCreate()
@@ -159,6 +169,16 @@ def _scratch_folders() -> dict[str, str]:
     _SCRATCH.append(Scratch())
     folder = _SCRATCH[-1].path
     return {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
+
+
+def _heap() -> dict[str, str]:
+    """Return the setting of the Java heap: a quarter of the memory, unless the environment sets Spark up.
+
+    A quarter is Java's own default. Spark's is 1 GB, in which a few long texts make a statement fail.
+    """
+    if any(name in os.environ for name in _SPARK_SET_UP):
+        return {}
+    return {"spark.driver.memory": f"{max(available() // 4 >> 20, 1024)}m"}
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dpsql.engines import Cancelled
+from dpsql.engines.memory import available
 from dpsql.errors import (
     InterfaceError,
     NotSupportedError,
@@ -35,7 +36,6 @@ from dpsql.serve.errors import (
     TimedOut,
 )
 from dpsql.serve.figures import StatementRecord
-from dpsql.serve.memory import available
 from dpsql.serve.notices import RELOADED
 from dpsql.serve.service import Service
 from dpsql.serve.user import User
