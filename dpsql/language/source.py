@@ -67,6 +67,9 @@ class Source:
             view: tuple[int, str] | None = around.meta_get("view")
             if view is not None:
                 return view[0]  # it stands in a view of the policy, which is read there
+            own: int | None = around.meta_get("start")
+            if own is not None:
+                return own  # what it holds may stand for a name, and come from another place
             starts: list[int] = [s for node in walked(around) if (s := node.meta_get("start")) is not None]
             if starts:
                 return min(starts)

@@ -434,3 +434,8 @@ SELECT page, COUNT(DISTINCT user_id) + page AS x FROM visits GROUP BY page
 -- error: the function getenv is not supported
 -- at: getenv
 SELECT page, getenv('HOME') || COUNT(DISTINCT user_id) AS x FROM visits GROUP BY page
+
+-- R2607 a function that is not known, of a number that has a name
+-- error: the function dp_low is not supported
+-- at: dp_low
+SELECT page, COUNT(DISTINCT user_id) AS n, dp_low(n) AS low FROM visits GROUP BY page
