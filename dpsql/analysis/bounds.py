@@ -17,17 +17,14 @@ def rows_per_unit(compiler: StatementCompiler, source: From, *, beyond: str = "w
     """
     if compiler.max_rows is not None:
         return compiler.max_rows
-    known = compiler.rows_per_unit.get(id(source.source))
-    found = known[1] if known else _default(compiler.policy, source.source, "rows_per_unit")
-    compiler.rows_per_unit[id(source.source)] = source.source, found
+    known = compiler.rows_per_unit.get(id(source))
+    if known is None:
+        default = _default(compiler.policy, source.source, "rows_per_unit")
+        known = compiler.rows_per_unit[id(source)] = source, default, unit_name(source)
+    _, found, name = known
     if found is not None:
-        compiler.assume(
-            Assumed(
-                f"rows of a {unit_name(source)} count, rows beyond are {beyond}",
-                f"at most {found:,}",
-                "policy",
-            )
-        )
+        of = f"rows of a {name} count, rows beyond are {beyond}"
+        compiler.assume(Assumed(of, f"at most {found:,}", "policy"))
     return found
 
 
