@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, Steps, Unary, Unscaled
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
@@ -217,6 +218,7 @@ def _plus(value: Expr, number: int) -> Expr:
     return Paren(Binary("+", value, whole(number))) if number else value
 
 
+@lru_cache(maxsize=256)
 def whole(number: int) -> Expr:
     """Return a whole number; a negative one in parentheses, since two signs in a row begin a comment."""
     kind = BIGINT if abs(number) < 1 << 63 else HUGEINT
