@@ -11,7 +11,7 @@ def positive_rational(value: Fraction | int, name: str) -> Fraction:
         raise ValueError(f"{name} must be an int or a Fraction")  # noqa: TRY004  one error type for callers
     if value <= 0:
         raise ValueError(f"{name} must be positive")
-    return Fraction(value)
+    return value if type(value) is Fraction else Fraction(value)
 
 
 def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:

@@ -29,6 +29,8 @@ def exact(value: Number) -> Fraction:
     # Subclasses are read by the methods of their bases: what is returned runs no code of the caller's.
     if isinstance(value, int):
         return Fraction(int.__int__(value))
+    if type(value) is Fraction and type(value.numerator) is int is type(value.denominator):
+        return value
     if isinstance(value, Fraction):
         return Fraction(int.__int__(index(value.numerator)), int.__int__(index(value.denominator)))
     text = (
