@@ -20,11 +20,13 @@ def rows_per_unit(compiler: StatementCompiler, source: From, *, beyond: str = "w
     known = compiler.rows_per_unit.get(id(source))
     if known is None:
         default = _default(compiler.policy, source.source, "rows_per_unit")
-        known = compiler.rows_per_unit[id(source)] = source, default, unit_name(source)
-    _, found, name = known
+        known = compiler.rows_per_unit[id(source)] = source, default, {}
+    _, found, assumed = known
+    if found is not None and beyond not in assumed:
+        of = f"rows of a {unit_name(source)} count, rows beyond are {beyond}"
+        assumed[beyond] = Assumed(of, f"at most {found:,}", "policy")
     if found is not None:
-        of = f"rows of a {name} count, rows beyond are {beyond}"
-        compiler.assume(Assumed(of, f"at most {found:,}", "policy"))
+        compiler.assume(assumed[beyond])
     return found
 
 

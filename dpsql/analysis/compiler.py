@@ -89,8 +89,8 @@ class StatementCompiler:
     """How many rows of a unit count in all groups together, as the statement's options say."""
     places_found: tuple[int, ...] = ()
     """The places of the bounds that were found for the ladders, in order; none while a price is quoted."""
-    rows_per_unit: dict[int, tuple[From, int | None, str]] = field(default_factory=dict)
-    """What the policy says of the rows of a unit, and what the unit is called, by the `id` of a FROM clause,
+    rows_per_unit: dict[int, tuple[From, int | None, dict[str, Assumed]]] = field(default_factory=dict)
+    """What the policy says of the rows of a unit, and what is assumed for it, by the `id` of a FROM clause,
     which is kept alive."""
     highest_power: int = 40
     """The power of two of the largest bound that is searched."""

@@ -96,7 +96,10 @@ def of_call(name: str, arguments: Sequence[Typed], sql_type: SqlType) -> Bounds 
 def _made(ends: Ends | None, parts: Sequence[Bounds]) -> Bounds | None:
     if ends is None or _long(ends[0]) or _long(ends[1]):
         return None
-    return Bounds(*ends, _origin(parts))
+    only, origin = parts[0] if len(parts) == 1 else None, _origin(parts)
+    if only is not None and ends == (only.low, only.high) and only.step is None and origin == only.origin:
+        return only
+    return Bounds(*ends, origin)
 
 
 def _long(end: Fraction) -> bool:

@@ -63,6 +63,8 @@ class Relation:
     columns: tuple[Column, ...]
     owner: Owner | None = None
     unique: frozenset[frozenset[int]] = frozenset()
+    origins: dict[tuple[str, str], Origin] = field(default_factory=dict, compare=False, repr=False)
+    """What it is in a FROM clause, by its generated name there and its alias, as far as that is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from dpsql.types import BOOLEAN, SqlType
 
 NODES_PER_TABLE = 25
 """How many expressions a table named in FROM counts as, toward the limit of a statement's size."""
+_ORIGINS = 16
+"""How many aliases of a table are remembered with its columns."""
 
 
 def from_item(
@@ -273,6 +275,15 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
 
 def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
     """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
+    known = relation.origins.get((generated, alias))
+    if known is None:
+        if len(relation.origins) >= _ORIGINS:
+            relation.origins.clear()
+        known = relation.origins[generated, alias] = _origin_of(relation, generated, alias)
+    return known
+
+
+def _origin_of(relation: Relation, generated: str, alias: str) -> Origin:
     single = fact_places(relation)
     columns = tuple(
         Typed(

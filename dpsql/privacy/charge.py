@@ -62,7 +62,7 @@ class Charge:
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        if self.epsilon < 0 or self.delta < 0:
+        if self.epsilon.numerator < 0 or self.delta.numerator < 0:
             raise ValueError("a charge cannot be negative")
 
     def __add__(self, other: Charge) -> Charge:
