@@ -98,11 +98,12 @@ class Planner:
         """Prepare a parsed SELECT, into which the policy's views were put."""
         refused: list[QueryRefused] = []
         planned: list[PreparedPrivate] = []
-        with self._surveyed(query, engines, refused):
+        blocks: list[Query] = []
+        with self._surveyed(query, engines, refused, blocks):
             if not is_private(query, self.policy):
                 sql = public_sql(query, self.policy, engines.schema_database)
                 return PreparedPublic(text, sql, engines, query.views)
-            parts = parts_of(query, self.policy, engines.schema_database, self.defaults)
+            parts = parts_of(query, self.policy, engines.schema_database, self.defaults, blocks)
         for part in parts.releases if not refused else ():
             with self._surveyed(part.query, engines, refused, [part.query]):
                 planned.append(self._release(text, part.query, engines, self.defaults))
@@ -117,11 +118,11 @@ class Planner:
         query: Query,
         engines: Engines,
         refused: list[QueryRefused],
-        blocks: list[Query] | None = None,
+        blocks: list[Query],
     ) -> Iterator[None]:
         """Plan a statement or one of its releases in this block; keep its refusal, with all obstacles.
 
-        `blocks` are the release blocks, if they are known.
+        `blocks` has the release blocks, if they are known when it is refused.
         """
         try:
             yield

@@ -46,7 +46,7 @@ class SqlType:
     @property
     def numeric(self) -> bool:
         """Whether arithmetic is defined on it."""
-        return self.integer or self.name in ("DOUBLE", "DECIMAL")
+        return self.name in _NUMBERS
 
     @property
     def bits(self) -> int:
@@ -69,6 +69,7 @@ _INTEGERS = {
     "UINTEGER": (32, False),
     "UBIGINT": (64, False),
 }
+_NUMBERS = frozenset({*_INTEGERS, "DOUBLE", "DECIMAL"})
 
 BOOLEAN = SqlType("BOOLEAN")
 INTEGER = SqlType("INTEGER")

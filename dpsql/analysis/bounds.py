@@ -17,17 +17,16 @@ def rows_per_unit(compiler: StatementCompiler, source: From, *, beyond: str = "w
     """
     if compiler.max_rows is not None:
         return compiler.max_rows
-    known = compiler.rows_per_unit.get(id(source.source))
-    found = known[1] if known else _default(compiler.policy, source.source, "rows_per_unit")
-    compiler.rows_per_unit[id(source.source)] = source.source, found
+    known = compiler.rows_per_unit.get(id(source))
+    if known is None:
+        default = _default(compiler.policy, source.source, "rows_per_unit")
+        known = compiler.rows_per_unit[id(source)] = source, default, {}
+    _, found, assumed = known
+    if found is not None and beyond not in assumed:
+        of = f"rows of a {unit_name(source)} count, rows beyond are {beyond}"
+        assumed[beyond] = Assumed(of, f"at most {found:,}", "policy")
     if found is not None:
-        compiler.assume(
-            Assumed(
-                f"rows of a {unit_name(source)} count, rows beyond are {beyond}",
-                f"at most {found:,}",
-                "policy",
-            )
-        )
+        compiler.assume(assumed[beyond])
     return found
 
 

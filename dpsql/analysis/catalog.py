@@ -6,6 +6,8 @@ from datetime import date
 from fractions import Fraction
 from typing import Protocol
 
+from dpsql.analysis.relation import Relation
+from dpsql.policy import Policy
 from dpsql.tree import Query
 from dpsql.types import SqlType
 
@@ -15,6 +17,9 @@ class Catalog(Protocol):
 
     confirmed: dict[str, bool]
     """Compiled statements whose bound plans were checked last, and what was found (see `binder.confirm`)."""
+
+    relations: dict[str, tuple[Policy, Relation]]
+    """The declared tables that were compiled, by their names, each with the policy that declares it."""
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a declared table's columns, in declared order."""

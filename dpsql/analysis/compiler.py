@@ -12,12 +12,12 @@ from sqlglot import exp
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.expressions import MAX_NODES, Rule, check_arguments
 from dpsql.analysis.ladders import Ladder
-from dpsql.analysis.relation import Cte, Relation, Scope
+from dpsql.analysis.relation import Cte, From, Relation, Scope
 from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.language import Source
 from dpsql.policy import Assumed, Policy
-from dpsql.tree import OPAQUE, Node
+from dpsql.tree import OPAQUE
 
 MAX_LEVELS = 16
 _NODES = {
@@ -89,8 +89,9 @@ class StatementCompiler:
     """How many rows of a unit count in all groups together, as the statement's options say."""
     places_found: tuple[int, ...] = ()
     """The places of the bounds that were found for the ladders, in order; none while a price is quoted."""
-    rows_per_unit: dict[int, tuple[Node, int | None]] = field(default_factory=dict)
-    """What the policy says of the rows of a unit, by the `id` of an item of FROM, which is kept alive."""
+    rows_per_unit: dict[int, tuple[From, int | None, dict[str, Assumed]]] = field(default_factory=dict)
+    """What the policy says of the rows of a unit, and what is assumed for it, by the `id` of a FROM clause,
+    which is kept alive."""
     highest_power: int = 40
     """The power of two of the largest bound that is searched."""
     ladders: list[Ladder] = field(default_factory=list)

@@ -11,7 +11,7 @@ import csv
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from importlib import resources
@@ -97,15 +97,19 @@ class Function:
     guard: str
     arguments: tuple[str, ...]
     form: str
+    arithmetic: bool = field(init=False)
+    """Whether the form computes on numbers only and cannot fail.
 
-    @property
-    def arithmetic(self) -> bool:
-        """Whether the form computes on numbers only and cannot fail.
+    Integers are widened, DOUBLE follows IEEE 754. Such forms may contain a subquery, which TRY may not.
+    """
+    widens: bool = field(init=False)
+    """Whether the form itself widens its arguments."""
 
-        Integers are widened, DOUBLE follows IEEE 754. Such forms may contain a subquery, which TRY may not.
-        """
+    def __post_init__(self) -> None:
         guards, kinds = set(self.guard.split("+")), {"BIGINT", "DOUBLE", "DECIMAL"}
-        return guards <= {"I", "N", "D", "T"} and kinds.issuperset(self.arguments)
+        arithmetic = guards <= {"I", "N", "D", "T"} and kinds.issuperset(self.arguments)
+        object.__setattr__(self, "arithmetic", arithmetic)
+        object.__setattr__(self, "widens", "I" in guards)
 
 
 @cache
@@ -205,15 +209,15 @@ def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[T
     fitted: list[Typed] = []
     for want, given in zip(form.arguments, arguments, strict=True):
         value: Typed | None
-        if want.startswith("="):
+        if want[0] == "=":
             value = given if given.text is not None and given.text.lower() == want[1:] else None
-        elif want.startswith("#"):
+        elif want[0] == "#":
             role = want[1:]
             value = given if given.literal is not None and _literal_fits(given, role) else None
         elif want == "DECIMAL":
             value = given if given.type.name == "DECIMAL" else None
         elif want == "BIGINT" and given.type.name == "UBIGINT":
-            value = given if "I" in form.guard.split("+") else None  # those forms widen it themselves
+            value = given if form.widens else None
         else:
             value = to_type(catalog, given, column_type(want))
             if value is not given and given.literal is not None and given.type == VARCHAR:

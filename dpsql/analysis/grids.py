@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, Steps, Unary, Unscaled
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
@@ -127,16 +128,19 @@ def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degr
     """
     if sql_type == DOUBLE:
         low, high = (max(-_LARGEST, min(end, _LARGEST)) for end in (low, high))
-    allowed = _root(Fraction(MOST_STEPS, most), degree) - (2 if degree else 1)
-    least = Fraction(_reach(low, high, degree), max(allowed, 1))
+    allowed = max(_root(MOST_STEPS // most, degree) - (2 if degree else 1), 1)
     # Bounds far from 0 have as many steps as the engine computes exactly, times numbers of rows.
-    least = max(least, _reach(low, high, 0) / (_EXACT if sql_type == DOUBLE else _FURTHEST))
+    exact = _EXACT if sql_type == DOUBLE else _FURTHEST
+    furthest = max(abs(low), abs(high))
+    least = max((high - low) / allowed, furthest / exact) if degree else furthest / min(allowed, exact)
     step = least_step(sql_type)
     if sql_type == DOUBLE:
         step = _power_of_two(max(least, Fraction(1, 1 << _FINEST)))
     elif least > step:
         step *= math.ceil(least / step)
-    return Grid(sql_type, step, math.floor(low / step), math.ceil(high / step))
+    if step != 1:
+        low, high = low / step, high / step
+    return Grid(sql_type, step, math.floor(low), math.ceil(high))
 
 
 def searched(sql_type: SqlType, *, signed: bool) -> Grid:
@@ -156,12 +160,8 @@ def capped(sql_type: SqlType, most: int, *, signed: bool) -> tuple[Grid, int]:
     return replace(grid, step=grid.step * most / MOST_STEPS), MOST_STEPS
 
 
-def _reach(low: Fraction, high: Fraction, degree: int) -> Fraction:
-    return high - low if degree else max(abs(low), abs(high))
-
-
-def _root(value: Fraction, degree: int) -> int:
-    return math.isqrt(math.floor(value)) if degree == 2 else math.floor(value)
+def _root(value: int, degree: int) -> int:
+    return math.isqrt(value) if degree == 2 else value
 
 
 def _power_of_two(least: Fraction) -> Fraction:
@@ -217,6 +217,7 @@ def _plus(value: Expr, number: int) -> Expr:
     return Paren(Binary("+", value, whole(number))) if number else value
 
 
+@lru_cache(maxsize=256)
 def whole(number: int) -> Expr:
     """Return a whole number; a negative one in parentheses, since two signs in a row begin a comment."""
     kind = BIGINT if abs(number) < 1 << 63 else HUGEINT

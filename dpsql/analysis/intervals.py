@@ -94,14 +94,23 @@ def of_call(name: str, arguments: Sequence[Typed], sql_type: SqlType) -> Bounds 
 
 
 def _made(ends: Ends | None, parts: Sequence[Bounds]) -> Bounds | None:
-    if ends is None or any(max(abs(e.numerator), e.denominator).bit_length() > _LARGEST for e in ends):
+    if ends is None or _long(ends[0]) or _long(ends[1]):
         return None
-    return Bounds(*ends, _origin(parts))
+    only, origin = parts[0] if len(parts) == 1 else None, _origin(parts)
+    if only is not None and ends == (only.low, only.high) and only.step is None and origin == only.origin:
+        return only
+    return Bounds(*ends, origin)
+
+
+def _long(end: Fraction) -> bool:
+    return end.numerator.bit_length() > _LARGEST or end.denominator.bit_length() > _LARGEST
 
 
 def _origin(parts: Iterable[Bounds]) -> str:
-    found = dict.fromkeys(origin for p in parts if p.origin for origin in p.origin.split(" and "))
-    return " and ".join(found)
+    texts = dict.fromkeys(p.origin for p in parts if p.origin)
+    if len(texts) > 1 or any(" and " in text for text in texts):
+        texts = dict.fromkeys(origin for text in texts for origin in text.split(" and "))
+    return " and ".join(texts)
 
 
 def _rounded(x: Bounds, digits: int) -> Ends:

@@ -334,10 +334,10 @@ class _SelectList:
 
     def output_at(self, item: Item, place: int) -> Output:
         """Return the output column of an item, with its position in the text."""
-        found = Output(item.name, "key")
+        found: Output | None = None
         with self.compiler.part(item.name):
             found = self.output(item, place)
-        return replace(found, at=self.compiler.source.position(item.node))
+        return replace(found or Output(item.name, "key"), at=self.compiler.source.position(item.node))
 
     def output(self, item: Item, place: int) -> Output:
         """Return the output column of an item."""

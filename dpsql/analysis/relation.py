@@ -63,6 +63,8 @@ class Relation:
     columns: tuple[Column, ...]
     owner: Owner | None = None
     unique: frozenset[frozenset[int]] = frozenset()
+    origins: dict[tuple[str, str], Origin] = field(default_factory=dict, compare=False, repr=False)
+    """What it is in a FROM clause, by its generated name there and its alias, as far as that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,16 @@ class Origin:
     alias: str
     names: tuple[str, ...]
     columns: tuple[Typed, ...]
+    _named: dict[str, list[Typed]] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def named(self, key: str) -> list[Typed]:
+        """Return the columns with a folded name; the names are folded at the first use."""
+        if not self._named:
+            found: dict[str, list[Typed]] = {}
+            for name, column in zip(self.names, self.columns, strict=True):
+                found.setdefault(fold(name), []).append(column)
+            self._named.update(found)
+        return self._named.get(key, [])
 
     def mapped(self, change: Callable[[Typed], Typed]) -> Origin:
         """Return the relation with `change` applied to each column."""
@@ -149,7 +161,7 @@ class Scope:
 
     def has(self, key: str) -> bool:
         """Return whether a column of FROM has a folded name."""
-        return key in self.merged or any(key in map(fold, o.names) for o in self.origins)
+        return key in self.merged or any(o.named(key) for o in self.origins)
 
     def may_have(self, node: exp.Column) -> bool:
         """Return whether a column may be found here: a quick check before `resolve`."""
@@ -157,7 +169,7 @@ class Scope:
         if self.outer is not None or (table is None and (key in self.merged or key in self.aliases)):
             return True
         origins = [o for o in self.origins if table is None or fold(o.alias) == fold(table.name)]
-        return any(fold(name) == key for o in origins for name in o.names)
+        return any(o.named(key) for o in origins)
 
     def resolve(self, node: exp.Column) -> Typed:
         """Return the column that a name refers to: columns before aliases. An ambiguous name is refused."""
@@ -172,12 +184,7 @@ class Scope:
         origins = self.origins
         if table is not None:
             origins = tuple(o for o in origins if fold(o.alias) == fold(table.name))[:1]
-        found = [
-            (origin.alias, column)
-            for origin in origins
-            for visible, column in zip(origin.names, origin.columns, strict=True)
-            if fold(visible) == key
-        ]
+        found = [(origin.alias, column) for origin in origins for column in origin.named(key)]
         found = [f for f in found if not f[1].borrowed] or found
         if len(found) > 1:
             first, *others = dict.fromkeys(alias for alias, _ in found)

@@ -26,6 +26,8 @@ from dpsql.types import BOOLEAN, SqlType
 
 NODES_PER_TABLE = 25
 """How many expressions a table named in FROM counts as, toward the limit of a statement's size."""
+_ORIGINS = 16
+"""How many aliases of a table are remembered with its columns."""
 
 
 def from_item(
@@ -129,6 +131,17 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
 
 
 def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
+    """Return the relation of a declared table, which is compiled once for a policy and its public data."""
+    if isinstance(table.unit, UnitVia) and (parent := compiler.policy.table(table.unit.table)) is not None:
+        compiler.used.add(parent.name)
+    made_for, relation = compiler.catalog.relations.get(table.name, (None, None))
+    if relation is None or made_for is not compiler.policy:
+        relation = _base_table(compiler, table, at)
+        compiler.catalog.relations[table.name] = compiler.policy, relation
+    return relation
+
+
+def _base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
     """Compile a declared table: its declared columns and, of a private one, the rows that have a unit."""
     declared = compiler.catalog.columns(table.name)
     places = {fold(name): i for i, (name, _) in enumerate(declared)}
@@ -136,7 +149,8 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
     source = Scan(table.name, "b")
     facts = table.unique if table.unit is not None else compiler.catalog.unique(table.name)
     unique = frozenset(frozenset(places[fold(c)] for c in fact) for fact in facts)
-    columns = tuple(_column(compiler, table, name, sql_type) for name, sql_type in declared)
+    links = _links(compiler.policy, table)
+    columns = tuple(_column(compiler, table, name, sql_type, links) for name, sql_type in declared)
     match table.unit:
         case None:
             return Relation(Select(tree.items("c", cells), source), columns, None, unique)
@@ -170,8 +184,6 @@ def _child(
 ) -> Relation:
     """Compile a child table, whose rows belong to the unit of their row in the parent table."""
     parent = compiler.policy.table(unit.table)
-    if parent is not None:
-        compiler.used.add(parent.name)
     if parent is None or not isinstance(parent.unit, UnitColumn):
         raise compiler.source.refuse(
             f"the unit of {table.name} goes through a table without a unit column", at
@@ -198,7 +210,9 @@ def _child(
     return Relation(query, columns, Owner(parent.unit.kind, sql_type))
 
 
-def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType) -> Column:
+def _column(
+    compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType, links: dict[str, str]
+) -> Column:
     """Return a column of a declared table, with what is public about its values."""
     bounds = bounds_of_column(compiler.catalog, table, name, sql_type)
     if table.unit is None:
@@ -209,21 +223,21 @@ def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlT
         name,
         sql_type,
         domain=values_of(compiler.catalog, table, name),
-        link=_link(compiler, table, name),
+        link=links.get(fold(name), ""),
         span=Span.of_days(*days, f"the declared range of {place}") if days else None,
         bounds=bounds,
     )
 
 
-def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
-    """Return the name of the unique column that a column is or refers to; "" for other columns."""
-    if isinstance(table.unit, UnitVia) and fold(column) == fold(table.unit.via):
-        return fold(f"{table.unit.table}.{table.unit.column}")
-    name = fold(f"{table.name}.{column}")
-    units = [other.unit for other in compiler.policy.tables.values()]
-    parents = {fold(f"{unit.table}.{unit.column}") for unit in units if isinstance(unit, UnitVia)}
-    alone = any(len(fact) == 1 and fold(fact[0]) == fold(column) for fact in table.unique)
-    return name if alone or name in parents else ""
+def _links(policy: Policy, table: Table) -> dict[str, str]:
+    """Return the names of the unique columns that columns of a table are or refer to, by their own names."""
+    units = [other.unit for other in policy.tables.values()]
+    parents = [u.column for u in units if isinstance(u, UnitVia) and fold(u.table) == fold(table.name)]
+    alone = [fact[0] for fact in table.unique if len(fact) == 1]
+    found = {fold(column): fold(f"{table.name}.{column}") for column in (*parents, *alone)}
+    if isinstance(table.unit, UnitVia):
+        found[fold(table.unit.via)] = fold(f"{table.unit.table}.{table.unit.column}")
+    return found
 
 
 def _listed(node: exp.Unnest) -> exp.Values | None:
@@ -261,6 +275,15 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
 
 def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
     """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
+    known = relation.origins.get((generated, alias))
+    if known is None:
+        if len(relation.origins) >= _ORIGINS:
+            relation.origins.clear()
+        known = relation.origins[generated, alias] = _origin_of(relation, generated, alias)
+    return known
+
+
+def _origin_of(relation: Relation, generated: str, alias: str) -> Origin:
     single = fact_places(relation)
     columns = tuple(
         Typed(

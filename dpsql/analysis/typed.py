@@ -241,7 +241,7 @@ def exactly(value: object) -> Bounds | None:
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)) or not isfinite(value):
         return None
-    number = Fraction(str(value))
+    number = Fraction(value if isinstance(value, int) else str(value))
     return Bounds(number, number)
 
 

@@ -95,10 +95,10 @@ def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
 def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
     """Return the method of numbers that are measured together: with a bound in all groups, by Laplace."""
     places = released(plan)
-    totals = [plan.total(place) for place in places]
     if needs_laplace(plan, places):
         return EveryCount.of(plan)
     if plan.options.mechanism in (None, "AUTO") and plan.counts[places[0]].share is not None:
+        totals = [plan.total(place) for place in places]
         known = [total for total in totals if total is not None]
         less = len(known) == len(totals) and laplace_is_less(plan.counts, places, known, plan.groups)
         return (EveryCount if less else WholeDomain).of(plan)

@@ -35,7 +35,8 @@ def shares(plan: Plan, places: Iterable[int], epsilon: Fraction) -> list[tuple[l
     found: dict[object, list[int]] = {}
     for place in places:
         found.setdefault(plan.counts[place].share, []).append(place)
-    return [(together, epsilon / len(found)) for together in found.values()]
+    part = epsilon / max(len(found), 1)
+    return [(together, part) for together in found.values()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def _release(query: Query, keys: list[exp.Expr], items: list[exp.Expr], size: in
 
     An option of the block is for those of its releases that it concerns.
     """
-    tree = copied(query.tree)
+    tree = copied(query.tree, "expressions", *(() if main else _SELECTING))
     tree.set("expressions", [copied(item) for item in (*keys, *items)])
     options = query.options
     shared = {name: getattr(options, name) for name in ("epsilon", "delta")}

@@ -7,6 +7,7 @@ expressions, HAVING, QUALIFY, windows, ORDER BY, OFFSET, LIMIT.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -32,6 +33,8 @@ from dpsql.language import MARK, Clause, Query, all_of, copied, walked
 from dpsql.policy import Policy
 
 Separated = tuple[Query, exp.Select | None]
+_BEHIND = ("order", "limit", "offset", "distinct", "windows", "qualify")
+"""The clauses that a plain block has only as its selection."""
 
 
 def separate(
@@ -324,7 +327,8 @@ class _Block:
         limit: int | None = None,
     ) -> Query:
         """Return the release block with the columns that are read of it, and its selection."""
-        made = self._changed(having=having)
+        set_below = ("expressions", "group") if self.names.keys else ("expressions",)
+        made = self._changed(having=having, without=set_below)
         keys = [self._key(key) for key in self.names.keys]
         listed = [
             exp.alias_(copied(node), name, quoted=True, copy=False) for node, name in self.columns.found
@@ -344,15 +348,18 @@ class _Block:
             return copied(key)
         return exp.Literal.number(self.columns.place(key, "number") + 1)
 
-    def _changed(self, *, having: list[exp.Expr] | None = None) -> Query:
-        """Return the query with the conditions on keys in WHERE, and without the clauses behind HAVING."""
-        made = copied(self.select)
+    def _changed(self, *, having: list[exp.Expr] | None = None, without: Sequence[str] = ()) -> Query:
+        """Return the query with the conditions on keys in WHERE, and without the clauses behind HAVING.
+
+        The parts `without` which it comes are still to be set.
+        """
+        made = copied(self.select, "where", "having", *_BEHIND, *without)
         where = [self.names.as_row(each, keys=True) for each in self.clauses.before]
-        if made.args.get("where") is not None:
-            where.insert(0, self.names.as_row(made.args["where"].this))
+        if self.select.args.get("where") is not None:
+            where.insert(0, self.names.as_row(self.select.args["where"].this))
         made.set("where", exp.Where(this=exp.and_(*where, copy=False)) if where else None)
         made.set("having", exp.Having(this=exp.and_(*having)) if having else None)
-        for name in ("order", "limit", "offset", "distinct", "windows", "qualify"):
+        for name in _BEHIND:
             made.set(name, None)
         return replace(self.query, tree=made)
 

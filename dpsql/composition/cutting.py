@@ -37,7 +37,7 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
     `changed` is the block with other clauses, if it gets them.
     """
     needed = sorted(_needed(select, kinds, set()))
-    made = copied(select) if changed is None else changed
+    made = copied(select, "with_") if changed is None else changed
     made.set("with_", None)
     names: dict[str, exp.Expr] = {fold(c.alias): c for c in all_of(made, exp.CTE)}
     listed = []

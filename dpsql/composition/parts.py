@@ -53,13 +53,16 @@ class Parts:
     """SQL of the same kind with one row and one column, for each value that releases read; and its place."""
 
 
-def parts_of(query: Query, policy: Policy, catalog: Catalog, defaults: Options) -> Parts:
+def parts_of(
+    query: Query, policy: Policy, catalog: Catalog, defaults: Options, blocks: list[Query] | None = None
+) -> Parts:
     """Return the parts of a private statement; refuse one that cannot be taken apart.
 
-    `defaults` are the options that hold where the statement gives none.
+    `defaults` are the options that hold where the statement gives none. `blocks` gets what `release_blocks`
+    returns, once all of it is known: it is there if the refusal comes later.
     """
     try:
-        return _Splitter(query, policy, catalog, defaults).parts()
+        return _Splitter(query, policy, catalog, defaults).parts([] if blocks is None else blocks)
     except RecursionError:
         raise query.source.refuse("the statement is nested too deeply") from None
 
@@ -96,9 +99,11 @@ class _Splitter:
         self.kinds = Kinds.of(self.query, policy, catalog)
         self.written = Written.of(self.query, self.kinds)
         self.values: list[tuple[exp.Query, exp.Expr]] = []
+        self.planned = False
+        """Whether anything was analysed, which depends on the defaults."""
 
-    def parts(self) -> Parts:
-        """Return the parts of the statement."""
+    def parts(self, plain: list[Query]) -> Parts:
+        """Return the parts of the statement; give `plain` what `queries` returns, if it is known by then."""
         for release in self.kinds.unused:
             for query in self._separated(release, "unused")[0]:
                 self._plan(query)
@@ -107,6 +112,7 @@ class _Splitter:
             return Parts((ReleasePart("r0", replace(self.query, inner={})),))
         # A release inside another one stands before it.
         blocks: list[_Block] = []
+        listed: list[Query] = []
         for number, release in enumerate(self.kinds.releases):
             self._take_values(number, tree)
             queries, rest = self._separated(release, _mark(number))
@@ -115,8 +121,11 @@ class _Splitter:
             at = _position(self.query, release.select)
             marks = (_mark(number), *(f"{_mark(number)}.{i}" for i in range(1, len(queries))))
             blocks[:0] = [_Block(release, q, at, mark) for q, mark in zip(queries, marks, strict=True)]
+            listed += queries
             rest = rest or everything(_mark(number), self.source.position(release.select))
             tree = put(rest, release.select, tree)
+        if not self.planned:
+            plain += listed
         # Of blocks at one position the later one, which is around the other, is the first.
         return self._composed(sorted(blocks, key=lambda b: b.at), without_private(tree, self.kinds))
 
@@ -202,6 +211,7 @@ class _Splitter:
         )
 
     def _plan(self, query: Query) -> Plan:
+        self.planned = True
         return analyse(query, self.policy, self.catalog, complete(query.options, self.defaults))
 
     def _composed(self, blocks: Sequence[_Block], outer: exp.Query) -> Parts:

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date
 
+    from dpsql.analysis.relation import Relation
     from dpsql.engines.duckdb.domains import Domains
     from dpsql.engines.duckdb.sources import Reader
+    from dpsql.policy import Policy
     from dpsql.tree import Query
 
 
@@ -64,6 +66,7 @@ class SchemaDatabase:
         self._readers = {fold(name): reader for name, reader in readers.items()}
         self._domains = domains
         self.confirmed: dict[str, bool] = {}
+        self.relations: dict[str, tuple[Policy, Relation]] = {}
         self._types: dict[str, SqlType] = {}
         self._values: dict[str, object] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}

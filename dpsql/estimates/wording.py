@@ -12,10 +12,11 @@ def decimal(value: Fraction) -> str:
     >>> decimal(Fraction(5, 2)), decimal(Fraction(10**6)), decimal(Fraction(1, 3))
     ('2.5', '1,000,000', '0.333333')
     """
-    places = next((n for n in range(11) if (value * 10**n).denominator == 1), None)
-    return (
-        f"{float(value):,.6g}" if places is None else f"{Decimal(int(value * 10**places)).scaleb(-places):,f}"
-    )
+    number, divisor = value.numerator, value.denominator
+    places = next((n for n in range(11) if 10**n % divisor == 0), None)
+    if places is None:
+        return f"{float(value):,.6g}"
+    return f"{Decimal(number * 10**places // divisor).scaleb(-places):,f}"
 
 
 def figure(value: float) -> str:

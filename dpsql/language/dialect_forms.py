@@ -270,8 +270,9 @@ def _filtered_window(node: exp.Window) -> exp.Expr | None:
 def _unnested(select: exp.Select) -> None:
     """Move UNNEST from a select list to FROM; of two, DuckDB pairs the items, so they stay."""
     found = [n for item in select.expressions if isinstance(n := item.unalias(), exp.Explode)]
-    later = any(isinstance(n, exp.Window) for item in select.expressions for n in walked(item))
-    if len(found) != 1 or later or select.args.get("from_") is None or select.args.get("group") is not None:
+    if len(found) != 1 or select.args.get("from_") is None or select.args.get("group") is not None:
+        return
+    if any(isinstance(n, exp.Window) for item in select.expressions for n in walked(item)):
         return
     item = found[0]
     name = item.parent.alias if isinstance(item.parent, exp.Alias) else "unnest"

@@ -49,7 +49,7 @@ def whole(value: int, name: str) -> int:
 def positive(value: Number, name: str) -> Fraction:
     """Convert a positive budget or scale to an exact fraction."""
     number = exact(value)
-    if number <= 0:
+    if number.numerator <= 0:
         raise ValueError(f"{name} must be positive")
     return number
 
@@ -65,7 +65,7 @@ def between(value: Number, name: str) -> Fraction:
 def bound(sensitivity: Number) -> Fraction:
     """Check a sensitivity: a whole number of at least 1, because counts are whole numbers."""
     number = exact(sensitivity)
-    if number < 1 or number.denominator != 1:
+    if number.denominator != 1 or number.numerator < 1:
         raise ValueError("sensitivity must be a whole number, at least 1")
     return number
 

@@ -35,8 +35,9 @@ def resolution(smallest: Fraction) -> int:
         b, for a grid of step 2^-b counts, 0 <= b <= 20.
     """
     fraction = positive_rational(smallest, "scale")
+    number, least = fraction.numerator, 1024 * fraction.denominator
     wanted = 0
-    while wanted < FINEST and fraction * (1 << wanted) < 1024:
+    while wanted < FINEST and number << wanted < least:
         wanted += 1
     return wanted
 

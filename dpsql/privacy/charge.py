@@ -29,6 +29,8 @@ def exact(value: Number) -> Fraction:
     # Subclasses are read by the methods of their bases: what is returned runs no code of the caller's.
     if isinstance(value, int):
         return Fraction(int.__int__(value))
+    if type(value) is Fraction and type(value.numerator) is int is type(value.denominator):
+        return value
     if isinstance(value, Fraction):
         return Fraction(int.__int__(index(value.numerator)), int.__int__(index(value.denominator)))
     text = (
@@ -60,7 +62,7 @@ class Charge:
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        if self.epsilon < 0 or self.delta < 0:
+        if self.epsilon.numerator < 0 or self.delta.numerator < 0:
             raise ValueError("a charge cannot be negative")
 
     def __add__(self, other: Charge) -> Charge:

@@ -39,7 +39,8 @@ class PrivacyLoss:
     def of(cls, epsilon: Fraction, delta: Fraction = Fraction(0), *, times: int = 1) -> PrivacyLoss:
         """Return the loss of equal steps; none if they cost nothing."""
         part = ApproximateDP(epsilon, delta, times)
-        return cls(()) if part.charge == Charge() else cls((part,))
+        charge = part.charge
+        return cls((part,)) if charge.epsilon or charge.delta else cls(())
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
         return PrivacyLoss(self.parts + other.parts)

@@ -32,13 +32,14 @@ def _clashes(output: Output, outputs: Sequence[Output]) -> bool:
     """Return whether a column is called as a detail, and shows something else."""
     if output.name in _OF_RELEASE:
         return output.kind != output.name
+    name, separator, kind = output.name.rpartition("_")
+    if not separator or kind not in _OF_COUNT:
+        return False
     for count in outputs:
-        if count.kind != "count" or not output.name.startswith(f"{count.name}_"):
-            continue
-        kind = output.name.removeprefix(f"{count.name}_")
-        same = (output.of, output.uses, output.formula) == (count.of, count.uses, count.formula)
-        if kind in _OF_COUNT and not (same and output.kind == kind):
-            return True
+        if count.kind == "count" and count.name == name:
+            same = (output.of, output.uses, output.formula) == (count.of, count.uses, count.formula)
+            if not (same and output.kind == kind):
+                return True
     return False
 
 

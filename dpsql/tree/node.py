@@ -19,16 +19,15 @@ class Facts:
     size: int
 
 
-class Node:
-    """A node of the query tree. Nodes are immutable, and equal if their parts are equal.
+class KeptHash:
+    """An immutable object that keeps its hash, and is equal to others of its type with equal parts.
 
-    A node keeps its hash: the same deep expressions are keys of many dictionaries. Two nodes with different
-    hashes are told apart by these alone. The dataclasses of nodes therefore have `eq=False`.
+    It is for keys of many dictionaries that are deep. Two objects with different hashes are told apart by
+    these alone. Their dataclasses have `eq=False`.
     """
 
-    __slots__: ClassVar[tuple[str, ...]] = ("_facts", "_guarded", "_hash")
-    _facts: Facts
-    _guarded: Expr
+    __slots__: ClassVar[tuple[str, ...]] = ("_hash",)
+    __match_args__: ClassVar[tuple[str, ...]] = ()
     _hash: int
 
     def __hash__(self) -> int:
@@ -42,9 +41,17 @@ class Node:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if type(self) is not type(other) or not isinstance(other, Node):
+        if type(self) is not type(other) or not isinstance(other, KeptHash):
             return NotImplemented
         return hash(self) == hash(other) and _fields(self) == _fields(other)
+
+
+class Node(KeptHash):
+    """A node of the query tree. Nodes are immutable, and equal if their parts are equal."""
+
+    __slots__: ClassVar[tuple[str, ...]] = ("_facts", "_guarded")
+    _facts: Facts
+    _guarded: Expr
 
 
 class Expr(Node):
@@ -100,20 +107,20 @@ def parts(node: Node) -> Iterator[Node]:
     return _nodes(_fields(node))
 
 
-def _fields(node: Node) -> tuple[object, ...]:
+def _fields(node: KeptHash) -> tuple[object, ...]:
     kind = type(node)
     reader = _READERS.get(kind)
     if reader is None:
-        reader = _READERS[kind] = _reader(kind.__slots__)
+        reader = _READERS[kind] = _reader(kind.__match_args__)
     return reader(node)
 
 
-_READERS: dict[type[Node], Callable[[Node], tuple[object, ...]]] = {}
-"""What reads the parts of a node, by its type; made at the first use."""
+_READERS: dict[type[KeptHash], Callable[[KeptHash], tuple[object, ...]]] = {}
+"""What reads the parts of an object, by its type; made at the first use."""
 
 
-def _reader(names: tuple[str, ...]) -> Callable[[Node], tuple[object, ...]]:
-    """Return the function that reads some attributes of a node."""
+def _reader(names: tuple[str, ...]) -> Callable[[KeptHash], tuple[object, ...]]:
+    """Return the function that reads some attributes of an object."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda node: tuple(getattr(node, name) for name in names)

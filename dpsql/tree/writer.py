@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 def duckdb_sql(node: Node) -> str:
     """Return the SQL of an expression, a query or an item of FROM."""
-    if isinstance(node, e.Column) and not node.stored:  # the most frequent one
-        return f"{node.table}.{node.name}" if node.table else node.name
+    if isinstance(node, e.Column):  # the most frequent one
+        return _column(node)
     written: list[str] = []
     pending: list[Iterator[str | Node]] = [iter((node,))]  # the rest of each node, innermost last
     while pending:
@@ -36,7 +36,11 @@ def duckdb_sql(node: Node) -> str:
             rule = RULES.get(type(piece))
             if rule is None:
                 raise InternalError(f"{_BUG}: {type(piece).__name__}")
-            pending.append(iter(rule(piece)))
+            pieces = rule(piece)
+            if isinstance(pieces, str):
+                written.append(pieces)
+                continue
+            pending.append(iter(pieces))
             break
         else:
             pending.pop()
@@ -65,9 +69,9 @@ def _joined(nodes: Iterable[Node], separator: str = ", ") -> list[str | Node]:
     return pieces
 
 
-def _column(node: e.Column) -> Pieces:
+def _column(node: e.Column) -> str:
     shown = quote(node.name) if node.stored else node.name
-    return (f"{node.table}.{shown}" if node.table else shown,)
+    return f"{node.table}.{shown}" if node.table else shown
 
 
 def _apply(node: e.Apply) -> Pieces:
@@ -89,9 +93,9 @@ def _values(node: r.Values) -> Pieces:
     return "(VALUES (", *listed[1:], f") AS {node.alias}({', '.join(node.columns)})"
 
 
-def _range(node: r.Range) -> Pieces:
+def _range(node: r.Range) -> str:
     more = "" if node.step is None else f", {node.step}"
-    return (f"range({node.start}, {node.stop}{more}) AS {node.alias}({node.column})",)
+    return f"range({node.start}, {node.stop}{more}) AS {node.alias}({node.column})"
 
 
 def _order_term(node: e.OrderTerm) -> Pieces:
@@ -99,7 +103,10 @@ def _order_term(node: e.OrderTerm) -> Pieces:
     return node.expr, f" {direction}" if direction else "", f" NULLS {nulls}" if nulls else ""
 
 
-def _constant(value: object, sql_type: SqlType) -> str:
+def _constant(node: e.Constant) -> str:
+    value, sql_type = node.value, node.type
+    if type(value) is int:
+        return str(value)
     match value:
         case None:
             return "NULL"
@@ -203,11 +210,11 @@ def _select(node: r.Select) -> Pieces:
 
 _BUG = "this is a bug of dpsql, nothing was run or charged"
 
-RULES: dict[type[Node], Callable[[Any], Pieces]] = {
+RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     e.Column: _column,
     e.Paren: lambda n: ("(", n.inner, ")"),
     e.Binary: lambda n: (n.left, f" {n.operator} ", n.right),
-    e.Constant: lambda n: (_constant(n.value, n.type),),
+    e.Constant: _constant,
     e.Apply: _apply,
     e.Cast: lambda n: ("TRY_CAST(" if n.safe else "CAST(", n.operand, f" AS {n.type})"),
     e.Try: lambda n: ("TRY(", n.operand, ")"),
@@ -228,22 +235,22 @@ RULES: dict[type[Node], Callable[[Any], Pieces]] = {
     e.Exists: lambda n: ("EXISTS (", n.query, ")"),
     e.ScalarQuery: lambda n: ("(", n.query, ")"),
     e.Unary: lambda n: (n.operator, n.operand),
-    e.Interval: lambda n: (f"INTERVAL '{n.text}'",),
+    e.Interval: lambda n: f"INTERVAL '{n.text}'",
     e.ListOf: lambda n: ("[", *_joined(n.items), "]"),
     e.Element: lambda n: (n.operand, "[", n.index, "]"),
     e.Slice: lambda n: (n.operand, f"[{n.low}:{n.high}]"),
-    e.Parameter: lambda n: (n.name,),
+    e.Parameter: lambda n: n.name,
     e.Lambda: lambda n: (f"lambda {n.parameter}: ", n.body),
     e.OrderTerm: _order_term,
     r.Item: lambda n: (n.expr, f" AS {n.name}" if n.name else ""),
     r.Derived: lambda n: ("(", n.query, f") AS {n.alias}"),
     r.Select: _select,
     r.Join: lambda n: (n.left, f" {n.kind} JOIN " if n.kind else " JOIN ", n.right, *_clause(" ON ", n.on)),
-    r.Scan: lambda n: (f"main.{quote(n.table)} AS {n.alias}",),
-    r.DomainScan: lambda n: (f"{r.DOMAIN_SCHEMA}.{n.name}",),
+    r.Scan: lambda n: f"main.{quote(n.table)} AS {n.alias}",
+    r.DomainScan: lambda n: f"{r.DOMAIN_SCHEMA}.{n.name}",
     r.SetOperation: lambda n: (n.left, f" {n.word} ", n.right),
     r.Values: _values,
     r.Range: _range,
     r.Unnest: lambda n: ("UNNEST(", n.items, f") AS {n.alias}(c0)"),
 }
-"""The rule that writes each node type: its texts and the nodes between them."""
+"""The rule that writes each node type: its texts and the nodes between them, or its whole text."""

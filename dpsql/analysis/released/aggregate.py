@@ -16,7 +16,7 @@ from dpsql.analysis.expressions import function_name, predicate
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix, QueryRefused
-from dpsql.tree import Binary, Expr, conjunction
+from dpsql.tree import Binary, Expr, KeptHash, conjunction
 
 
 class Direction(Enum):
@@ -27,8 +27,8 @@ class Direction(Enum):
     BOTH = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class Part(ABC):
+@dataclass(frozen=True, slots=True, eq=False)
+class Part(KeptHash, ABC):
     """An integer that the engine computes exactly for each group of rows. Equal parts are computed once."""
 
     row: tuple[Expr, ...]

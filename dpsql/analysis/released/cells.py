@@ -88,7 +88,7 @@ class Cells:
         return datetime(1970, 1, 1) + timedelta(seconds=number)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CellRows(Part):
     """The rows of each cell; `row` is the place of a row's cell, NULL where the row does not count.
 

@@ -25,7 +25,7 @@ _BOUND = "contribution_bounds_per_group"
 _BOUNDED = f"COUNT(*, {_BOUND} => (0, {GUESS}))"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Units(Part):
     """The number of units with a row in the group; `row` is empty or the condition on the rows."""
 
@@ -47,7 +47,7 @@ class Units(Part):
         return Aggregate("COUNT", (Case(((Binary(">", values[0], Constant(0, BIGINT)), unit),)),))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SingleRows(Units):
     """The number of rows, of which each unit has at most one in a group: the same, without DISTINCT."""
 
@@ -56,7 +56,7 @@ class SingleRows(Units):
         return self.of_unit(unit, *row)[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BoundedRows(Units):
     """The number of rows, of which at most `most` are counted for each unit and group."""
 
@@ -76,7 +76,7 @@ class BoundedRows(Units):
         return _total(Call("LEAST", (values[0], Constant(self.most, BIGINT))))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class OwnedValues(BoundedRows):
     """The number of different values, each of one unit; `most` of a unit and group are counted.
 
@@ -89,7 +89,7 @@ class OwnedValues(BoundedRows):
         return (Aggregate("COUNT", row, distinct=True),)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DistinctValues(Part):
     """The number of different values in a group, of which each unit keeps at most `most`.
 
@@ -126,7 +126,7 @@ def _total(value: Expr) -> Expr:
     return Call("COALESCE", (Cast(Aggregate("SUM", (value,)), BIGINT), Constant(0, BIGINT)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class WeightedRows(BoundedRows):
     """The number of rows, of which at most `most` are counted for each unit in all groups together.
 
@@ -174,7 +174,7 @@ class WeightedRows(BoundedRows):
         return _total(counted)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class UnitsOfFew(Units):
     """The number of units with a row in the group, each counted in at most `most` groups, chosen by a hash.
 

@@ -25,7 +25,7 @@ from dpsql.analysis.released.aggregate import Part
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren, kept
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SumPart(Part, ABC):
     """A sum over the rows of a group; `row` is the value of a row in steps, NULL where the row has none."""
 
@@ -51,7 +51,7 @@ class SumPart(Part, ABC):
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GroupSum(SumPart):
     """The sum over units of each unit's total in the group, which is cut to the bounds of the grid.
 
@@ -76,7 +76,7 @@ class GroupSum(SumPart):
         return saturated(Aggregate("SUM", (self.grid.total(values[0]),)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RowSum(SumPart):
     """The sum of the values of rows, each within the bounds; `most` rows count for each unit in all groups.
 
@@ -124,7 +124,7 @@ class RowSum(SumPart):
         return saturated(Aggregate("SUM", values))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CappedSum(SumPart):
     """The sum of values, of which each unit's total has a bound in all groups together (`most` steps).
 
@@ -208,7 +208,7 @@ class Vector:
         return int(max(self.grid.width, 1) ** self.degree)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Moment(Part):
     """One of the moments of a column: parts of unity, summed over rows, of which C count for each unit.
 
@@ -307,7 +307,7 @@ class Moment(Part):
         return saturated(Aggregate("SUM", values))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class UnitMean(Part):
     """One of two sums over units: of each unit's own average in the group, or of what it lacks to R.
 
