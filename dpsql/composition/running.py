@@ -35,6 +35,13 @@ class Releasing:
         parts, found = self._found(prepared)
         return None if len(found) < len(parts) else _placed(prepared, found)
 
+    def keys(
+        self, prepared: PreparedPrivate | PreparedComposed, releases: tuple[Release, ...]
+    ) -> tuple[str, ...]:
+        """Return the reuse keys of the releases of a statement, given these releases."""
+        known = dict(enumerate(releases))
+        return tuple(_filled(prepared, part, known).key for part in prepared.parts)
+
     def priced(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
         """Return a statement with its price now: what is stored costs nothing.
 
