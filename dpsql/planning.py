@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed, with_views
 from dpsql.answers import choose, least_epsilon
-from dpsql.composition import compose, describe_view, parts_of, release_blocks
+from dpsql.composition import Releasing, compose, describe_view, parts_of, release_blocks
+from dpsql.engines import running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.info import describe
-from dpsql.language import Describe, Explain, Options, Query, Refine, parse
+from dpsql.language import Describe, Explain, Options, Query, Refine, Statement, parse
 from dpsql.prepared import (
     Explained,
     PlannedCount,
@@ -21,7 +22,6 @@ from dpsql.prepared import (
     PreparedPrivate,
     PreparedPublic,
 )
-from dpsql.privacy import Charge
 from dpsql.refining import Refining
 from dpsql.release import reuse_key
 from dpsql.rewriting import beside, hinted, rewrite
@@ -49,10 +49,13 @@ class Planner:
         """The policy of the database."""
         return self.database.policy
 
-    def prepare(self, text: str, parameters: Parameters = None) -> Prepared:
-        """Prepare a statement; the error of one that is refused has a statement that would be accepted."""
+    def prepare(self, text: str, parameters: Parameters = None, parsed: Statement | None = None) -> Prepared:
+        """Prepare a statement; the error of one that is refused has a statement that would be accepted.
+
+        `parsed` is the text as `parsed` returns it, if somebody has parsed it already.
+        """
         try:
-            return self._prepared(text, parameters)
+            return self._prepared(text, parameters, parsed)
         except (QueryRefused, QuerySyntaxError) as error:
             refused = error
         refused.obstacles = beside(text, refused, lambda changed: self._bound(changed, parameters))
@@ -64,6 +67,8 @@ class Planner:
 
     def _bound(self, text: str, parameters: Parameters) -> Prepared:
         """Prepare a statement; refuse a public one as well that the schema database cannot bind."""
+        with running_statement() as running:
+            running.check()
         prepared = self._prepared(text, parameters)
         if isinstance(prepared, PreparedPublic):
             try:
@@ -72,9 +77,13 @@ class Planner:
                 raise QueryRefused("this does not bind") from None
         return prepared
 
-    def _prepared(self, text: str, parameters: Parameters) -> Prepared:
+    def parsed(self, text: str, parameters: Parameters = None) -> Statement:
+        """Parse a statement, and put the policy's views into it."""
+        return with_views(parse(text, parameters), self.policy)
+
+    def _prepared(self, text: str, parameters: Parameters, parsed: Statement | None = None) -> Prepared:
         engines = self.database.engines()
-        statement = with_views(parse(text, parameters), self.policy)
+        statement = self.parsed(text, parameters) if parsed is None else parsed
         match statement:
             case Query():
                 return self.query(text, statement, engines)
@@ -110,7 +119,9 @@ class Planner:
         if refused:
             refused[0].obstacles = in_order(refused)
             raise refused[0]
-        return compose(text, query, parts, planned, self.policy)
+        made = compose(text, query, parts, planned, self.policy)
+        # Whether a release that reads a number of another one is stored, is known with that one alone.
+        return self.priced(made) if any(part.values for part in made.parts) else made
 
     @contextmanager
     def _surveyed(
@@ -145,6 +156,8 @@ class Planner:
         return found.plan(text, asked, self.policy)
 
     def _release(self, text: str, query: Query, engines: Engines, defaults: Options) -> PreparedPrivate:
+        with running_statement() as running:
+            running.check()
         options = complete(query.options, defaults)
         if options.epsilon is None and options.error is None:
             raise query.source.refuse(
@@ -160,18 +173,12 @@ class Planner:
         plan = counting.plan
         method = choose(plan)
         key = reuse_key(plan, self.policy, engines.versions, method.quote.charge)
-        return self._priced(PreparedPrivate(text, query, counting, method, key, method.quote.charge))
-
-    def _priced(self, part: PreparedPrivate) -> PreparedPrivate:
-        """Return a release with its price now: none if the analyst has the answer."""
-        known = part.reusable and self.database.ledger.find(part.key, self.analyst) is not None
-        return replace(part, price=Charge() if known else part.method.quote.charge)
+        made = PreparedPrivate(text, query, counting, method, key, method.quote.charge)
+        return replace(made, price=self.priced(made).price)
 
     def priced(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
         """Return a statement that was prepared before, perhaps for another analyst, with its price now."""
-        if isinstance(prepared, PreparedPrivate):
-            return self._priced(prepared)
-        return replace(prepared, parts=tuple(map(self._priced, prepared.parts)))
+        return Releasing(self.database, self.database.ledger, self.analyst).priced(prepared)
 
     def described(self, statement: Describe) -> pa.Table:
         """Return the result of DESCRIBE."""

@@ -150,6 +150,17 @@ class Session:
             releases = self._releasing(prepared).stored(prepared)
             return None if releases is None else _shown(prepared, releases)
 
+    def reuse_keys(
+        self,
+        prepared: PreparedPrivate | PreparedComposed,
+        release: Release,
+        *,
+        running: RunningStatement | None = None,
+    ) -> tuple[str, ...]:
+        """Return the keys under which the releases of a statement are stored, given its release."""
+        with self.statement(running):
+            return self._releasing(prepared).keys(prepared, release.parts or (release,))
+
     def _execute(self, prepared: Prepared, most: Charge | None = None) -> StatementResult:
         match prepared:
             case PreparedPrivate() | PreparedComposed():

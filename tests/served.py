@@ -52,6 +52,9 @@ class Catalogue:
             return Route.DATA
         return Route.BOTH if "visits" in text else Route.CATALOGUE
 
+    def knows(self, text: str, types: Sequence[pa.DataType | None] = ()) -> bool:
+        return False
+
     def describe(
         self, text: str, facts: Facts, types: Sequence[pa.DataType | None] = ()
     ) -> CatalogDescription:

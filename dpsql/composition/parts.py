@@ -21,11 +21,14 @@ from dpsql.composition.fusion import fused
 from dpsql.composition.indicators import with_counts
 from dpsql.composition.kinds import Kinds, Release, below
 from dpsql.composition.shares import Written, divided
+from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
 from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, all_of, copied, walked
 from dpsql.policy import Policy
 
 MAX_RELEASES = 16
+MAX_BLOCKS = 128
+"""The most release blocks as they are written; those that are equal are one release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,9 @@ class _Splitter:
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source = query.source
         self.kinds = Kinds.of(self.query, policy, catalog)
+        if len(self.kinds.releases) > MAX_BLOCKS:
+            at = self.kinds.releases[MAX_BLOCKS].select
+            raise query.source.refuse(f"a statement has at most {MAX_BLOCKS} blocks that release", at)
         self.written = Written.of(self.query, self.kinds)
         self.values: list[tuple[exp.Query, exp.Expr]] = []
         self.planned = False
@@ -212,15 +218,14 @@ class _Splitter:
 
     def _plan(self, query: Query) -> Plan:
         self.planned = True
+        with running_statement() as running:
+            running.check()
         return analyse(query, self.policy, self.catalog, complete(query.options, self.defaults))
 
     def _composed(self, blocks: Sequence[_Block], outer: exp.Query) -> Parts:
         """Return the parts; equal blocks are one release."""
         same = self._equal([block.query for block in blocks]) if len(blocks) > 1 else [(0, ())]
         kept = [i for i, (first, _) in enumerate(same) if first == i]
-        if len(kept) > MAX_RELEASES:
-            at = blocks[kept[MAX_RELEASES]].query.tree
-            raise self.source.refuse(f"a statement has at most {MAX_RELEASES} releases", at)
         prefix = self._prefix()
         names = {i: f"{prefix}{n}" for n, i in enumerate(kept)}
         marks = {block.mark: same[i] for i, block in enumerate(blocks)}
@@ -256,6 +261,8 @@ class _Splitter:
             asked = repr(replace(query.options, at={}))
             key = (plan.compiled.sql, repr(plan.selection), asked, *outputs)
             place, known = first.setdefault(key, (i, names))
+            if len(first) > MAX_RELEASES:
+                raise self.source.refuse(f"a statement has at most {MAX_RELEASES} releases", query.tree)
             found.append((place, () if known == names else names))
         return found
 

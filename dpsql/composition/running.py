@@ -10,10 +10,10 @@ from dpsql.analysis import Plan
 from dpsql.answers import BoundSearches, NoisyResult, details, rows
 from dpsql.composition.outer import value_over
 from dpsql.database import Database
-from dpsql.engines import Counts
+from dpsql.engines import Counts, running_statement
 from dpsql.errors import PriceNotAgreed
 from dpsql.info import words
-from dpsql.ledger import Ledger, Request, shown
+from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.privacy import Charge
 from dpsql.release import Release, charged_again, from_bytes, question, renamed, reuse_key, to_bytes
@@ -35,6 +35,29 @@ class Releasing:
         parts, found = self._found(prepared)
         return None if len(found) < len(parts) else _placed(prepared, found)
 
+    def keys(
+        self, prepared: PreparedPrivate | PreparedComposed, releases: tuple[Release, ...]
+    ) -> tuple[str, ...]:
+        """Return the reuse keys of the releases of a statement, given these releases."""
+        known = dict(enumerate(releases))
+        return tuple(_filled(prepared, part, known).key for part in prepared.parts)
+
+    def priced(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
+        """Return a statement with its price now: what is stored costs nothing.
+
+        Whether a release that reads a value of another is stored depends on that value.
+        """
+        read = frozenset[int]().union(*(_needed(prepared, part) for part in prepared.parts))
+        known, parts = dict[int, Release](), list(prepared.parts)
+        for place in _in_order(prepared):
+            part = _filled(prepared, prepared.parts[place], known)
+            stored = self._find(part)
+            if stored is not None and place in read:
+                known[place] = _release(stored, part)
+            price = part.method.quote.charge if stored is None else Charge()
+            parts[place] = replace(prepared.parts[place], price=price)
+        return parts[0] if isinstance(prepared, PreparedPrivate) else replace(prepared, parts=tuple(parts))
+
     def _found(
         self, prepared: PreparedPrivate | PreparedComposed
     ) -> tuple[dict[int, PreparedPrivate], dict[int, Release]]:
@@ -46,7 +69,7 @@ class Releasing:
         found: dict[int, Release] = {}
         for place, part in parts.items():
             parts[place] = filled = _filled(prepared, part, found)
-            release = self._stored(filled) if filled.counting.values or not part.values else None
+            release = self._stored(filled)
             if release is not None:
                 found[place] = release
         return parts, found
@@ -88,13 +111,18 @@ class Releasing:
                 hint="ask for its price again",
             )
 
+    def _find(self, part: PreparedPrivate) -> StoredRelease | None:
+        """Return what is stored for the same question on the same data; None if nothing is.
+
+        Nothing is for a question that reads values which are not known yet.
+        """
+        asked = part.reusable and (part.counting.values or not part.values)
+        return self.ledger.find(part.key, self.analyst) if asked else None
+
     def _stored(self, part: PreparedPrivate) -> Release | None:
         """Return the stored release of the same question on the same data; None if there is none."""
-        stored = self.ledger.find(part.key, self.analyst) if part.reusable else None
-        if stored is None:
-            return None
-        release = renamed(from_bytes(stored.payload), part.plan)
-        return replace(release, reused=stored.when, number=stored.number)
+        stored = self._find(part)
+        return None if stored is None else _release(stored, part)
 
     def _made(
         self,
@@ -108,15 +136,23 @@ class Releasing:
         One that reads a value of another runs after it. Its price and its mechanism were fixed before.
         """
         text, places, known = prepared.text, len(prepared.parts), dict(stored)
+        again = dict[int, str]()
 
         def run(place: int, part: PreparedPrivate) -> Paid[Release]:
-            paid = _noisy(text, _filled(prepared, part, known))
+            filled = _filled(prepared, part, known)
+            if place not in again:
+                again[place] = self._charged_again(text, place, filled)
+            paid = _noisy(text, filled)
             known[place] = paid.value
             return paid
 
-        again = {place: self._charged_again(text, place, part) for place, part in parts.items()}
+        for place, part in parts.items():
+            if part.counting.values or not part.values:  # else its key is not known yet
+                again[place] = self._charged_again(text, place, part)
         for part in parts.values():
             self.database.vet(part.counting.engines, part.plan.compiled.tables)
+        with running_statement() as statement:
+            statement.check()  # the last moment at which it costs nothing
         reservation = self.ledger.reserve_all(
             analyst=self.analyst,
             statement=text,
@@ -137,6 +173,12 @@ class Releasing:
         if not part.reusable:
             return ""
         return charged_again(part.key, self.ledger.asked(question(part.key), text, self.analyst, place + 1))
+
+
+def _release(stored: StoredRelease, part: PreparedPrivate) -> Release:
+    """Return a stored release with the names that a statement gives to its columns."""
+    release = renamed(from_bytes(stored.payload), part.plan)
+    return replace(release, reused=stored.when, number=stored.number)
 
 
 def _in_order(prepared: PreparedPrivate | PreparedComposed) -> list[int]:

@@ -297,9 +297,8 @@ class SchemaDatabase:
         with running_statement() as statement, self._con.cursor() as cursor:
             try:
                 with settings.interruptible(), statement.stopped_by(lambda: settings.interrupt(cursor)):
-                    if not statement.cancelled:
-                        return cursor.execute(sql).fetchall()
-                    cancelled = True
+                    statement.check()
+                    return cursor.execute(sql).fetchall()
             except duckdb.InterruptException:
                 cancelled = True
             except (duckdb.Error, RuntimeError):  # DuckDB raises some faults as RuntimeError

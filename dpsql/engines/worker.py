@@ -9,9 +9,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from dpsql.engines.protocol import Cancelled
+from dpsql.engines.protocol import UNCHARGED, Cancelled
+from dpsql.errors import OperationalError
 
 _TICK = 0.05
+_FIRST_STOP, _LAST_STOP = 0.005, 0.2
+"""Seconds between the calls that stop work: the second comes soon, for the first may have come too early."""
 _PATIENCE = 20
 """Ticks for which a second Ctrl-C does not stop the cancelling: a running statement uses the database."""
 
@@ -66,6 +69,13 @@ class RunningStatement:
     def timed_out(self) -> bool:
         """Whether the time is over."""
         return self.remaining == 0
+
+    def check(self) -> None:
+        """Raise if the statement was cancelled or its time is over; for work that nothing was charged for."""
+        if self.cancelled:
+            raise Cancelled(UNCHARGED)
+        if self.timed_out:
+            raise OperationalError("the time of the statement is over; nothing was charged")
 
     def cancel(self) -> None:
         """Stop the statement, from any thread."""
@@ -134,11 +144,13 @@ class _Job(Generic[_Result]):
         """Run the work; no exception leaves this method, and no error is kept."""
         try:
             with self._gate:
-                self._begun = not self._stop_requested
+                self._begun = not (self._stop_requested or self.timed_out())
             if self._begun:
                 self.result = self._work()
             else:
-                self.interrupted = True
+                self.interrupted = self._stop_requested
+            if self.timed_out() and not self.interrupted:
+                self.result, self._statement.failed = None, True
         except BaseException as error:  # noqa: BLE001  the thread's own hook would print it
             with suppress(Exception):
                 # Some engines report a timeout as an interrupt, but no person asked for it.
@@ -151,7 +163,12 @@ class _Job(Generic[_Result]):
 
     def timed_out(self, part: float = 1.0) -> bool:
         """Whether this part of the timeout has passed."""
-        return self._timeout is not None and time.monotonic() - self._start > part * self._timeout
+        return self._timeout is not None and time.monotonic() - self._start >= part * self._timeout
+
+    @property
+    def left(self) -> float:
+        """The seconds until the timeout; infinite without one."""
+        return float("inf") if self._timeout is None else self._start + self._timeout - time.monotonic()
 
 
 def run(
@@ -166,20 +183,21 @@ def run(
     After `timeout` seconds, after the time of the statement, or once it is cancelled, `stop` is called
     repeatedly until the work ends: a call before the engine has begun has no effect. `interrupted` says
     whether an error is the engine's report of an interrupt; then `Cancelled` is raised with `message`. Every
-    other error is a failure, even if the work was cancelled.
+    other error is a failure, even if the work was cancelled; so is a result that comes after the time.
     """
     with running_statement() as statement, statement.stopped_by(stop):
         limits = [limit for limit in (timeout, statement.remaining) if limit is not None]
         job = _Job(work, interrupted, min(limits, default=None), statement)
         worker = threading.Thread(target=job.body, daemon=True)
-        ticks = 0
+        pause, next_stop = _FIRST_STOP, 0.0
         try:
             worker.start()
             # Not join(): before Python 3.13 a Ctrl-C in it marks the running thread as ended.
-            while not job.done.wait(_TICK):
-                ticks += 1
-                if ticks % 4 == 0 and (job.timed_out() or statement.cancelled):
+            while not job.done.wait(max(0.0, min(_TICK, job.left if next_stop == 0 else pause))):
+                now = time.monotonic()
+                if now >= next_stop and (job.timed_out() or statement.cancelled):
                     stop()
+                    next_stop, pause = now + pause, min(2 * pause, _LAST_STOP)
         except BaseException:
             # A thread whose start was interrupted may begin later: then it must not run, for nobody waits for
             # it, and a process that ends while the engine runs in such a thread is aborted.

@@ -205,6 +205,16 @@ def find(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> Stored
     return StoredRelease(row[0], datetime.fromisoformat(row[1]), analyst, row[2]) if row else None
 
 
+def number(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> int | None:
+    """Return the number of an analyst's own latest release under a reuse key."""
+    row = connection.execute(
+        "SELECT number FROM release"
+        " WHERE analyst = ? AND reuse_key = ? AND payload IS NOT NULL ORDER BY number DESC LIMIT 1",
+        (analyst, reuse_key),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
 def shareable(connection: sqlite3.Connection, reuse_key: str) -> bool:
     """Whether any analyst has a release under a reuse key."""
     row = connection.execute(

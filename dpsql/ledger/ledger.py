@@ -212,6 +212,13 @@ class Ledger:
         with self._store.read() as connection:
             return charging.find(connection, reuse_key, _named(analyst))
 
+    def numbers(self, reuse_keys: Sequence[str], analyst: str) -> tuple[int, ...] | None:
+        """Return the numbers of the releases that `find` finds; None unless it finds one under each key."""
+        name = _named(analyst)
+        with self._store.read() as connection:
+            found = [charging.number(connection, key, name) for key in reuse_keys]
+        return None if None in found else tuple(number for number in found if number is not None)
+
     def shareable(self, reuse_key: str) -> bool:
         """Whether any analyst has a release under the key."""
         with self._store.read() as connection:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dpsql.engines import ResultLimit, RunningStatement
@@ -18,22 +20,34 @@ _STEPS = (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)
 
 
 class Active:
-    """A statement that is asked now, which can be cancelled wherever it is."""
+    """A statement that is asked now, which can be cancelled wherever it is. Made on the event loop."""
 
-    def __init__(self, limit: ResultLimit) -> None:
+    def __init__(self, limit: ResultLimit, seconds: float) -> None:
+        """Begin its time: so many seconds."""
         self.running = RunningStatement(limit)
+        self.running.end_within(seconds)
         self.future: Future[object] | None = None
+        self.awaited: asyncio.Future[object] | None = None
+        """What the client waits for and may give up: work that costs nothing."""
         self.asking: Asking | None = None
         """The steps that are done for it, once they have begun."""
         self.asked = time.monotonic()
         self.waited = 0.0
+        self._loop = asyncio.get_running_loop()
 
     def cancel(self) -> None:
-        """Stop it; what waits never begins."""
+        """Stop it, from any thread; what waits never begins, and what costs nothing is not waited for."""
         self.running.cancel()
         future = self.future
         if future is not None:
             future.cancel()  # it has an effect while it waits alone
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self.give_up)
+
+    def give_up(self) -> None:
+        """Wait no longer for what may be given up; in the thread of the event loop."""
+        if self.awaited is not None:
+            self.awaited.cancel()
 
 
 class Retired(Exception):  # noqa: N818  it never leaves `Client`

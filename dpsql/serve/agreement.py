@@ -29,14 +29,22 @@ def names_epsilon(
         return True
     if planned is not None and planned.names_epsilon is not None:
         return planned.names_epsilon
-    named = True
-    try:
-        _alone(planner).query(prepared.text, prepared.query, planner.database.engines())
-    except QueryRefused:
-        named = False
+    if isinstance(prepared, PreparedPrivate):
+        options = prepared.query.options
+        named = options.epsilon is not None or options.error is not None
+    else:
+        named = _accepted(prepared, _alone(planner))
     if planned is not None:
         planned.names_epsilon = named
     return named
+
+
+def _accepted(prepared: PreparedComposed, planner: Planner) -> bool:
+    try:
+        planner.query(prepared.text, prepared.query, planner.database.engines())
+    except QueryRefused:
+        return False
+    return True
 
 
 def not_agreed(

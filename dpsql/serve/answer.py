@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -30,6 +30,27 @@ class Notice:
     hint: str | None = None
 
 
+class Encoded:
+    """The rows of an answer as a protocol sends them, kept with the answer up to a number of bytes.
+
+    Only the thread of the event loop uses it.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._left = most_bytes
+        self._kept: dict[tuple[object, ...], bytes] = {}
+
+    def get(self, form: tuple[object, ...]) -> bytes | None:
+        """Return the rows in a form that was sent before; None if they were not kept."""
+        return self._kept.get(form)
+
+    def put(self, form: tuple[object, ...], rows: bytes) -> None:
+        """Keep the rows in a form, if there is room."""
+        if form not in self._kept and len(rows) <= self._left:
+            self._kept[form] = rows
+            self._left -= len(rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The rows of a statement, and what is said beside them."""
@@ -42,6 +63,8 @@ class Answer:
     """The word for what was done; the wire adds the number of rows to SELECT."""
     changes: tuple[tuple[str, str, bool], ...] = ()
     """Settings that the statement changes by `set_config`: name, value, whether for the transaction only."""
+    encoded: Encoded | None = field(default=None, compare=False, repr=False)
+    """Where its rows are kept as they were sent, if the answer is given again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from dpsql.analysis import is_private, public_sql, with_views
+from dpsql.analysis import is_private, public_sql
 from dpsql.errors import Error, QueryRefused, QuerySyntaxError, ResultTooLarge
-from dpsql.language import Query, Set, Show, parse, plain, plain_text
+from dpsql.language import Query, Set, Show, plain, plain_text
 from dpsql.prepared import Explained, PreparedCommand, PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge
 from dpsql.serve.agreement import names_epsilon, not_agreed
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dpsql.release import Release
     from dpsql.serve.catalog.facts import CatalogAnswer, Facts, Signal
     from dpsql.serve.generation import Generation
+    from dpsql.serve.plan_cache import Description, Key
     from dpsql.serve.user import User
     from dpsql.session import Session
 
@@ -80,6 +81,36 @@ class Asking:
 
     # -- answering
 
+    def key(self, text: str, parameters: Sequence[object]) -> Key:
+        """Return the key of a statement among the plans."""
+        return key(plain_text(text), tuple(plain(parameters) or ()), self.session.defaults)
+
+    def quick(
+        self, text: str, parameters: Sequence[object], types: Sequence[pa.DataType | None]
+    ) -> Answer | Pending | None:
+        """Answer a statement as `begin` does, if it needs no planning; None if it does."""
+        words, values = plain_text(text), tuple(plain(parameters) or ())
+        found = self._known(words, values)
+        if found is None and self.generation.catalogue.knows(text, types):
+            self.kind = "catalogue"
+            return self._of_catalogue(words, arrays(parameters, values), types)
+        if found is None:
+            return None
+        asked = (*key(words, values, self.session.defaults), self._intervals, str(types) if values else "")
+        if not isinstance(found.prepared, PreparedPublic):
+            database = self.generation.database
+            kept = self.generation.stored.get(asked, self.user.analyst, found.engines, database.ledger)
+            if kept is not None:
+                self.kind, self.price = "stored", Charge()
+                return kept
+        schema = None
+        if values and types:
+            described = self.described_before(words, types)
+            if described is None:
+                return None
+            schema = described[1]
+        return self._of_prepared(found.prepared, found, schema, self._most, asked=asked, plans=False)
+
     def begin(
         self, text: str, parameters: Sequence[object], types: Sequence[pa.DataType | None]
     ) -> Answer | Pending:
@@ -90,12 +121,14 @@ class Asking:
             found = self._known(words, values) or self._routed(
                 words, values, arrays(parameters, values), types
             )
-        if isinstance(found, Answer):
+        if isinstance(found, (Answer, Pending)):
             return found
         schema = self._announced(words, types) if values and types else None
-        if isinstance(found, Planned):
-            return self._of_prepared(found.prepared, found, schema, self._most)
-        return self._of_prepared(found, None, schema, self._most)
+        planned = found if isinstance(found, Planned) else None
+        prepared = found.prepared if isinstance(found, Planned) else found
+        made = self._of_prepared(prepared, planned, schema, self._most)
+        assert made is not None  # noqa: S101  it plans what has to be planned
+        return made
 
     def _routed(
         self,
@@ -103,7 +136,7 @@ class Asking:
         values: tuple[object, ...],
         with_arrays: tuple[object, ...],
         types: Sequence[pa.DataType | None],
-    ) -> Planned | PreparedCommand | PreparedPrivate | Answer:
+    ) -> Planned | PreparedCommand | PreparedPrivate | Answer | Pending:
         """Prepare a statement that was not prepared before; answer it, if that needs no further work."""
         if self.route(text) is Route.CATALOGUE:
             return self._of_catalogue(text, with_arrays, types)
@@ -119,7 +152,9 @@ class Asking:
             engines = prepared.parts[0].counting.engines
         if engines is not None and engines.versions is not self.generation.database.versions:
             raise PolicyReloaded("the policy was read again since the statement was prepared")
-        return self._of_prepared(prepared, None, None, most)
+        made = self._of_prepared(prepared, None, None, most)
+        assert made is not None  # noqa: S101  as above
+        return made
 
     def _of_prepared(
         self,
@@ -127,8 +162,14 @@ class Asking:
         planned: Planned | None,
         schema: pa.Schema | None,
         most: Charge | None = None,
-        notices: tuple[Notice, ...] = (),
-    ) -> Answer | Pending:
+        *,
+        asked: Key | None = None,
+        plans: bool = True,
+    ) -> Answer | Pending | None:
+        """Answer a prepared statement; None if that takes planning, and `plans` is false.
+
+        Under the key `asked` its answer is kept, if it was stored.
+        """
         match prepared:
             case PreparedCommand():
                 self.kind = "command"
@@ -140,10 +181,10 @@ class Asking:
 
                 def public() -> Answer:
                     result = self.session.execute(prepared, running=self.running)
-                    return self._answer(result.table, None, schema, notices)
+                    return self._answer(result.table, None, schema)
 
                 return Pending("free", public)
-        return self._of_private(prepared, planned, schema, most)
+        return self._of_private(prepared, planned, schema, most, asked, plans=plans)
 
     def _of_private(
         self,
@@ -151,14 +192,17 @@ class Asking:
         planned: Planned | None,
         schema: pa.Schema | None,
         most: Charge | None,
-    ) -> Answer | Pending:
+        asked: Key | None,
+        *,
+        plans: bool,
+    ) -> Answer | Pending | None:
         def stored() -> Answer | None:
             result = self.session.stored(prepared, running=self.running)
-            return None if result is None else self._released(prepared, result.release, schema)
+            return None if result is None else self._kept(prepared, result.release, schema, asked)
 
         def charged() -> Answer:
             result = self.session.execute(prepared, running=self.running, most=most)
-            return self._released(prepared, result.release, schema)
+            return self._kept(prepared, result.release, schema, asked)
 
         # Whether releases are stored is asked of the ledger each time: plans are shared and kept.
         known = stored() if isinstance(prepared, PreparedPrivate) else None
@@ -171,9 +215,27 @@ class Asking:
             self.kind = "stored"
             return Pending("free", charged)
         self.kind = "private"
-        if most is None and not self._agreed and not names_epsilon(prepared, planner, planned):
-            raise not_agreed(prepared, self.price, planner)
+        if most is None and not self._agreed:
+            if not plans and (planned is None or not planned.names_epsilon):
+                return None
+            if not names_epsilon(prepared, planner, planned):
+                raise not_agreed(prepared, self.price, planner)
         return Pending("heavy", charged)
+
+    def _kept(
+        self,
+        prepared: PreparedPrivate | PreparedComposed,
+        release: Release | None,
+        schema: pa.Schema | None,
+        asked: Key | None,
+    ) -> Answer:
+        """Return the answer of a release; keep it under a key if all of it was stored before."""
+        answer = self._released(prepared, release, schema)
+        if asked is None or release is None or any(one.reused is None for one in release.parts or (release,)):
+            return answer
+        keys = self.session.reuse_keys(prepared, release, running=self.running)
+        engines = prepared.parts[0].counting.engines
+        return self.generation.stored.put(asked, self.user.analyst, engines, keys, answer)
 
     def _released(
         self,
@@ -221,17 +283,34 @@ class Asking:
         self._check_length(text)
         words = plain_text(text)
         with self.session.statement(self.running):
-            database = self.generation.database.engines().schema_database
-            parameters = parameters_of(words, self.generation.policy, database, types)
+            before = self.described_before(words, types) if values is None else None
+            if before is not None:
+                return before
+            engines = self.generation.database.engines()
+            parameters = parameters_of(words, self.generation.policy, engines.schema_database, types)
             given = [tuple(plain(values) or ())] if values is not None else attempts(parameters)
             refused: Error | None = None
             for dummies in given:
                 try:
-                    return tuple(each.type for each in parameters), self._schema(words, dummies)
+                    found = tuple(each.type for each in parameters), self._schema(words, dummies)
                 except (QueryRefused, QuerySyntaxError) as error:
                     refused = refused or error
+                    continue
+                if values is None and self._known(words, dummies) is not None:
+                    asked = self.description_key(words, types)
+                    self.generation.descriptions.put(asked, engines, found, self.user.analyst)
+                return found
         assert refused is not None  # noqa: S101  there is at least one attempt
         raise refused
+
+    def description_key(self, text: str, types: Sequence[pa.DataType | None]) -> Key:
+        """Return the key of a statement among the descriptions."""
+        return *key(plain_text(text), (), self.session.defaults), self._intervals, str(types)
+
+    def described_before(self, text: str, types: Sequence[pa.DataType | None]) -> Description | None:
+        """Return the description of a statement that was described before on the data as it is now."""
+        engines = self.generation.database.engines()
+        return self.generation.descriptions.get(self.description_key(text, types), engines)
 
     def _schema(self, text: str, values: tuple[object, ...]) -> pa.Schema:
         found = self._known(text, values) or self._plan(text, values)
@@ -263,7 +342,7 @@ class Asking:
         """Prepare a statement about data, or answer it if it is a probe of a tool."""
         planner = self.session.planner
         try:
-            statement = with_views(parse(text, values or None), self.generation.policy)
+            statement = planner.parsed(text, values or None)
         except (QueryRefused, QuerySyntaxError):
             statement = None  # the planner refuses it, with a statement that would be accepted
         if isinstance(statement, Set):
@@ -272,13 +351,14 @@ class Asking:
             probed = self._probed(text, statement, planner)
             if probed is not None:
                 return probed
-        prepared = planner.prepare(text, values or None)
+        prepared = planner.prepare(text, values or None, statement)
         if isinstance(prepared, PreparedCommand):
             return prepared
         if isinstance(prepared, PreparedPrivate) and prepared.refines is not None:
             return prepared  # it holds what the analyst's first release was
         planned = Planned(prepared)
-        self.generation.plans.put(key(text, values, planner.defaults), planned, self.generation.policy.views)
+        asked, views = key(text, values, planner.defaults), self.generation.policy.views
+        self.generation.plans.put(asked, planned, views, self.user.analyst)
         return planned
 
     def _probed(self, text: str, query: Query, planner: Planner) -> Answer | Planned | None:
@@ -327,11 +407,16 @@ class Asking:
 
     def _of_catalogue(
         self, text: str, values: tuple[object, ...], types: Sequence[pa.DataType | None]
-    ) -> Answer:
+    ) -> Answer | Pending:
         signal = self.generation.catalogue.signal(text, values)
         if signal is not None:
             return self._signal(signal)
-        return _of_catalogue(self.generation.catalogue.answer(text, self._facts(), values, types))
+
+        def asked() -> Answer:
+            with self.session.statement(self.running):
+                return _of_catalogue(self.generation.catalogue.answer(text, self._facts(), values, types))
+
+        return Pending("free", asked)
 
 
 def arrays(parameters: Sequence[object] | None, values: tuple[object, ...]) -> tuple[object, ...]:

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 
 class Catalogue(Protocol):
-    """Answers questions about tables and settings from the policy. All of it blocks."""
+    """Answers questions about tables and settings from the policy. All of it but `knows` blocks."""
 
     def route(self, text: str) -> Route:
         """Return who answers a statement."""
+
+    def knows(self, text: str, types: Sequence[pa.DataType | None] = ()) -> bool:
+        """Return whether it has translated this question before, so that its answer takes no parsing."""
 
     def describe(
         self, text: str, facts: Facts, types: Sequence[pa.DataType | None] = ()

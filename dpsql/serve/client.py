@@ -7,22 +7,23 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
 from dpsql.engines import Cancelled, ResultLimit
-from dpsql.errors import InterfaceError, OperationalError, StatementFailed
+from dpsql.errors import InterfaceError
 from dpsql.serve.active import Active, Retired, hold
 from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
 from dpsql.serve.asking import Asking, Pending
 from dpsql.serve.catalog.facts import CursorRow, Facts, PreparedRow, Route
-from dpsql.serve.errors import PolicyReloaded, ShuttingDown, TimedOut, locate
+from dpsql.serve.errors import PolicyReloaded, ShuttingDown, locate
 from dpsql.serve.figures import StatementRecord
 from dpsql.serve.notices import RELOADED
+from dpsql.serve.turns import charged_work, free_work
 from dpsql.session import Session
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from dpsql.prepared import Prepared
     from dpsql.privacy import Charge
-    from dpsql.serve.admission import FairPool
     from dpsql.serve.catalog.facts import Signal
     from dpsql.serve.generation import Generation
     from dpsql.serve.registry import Registry
@@ -42,7 +42,26 @@ __all__ = ["Answer", "Client", "Column", "Described", "Notice"]
 
 _T = TypeVar("_T")
 _ATTEMPTS = 3
-_NOTHING_CHARGED = "the statement was cancelled while it waited; nothing was charged"
+AT_ONCE = 500
+"""The most characters of a text that is worked on in the thread of the event loop, for a few milliseconds."""
+
+
+def _never(_: Asking) -> bool:
+    return False
+
+
+def _nothing(_: Asking) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps(Generic[_T]):
+    """How a statement begins: `quick`, where it is `known` from before, if that suffices; else `whole`."""
+
+    whole: Callable[[Asking], _T]
+    known: Callable[[Asking], bool] = _never
+    """Whether `quick` may suffice; it only looks things up, in the thread of the event loop."""
+    quick: Callable[[Asking], _T | None] = _nothing
 
 
 class Client:
@@ -91,16 +110,36 @@ class Client:
         `types` are those that the client announced, `parameters` the values if they are known already.
         """
 
-        def work(asking: Asking) -> Described:
+        def whole(asking: Asking) -> Described:
             return self._describe(asking, text, types, parameters)
 
-        return await self._free(text, work)
+        def known(asking: Asking) -> bool:
+            of_catalogue = asking.generation.catalogue.knows(text, types)
+            return of_catalogue or asking.description_key(text, types) in asking.generation.descriptions
+
+        def quick(asking: Asking) -> Described | None:
+            if asking.generation.catalogue.knows(text, types):
+                return whole(asking)
+            found = asking.described_before(text, types)
+            return None if found is None else Described(found[0], columns_of(found[1]))
+
+        return await self._free(text, Steps(whole, known, quick) if parameters is None else Steps(whole))
 
     async def answer(
         self, text: str, parameters: Sequence[object] = (), types: Sequence[pa.DataType | None] = ()
     ) -> Answer:
         """Answer a statement with the values of `$1`, ..; `types` are those that were announced for them."""
-        return await self._answered(text, lambda asking: asking.begin(text, parameters, types))
+
+        def known(asking: Asking) -> bool:
+            of_catalogue = asking.generation.catalogue.knows(text, types)
+            return of_catalogue or asking.key(text, parameters) in asking.generation.plans
+
+        steps: Steps[Answer | Pending] = Steps(
+            lambda asking: asking.begin(text, parameters, types),
+            known,
+            lambda asking: asking.quick(text, parameters, types),
+        )
+        return await self._answered(text, steps)
 
     async def prepare(self, text: str, parameters: Sequence[object] = ()) -> Prepared:
         """Parse, analyse and price a statement, for `run`."""
@@ -108,11 +147,17 @@ class Client:
         def work(asking: Asking) -> Prepared:
             return asking.session.prepare(text, parameters or None)
 
-        return await self._free(text, work)
+        return await self._free(text, Steps(work))
 
     async def run(self, prepared: Prepared, *, most: Charge | None = None) -> Answer:
         """Answer a prepared statement; with `most`, somebody has agreed to a charge of so much."""
-        return await self._answered(prepared.text, lambda asking: asking.run(prepared, most))
+        return await self._answered(prepared.text, Steps(lambda asking: asking.run(prepared, most)))
+
+    async def beside(self, size: int, work: Callable[[], _T]) -> _T:
+        """Do work on a text of this size: a long one beside the event loop, in turn with other analysts."""
+        if size <= AT_ONCE:
+            return work()
+        return await asyncio.wrap_future(self._service.planning(size).submit(self.user.analyst, work))
 
     def cancel(self) -> None:
         """Stop what is asked now, from any thread; what was charged stays charged."""
@@ -133,20 +178,20 @@ class Client:
 
     # -- one statement
 
-    async def _free(self, text: str, work: Callable[[Asking], _T]) -> _T:
+    async def _free(self, text: str, steps: Steps[_T]) -> _T:
         """Do what costs nothing with a statement."""
         generation = self._service.generation
         with self._asking(text, answers=False) as active, generation.use():
-            return await self._on_light(active, generation, work)
+            return await self._stepped(active, generation, text, steps)
 
-    async def _answered(self, text: str, begin: Callable[[Asking], Answer | Pending]) -> Answer:
+    async def _answered(self, text: str, steps: Steps[Answer | Pending]) -> Answer:
         with self._asking(text, answers=True) as active:
             for _ in range(_ATTEMPTS):
                 generation = self._service.generation
                 moved = generation is not self._generation
                 try:
                     with generation.use():
-                        found = await self._on_light(active, generation, begin)
+                        found = await self._stepped(active, generation, text, steps)
                         if isinstance(found, Pending):
                             found = await self._pending(active, generation, found)
                 except Retired:
@@ -154,41 +199,34 @@ class Client:
                 return replace(found, notices=(RELOADED, *found.notices)) if moved else found
             raise PolicyReloaded("the policy was read again while the statement waited; nothing was charged")
 
+    async def _stepped(self, active: Active, generation: Generation, text: str, steps: Steps[_T]) -> _T:
+        """Do the first step of a statement: quickly if it was planned before, else in turn with others."""
+        asking, analyst = self._new(generation, active), self.user.analyst
+        if steps.known(asking):
+            found = await free_work(
+                self._service.light, analyst, active, generation, lambda: steps.quick(asking)
+            )
+            if found is not None:
+                return found
+        pool = self._service.planning(len(text))
+        return await free_work(pool, analyst, active, generation, lambda: steps.whole(asking))
+
     async def _pending(self, active: Active, generation: Generation, pending: Pending) -> Answer:
         """Run what is left of a statement in its pool."""
         heavy = pending.pool == "heavy"
 
         def work() -> Answer:
-            if active.running.cancelled:
-                raise Cancelled(_NOTHING_CHARGED)
             if generation.retired:
                 raise Retired("the policy was read again")
             begun = time.monotonic()
-            active.running.end_within(self._timeout(generation))
             try:
-                return self._within_time(active, pending.work)
+                return pending.work()
             finally:
                 if heavy and generation.config.time_steps:
                     hold(begun, self._timeout(generation), self._service.ended)
 
-        return await self._in(self._service.heavy if heavy else self._service.free, active, work)
-
-    def _within_time(self, active: Active, work: Callable[[], _T]) -> _T:
-        """Run work; an error because of the limit of time says so."""
-        try:
-            return work()
-        except StatementFailed:
-            if not active.running.timed_out:
-                raise
-            charged = True
-        except (Cancelled, InterfaceError):
-            raise
-        except OperationalError as error:
-            if not active.running.timed_out or type(error) is not OperationalError:
-                raise
-            charged = False
-        kept = "its charge is kept, and it counts as a failure" if charged else "it cost nothing"
-        raise TimedOut(f"the statement was stopped by statement_timeout; {kept}")
+        pool = self._service.heavy if heavy else self._service.free
+        return await charged_work(pool, self.user.analyst, active, generation, work)
 
     def _timeout(self, generation: Generation) -> float:
         """Return the seconds that a statement may run: the server's, or fewer."""
@@ -207,8 +245,10 @@ class Client:
             raise InterfaceError("the connection is closed")
         if self._service.closing:
             raise ShuttingDown("the server is shutting down")
-        config = self._service.generation.config
-        active = Active(ResultLimit(config.max_rows, config.max_bytes))
+        generation = self._service.generation
+        config = generation.config
+        limit = ResultLimit(config.max_rows, config.max_bytes)
+        active = Active(limit, self._timeout(generation))
         with self._lock:
             self._active.add(active)
         outcome, shape = "00000" if answers else "", None
@@ -235,40 +275,6 @@ class Client:
         who = self.user.analyst, self.user.name, self.number, self.protocol
         record = StatementRecord(*who, text, kind, price, outcome, active.waited, shape)
         self._service.record(record, seconds)
-
-    async def _on_light(self, active: Active, generation: Generation, work: Callable[[Asking], _T]) -> _T:
-        """Do something short for a statement."""
-
-        def body() -> _T:
-            if active.running.cancelled:
-                raise Cancelled(_NOTHING_CHARGED)
-            active.running.end_within(self._timeout(generation))
-            return self._within_time(active, lambda: work(self._new(generation, active)))
-
-        return await self._in(self._service.light, active, body)
-
-    async def _in(self, pool: FairPool, active: Active, work: Callable[[], _T]) -> _T:
-        """Await work in a pool; the time until it began is waiting time."""
-        asked = time.monotonic()
-
-        def timed() -> _T:
-            active.waited += time.monotonic() - asked
-            return work()
-
-        future = pool.submit(self.user.analyst, timed)
-        active.future = future  # type: ignore[assignment]  # its result is not looked at there
-        if active.running.cancelled:
-            future.cancel()
-        try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if active.running.cancelled and (task is None or not task.cancelling()):
-                raise Cancelled(_NOTHING_CHARGED) from None
-            raise
-        finally:
-            if future.done():
-                active.future = None
 
     def _new(self, generation: Generation, active: Active) -> Asking:
         """Return the steps of a statement on a policy, which is kept open meanwhile."""

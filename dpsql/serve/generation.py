@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from dpsql.database import Database
 from dpsql.engines.memory import available
-from dpsql.serve.plan_cache import PlanCache
+from dpsql.serve.plan_cache import Descriptions, PlanCache
+from dpsql.serve.stored_answers import StoredAnswers
 
 if TYPE_CHECKING:
     from dpsql.policy import Policy, ServeConfig
@@ -33,6 +34,8 @@ class Generation:
             self.database.close()
             raise
         self.plans = PlanCache()
+        self.stored = StoredAnswers()
+        self.descriptions = Descriptions()
         self.retired = False
         """Whether another policy is open now: nothing begins on this one."""
         self._lock = threading.Lock()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections import OrderedDict
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpsql.prepared import PreparedPublic
+from dpsql.serve.recent import Recent
 from dpsql.versions import settled
 
 if TYPE_CHECKING:
@@ -60,6 +60,30 @@ def key(text: str, parameters: tuple[object, ...], defaults: Options) -> Key:
     return text, values, repr(defaults)
 
 
+Description = tuple[tuple["pa.DataType", ...], "pa.Schema"]
+"""The types of a statement's parameters, and the schema of its answers."""
+
+
+class Descriptions:
+    """The descriptions of statements that were given last, for the data on which they were made."""
+
+    def __init__(self, size: int = 4 * SIZE) -> None:
+        self._kept: Recent[Key, tuple[weakref.ref[Engines], Description]] = Recent(size)
+
+    def __contains__(self, key: Key) -> bool:
+        """Whether a description is kept, perhaps one that was made on other data."""
+        return key in self._kept
+
+    def get(self, key: Key, engines: Engines) -> Description | None:
+        """Return the description that was made on these engines; None if there is none."""
+        found = self._kept.get(key)
+        return found[1] if found is not None and found[0]() is engines else None
+
+    def put(self, key: Key, engines: Engines, description: Description, analyst: str) -> None:
+        """Keep a description that an analyst has asked for."""
+        self._kept.put(key, (weakref.ref(engines), description), analyst)
+
+
 class PlanCache:
     """The plans that were used last, of one policy.
 
@@ -67,27 +91,25 @@ class PlanCache:
     """
 
     def __init__(self, size: int = SIZE) -> None:
-        self._size = size
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Key, Planned] = OrderedDict()
+        self._kept: Recent[Key, Planned] = Recent(size)
 
     def __len__(self) -> int:
         return len(self._kept)
 
+    def __contains__(self, key: Key) -> bool:
+        """Whether a plan is kept, perhaps one that was made on other data."""
+        return key in self._kept
+
     def get(self, key: Key, engines: Engines) -> Planned | None:
         """Return the plan that was made on these engines; None if there is none."""
-        with self._lock:
-            found = self._kept.get(key)
-            if found is None:
-                return None
-            if found.engines is not engines:
-                del self._kept[key]
-                return None
-            self._kept.move_to_end(key)
-            return found
+        found = self._kept.get(key)
+        if found is not None and found.engines is not engines:
+            self._kept.forget(key, found)
+            return None
+        return found
 
-    def put(self, key: Key, planned: Planned, views: Mapping[str, View]) -> None:
-        """Keep a plan, in the place of the one that was used longest ago; `views` are the policy's.
+    def put(self, key: Key, planned: Planned, views: Mapping[str, View], analyst: str) -> None:
+        """Keep a plan that an analyst has caused to be made; `views` are the policy's.
 
         Not kept is one that may read the clock, or that was made on a file which was changed just before:
         such a file may change again without its times telling it.
@@ -95,10 +117,5 @@ class PlanCache:
         texts = [str(key[0]), *(views[name].sql for name in planned.views)]
         if any(len(text) > LONGEST or _CLOCK.search(text) for text in texts):
             return
-        if not settled(planned.engines.stamps):
-            return
-        with self._lock:
-            self._kept[key] = planned
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+        if settled(planned.engines.stamps):
+            self._kept.put(key, planned, analyst)

@@ -129,7 +129,7 @@ class Service:
         self.shut_down()
         self._shared.ended.set()
         self.cancel_all()
-        for pool in (self._shared.light, self._shared.heavy, self._shared.free):
+        for pool in self._shared.pools:
             pool.close()
         self.generation.close()
 

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from dpsql.serve.generation import Generation
     from dpsql.serve.user import User
 
-LIGHT, FREE = 2, 8
-"""Threads for parsing, pricing, stored answers and the catalogue; and for public statements."""
+LIGHT, PLANNING, LONG, FREE = 2, 2, 2, 8
+"""Threads for what was planned before; for planning short texts; for planning long ones; for the rest that is
+free: public statements, the catalogue, queries over stored releases."""
+SHORT = 2_000
+"""The most characters of a short text, which does not wait for long ones."""
 
 
 class Shared:
@@ -28,6 +31,7 @@ class Shared:
         """The policy that is open now."""
         self.light = FairPool("light", LIGHT)
         self.free = FairPool("public", FREE)
+        self._short, self._long = FairPool("planning", PLANNING), FairPool("long planning", LONG)
         self.heavy = FairPool(
             "private", config.max_running, waiting=config.queue, waiting_each=config.queue_per_analyst
         )
@@ -40,6 +44,19 @@ class Shared:
         self.counters = Counters()
         self._abandoned: set[Active] = set()
         self._lock = threading.Lock()
+
+    @property
+    def pools(self) -> tuple[FairPool, ...]:
+        """All pools of threads."""
+        return self.light, self._short, self._long, self.heavy, self.free
+
+    def planning(self, size: int) -> FairPool:
+        """Return the pool in which texts of so many characters are split into tokens, parsed and analysed.
+
+        Each pool does one piece of an analyst at a time, in turn with those of others: whoever sends long
+        texts waits for himself, and nobody waits for them with short ones.
+        """
+        return self._short if size <= SHORT else self._long
 
     def user(self, user: User) -> User:
         """Return a user as the users file has him now."""

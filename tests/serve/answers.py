@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Container, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -16,6 +16,7 @@ from dpsql.language import Source
 from dpsql.serve.answer import Answer, Column, Described, Notice
 from dpsql.serve.catalog.facts import CursorRow
 
+_T = TypeVar("_T")
 _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "float8": pa.float64(), "text": pa.string()}
 _DUMMIES: dict[pa.DataType, object] = {pa.string(): "", pa.float64(): 0.5}
 _PARAMETER = re.compile(r"\$(\d+)(?:::(\w+))?")
@@ -85,6 +86,9 @@ class AnsweringClient:
             Notice("WARNING", "few rows", "ask for more"),
         )
         return Answer(_columns(table), table, notices if "noticed" in text else (), None)
+
+    async def beside(self, size: int, work: Callable[[], _T]) -> _T:
+        return work()
 
     def _table(self, text: str, parameters: Sequence[object]) -> pa.Table:
         if "oops" in text:

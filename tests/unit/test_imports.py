@@ -70,8 +70,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"release", "running", "tree"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "prepared", "running"},
-    "planning": {"analysis", "answers", "composition", "database", "errors", "info", "language", "policy"}
-    | {"prepared", "privacy", "refining", "release", "rewriting"},
+    "planning": {"analysis", "answers", "composition", "database", "engines", "errors", "info", "language"}
+    | {"policy", "prepared", "refining", "release", "rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"},

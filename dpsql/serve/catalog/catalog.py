@@ -103,6 +103,12 @@ class Catalog:
         # It has no relation: a constant, or a function of dpsql's own language.
         return Route.DATA if isinstance(self._find(text, ()), UnknownQuestion) else Route.CATALOGUE
 
+    def knows(self, text: str, types: Sequence[pa.DataType | None] = ()) -> bool:
+        """Return whether a statement is a question that was translated before; it does not block."""
+        if self._routes.get(text) is not Route.CATALOGUE:
+            return False
+        return isinstance(self._questions.get((text, _oids(types))), Question)
+
     def signal(self, text: str, parameters: Sequence[object] = ()) -> Signal | None:
         """Return the connection that a statement cancels or terminates; None for other statements."""
         return signals.signal(text, parameters)
@@ -149,8 +155,7 @@ class Catalog:
         return CatalogAnswer(columns, table, question.changes if table.num_rows else ())
 
     def _question(self, text: str, types: Sequence[pa.DataType | None]) -> Question:
-        oids = tuple(None if kind is None else pg_types.arrow_oid(kind) for kind in types)
-        found = self._find(text, oids)
+        found = self._find(text, _oids(types))
         if isinstance(found, UnknownQuestion):
             raise UnknownQuestion(found.shape)
         return found
@@ -272,6 +277,10 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, given: Mapping[str, obje
             raise QuestionTooLarge("the answer to the catalogue question is too large")
         batches.append(batch)
     return pa.Table.from_batches(batches, reader.schema)
+
+
+def _oids(types: Sequence[pa.DataType | None]) -> tuple[int | None, ...]:
+    return tuple(None if kind is None else pg_types.arrow_oid(kind) for kind in types)
 
 
 def _columns(question: Question) -> tuple[CatalogColumn, ...]:

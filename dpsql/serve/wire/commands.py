@@ -6,6 +6,7 @@ SHOW TABLES, ..) is none, and goes to the analysis.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from dpsql.serve.wire.command_cursors import read_close, read_copy, read_declare, read_fetch
@@ -56,6 +57,7 @@ __all__ = [
     "ShowAll",
     "ShowSetting",
     "command",
+    "may_be_command",
 ]
 
 
@@ -78,6 +80,16 @@ def command(text: str) -> Command | None:
         return None
     words.take(words.word())
     return read(words)
+
+
+def may_be_command(text: str) -> bool:
+    r"""Return whether a statement begins with the word of a command; nothing behind it is read.
+
+    >>> may_be_command(" commit"), may_be_command("-- why\nSELECT 1"), may_be_command("/* ? */ SELECT 1")
+    (True, False, True)
+    """
+    first = _FIRST.match(text)
+    return first is None or first[1].upper() in _READERS
 
 
 def _begin(words: Words) -> Begin:
@@ -168,6 +180,9 @@ def _prepare(words: Words) -> Command:
         "prepare it by the driver (the protocol's Parse and Bind), or send the statement itself",
     )
 
+
+_FIRST = re.compile(r"(?>(?:[ \t\r\n]|--[^\n]*\n)*)([A-Za-z_][A-Za-z0-9_$]*|\()")
+"""A first word behind spaces and comments of one line; comments that may be nested are left to the tokens."""
 
 _READERS: dict[str, Callable[[Words], Command | None]] = {
     "BEGIN": _begin,

@@ -20,7 +20,7 @@ from dpsql.serve.wire.framing import MAX_MESSAGE, Body, checked_length
 from dpsql.serve.wire.sending import send_result
 from dpsql.serve.wire.session import WireSession
 from dpsql.serve.wire.startup import ERRORS_OPTION, OPTION, Startup, secret_length
-from dpsql.serve.wire.statement import LocatedError, statements
+from dpsql.serve.wire.statement import LocatedError
 
 if TYPE_CHECKING:
     from dpsql.serve.accounts import User
@@ -154,13 +154,15 @@ class Connection:
         text = body.text()
         body.end()
         self._extended.begin_simple()
-        parts = statements(text, self._context.max_statement)
+        parts = await self._session.statements(text, self._context.max_statement)
         if not parts:
             self._channel.write(messages.EMPTY_QUERY)
-        for statement in parts:
+        for count, statement in enumerate(parts, 1):
             self._check_present()
             result = await self._session.run(statement)
             await send_result(self._channel, result, self._settings)
+            if count % _FAIR == 0:
+                await self._channel.drain()
 
     def _check_present(self) -> None:
         """Raise if the client is gone or the connection has to end: nobody would read what is charged."""

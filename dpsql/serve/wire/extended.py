@@ -10,7 +10,7 @@ from dpsql.serve.wire.errors import ProtocolViolation, WireError
 from dpsql.serve.wire.portals import Portal
 from dpsql.serve.wire.prepared import Prepared
 from dpsql.serve.wire.sending import Rows, send_copy, send_remarks
-from dpsql.serve.wire.statement import Description, Result, Statement, beside, statements
+from dpsql.serve.wire.statement import Description, Result, Statement
 from dpsql.serve.wire.types import Column, decode_parameter, format_codes, parameter_type, row_description
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Extended:
         self._channel.write(messages.PARSE_COMPLETE)
 
     async def _prepared(self, text: str, oids: list[int]) -> Prepared:
-        parts = statements(text, self._longest)
+        parts = await self._session.statements(text, self._longest)
         if len(parts) > 1:
             raise WireError("42601", "a prepared statement is one statement", "send them one by one")
         if not parts:
@@ -67,7 +67,9 @@ class Extended:
         size = sum(len(value or b"") for value in values)
         self._portals.check(name, size)
         formats = format_codes(codes, len(oids))
-        parameters = await beside(size, lambda: tuple(map(decode_parameter, values, oids, formats)))
+        parameters = await self._session.client.beside(
+            size, lambda: tuple(map(decode_parameter, values, oids, formats))
+        )
         if prepared.description.columns:
             format_codes(columns, len(prepared.description.columns))  # raises for a wrong number
         self._portals[name] = Portal(prepared, parameters, size, columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dpsql.serve.wire import messages
@@ -29,6 +29,8 @@ class Rows:
             codes = (1,)
         self._codes = format_codes(codes, len(result.columns))
         self._columns = result.columns
+        self._encoded = result.encoded
+        self._digits = settings.extra_float_digits
         self._encoder = RowEncoder(
             result.columns, result.table, self._codes, extra_float_digits=settings.extra_float_digits
         )
@@ -42,7 +44,7 @@ class Rows:
 
     def describe(self) -> bytes:
         """Return the message that describes the rows."""
-        return row_description(self._columns, self._codes)
+        return self._kept(("columns", self._codes), lambda: row_description(self._columns, self._codes))
 
     async def send(self, channel: Channel, limit: int = 0) -> int:
         """Send up to `limit` rows, or all if it is 0; return how many were sent."""
@@ -52,9 +54,25 @@ class Rows:
             stop = min(self._sent + _PART, end)
             if self._sent > begin:
                 await channel.drain()
-            channel.write(self._encoder.rows(self._sent, stop))
+            channel.write(self._rows(self._sent, stop))
             self._sent = stop
         return end - begin
+
+    def _rows(self, start: int, stop: int) -> bytes:
+        """Return the messages of these rows."""
+        if stop - start < self._total:
+            return self._encoder.rows(start, stop)
+        return self._kept(("rows", self._codes, self._digits), lambda: self._encoder.rows(start, stop))
+
+    def _kept(self, form: tuple[object, ...], encode: Callable[[], bytes]) -> bytes:
+        """Return messages in a form, which are kept if the answer is one that is given again."""
+        if self._encoded is None:
+            return encode()
+        found = self._encoded.get(form)
+        if found is None:
+            found = encode()
+            self._encoded.put(form, found)
+        return found
 
 
 async def send_result(channel: Channel, result: Result, settings: Settings) -> None:

@@ -14,7 +14,16 @@ from dpsql.serve.wire.cursors import Cursors
 from dpsql.serve.wire.errors import WireError
 from dpsql.serve.wire.portals import Portals
 from dpsql.serve.wire.prepared import PreparedStatements
-from dpsql.serve.wire.statement import Description, LocatedError, Question, Result, Statement
+from dpsql.serve.wire.statement import (
+    Description,
+    LocatedError,
+    Question,
+    Result,
+    Statement,
+    check_length,
+    is_one,
+    statements,
+)
 from dpsql.serve.wire.transactions import Command as TransactionCommand
 from dpsql.serve.wire.transactions import Transactions
 from dpsql.serve.wire.types import parameter_oid
@@ -39,6 +48,13 @@ class WireSession:
         self.asking = False
         """Whether the client's question is being described or answered, which can be cancelled."""
 
+    async def statements(self, text: str, longest: int) -> Sequence[Statement]:
+        """Split what a client sent into its statements; raise if it is too long."""
+        check_length(text, longest)
+        if is_one(text):
+            return statements(text, longest)
+        return await self.client.beside(len(text), lambda: statements(text, longest))
+
     # -- describing
 
     async def describe(
@@ -49,7 +65,7 @@ class WireSession:
         `types` and `oids` are those of the parameters whose types the client announced.
         """
         with _located(statement):
-            command = await statement.recognised()
+            command = await self._recognised(statement)
             self.transactions.check(command)
             question = Question.of(statement, command)
             if question is None:
@@ -69,6 +85,11 @@ class WireSession:
         ]
         return Description(tuple(announced), found.parameters, found.columns if command is None else ())
 
+    async def _recognised(self, statement: Statement) -> c.Command | None:
+        if not statement.may_be_command:
+            return None
+        return await self.client.beside(len(statement.text), lambda: statement.command)
+
     def _columns(self, command: c.Command | None) -> tuple[types.Column, ...]:
         """Return the columns of a command's rows."""
         match command:
@@ -87,7 +108,7 @@ class WireSession:
     ) -> Result:
         """Run a statement and return what it gives; raises `LocatedError`."""
         with _located(statement):
-            command = await statement.recognised()
+            command = await self._recognised(statement)
             self.transactions.check(command)
             question = Question.of(statement, command)
             if question is None:
@@ -119,7 +140,14 @@ class WireSession:
                     copy=command.options,
                     release=answer.release,
                 )
-        return Result(answer.tag, answer.columns, answer.table, answer.notices, changes=changes)
+        return Result(
+            answer.tag,
+            answer.columns,
+            answer.table,
+            answer.notices,
+            changes=changes,
+            encoded=answer.encoded,
+        )
 
     def _command(self, command: c.Command | None) -> Result:
         match command:

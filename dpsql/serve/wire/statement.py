@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from dpsql.language import pieces
-from dpsql.serve.wire.commands import Command, Copy, Declare, command
+from dpsql.serve.wire.commands import Command, Copy, Declare, command, may_be_command
 from dpsql.serve.wire.errors import WireError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.release import Release
-    from dpsql.serve.answer import Notice
+    from dpsql.serve.answer import Encoded, Notice
     from dpsql.serve.wire.copy import CopyOptions
     from dpsql.serve.wire.types import Column
 
 
-_T = TypeVar("_T")
-_SHORT = 2_000
-"""Characters that are split into tokens in less than a millisecond or two."""
-
-
-async def beside(size: int, work: Callable[[], _T]) -> _T:
-    """Do work on a text of this size; if that takes long, beside the event loop: others need not wait."""
-    return work() if size <= _SHORT else await asyncio.to_thread(work)
+_SEVERAL = re.compile(r"--|/\*|\{#|;")
+"""What a text may have that is more than one statement, or none."""
 
 
 class LocatedError(Exception):
@@ -51,11 +45,12 @@ class Statement:
     @cached_property
     def command(self) -> Command | None:
         """The command of the session that it is; None for a statement that is answered."""
-        return command(self.text)
+        return command(self.text) if self.may_be_command else None
 
-    async def recognised(self) -> Command | None:
-        """Return `command`."""
-        return await beside(len(self.text), lambda: self.command)
+    @cached_property
+    def may_be_command(self) -> bool:
+        """Whether its first word is that of a command, which is read at once; others have no tokens yet."""
+        return may_be_command(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +98,8 @@ class Result:
     copy: CopyOptions | None = None
     """How the rows are copied out; None if they are sent as rows."""
     release: Release | None = None
+    encoded: Encoded | None = None
+    """Where the rows are kept as they were sent."""
     binary: bool = False
     """Whether the rows are those of a binary cursor, sent binary if the client chose no format."""
 
@@ -111,8 +108,22 @@ class Result:
         return f"{self.tag} {rows}" if self.tag in ("SELECT", "COPY") else self.tag
 
 
-def statements(text: str, longest: int) -> Sequence[Statement]:
-    """Split what a client sent into its statements; raise if it is too long."""
+def check_length(text: str, longest: int) -> None:
+    """Raise if what a client sent is too long."""
     if len(text) > longest:
         raise WireError("54000", f"the statement is longer than {longest:,} characters")
+
+
+def is_one(text: str) -> bool:
+    """Return whether a text has no comment and no semicolon but at its end, so that it is one statement."""
+    found = _SEVERAL.search(text)
+    return found is None or (found[0] == ";" and not text[found.end() :].strip())
+
+
+def statements(text: str, longest: int) -> Sequence[Statement]:
+    """Split what a client sent into its statements; raise if it is too long."""
+    check_length(text, longest)
+    if is_one(text):
+        whole = text.strip().removesuffix(";").rstrip()
+        return [Statement(whole, len(text) - len(text.lstrip()))] if whole else []
     return [Statement(part, start) for start, part in pieces(text)]

@@ -256,3 +256,43 @@ def test_declared_values_stand_for_private_ones_only_beside_a_release_of_those_t
     ):
         with pytest.raises(QueryRefused, match="DISTINCT over private rows"):
             session.prepare(spoilt)
+
+
+def test_the_announced_price_is_the_charged_one(session: Session) -> None:
+    """A release that reads a number of another one is found when it is stored, as it is when it runs."""
+
+    def asked(sql: str) -> tuple[Fraction, Fraction]:
+        announced = session.prepare(sql).price.epsilon
+        again = session.planner.priced(of_type(session.prepare(sql), PreparedComposed)).price.epsilon
+        assert again == announced
+        before = spent(session)
+        session.run(sql)
+        return announced, spent(session) - before
+
+    assert asked(ABOVE) == (1, 1)
+    assert asked(ABOVE) == (0, 0)
+    average, count = "(epsilon = 0.5) AVG(ms)", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.25)"
+    other = f"{count} COUNT(*) AS n FROM visits WHERE ms > (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS {average} FROM visits)"
+    session.run(other.replace("COUNT(*)", "COUNT(DISTINCT user_id)"))
+    # The average is stored, and no count above it.
+    assert asked(other) == (Fraction(1, 4), Fraction(1, 4))
+    assert asked(other) == (0, 0)
+    explained = session.run(f"EXPLAIN {other}").table.to_pydict()
+    assert dict(zip(explained["property"], explained["value"], strict=True))["epsilon"].startswith("0")
+
+
+def test_a_plan_that_was_priced_holds_no_number_of_the_analyst(session: Session) -> None:
+    session.run(ABOVE)
+    prepared = of_type(session.prepare(ABOVE), PreparedComposed)
+    assert all(part.counting.values == () for part in prepared.parts)
+    assert not any(part.price.epsilon for part in prepared.parts)
+
+
+def test_a_statement_charged_again_says_why_also_of_a_release_that_reads_a_number(session: Session) -> None:
+    assert session.run(ABOVE).release is not None
+    folder = present(session.policy.path).parent
+    duckdb.sql(f"COPY (SELECT 1 AS user_id, 'a' AS page, 5 AS ms, 'v' AS visit) TO '{folder}/visits.parquet'")
+    release = present(session.run(ABOVE).release)
+    assert [part.charged_again.partition("; ")[2] for part in release.parts] == [
+        "charged again: the data changed"
+    ] * 2

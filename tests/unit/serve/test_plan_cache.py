@@ -173,8 +173,8 @@ def test_the_least_used_plans_are_forgotten(service: Service) -> None:
     engines = prepared.counting.engines
     names = [("a",), ("b",), ("c",)]
     for name in names[:2]:
-        cache.put(name, Planned(prepared), {})
+        cache.put(name, Planned(prepared), {}, "alice")
     assert cache.get(("a",), engines) is not None
-    cache.put(("c",), Planned(prepared), {})
+    cache.put(("c",), Planned(prepared), {}, "alice")
     assert [cache.get(name, engines) is not None for name in names] == [True, False, True]
     assert len(cache) == 2
