@@ -49,22 +49,27 @@ def run(
 def watched(
     shop: Shop, command: Sequence[str], stop: Callable[[subprocess.Popen[str]], object], **more: str
 ) -> tuple[str, str]:
-    """Run a program, and do something to it once its statement runs; return what it wrote."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(**more),
-    )
-    try:
-        with when_running(shop, lambda: stop(process)):
-            return process.communicate(timeout=300)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+    """Run a program, and do something to it once its statement runs; return what it wrote.
+
+    Its standard input stays open meanwhile: the end of it could be taken for a word to stop.
+    """
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as error:
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=error,
+            text=True,
+            env=environment(**more),
+        ) as process:
+            try:
+                with when_running(shop, lambda: stop(process)):
+                    process.wait(timeout=300)
+            finally:
+                process.kill()  # without effect on one that has ended
+        out.seek(0)
+        error.seek(0)
+        return out.read(), error.read()
 
 
 def read_csv(text: str) -> list[Answered]:

@@ -79,8 +79,6 @@ def test_it_shows_an_error_and_its_place(shop: Shop, subject: Subject) -> None:
 
 
 def test_it_cancels(shop: Shop, subject: Subject) -> None:
-    if subject.name == "pgjdbc":
-        pytest.xfail("Statement.cancel() of pgjdbc does not return: its cause is not known yet")
     try:
         cancelled = subject.cancelled(shop)
     except NotOffered as lack:
