@@ -55,6 +55,17 @@ public class Client {
                         statement.setInt(2, 2000);
                         print(statement.executeQuery());
                     }
+                    try (PreparedStatement statement = connection.prepareStatement(texts.get(2))) {
+                        statement.setDouble(1, 0.125);
+                        statement.setDate(2, java.sql.Date.valueOf("2024-02-01"));
+                        statement.setBigDecimal(3, new java.math.BigDecimal("30.5"));
+                        statement.setInt(4, 5);
+                        statement.setLong(5, 60);
+                        statement.setString(6, "Summit");
+                        statement.setDouble(7, 10);
+                        statement.setInt(8, 4);
+                        print(statement.executeQuery());
+                    }
                     break;
                 case "large":
                     connection.setAutoCommit(false);  // as pgjdbc needs it to fetch in parts

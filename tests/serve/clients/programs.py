@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.serve.clients.cookbook import Answered, Rows
 from tests.serve.clients.drivers import WHO, odbc
-from tests.serve.clients.questions import LARGE, LONG, PRIVATE, PUBLIC, WRONG
+from tests.serve.clients.questions import LARGE, LONG, PARAMETERS, WRONG
 from tests.serve.clients.shop import PASSWORD, Shop
 from tests.serve.clients.subject import Cancelled, Login, NotOffered, Refusal, Subject, conninfo
 from tests.serve.clients.watching import tls_of, when_running
@@ -105,7 +105,7 @@ class Psql(Subject):
     def cookbook(self, shop: Shop, statements: Sequence[str]) -> list[Answered]:
         return self.asked(shop, *statements)
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+    def parameters(self, shop: Shop) -> list[Rows]:
         raise NotOffered("psql 15 has no \\bind")
 
     def large(self, shop: Shop) -> int:
@@ -181,11 +181,9 @@ class Pgjdbc(Subject):
     def cookbook(self, shop: Shop, statements: Sequence[str]) -> list[Answered]:
         return self.asked(shop, "ask", *statements)
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
-        public, *private = self.asked(
-            shop, "parameters", re.sub(r"\$\d", "?", PUBLIC), re.sub(r"\$\d", "?", PRIVATE)
-        )
-        return public.rows, [answer.rows for answer in private]
+    def parameters(self, shop: Shop) -> list[Rows]:
+        texts = [re.sub(r"\$\d", "?", text) for text, _ in PARAMETERS]
+        return [answer.rows for answer in self.asked(shop, "parameters", *texts)]
 
     def large(self, shop: Shop) -> int:
         return int(str(self.asked(shop, "large", LARGE)[0].rows[0][0]))
@@ -256,7 +254,7 @@ class Isql(Subject):
     def cookbook(self, shop: Shop, statements: Sequence[str]) -> list[Answered]:
         return [self.asked(shop, text) for text in statements]
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+    def parameters(self, shop: Shop) -> list[Rows]:
         raise NotOffered("isql has no parameters; see psqlODBC-pyodbc")
 
     def large(self, shop: Shop) -> int:
@@ -333,7 +331,7 @@ class Pgcli(Subject):
     def large(self, shop: Shop) -> int:
         return len(self.asked(shop, LARGE).rows)
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+    def parameters(self, shop: Shop) -> list[Rows]:
         raise NotOffered("pgcli has no parameters")
 
     def cancelled(self, shop: Shop) -> Cancelled:
