@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.serve.clients.cookbook import Answered, Rows
@@ -292,27 +293,24 @@ class Pgcli(Subject):
         beside = Path(sys.executable).with_name("pgcli")
         return str(beside) if beside.exists() else shutil.which("pgcli")
 
-    def pgcli(self, shop: Shop, *texts: str) -> str:
+    @contextmanager
+    def command(self, shop: Shop, text: str, user: str = "alice") -> Iterator[tuple[list[str], dict[str, str]]]:
+        """Return a command line and its environment; its folder is there in this block."""
         with tempfile.TemporaryDirectory() as home:
             settings = Path(home) / "pgclirc"
             settings.write_text(
                 f"[main]\ntable_format = csv\nnull_string = '{NULL}'\ntiming = False\n"
-                "use_local_timezone = False\nenable_pager = False\n"
+                "use_local_timezone = False\nenable_pager = False\nverbose_errors = True\n"
                 "on_error = STOP\nless_chatty = True\n[data_formats]\n"
             )
-            commands = [part for text in texts for part in ("-c", text)]
-            done = run(
-                [
-                    str(self.program),
-                    "--pgclirc",
-                    str(settings),
-                    *("--row-limit", "0"),
-                    *commands,
-                    conninfo(shop),
-                ],
-                HOME=home,
-                PGOPTIONS="-c client_min_messages=error",  # it prints notices among the rows
-            )
+            command = [str(self.program), "--pgclirc", str(settings), *("--row-limit", "0"), "-c", text]
+            # It prints notices among the rows.
+            more = {"HOME": home, "PGOPTIONS": "-c client_min_messages=error"}
+            yield [*command, conninfo(shop, user)], more
+
+    def pgcli(self, shop: Shop, text: str) -> str:
+        with self.command(shop, text) as (command, more):
+            done = run(command, **more)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -335,10 +333,15 @@ class Pgcli(Subject):
         raise NotOffered("pgcli has no parameters")
 
     def cancelled(self, shop: Shop) -> Cancelled:
-        raise NotOffered("pgcli cancels at Ctrl-C of a terminal only, by psycopg")
+        with self.command(shop, LONG, "bob") as (command, more):
+            out, error = watched(shop, command, lambda process: process.send_signal(signal.SIGINT), **more)
+        return Cancelled(out + error, None)  # it ends then, since it was started with -c
 
     def refused(self, shop: Shop) -> Refusal:
-        raise NotOffered("pgcli shows psycopg's text")
+        with self.command(shop, WRONG) as (command, more):
+            done = run(command, **more)
+        told = dict(re.findall(r"(?m)^([\w ()-]+): (.*)$", done.stdout + done.stderr))
+        return Refusal(told["Message"], told["SQLSTATE code"], int(told["Position"]))
 
     def browsed(self, shop: Shop) -> dict[str, list[str]]:
         tables = csv.reader(io.StringIO(self.pgcli(shop, "\\dt")))

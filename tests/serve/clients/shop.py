@@ -52,6 +52,11 @@ class Shop:
     def certificate(self) -> Path:
         return self.folder / "dpsql-server.pem"
 
+    def outcomes(self, user: str, sqlstate: str) -> list[dict[str, object]]:
+        """Return what the log says of a user's statements that ended so."""
+        lines = [line for line in self.process.log if line["event"] == "statement"]
+        return [line for line in lines if (line["user"], line["outcome"]) == (user, sqlstate)]
+
     def spent(self) -> str:
         """Return a hash of all that the ledger holds."""
         ledger = sqlite3.connect(f"file:{self.folder / 'clinic-ledger.sqlite'}?mode=ro", uri=True)
