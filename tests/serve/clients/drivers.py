@@ -190,12 +190,15 @@ class Pyodbc(_Dbapi):
             return found
 
 
-def odbc(shop: Shop, user: str, *, driver: str = "PostgreSQL Unicode") -> str:
-    """Return psqlODBC's connection string: what it does not know, libpq does."""
+def odbc(shop: Shop, user: str, *, password: str = PASSWORD) -> str:
+    """Return psqlODBC's connection string: what it does not know, libpq does.
+
+    Without a password the program has to add it.
+    """
     secured = f"sslrootcert={shop.certificate} channel_binding=require"
     return (
-        f"Driver={{{driver}}};Servername=localhost;Port={shop.wire};Database=shop;Uid={user};"
-        f"Pwd={PASSWORD};SSLmode=verify-full;pqopt={{{secured}}}"
+        f"Driver={{PostgreSQL Unicode}};Servername=localhost;Port={shop.wire};Database=shop;Uid={user};"
+        f"SSLmode=verify-full;pqopt={{{secured}}};{f'Pwd={password};' if password else ''}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Programs and drivers of other languages, unmodified: psql, pgjdbc, isql, pgcli, R."""
+"""Programs and a driver of Java, unmodified: psql, pgjdbc, isql, pgcli."""
 
 from __future__ import annotations
 
@@ -73,6 +73,34 @@ def watched(
         return out.read(), error.read()
 
 
+def shown_place(text: str) -> int:
+    """Return the position in WRONG that libpq's message shows by a line and a caret, from 1."""
+    shown, caret = re.findall(r"(?m)^(LINE \d+: .*)\n( *)\^", text)[0]
+    number, _ = shown.removeprefix("LINE ").split(": ", 1)
+    before = WRONG.split("\n")[: int(number) - 1]
+    return sum(len(line) + 1 for line in before) + len(caret) - (shown.index(": ") + 2) + 1
+
+
+def read_tsv(text: str) -> list[Answered]:
+    r"""Read answers in lines of tab-separated texts: `columns`, then `row`; `\N` is NULL."""
+    found: list[Answered] = []
+    for line in text.splitlines():
+        kind, *values = line.split("\t")
+        if kind == "columns":
+            found.append(Answered(tuple(values), []))
+        elif kind == "row":
+            if not found:
+                found.append(Answered((), []))
+            found[-1].rows.append(tuple(map(_unescaped, values)))
+    return found
+
+
+def _unescaped(text: str) -> str | None:
+    if text == NULL:
+        return None
+    return re.sub(r"\\(.)", lambda m: {"t": "\t", "n": "\n", "r": "\r"}.get(m[1], m[1]), text)
+
+
 def read_csv(text: str) -> list[Answered]:
     """Read answers in CSV, each behind a line `-- answer`."""
     found = []
@@ -115,12 +143,8 @@ class Psql(Subject):
 
     def refused(self, shop: Shop) -> Refusal:
         done = self.psql(shop, f"{WRONG};", "-v", "VERBOSITY=verbose")
-        lines = done.stderr.splitlines()
-        (state, text), at = lines[0].removeprefix("ERROR:  ").split(": ", 1), lines[2].index("^")
-        begin = lines[1].index(": ") + 2
-        line = int(lines[1].split(":")[0].removeprefix("LINE "))
-        before = WRONG.split("\n")[: line - 1]
-        return Refusal(text, state, sum(len(part) + 1 for part in before) + at - begin + 1)
+        state, text = done.stderr.splitlines()[0].removeprefix("ERROR:  ").split(": ", 1)
+        return Refusal(text, state, shown_place(done.stderr))
 
     def cancelled(self, shop: Shop) -> Cancelled:
         command = ["psql", "-X", "-At", "-c", LONG, conninfo(shop, "bob")]
@@ -161,19 +185,7 @@ class Pgjdbc(Subject):
         with tempfile.TemporaryDirectory() as folder:
             done = run(self.command(shop, ability, Path(folder), *texts))
         assert done.returncode == 0, done.stderr
-        return self.read(done.stdout)
-
-    def read(self, text: str) -> list[Answered]:
-        found: list[Answered] = []
-        for line in text.splitlines():
-            kind, *values = line.split("\t")
-            if kind == "columns":
-                found.append(Answered(tuple(values), []))
-            else:
-                if not found:
-                    found.append(Answered((), []))
-                found[-1].rows.append(tuple(map(_unescaped, values)))
-        return found
+        return read_tsv(done.stdout)
 
     def login(self, shop: Shop) -> Login:
         ((number, user),) = self.asked(shop, "ask", WHO)[0].rows
@@ -201,7 +213,7 @@ class Pgjdbc(Subject):
 
         with tempfile.TemporaryDirectory() as folder:
             out, error = watched(shop, self.command(shop, "cancelled", Path(folder), LONG, user="bob"), stop)
-        answers = self.read(out)
+        answers = read_tsv(out)
         assert len(answers) == 2, error
         return Cancelled(str(answers[0].rows[0][0]), answers[1].rows[0][0])
 
@@ -210,12 +222,6 @@ class Pgjdbc(Subject):
         found: dict[str, list[str]] = {str(row[2]): [] for row in tables.rows}
         found["visits"] = [str(row[3]) for row in columns.rows]
         return found
-
-
-def _unescaped(text: str) -> str | None:
-    if text == NULL:
-        return None
-    return re.sub(r"\\(.)", lambda m: {"t": "\t", "n": "\n", "r": "\r"}.get(m[1], m[1]), text)
 
 
 class Isql(Subject):
@@ -294,7 +300,9 @@ class Pgcli(Subject):
         return str(beside) if beside.exists() else shutil.which("pgcli")
 
     @contextmanager
-    def command(self, shop: Shop, text: str, user: str = "alice") -> Iterator[tuple[list[str], dict[str, str]]]:
+    def command(
+        self, shop: Shop, text: str, user: str = "alice"
+    ) -> Iterator[tuple[list[str], dict[str, str]]]:
         """Return a command line and its environment; its folder is there in this block."""
         with tempfile.TemporaryDirectory() as home:
             settings = Path(home) / "pgclirc"

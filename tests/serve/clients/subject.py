@@ -62,7 +62,7 @@ class Subject:
         raise NotOffered
 
     def parameters(self, shop: Shop) -> list[Rows]:
-        """Ask PARAMETERS by prepared statements; return the rows of each statement with each of its values."""
+        """Ask PARAMETERS by prepared statements; return the rows of each statement for each of its values."""
         raise NotOffered
 
     def large(self, shop: Shop) -> int:
