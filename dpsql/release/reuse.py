@@ -44,8 +44,9 @@ def _versions() -> tuple[str, str]:
 def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *, again: bool = False) -> str:
     """Return a hash of everything that can change the answer; the text of the statement is not part of it.
 
-    The compiled SQL carries literals and parameters with their types; the selection, the options with all
-    defaults filled in, and the answer's columns carry the rest. What the columns are called is no part of it:
+    The compiled SQL carries literals with their types; the selection, the options with all defaults filled
+    in, and the answer's columns carry the rest. A parameter's value is a literal by then, so it makes no
+    difference whether a value was bound or written. What the columns are called is no part of it either:
     a stored release gets other names (see `renaming`). A requested error enters as the epsilon found
     for it. Of the policy and the data, only the tables that the statement reads enter. Each part has its own
     hash, so that the parts in which two keys differ are known. With `again` every file is read again.
@@ -63,7 +64,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     unnamed = tuple(replace(output, name="") for output in plan.outputs)
     parts = (
         _hash(plan.compiled.sql, repr(plan.selection), repr(unnamed), repr(fixed_names(plan.outputs))),
-        _hash(repr(sorted(options.items())), repr([(type(p).__name__, p) for p in plan.query.parameters])),
+        _hash(repr(sorted(options.items()))),
         policy.part_fingerprint(tables),
         _hash(
             versions.content(tables, again=again)
@@ -112,7 +113,7 @@ def changes(key: str, before: str) -> str:
     """Say what changed from an earlier key to this one; empty for keys of different questions."""
     now, then = key.split("."), before.split(".")
     if len(then) != len(now) or then[1] != now[1]:
-        return ""  # another dpsql's key, or other options or parameters
+        return ""  # another dpsql's key, or other options
     changed = [place for place in _CHANGES if then[place] != now[place]]
     if {2, 3} <= {*changed}:
         changed.remove(3)  # under another policy the statement may read other tables: no change of data

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import date, datetime
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Never, cast
+from uuid import UUID
 
 import duckdb
 import pyarrow as pa
@@ -333,6 +336,58 @@ def test_texts_are_compared_letter_by_letter_and_values_by_their_type(session: S
     for other in (1, 1.0, "1", True):
         assert present(session.run(f"{COUNT} WHERE ? IS NOT NULL", [other]).release).reused is None
     assert present(session.run(text, ["a"]).release).reused is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "literal"),
+    [
+        (f"{COUNT} WHERE page = {{}}", "b", "'b'"),
+        (f"{COUNT} WHERE note = {{}}", "it's", "'it''s'"),
+        (f"{COUNT} WHERE note IS DISTINCT FROM {{}}", None, "NULL"),
+        (f"{COUNT} WHERE (note = 'x') = {{}}", True, "TRUE"),
+        (f"{COUNT} WHERE LENGTH(note) > {{}}", -3, "-3"),
+        (f"{COUNT} WHERE LENGTH(note) > {{}}", 1.5, "1.5"),
+        (f"{COUNT} WHERE LENGTH(note) * {{}} > 1", 1e-7, "1e-7"),
+        (f"{COUNT} WHERE LENGTH(note) * {{}} > 1", 1e22, "1e22"),
+        (f"{COUNT} WHERE LENGTH(note) > {{}}", Decimal("1.50"), "1.50"),
+        (f"{COUNT} WHERE LENGTH(note) > {{}}", Decimal(3), "3"),
+        (f"{COUNT} WHERE DATE '2026-01-31' > {{}}", date(2026, 1, 30), "DATE '2026-01-30'"),
+        (
+            f"{COUNT} WHERE TIMESTAMP '2026-01-31' > {{}}",
+            datetime(2026, 1, 30, 12),
+            "TIMESTAMP '2026-01-30 12:00:00'",
+        ),
+        (f"{COUNT} WHERE note = {{}}", UUID(int=7), f"'{UUID(int=7)}'"),
+        (spends("{}"), 0.25, "0.25"),
+        (spends("{}"), 1, "1.0"),
+        (TOP.replace("2", "{}"), 1, "1"),
+        (TOP.replace("ORDER", "HAVING n > {} ORDER"), 30.0, "30"),
+        (TOP.replace(" FROM", ", n * {} AS m FROM"), 2.0, "2"),
+    ],
+)
+def test_a_value_that_is_bound_asks_what_its_literal_asks(
+    session: Session, text: str, value: object, literal: str
+) -> None:
+    written = present(session.run(text.format(literal)).release)
+    bound = present(session.run(text.format("?"), [value]).release)
+    assert bound.number == written.number
+    assert present(session.run(text.format("$v"), {"v": value}).release).number == written.number
+    assert spent(session) == written.charge.epsilon
+
+
+@pytest.mark.parametrize(("value", "literal"), [(30.0, "30.0"), (Decimal("30.00"), "30.00")])
+def test_a_whole_number_of_another_type_is_another_literal(
+    session: Session, value: object, literal: str
+) -> None:
+    """A driver that sends 30 as a number with decimals asks another question than the literal 30.
+
+    SQL calculates with whole numbers otherwise than with others, so a release is not taken for the other's.
+    """
+    text = f"{COUNT} WHERE LENGTH(note) > {{}}"
+    whole = present(session.run(text.format("30")).release)
+    bound = present(session.run(text.format("?"), [value]).release)
+    assert bound.number != whole.number
+    assert present(session.run(text.format(literal)).release).number == bound.number
 
 
 def test_defaults_of_the_connection_are_part_of_the_question(session: Session) -> None:

@@ -8,10 +8,11 @@ import re
 import ssl
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import closing, contextmanager
+from decimal import Decimal
 from typing import Any, ClassVar, TypeVar
 
 from tests.serve.clients.cookbook import Answered, Rows
-from tests.serve.clients.questions import LARGE, LONG, PRIVATE, PRIVATE_VALUES, PUBLIC, PUBLIC_VALUES, WRONG
+from tests.serve.clients.questions import LARGE, LONG, PARAMETERS, WRONG
 from tests.serve.clients.shop import PASSWORD, Shop
 from tests.serve.clients.subject import Cancelled, Login, Refusal, Subject, conninfo, url
 from tests.serve.clients.watching import tls_of, when_running
@@ -70,10 +71,9 @@ class _Dbapi(_Package):
         with self.cursor(shop) as (_, cursor):
             return [self.ask(cursor, text) for text in statements]
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+    def parameters(self, shop: Shop) -> list[Rows]:
         with self.cursor(shop) as (_, cursor):
-            public = self.ask(cursor, PUBLIC, PUBLIC_VALUES).rows
-            return public, [self.ask(cursor, PRIVATE, values).rows for values in PRIVATE_VALUES]
+            return [self.ask(cursor, text, values).rows for text, asked in PARAMETERS for values in asked]
 
     def large(self, shop: Shop) -> int:
         with self.cursor(shop) as (_, cursor):
@@ -190,12 +190,15 @@ class Pyodbc(_Dbapi):
             return found
 
 
-def odbc(shop: Shop, user: str, *, driver: str = "PostgreSQL Unicode") -> str:
-    """Return psqlODBC's connection string: what it does not know, libpq does."""
+def odbc(shop: Shop, user: str, *, password: str = PASSWORD) -> str:
+    """Return psqlODBC's connection string: what it does not know, libpq does.
+
+    Without a password the program has to add it.
+    """
     secured = f"sslrootcert={shop.certificate} channel_binding=require"
     return (
-        f"Driver={{{driver}}};Servername=localhost;Port={shop.wire};Database=shop;Uid={user};"
-        f"Pwd={PASSWORD};SSLmode=verify-full;pqopt={{{secured}}}"
+        f"Driver={{PostgreSQL Unicode}};Servername=localhost;Port={shop.wire};Database=shop;Uid={user};"
+        f"SSLmode=verify-full;pqopt={{{secured}}};{f'Pwd={password};' if password else ''}"
     )
 
 
@@ -212,6 +215,15 @@ class Adbc(_Dbapi):
 
     def cancel(self, connection: Any, cursor: Any) -> None:
         cursor.adbc_cancel()
+
+    def parameters(self, shop: Shop) -> list[Rows]:
+        """Ask with floats for decimals: ADBC sends 30.50 as 30.5000000000, which is another literal."""
+        with self.cursor(shop) as (_, cursor):
+            return [
+                self.ask(cursor, text, [float(v) if isinstance(v, Decimal) else v for v in values]).rows
+                for text, asked in PARAMETERS
+                for values in asked
+            ]
 
     def ask(self, cursor: Any, text: str, values: Sequence[object] = ()) -> Answered:
         cursor.execute(text, values or None)
@@ -279,11 +291,13 @@ class Asyncpg(_Package):
 
         return self.run(shop, ask)
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
-        async def ask(connection: Any) -> tuple[Rows, list[Rows]]:
-            public = list(map(tuple, await connection.fetch(PUBLIC, *PUBLIC_VALUES)))
-            prepared = await connection.prepare(PRIVATE)
-            return public, [list(map(tuple, await prepared.fetch(*values))) for values in PRIVATE_VALUES]
+    def parameters(self, shop: Shop) -> list[Rows]:
+        async def ask(connection: Any) -> list[Rows]:
+            found = []
+            for text, asked in PARAMETERS:
+                prepared = await connection.prepare(text)
+                found += [list(map(tuple, await prepared.fetch(*values))) for values in asked]
+            return found
 
         return self.run(shop, ask)
 
@@ -381,10 +395,9 @@ class SqlAlchemy(_Package):
         with self.engine(shop) as engine:
             return [self.ask(engine, text) for text in statements]
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+    def parameters(self, shop: Shop) -> list[Rows]:
         with self.engine(shop) as engine:
-            public = self.ask(engine, PUBLIC, PUBLIC_VALUES).rows
-            return public, [self.ask(engine, PRIVATE, values).rows for values in PRIVATE_VALUES]
+            return [self.ask(engine, text, values).rows for text, asked in PARAMETERS for values in asked]
 
     def large(self, shop: Shop) -> int:
         import pandas

@@ -1,4 +1,4 @@
-"""Programs and drivers of other languages, unmodified: psql, pgjdbc, isql, pgcli, R."""
+"""Programs and a driver of Java, unmodified: psql, pgjdbc, isql, pgcli."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.serve.clients.cookbook import Answered, Rows
 from tests.serve.clients.drivers import WHO, odbc
-from tests.serve.clients.questions import LARGE, LONG, PRIVATE, PUBLIC, WRONG
+from tests.serve.clients.questions import LARGE, LONG, PARAMETERS, WRONG
 from tests.serve.clients.shop import PASSWORD, Shop
 from tests.serve.clients.subject import Cancelled, Login, NotOffered, Refusal, Subject, conninfo
 from tests.serve.clients.watching import tls_of, when_running
@@ -49,22 +50,55 @@ def run(
 def watched(
     shop: Shop, command: Sequence[str], stop: Callable[[subprocess.Popen[str]], object], **more: str
 ) -> tuple[str, str]:
-    """Run a program, and do something to it once its statement runs; return what it wrote."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(**more),
-    )
-    try:
-        with when_running(shop, lambda: stop(process)):
-            return process.communicate(timeout=300)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+    """Run a program, and do something to it once its statement runs; return what it wrote.
+
+    Its standard input stays open meanwhile: the end of it could be taken for a word to stop.
+    """
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as error:
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=error,
+            text=True,
+            env=environment(**more),
+        ) as process:
+            try:
+                with when_running(shop, lambda: stop(process)):
+                    process.wait(timeout=300)
+            finally:
+                process.kill()  # without effect on one that has ended
+        out.seek(0)
+        error.seek(0)
+        return out.read(), error.read()
+
+
+def shown_place(text: str) -> int:
+    """Return the position in WRONG that libpq's message shows by a line and a caret, from 1."""
+    shown, caret = re.findall(r"(?m)^(LINE \d+: .*)\n( *)\^", text)[0]
+    number, _ = shown.removeprefix("LINE ").split(": ", 1)
+    before = WRONG.split("\n")[: int(number) - 1]
+    return sum(len(line) + 1 for line in before) + len(caret) - (shown.index(": ") + 2) + 1
+
+
+def read_tsv(text: str) -> list[Answered]:
+    r"""Read answers in lines of tab-separated texts: `columns`, then `row`; `\N` is NULL."""
+    found: list[Answered] = []
+    for line in text.splitlines():
+        kind, *values = line.split("\t")
+        if kind == "columns":
+            found.append(Answered(tuple(values), []))
+        elif kind == "row":
+            if not found:
+                found.append(Answered((), []))
+            found[-1].rows.append(tuple(map(_unescaped, values)))
+    return found
+
+
+def _unescaped(text: str) -> str | None:
+    if text == NULL:
+        return None
+    return re.sub(r"\\(.)", lambda m: {"t": "\t", "n": "\n", "r": "\r"}.get(m[1], m[1]), text)
 
 
 def read_csv(text: str) -> list[Answered]:
@@ -100,7 +134,7 @@ class Psql(Subject):
     def cookbook(self, shop: Shop, statements: Sequence[str]) -> list[Answered]:
         return self.asked(shop, *statements)
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+    def parameters(self, shop: Shop) -> list[Rows]:
         raise NotOffered("psql 15 has no \\bind")
 
     def large(self, shop: Shop) -> int:
@@ -109,12 +143,8 @@ class Psql(Subject):
 
     def refused(self, shop: Shop) -> Refusal:
         done = self.psql(shop, f"{WRONG};", "-v", "VERBOSITY=verbose")
-        lines = done.stderr.splitlines()
-        (state, text), at = lines[0].removeprefix("ERROR:  ").split(": ", 1), lines[2].index("^")
-        begin = lines[1].index(": ") + 2
-        line = int(lines[1].split(":")[0].removeprefix("LINE "))
-        before = WRONG.split("\n")[: line - 1]
-        return Refusal(text, state, sum(len(part) + 1 for part in before) + at - begin + 1)
+        state, text = done.stderr.splitlines()[0].removeprefix("ERROR:  ").split(": ", 1)
+        return Refusal(text, state, shown_place(done.stderr))
 
     def cancelled(self, shop: Shop) -> Cancelled:
         command = ["psql", "-X", "-At", "-c", LONG, conninfo(shop, "bob")]
@@ -155,19 +185,7 @@ class Pgjdbc(Subject):
         with tempfile.TemporaryDirectory() as folder:
             done = run(self.command(shop, ability, Path(folder), *texts))
         assert done.returncode == 0, done.stderr
-        return self.read(done.stdout)
-
-    def read(self, text: str) -> list[Answered]:
-        found: list[Answered] = []
-        for line in text.splitlines():
-            kind, *values = line.split("\t")
-            if kind == "columns":
-                found.append(Answered(tuple(values), []))
-            else:
-                if not found:
-                    found.append(Answered((), []))
-                found[-1].rows.append(tuple(map(_unescaped, values)))
-        return found
+        return read_tsv(done.stdout)
 
     def login(self, shop: Shop) -> Login:
         ((number, user),) = self.asked(shop, "ask", WHO)[0].rows
@@ -176,11 +194,9 @@ class Pgjdbc(Subject):
     def cookbook(self, shop: Shop, statements: Sequence[str]) -> list[Answered]:
         return self.asked(shop, "ask", *statements)
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
-        public, *private = self.asked(
-            shop, "parameters", re.sub(r"\$\d", "?", PUBLIC), re.sub(r"\$\d", "?", PRIVATE)
-        )
-        return public.rows, [answer.rows for answer in private]
+    def parameters(self, shop: Shop) -> list[Rows]:
+        texts = [re.sub(r"\$\d", "?", text) for text, _ in PARAMETERS]
+        return [answer.rows for answer in self.asked(shop, "parameters", *texts)]
 
     def large(self, shop: Shop) -> int:
         return int(str(self.asked(shop, "large", LARGE)[0].rows[0][0]))
@@ -197,7 +213,7 @@ class Pgjdbc(Subject):
 
         with tempfile.TemporaryDirectory() as folder:
             out, error = watched(shop, self.command(shop, "cancelled", Path(folder), LONG, user="bob"), stop)
-        answers = self.read(out)
+        answers = read_tsv(out)
         assert len(answers) == 2, error
         return Cancelled(str(answers[0].rows[0][0]), answers[1].rows[0][0])
 
@@ -206,12 +222,6 @@ class Pgjdbc(Subject):
         found: dict[str, list[str]] = {str(row[2]): [] for row in tables.rows}
         found["visits"] = [str(row[3]) for row in columns.rows]
         return found
-
-
-def _unescaped(text: str) -> str | None:
-    if text == NULL:
-        return None
-    return re.sub(r"\\(.)", lambda m: {"t": "\t", "n": "\n", "r": "\r"}.get(m[1], m[1]), text)
 
 
 class Isql(Subject):
@@ -251,7 +261,7 @@ class Isql(Subject):
     def cookbook(self, shop: Shop, statements: Sequence[str]) -> list[Answered]:
         return [self.asked(shop, text) for text in statements]
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+    def parameters(self, shop: Shop) -> list[Rows]:
         raise NotOffered("isql has no parameters; see psqlODBC-pyodbc")
 
     def large(self, shop: Shop) -> int:
@@ -289,27 +299,26 @@ class Pgcli(Subject):
         beside = Path(sys.executable).with_name("pgcli")
         return str(beside) if beside.exists() else shutil.which("pgcli")
 
-    def pgcli(self, shop: Shop, *texts: str) -> str:
+    @contextmanager
+    def command(
+        self, shop: Shop, text: str, user: str = "alice"
+    ) -> Iterator[tuple[list[str], dict[str, str]]]:
+        """Return a command line and its environment; its folder is there in this block."""
         with tempfile.TemporaryDirectory() as home:
             settings = Path(home) / "pgclirc"
             settings.write_text(
                 f"[main]\ntable_format = csv\nnull_string = '{NULL}'\ntiming = False\n"
-                "use_local_timezone = False\nenable_pager = False\n"
+                "use_local_timezone = False\nenable_pager = False\nverbose_errors = True\n"
                 "on_error = STOP\nless_chatty = True\n[data_formats]\n"
             )
-            commands = [part for text in texts for part in ("-c", text)]
-            done = run(
-                [
-                    str(self.program),
-                    "--pgclirc",
-                    str(settings),
-                    *("--row-limit", "0"),
-                    *commands,
-                    conninfo(shop),
-                ],
-                HOME=home,
-                PGOPTIONS="-c client_min_messages=error",  # it prints notices among the rows
-            )
+            command = [str(self.program), "--pgclirc", str(settings), *("--row-limit", "0"), "-c", text]
+            # It prints notices among the rows.
+            more = {"HOME": home, "PGOPTIONS": "-c client_min_messages=error"}
+            yield [*command, conninfo(shop, user)], more
+
+    def pgcli(self, shop: Shop, text: str) -> str:
+        with self.command(shop, text) as (command, more):
+            done = run(command, **more)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -328,14 +337,19 @@ class Pgcli(Subject):
     def large(self, shop: Shop) -> int:
         return len(self.asked(shop, LARGE).rows)
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
+    def parameters(self, shop: Shop) -> list[Rows]:
         raise NotOffered("pgcli has no parameters")
 
     def cancelled(self, shop: Shop) -> Cancelled:
-        raise NotOffered("pgcli cancels at Ctrl-C of a terminal only, by psycopg")
+        with self.command(shop, LONG, "bob") as (command, more):
+            out, error = watched(shop, command, lambda process: process.send_signal(signal.SIGINT), **more)
+        return Cancelled(out + error, None)  # it ends then, since it was started with -c
 
     def refused(self, shop: Shop) -> Refusal:
-        raise NotOffered("pgcli shows psycopg's text")
+        with self.command(shop, WRONG) as (command, more):
+            done = run(command, **more)
+        told = dict(re.findall(r"(?m)^([\w ()-]+): (.*)$", done.stdout + done.stderr))
+        return Refusal(told["Message"], told["SQLSTATE code"], int(told["Position"]))
 
     def browsed(self, shop: Shop) -> dict[str, list[str]]:
         tables = csv.reader(io.StringIO(self.pgcli(shop, "\\dt")))

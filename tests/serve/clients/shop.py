@@ -15,7 +15,7 @@ import dpsql
 from dpsql.serve import account_file, changes
 from dpsql.serve.user import Account, User
 from tests.serve.clients.cookbook import STATEMENTS, Answered
-from tests.serve.clients.questions import PRIVATE, PRIVATE_VALUES, PUBLIC, PUBLIC_VALUES
+from tests.serve.clients.questions import PARAMETERS, written
 from tests.serve.test_own_clients import free_port
 from tests.serve.test_process import DPSQL, Running, running
 from tests.served import clinic
@@ -41,7 +41,7 @@ class Shop:
     expected: list[Answered]
     """The cookbook's answers to `alice`, as local dpsql gave them."""
     with_parameters: list[Answered]
-    """The answers to PUBLIC and to PRIVATE with each of its values."""
+    """The answers to PARAMETERS, whose values were written as literals."""
     process: Running
 
     @property
@@ -51,6 +51,11 @@ class Shop:
     @property
     def certificate(self) -> Path:
         return self.folder / "dpsql-server.pem"
+
+    def outcomes(self, user: str, sqlstate: str) -> list[dict[str, object]]:
+        """Return what the log says of a user's statements that ended so."""
+        lines = [line for line in self.process.log if line["event"] == "statement"]
+        return [line for line in lines if (line["user"], line["outcome"]) == (user, sqlstate)]
 
     def spent(self) -> str:
         """Return a hash of all that the ledger holds."""
@@ -81,13 +86,12 @@ def opened(folder: Path) -> Iterator[Shop]:
     )
     (token,) = re.findall(r"dpsql_\S+", added.stdout + added.stderr)
     with dpsql.connect(policy, analyst="alice") as local:
-        public = _answered(local.execute(re.sub(r"\$\d", "?", PUBLIC), PUBLIC_VALUES))
-        private = [
-            _answered(local.execute(re.sub(r"\$\d", "?", PRIVATE), values)) for values in PRIVATE_VALUES
+        with_parameters = [
+            _answered(local.execute(written(text, values))) for text, asked in PARAMETERS for values in asked
         ]
         expected = [_answered(local.execute(statement)) for statement in STATEMENTS]
     with running([*DPSQL, "-p", str(policy), "serve"]) as process:
-        shop = Shop(folder, wire, http, token, expected, [public, *private], process)
+        shop = Shop(folder, wire, http, token, expected, with_parameters, process)
         yield shop
         assert process.stop() == 0
 

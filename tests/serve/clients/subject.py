@@ -61,8 +61,8 @@ class Subject:
         """Ask statements as `alice`."""
         raise NotOffered
 
-    def parameters(self, shop: Shop) -> tuple[Rows, list[Rows]]:
-        """Ask PUBLIC, and PRIVATE with both its values, by prepared statements."""
+    def parameters(self, shop: Shop) -> list[Rows]:
+        """Ask PARAMETERS by prepared statements; return the rows of each statement for each of its values."""
         raise NotOffered
 
     def large(self, shop: Shop) -> int:

@@ -127,6 +127,22 @@ def test_parameters_are_written_out(remote: RemoteSession, wire: Any) -> None:
         remote.run("SELECT ?", [Fraction(1, 3)])
 
 
+def test_a_value_that_is_bound_asks_what_its_literal_asks(remote: RemoteSession, local: Session) -> None:
+    text = ASK.replace("GROUP", "WHERE page <> {} AND page = {} GROUP")
+    written = local.run(text.format("'it''s'", "'a'")).release
+    assert written is not None
+    for session in (remote, local):
+        for marked, values in (
+            (text.format("?", "?"), ["it's", "a"]),
+            (text.format("$2", "$1"), ["a", "it's"]),
+            (text.format("$x", "$y"), {"x": "it's", "y": "a"}),
+        ):
+            bound = session.run(marked, values).release
+            assert bound is not None
+            assert (bound.number, bound.reused is None) == (written.number, False)
+    assert local.budget().spent == written.charge
+
+
 def test_one_statement_at_a_time(remote: RemoteSession, wire: Any) -> None:
     for text in ("", " -- nothing\n", ";"):
         with pytest.raises(QuerySyntaxError, match="there is no statement"):

@@ -27,8 +27,7 @@ _SPECIAL = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _DATE = r"(?P<year>[0-9]{4,6})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
 _TIME = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(:(?P<second>[0-9]{2})(\.(?P<fraction>[0-9]{0,9}))?)?"
 _ZONE = r"(?P<zone> *Z| *UTC| *[+-][0-9]{1,2}(:?[0-9]{2}(:?[0-9]{2})?)?)?"
-_DATE_ONLY = re.compile(_DATE + r"(?P<era> *BC)?", re.IGNORECASE)
-_MOMENT = re.compile(rf"{_DATE}([ T] *{_TIME}{_ZONE})?(?P<era> *BC)?", re.IGNORECASE)
+_MOMENT = re.compile(rf"{_DATE}([ T] *{_TIME})?{_ZONE}(?P<era> *BC)?", re.IGNORECASE)
 _CLOCK = re.compile(_TIME)
 _UUID = re.compile(r"(?P<open>\{)?(?P<digits>([0-9a-fA-F]{4}-?){7}[0-9a-fA-F]{4})(?P<close>\})?")
 _HEX = re.compile(r"([0-9a-fA-F]{2}|[ \t\n\r])*")
@@ -110,10 +109,14 @@ def _numeric(text: str, kind: WireType) -> Decimal:
 
 
 def _date(text: str, kind: WireType) -> datetime.date:
-    found = _DATE_ONLY.fullmatch(text.strip(_SPACE))
+    found = _MOMENT.fullmatch(text.strip(_SPACE))
     if found is None:
         raise _invalid(text, kind, "22007", "send a date as 2026-12-31")
-    return _moment_of(found, kind).date()
+    # As in PostgreSQL, a time zone is ignored: pgjdbc sends one. A time of the day would be lost.
+    moment = _moment_of(found, kind)
+    if moment.time() != datetime.time():
+        raise _invalid(text, kind, "22007", "send a date without a time of the day, as 2026-12-31")
+    return moment.date()
 
 
 def _timestamp(text: str, kind: WireType) -> datetime.datetime:
