@@ -68,7 +68,8 @@ def copied(node: _Node, *without: str) -> _Node:
                 child.parent, child.arg_key = new, key
                 waiting.append((value, child))
             elif type(value) is list:
-                args[key] = listed = []
+                listed: list[object] = []
+                args[key] = listed
                 for part in value:
                     if isinstance(part, kind):
                         child = _alone(part)

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsql.engines import ResultLimit, RunningStatement
 
@@ -27,7 +27,7 @@ class Active:
         self.running = RunningStatement(limit)
         self.running.end_within(seconds)
         self.future: Future[object] | None = None
-        self.awaited: asyncio.Future[object] | None = None
+        self.awaited: asyncio.Future[Any] | None = None
         """What the client waits for and may give up: work that costs nothing."""
         self.asking: Asking | None = None
         """The steps that are done for it, once they have begun."""

@@ -36,7 +36,8 @@ async def free_work(
         return within_time(active, work)
 
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    active.awaited = awaited = _begun(pool, analyst, active, generation, whole)
+    awaited = _begun(pool, analyst, active, generation, whole)
+    active.awaited = awaited
     timer = loop.call_later(active.running.remaining or 0.0, active.give_up)
     try:
         if active.running.cancelled:

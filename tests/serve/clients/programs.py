@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,13 +33,17 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run(
-    command: Sequence[str], *, stdin: str = "", folder: Path | None = None, **more: str
+    command: Sequence[str],
+    more: Mapping[str, str] | None = None,
+    *,
+    stdin: str = "",
+    folder: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         input=stdin,
         cwd=folder,
-        env=environment(**more),
+        env=environment(**(more or {})),
         capture_output=True,
         text=True,
         timeout=300,
@@ -318,7 +322,7 @@ class Pgcli(Subject):
 
     def pgcli(self, shop: Shop, text: str) -> str:
         with self.command(shop, text) as (command, more):
-            done = run(command, **more)
+            done = run(command, more)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -347,7 +351,7 @@ class Pgcli(Subject):
 
     def refused(self, shop: Shop) -> Refusal:
         with self.command(shop, WRONG) as (command, more):
-            done = run(command, **more)
+            done = run(command, more)
         told = dict(re.findall(r"(?m)^([\w ()-]+): (.*)$", done.stdout + done.stderr))
         return Refusal(told["Message"], told["SQLSTATE code"], int(told["Position"]))
 
