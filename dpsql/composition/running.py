@@ -172,7 +172,8 @@ class Releasing:
     def _charged_again(self, text: str, place: int, part: PreparedPrivate) -> str:
         if not part.reusable:
             return ""
-        return charged_again(part.key, self.ledger.asked(question(part.key), text, self.analyst, place + 1))
+        alike = "" if part.query.parameters else text  # equal texts may ask of other values
+        return charged_again(part.key, self.ledger.asked(question(part.key), alike, self.analyst, place + 1))
 
 
 def _release(stored: StoredRelease, part: PreparedPrivate) -> Release:

@@ -74,7 +74,7 @@ class Laplace(Mechanism[Measured]):
         if total and m < 1:
             raise ValueError("a total needs at least one count")
         scale = max(m, 1) * moved / budget
-        loss = PrivacyLoss.of(budget) if total else PrivacyLoss.of(budget / m if m > 1 else budget, times=m)
+        loss = PrivacyLoss.of(budget) if total else PrivacyLoss.of(moved / scale, times=m)
         return cls(groups, scale, grid_of("laplace", resolution, scale), total, loss=loss)
 
     @property

@@ -248,7 +248,7 @@ def test_the_demo(shell: Shell) -> None:
     assert re.search(r" ± [\d,.]+ | \([\d,.]+ to [\d,.]+\) ", answers[0][3])
     assert "█" in answers[0][3]
     assert answers[0][-1].startswith("epsilon 1 of 10 · noisy top-k with gap")
-    assert re.search(r"│ +1,\d{3},000 ± \d\d,000 │ 5\d\.\d+ ± 0\.\d\d │ █", answers[1][3])
+    assert re.search(r"│ +1,\d{3},000 ± \d\d,000 │ \d\d\.\d+ ± 0\.\d\d │ █", answers[1][3])
     assert re.fullmatch(r"│ +4\d(\.\d+)? │", answers[2][3])
     assert "rank off by at most" in answers[2][-1]
     assert answers[3][-1].startswith("epsilon 0.5 of 10 · box noise on every group")

@@ -132,10 +132,12 @@ class Campaign:
         for _ in range(1 if fixture else 40):
             made = fixture or statement(self.rng, stage.world, frozenset(mutant.focus))
             stage.world.schema_database._unique.clear()
+            stage.world.schema_database.relations.clear()
             with pytest.MonkeyPatch.context() as patch:
                 mutant.apply(patch)
                 wrong = compile_releases(stage.world, made, tried)
             stage.world.schema_database._unique.clear()
+            stage.world.schema_database.relations.clear()
             if not wrong and not tried.findings:
                 continue
             other = Tried()

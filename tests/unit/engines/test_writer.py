@@ -403,7 +403,7 @@ def cancelled_work(*, interrupted: bool, timeout: float | None = None) -> bool:
 def test_work_is_cancelled_until_it_ends() -> None:
     assert cancelled_work(interrupted=True)
     assert not cancelled_work(interrupted=False), "the engine says that it was no interrupt"
-    assert not cancelled_work(interrupted=True, timeout=0.1), "no person wished a timeout"
+    assert not cancelled_work(interrupted=True, timeout=0.03), "no person wished a timeout"
 
 
 def test_a_cancelled_statement_begins_no_further_work() -> None:
