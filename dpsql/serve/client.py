@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dpsql.engines import Cancelled, ResultLimit
 from dpsql.errors import InterfaceError, OperationalError, StatementFailed
-from dpsql.serve.active import Active, Retired, hold
+from dpsql.serve.active import Active, Hold, Retired
 from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
 from dpsql.serve.asking import Asking, Pending
 from dpsql.serve.catalog.facts import CursorRow, Facts, PreparedRow, Route
@@ -163,13 +163,14 @@ class Client:
                 raise Cancelled(_NOTHING_CHARGED)
             if generation.retired:
                 raise Retired("the policy was read again")
-            begun = time.monotonic()
             active.running.end_within(self._timeout(generation))
+            if not (heavy and generation.config.time_steps):
+                return self._within_time(active, pending.work)
+            active.running.before_end = hold = Hold(self._timeout(generation), self._service.ended)
             try:
                 return self._within_time(active, pending.work)
             finally:
-                if heavy and generation.config.time_steps:
-                    hold(begun, self._timeout(generation), self._service.ended)
+                hold()
 
         return await self._in(self._service.heavy if heavy else self._service.free, active, work)
 
