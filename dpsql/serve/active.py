@@ -45,8 +45,10 @@ def step_after(passed: float, timeout: float) -> float:
 
     >>> [step_after(passed, 300) for passed in (0.1, 0.25, 0.3, 90, 299, 301)]
     [0.25, 0.25, 1.0, 256.0, 300, 301]
+    >>> step_after(17, 20)
+    20
     """
-    return next((step for step in (*_STEPS, timeout) if step >= passed), passed)
+    return min((step for step in (*_STEPS, timeout) if step >= passed), default=passed)
 
 
 class Hold:

@@ -746,7 +746,7 @@ def test_replies_that_depend_on_private_rows_are_held_and_so_is_their_place(
         assert places == [1, 1, 1]
 
 
-@pytest.mark.parametrize(("passed", "waited"), [(0.01, 0.24), (0.9, 0.1), (4.5, 11.5), (17, 3), (21, 0)])
+@pytest.mark.parametrize(("passed", "waited"), [(0.01, 0.24), (0.9, 0.1), (4.5, 11.5), (17, 3), (21, 43), (257, 0)])
 def test_a_reply_is_held_until_the_next_step_and_once(
     monkeypatch: pytest.MonkeyPatch, passed: float, waited: float
 ) -> None:
