@@ -67,6 +67,13 @@ def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
     raise error
 
 
+def _before_end() -> None:
+    """Let a server wait before the end of private work shows in the ledger, which other sessions read."""
+    with running_statement() as statement:
+        if statement.before_end is not None:
+            statement.before_end()
+
+
 class _State(Enum):
     OPEN = "open"
     BUSY = "busy"
@@ -106,6 +113,7 @@ class Running:
 
         def settled() -> list[tuple[_T, int]]:
             paid = [piece() for piece in work]
+            _before_end()
             self._writing = True
             ended = [Settled(one.charge, one.payload, one.key) for one in paid]
             numbers = self._ledger.settle_all(self._reservation, ended)
@@ -153,6 +161,7 @@ class Running:
     def _end(self, error: BaseException, *, failed: bool) -> NoReturn:
         """Record the failure or cancellation, and raise the error that the analyst may see."""
         self._state = _State.ENDED
+        _before_end()
         with suppress(Error):  # then it keeps its charge and its slot, or it was settled a moment ago
             (self._ledger.fail if failed else self._ledger.cancel)(self._reservation)
         if isinstance(error, Cancelled) and failed:

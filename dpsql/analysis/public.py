@@ -17,6 +17,7 @@ from dpsql.analysis.expressions import function_name
 from dpsql.analysis.functions import listed
 from dpsql.analysis.parsed import words
 from dpsql.analysis.tables import declared_table
+from dpsql.analysis.text_lengths import limit_texts
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clauses, Query, all_of, copied, walked
 from dpsql.policy import Policy, Table, fold
@@ -57,13 +58,17 @@ def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
             "leave the clause out",
         )
     tree = copied(query.tree)
-    _check(query, policy, tree)
-    put_domains(tree, source, policy, catalog)
-    return engine_sql(tree)
+    try:
+        _check(query, policy, tree)
+        put_domains(tree, source, policy, catalog)
+        return engine_sql(tree)
+    except RecursionError:
+        raise source.refuse("the statement is nested too deeply") from None
 
 
 def engine_sql(tree: exp.Expr) -> str:
     """Return the SQL text of a tree for the schema database; the tree is changed."""
+    limit_texts(tree)
     for node in all_of(tree, exp.Anonymous):
         name = function_name(node)
         if name is not None:

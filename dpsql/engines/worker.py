@@ -45,6 +45,8 @@ class RunningStatement:
         """Whether a person cancelled it: what runs is stopped, and no further work begins."""
         self.failed = False
         """Whether any of its work has failed; true before an error is raised for it."""
+        self.before_end: Callable[[], None] | None = None
+        """Called when its private work has ended, before the ledger and so anybody else can know."""
 
     def end_within(self, seconds: float) -> None:
         """Let engine work that has not ended so many seconds from now fail."""

@@ -34,6 +34,8 @@ _SHOWN: dict[str, Literal["budget", "tables", "releases"]] = {
 }
 MAX_BRACKETS = 8
 """How deeply arrays may be nested in a statement's text."""
+MAX_SUBSCRIPTS = 32
+"""How many subscripts may stand one behind the other."""
 _SETTINGS = ("dp_epsilon", "dp_delta", "dp_measure", "dp_confidence")
 
 
@@ -97,7 +99,8 @@ def _explain(source: Source, match: re.Match[str], parameters: Parameters) -> Ex
             len(rest) - len(rest.lstrip()),
             "EXPLAIN shows the price and plan, free",
         )
-    query = parse(rest, parameters)
+    # Another EXPLAIN is not read, nor one within that.
+    query = None if _first_word(rest) == "EXPLAIN" else parse(rest, parameters)
     if not isinstance(query, (Query, Refine)):
         raise source.refuse("EXPLAIN takes a SELECT or a REFINE RELEASE", len(rest) - len(rest.lstrip()))
     return Explain(source, query, form == "JSON")
@@ -153,9 +156,18 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
 
 
 def _check_brackets(source: Source, tokens: list[Token]) -> None:
-    """Refuse arrays within arrays, deeper than anybody writes: the parser's time doubles with each."""
-    depth = 0
+    """Refuse arrays within arrays, deeper than anybody writes: the parser's time doubles with each.
+
+    Of subscripts behind subscripts, its time grows with the square of their number.
+    """
+    depth = row = 0
+    before = None
     for token in tokens:
+        if token.token_type == TokenType.L_BRACKET:
+            row = row + 1 if before == TokenType.R_BRACKET else 0
+            if row >= MAX_SUBSCRIPTS:
+                raise source.refuse("too many subscripts behind each other", token.start)
+        before = token.token_type
         depth += (token.token_type == TokenType.L_BRACKET) - (token.token_type == TokenType.R_BRACKET)
         if depth > MAX_BRACKETS:
             raise source.refuse("arrays are nested too deeply", token.start)

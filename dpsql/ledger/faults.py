@@ -40,15 +40,18 @@ def busy(error: sqlite3.Error) -> bool:
 
 @contextmanager
 def faults(path: Path) -> Iterator[None]:
-    """Raise errors of the file as `OperationalError`; dpsql's own errors stay as they are."""
+    """Raise errors of the file as `OperationalError`; dpsql's own errors stay as they are.
+
+    They name the file without its folder: a server's analysts read them.
+    """
     try:
         yield
     except Error:
         raise
     except sqlite3.Error as error:
         text = _TEXTS.get(_code(error), "cannot be used: is it damaged?")
-        raise OperationalError(f"the ledger {path} {text}") from None
+        raise OperationalError(f"the ledger {path.name} {text}") from None
     except DamagedError:
-        raise OperationalError(f"the ledger {path} is damaged: restore it from a backup") from None
+        raise OperationalError(f"the ledger {path.name} is damaged: restore it from a backup") from None
     except OSError as error:
-        raise OperationalError(f"the ledger {path} cannot be used: {error.strerror}") from None
+        raise OperationalError(f"the ledger {path.name} cannot be used: {error.strerror}") from None

@@ -139,7 +139,7 @@ def create(path: Path, policy_id: str) -> None:
     log = path.with_name(path.name + "-wal")
     if log.exists() and log.stat().st_size:
         raise OperationalError(
-            f"the ledger {path} is missing, but its log {log.name} is there: restore both from a backup"
+            f"the ledger {path.name} is missing, but its log {log.name} is there: restore both from a backup"
         )
     own = hashlib.sha256(f"{current()}|{threading.get_ident()}".encode()).hexdigest()[:16]
     draft = path.with_name(f".{path.name}.{own}.new")
@@ -216,18 +216,20 @@ def recognise(connection: sqlite3.Connection, path: Path, policy_id: str) -> Non
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     version = _version(connection)
     if application != APPLICATION:
-        raise OperationalError(f"{path} is empty or no ledger of dpsql: restore it, or name another file")
+        raise OperationalError(
+            f"{path.name} is empty or no ledger of dpsql: restore it, or name another file"
+        )
     if version > VERSION:
         raise OperationalError(
-            f"the ledger {path} was written by a newer dpsql (schema {version}, known here: {VERSION})"
+            f"the ledger {path.name} was written by a newer dpsql (schema {version}, known here: {VERSION})"
         )
     if version < 1:
-        raise OperationalError(f"the ledger {path} is damaged: restore it from a backup")
+        raise OperationalError(f"the ledger {path.name} is damaged: restore it from a backup")
     row = connection.execute("SELECT value FROM meta WHERE name = 'policy'").fetchone()
     if row is None:
-        raise OperationalError(f"the ledger {path} is damaged: restore it from a backup")
+        raise OperationalError(f"the ledger {path.name} is damaged: restore it from a backup")
     if row[0] != policy_id:
         raise PolicyError(
-            f"budget.ledger: {path} belongs to the policy {row[0]}, not to {policy_id}",
+            f"budget.ledger: {path.name} belongs to the policy {row[0]}, not to {policy_id}",
             hint="give each policy a ledger of its own, or the policy file its former name",
         )

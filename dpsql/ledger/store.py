@@ -117,7 +117,7 @@ class Store:
             if file == self._file:
                 return self._connection
             self._drop()
-            raise OperationalError(f"the ledger {self.path} was replaced while it was in use")
+            raise OperationalError(f"the ledger {self.path.name} was replaced while it was in use")
         uri = f"{self.path.as_uri()}?mode=rw"
         connection = sqlite3.connect(
             uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64
@@ -136,7 +136,7 @@ class Store:
         recognise(connection, self.path, self._policy_id)
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
-            raise OperationalError(f"the ledger {self.path} is on a file system without shared memory")
+            raise OperationalError(f"the ledger {self.path.name} is on a file system without shared memory")
         update(connection)
 
     def _roll_back(self, error: BaseException) -> None:

@@ -59,11 +59,28 @@ def step_after(passed: float, timeout: float) -> float:
 
     >>> [step_after(passed, 300) for passed in (0.1, 0.25, 0.3, 90, 299, 301)]
     [0.25, 0.25, 1.0, 256.0, 300, 301]
+    >>> step_after(17, 20)
+    20
     """
-    return next((step for step in (*_STEPS, timeout) if step >= passed), passed)
+    return min((step for step in (*_STEPS, timeout) if step >= passed), default=passed)
 
 
-def hold(begun: float, timeout: float, ended: threading.Event) -> None:
-    """Wait until a reply may come, or the server ends."""
-    passed = time.monotonic() - begun
-    ended.wait(step_after(passed, timeout) - passed)
+class Hold:
+    """Waits once until the reply of a private statement may come, or the server ends.
+
+    It waits before the ledger says that the statement has ended: another connection of the analyst could read
+    there when that was.
+    """
+
+    def __init__(self, timeout: float, ended: threading.Event) -> None:
+        """Let the statement begin now; it may run for `timeout` seconds."""
+        self._begun, self._timeout, self._ended = time.monotonic(), timeout, ended
+        self._done = False
+
+    def __call__(self) -> None:
+        """Wait, unless it was done before."""
+        if self._done:
+            return
+        self._done = True
+        passed = time.monotonic() - self._begun
+        self._ended.wait(step_after(passed, self._timeout) - passed)

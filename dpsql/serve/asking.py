@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
@@ -211,11 +212,14 @@ class Asking:
             return known
         planner = self.session.planner
         self.price = planner.priced(prepared).price
+        agreed = most is not None or self._agreed
         if self.price == Charge() and isinstance(prepared, PreparedComposed):
             self.kind = "stored"
+            if not agreed and not (planned is not None and planned.names_epsilon):
+                most = Charge()  # what is stored may not answer it any more when it runs
             return Pending("free", charged)
         self.kind = "private"
-        if most is None and not self._agreed:
+        if not agreed:
             if not plans and (planned is None or not planned.names_epsilon):
                 return None
             if not names_epsilon(prepared, planner, planned):
@@ -348,9 +352,10 @@ class Asking:
         if isinstance(statement, Set):
             raise QueryRefused("SET is no statement here: it changes a setting of the connection")
         if isinstance(statement, Query) and is_private(statement, self.generation.policy):
-            probed = self._probed(text, statement, planner)
-            if probed is not None:
-                return probed
+            with suppress(RecursionError):  # no tool nests so deeply
+                probed = self._probed(text, statement, planner)
+                if probed is not None:
+                    return probed
         prepared = planner.prepare(text, values or None, statement)
         if isinstance(prepared, PreparedCommand):
             return prepared

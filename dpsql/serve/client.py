@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dpsql.engines import Cancelled, ResultLimit
 from dpsql.errors import InterfaceError
-from dpsql.serve.active import Active, Retired, hold
+from dpsql.serve.active import Active, Hold, Retired
 from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
 from dpsql.serve.asking import Asking, Pending
 from dpsql.serve.catalog.facts import CursorRow, Facts, PreparedRow, Route
@@ -218,12 +218,13 @@ class Client:
         def work() -> Answer:
             if generation.retired:
                 raise Retired("the policy was read again")
-            begun = time.monotonic()
+            if not (heavy and generation.config.time_steps):
+                return pending.work()
+            active.running.before_end = hold = Hold(self._timeout(generation), self._service.ended)
             try:
                 return pending.work()
             finally:
-                if heavy and generation.config.time_steps:
-                    hold(begun, self._timeout(generation), self._service.ended)
+                hold()
 
         pool = self._service.heavy if heavy else self._service.free
         return await charged_work(pool, self.user.analyst, active, generation, work)

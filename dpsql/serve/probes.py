@@ -153,6 +153,8 @@ def _declared_values(query: Query, policy: Policy, catalog: Catalog) -> exp.Quer
     select = query.tree
     if not isinstance(select, exp.Select) or len(select.expressions) != 1:
         return None
+    if any(isinstance(node, exp.Query) for name in ("limit", "offset") for node in _parts(select, name)):
+        return None  # how many values are shown would depend on what it reads
     known = {"expressions", "from_", "where", "group", "order", "limit", "offset", "distinct"}
     if any(value for name, value in select.args.items() if name not in known):
         return None
@@ -175,6 +177,12 @@ def _declared_values(query: Query, policy: Policy, catalog: Catalog) -> exp.Quer
     if not all(isinstance(node, exp.Column) and fold(node.name) == fold(key.name) for node in asked):
         return None
     return _of_domain(select, table, key)
+
+
+def _parts(select: exp.Select, name: str) -> Iterator[exp.Expr]:
+    clause = select.args.get(name)
+    if clause is not None:
+        yield from clause.walk()
 
 
 def _order(select: exp.Select) -> Iterator[exp.Expr]:

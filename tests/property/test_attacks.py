@@ -280,6 +280,7 @@ class Databases:
     def compiled(self, text: str) -> Plan:
         query = parse(text)
         assert isinstance(query, Query)
+        self.schema_database.relations.clear()  # a rule may have been made wrong meanwhile
         return analyse(query, self.policy, self.schema_database, Options(epsilon=Fraction(1)))
 
 

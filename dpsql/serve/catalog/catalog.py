@@ -151,7 +151,10 @@ class Catalog:
         table = self._run(question.sql, given, rows)
         columns = _columns(question)
         oids = [column.oid for column in columns]
-        table = presented(table, [column.name for column in columns], oids, self._names, facts.user)
+        try:
+            table = presented(table, [column.name for column in columns], oids, self._names, facts.user)
+        except pa.ArrowException:  # a value that its type cannot show, such as an infinite numeric
+            raise UnknownQuestion("value") from None
         return CatalogAnswer(columns, table, question.changes if table.num_rows else ())
 
     def _question(self, text: str, types: Sequence[pa.DataType | None]) -> Question:

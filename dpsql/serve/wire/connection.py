@@ -32,7 +32,7 @@ _OWN = frozenset({"user", "database", "options", "replication"})
 _EXTENDED = b"PBDECHS"
 _IGNORED = b"dcf"
 """CopyData, CopyDone and CopyFail: a client may send them behind a COPY that failed."""
-_FAIR = 64
+_FAIR = 8
 """Messages of one client in a row before other connections go on."""
 _KNOWN = _EXTENDED + _IGNORED + b"QXF"
 
@@ -50,7 +50,7 @@ class Connection:
         self.secret = entropy.key(secret_length(startup))
         self._settings = _settings(context, startup, user)
         client = context.service.client(user, self.number, self._settings)
-        self._session = WireSession(client, self._settings)
+        self._session = WireSession(client, self._settings, lambda: context.connections.held(user.analyst))
         client.address, client.started = channel.address, datetime.now(UTC)
         client.in_transaction = lambda: self._session.transactions.open
         client.prepared, client.cursors = self._session.prepared.rows, self._session.cursors.rows
@@ -97,10 +97,16 @@ class Connection:
                 return
             await self._answer(tag, Body(body))
             if self._channel.full or count % _FAIR == 0:
-                await self._channel.drain()
+                await self._next_turn()
+
+    @property
+    def held(self) -> int:
+        """Bytes of results that the connection keeps."""
+        return self._session.held
 
     def close(self) -> None:
-        """Give back what the connection holds."""
+        """Give back what the connection holds; its results at once, which the garbage collector would not."""
+        self._session.clear()
         self._session.client.close()
 
     def _greet(self) -> None:
@@ -157,12 +163,22 @@ class Connection:
         parts = await self._session.statements(text, self._context.max_statement)
         if not parts:
             self._channel.write(messages.EMPTY_QUERY)
-        for count, statement in enumerate(parts, 1):
+        for statement in parts:
             self._check_present()
             result = await self._session.run(statement)
-            await send_result(self._channel, result, self._settings)
-            if count % _FAIR == 0:
-                await self._channel.drain()
+            with self._session.sending(result):
+                await send_result(self._channel, result, self._settings)
+                await self._next_turn()
+
+    async def _next_turn(self) -> None:
+        """Let other connections go on, and wait for a client that does not read what it gets.
+
+        A message can hold thousands of statements, and each of them can have a long answer.
+        """
+        if self._channel.full:
+            await self._channel.drain()
+        else:
+            await asyncio.sleep(0)
 
     def _check_present(self) -> None:
         """Raise if the client is gone or the connection has to end: nobody would read what is charged."""

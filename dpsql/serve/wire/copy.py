@@ -17,6 +17,8 @@ from dpsql.serve.wire.types.rows import Column, RowEncoder, joined, messages
 if TYPE_CHECKING:
     from dpsql.release import Release
 
+_PART_BYTES = 1 << 20
+"""About how many bytes of a table are encoded at once."""
 _CHUNK = 1000
 """Rows that are encoded together."""
 _PIECE = 65_536
@@ -89,8 +91,14 @@ def copy_messages(
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:
-    for start in range(0, table.num_rows, _CHUNK):
-        yield table.slice(start, _CHUNK)
+    size = rows_of_part(table, _CHUNK)
+    for start in range(0, table.num_rows, size):
+        yield table.slice(start, size)
+
+
+def rows_of_part(table: pa.Table, most: int) -> int:
+    """Return how many rows of a table are encoded at once: fewer of long ones, which take much memory."""
+    return int(max(1, min(most, _PART_BYTES * table.num_rows // max(1, table.nbytes))))
 
 
 def _arrow(stream: bytes) -> Iterator[bytes]:

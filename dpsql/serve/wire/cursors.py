@@ -103,6 +103,11 @@ class Cursors:
         self._most_bytes = most_bytes
         self._open: dict[str, _Cursor] = {}
 
+    @property
+    def held(self) -> int:
+        """Bytes of their results."""
+        return sum(cursor.table.nbytes for cursor in self._open.values())
+
     def check(self, command: Declare, *, in_transaction: bool) -> None:
         """Raise if a cursor cannot be declared; to be asked before its statement is charged."""
         if not (in_transaction or command.hold):
@@ -115,8 +120,7 @@ class Cursors:
             raise CursorError(
                 f'cursor "{command.name}" already exists', "42P03", "close it, or choose a name"
             )
-        size = sum(cursor.table.nbytes for cursor in self._open.values())
-        if len(self._open) >= self._most or size > self._most_bytes:
+        if len(self._open) >= self._most or self.held > self._most_bytes:
             raise CursorError("too many cursors are open", "54000", "close those that are read")
 
     def declare(

@@ -95,7 +95,7 @@ class Extended:
                 portal.rows = Rows(portal.result, portal.codes, self._session.settings)
         sent = await portal.rows.send(self._channel, limit) if portal.rows is not None else 0
         if portal.rows is not None and portal.rows.left:
-            self._portals.check_held()
+            self._portals.check_held(name)
             self._channel.write(messages.PORTAL_SUSPENDED)
             return
         self._channel.write(messages.complete(portal.result.complete(sent)))

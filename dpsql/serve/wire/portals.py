@@ -52,10 +52,16 @@ class Portals(dict[str, Portal]):
             raise WireError("34000", f'there is no portal "{name}"')
         return self[name]
 
-    def check_held(self) -> None:
-        """Raise if the portals hold too many rows."""
-        held = (one.result.table for one in self.values() if one.rows is not None and one.result is not None)
-        if sum(table.nbytes for table in held if table is not None) > MOST_HELD:
+    @property
+    def held(self) -> int:
+        """Bytes of the results that have rows to send."""
+        tables = (portal.result.table for portal in self.values() if portal.result is not None)
+        return sum(table.nbytes for table in tables if table is not None)
+
+    def check_held(self, name: str) -> None:
+        """Raise if the portals hold too many rows, and let go of those of the one that was read last."""
+        if self.held > MOST_HELD:
+            del self[name]
             raise WireError(
                 "54000", "the portals of the connection hold too many rows", "read or close the others first"
             )

@@ -34,6 +34,10 @@ class Connection(Protocol):
     def running(self) -> bool:
         """Whether it runs a statement."""
 
+    @property
+    def held(self) -> int:
+        """Bytes of results that it keeps."""
+
     def cancel(self) -> None:
         """Stop the statement that runs, if one does."""
 
@@ -107,6 +111,10 @@ class Connections:
             )
         self._live[connection.number] = connection
         self._none_left.clear()
+
+    def held(self, analyst: str) -> int:
+        """Return how many bytes of results all connections of an analyst keep."""
+        return sum(each.held for each in self._live.values() if each.user.analyst == analyst)
 
     def leave(self, connection: Connection) -> None:
         """Take out a connection that has ended."""

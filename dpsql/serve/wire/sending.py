@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dpsql.serve.wire import messages
-from dpsql.serve.wire.copy import copy_messages, copy_response
+from dpsql.serve.wire.copy import copy_messages, copy_response, rows_of_part
 from dpsql.serve.wire.types import RowEncoder, format_codes, row_description
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpsql.serve.wire.statement import Result
 
 _PART = 1_000
-"""Rows that are encoded at once; between the parts other connections go on."""
+"""Rows that are encoded at once, or fewer long ones; between the parts other connections go on."""
 _LEVELS = ("notice", "warning", "error")
 _CODES = {"NOTICE": "00000", "WARNING": "01000"}
 
@@ -36,6 +36,7 @@ class Rows:
         )
         self._sent = 0
         self._total: int = result.table.num_rows
+        self._part = rows_of_part(result.table, _PART)
 
     @property
     def left(self) -> int:
@@ -51,7 +52,7 @@ class Rows:
         end = self._total if limit <= 0 else min(self._total, self._sent + limit)
         begin = self._sent
         while self._sent < end:
-            stop = min(self._sent + _PART, end)
+            stop = min(self._sent + self._part, end)
             if self._sent > begin:
                 await channel.drain()
             channel.write(self._rows(self._sent, stop))

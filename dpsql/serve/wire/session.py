@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -35,11 +35,20 @@ if TYPE_CHECKING:
     from dpsql.serve.wire import types
 
 
+MOST_OF_ANALYST = 256 << 20
+"""Bytes of results that the connections of an analyst may keep when another statement is asked."""
+
+
 class WireSession:
     """What a connection knows between its statements: settings, transaction, cursors."""
 
-    def __init__(self, client: Client, settings: Settings) -> None:
+    def __init__(
+        self, client: Client, settings: Settings, held_by_analyst: Callable[[], int] = lambda: 0
+    ) -> None:
         self.client = client
+        self._held_by_analyst = held_by_analyst
+        """Returns the bytes of results that all connections of the analyst keep."""
+        self._sending = 0
         self.settings = settings
         self.cursors = Cursors()
         self.prepared = PreparedStatements()
@@ -115,6 +124,7 @@ class WireSession:
                 return self._command(command)
             if isinstance(command, c.Declare):
                 self.cursors.check(command, in_transaction=self.transactions.open)
+            self._check_held()
         with _located(question), self._asking():
             answer = await self.client.answer(question.text, parameters, types)
         with _located(statement):
@@ -204,6 +214,37 @@ class WireSession:
         if command.what in ("ALL", "PLANS"):
             self.prepared.deallocate(None)
         return Result(command.tag, changes=changes)
+
+    # -- memory
+
+    @property
+    def held(self) -> int:
+        """Bytes of the results that are kept: of cursors, of portals, and what is being sent."""
+        return self.cursors.held + self.portals.held + self._sending
+
+    @contextmanager
+    def sending(self, result: Result) -> Iterator[None]:
+        """Count a result as kept while it is sent in this block."""
+        self._sending = 0 if result.table is None else result.table.nbytes
+        try:
+            yield
+        finally:
+            self._sending = 0
+
+    def _check_held(self) -> None:
+        """Raise if the analyst's connections keep too much, before anything is asked and charged."""
+        if self._held_by_analyst() > MOST_OF_ANALYST:
+            raise WireError(
+                "54000",
+                "the results that your connections have not read or not closed are too large together",
+                "read them, or close cursors, portals and connections that you do not use",
+            )
+
+    def clear(self) -> None:
+        """Forget all that is kept."""
+        self.portals.clear()
+        self.cursors.close(None)
+        self.prepared.clear()
 
     def cancel(self) -> None:
         """Stop the question that is being answered, if there is one."""

@@ -438,6 +438,8 @@ def test_a_script_is_cut_into_statements(script: str, parts: list[str]) -> None:
         ("SELECT " + "[" * 65 + "1" + "]" * 65, "nested more than 64 deep"),
         ("SELECT \x00", "NUL character"),
         ("SELECT " + "NOT " * 5000 + "TRUE", "nested too deeply"),
+        ("SELECT a" + "[1]" * 1000, "too many subscripts"),
+        ("EXPLAIN " * 2000 + "SELECT 1", "EXPLAIN takes a SELECT"),
     ],
 )
 def test_a_statement_has_a_size(text: str, message: str) -> None:

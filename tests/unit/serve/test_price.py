@@ -277,6 +277,8 @@ def test_declared_values_come_in_the_order_that_is_asked_for(service: Service) -
     "text",
     [
         "SELECT note FROM visits GROUP BY note",  # no declared values
+        "SELECT DISTINCT clinic FROM visits LIMIT (SELECT COUNT(*) FROM visits)",
+        "SELECT DISTINCT clinic FROM visits LIMIT 3 OFFSET (SELECT COUNT(*) FROM patients)",
         "SELECT clinic, visit_date FROM visits GROUP BY clinic, visit_date",
         "SELECT clinic FROM visits WHERE minutes > 5 GROUP BY clinic",
         "SELECT clinic FROM visits GROUP BY clinic HAVING COUNT(*) > 5",

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -25,7 +26,7 @@ from dpsql.errors import (
     StatementFailed,
     TooManyFailures,
 )
-from dpsql.serve.active import step_after
+from dpsql.serve.active import Hold
 from dpsql.serve.answer import Answer
 from dpsql.serve.client import Client
 from dpsql.serve.errors import (
@@ -715,15 +716,22 @@ def test_replies_that_depend_on_private_rows_are_held_and_so_is_their_place(
 ) -> None:
     with serving(folder / "dpsql.toml", time_steps=True) as service:
         Held(service, monkeypatch).go.set()
-        passed = [0.01, 0.9, 4.5]
+        ledger = service.generation.database.ledger
         waits: list[float] = []
         places: list[int] = []
+        seen: list[tuple[int, int]] = []
 
-        def hold(begun: float, timeout: float, ended: threading.Event) -> None:
-            waits.append(step_after(passed.pop(0), timeout))
-            places.append(service.figures().running)
+        class Ended(threading.Event):
+            """The end of the service, on which replies wait."""
 
-        monkeypatch.setattr("dpsql.serve.client.hold", hold)
+            def wait(self, timeout: float | None = None) -> bool:
+                waits.append(timeout or 0.0)
+                places.append(service.figures().running)
+                # What other connections of the analyst can see while the reply is held.
+                seen.append((len(ledger.releases("alice")), ledger.failures("alice")))
+                return False
+
+        monkeypatch.setattr(service._shared, "ended", Ended())
         client = client_of(service)
         for page in (0, 1, 0):  # the last one is stored
             run(client.answer(where(page)))
@@ -732,5 +740,24 @@ def test_replies_that_depend_on_private_rows_are_held_and_so_is_their_place(
         monkeypatch.setattr(engine, "count", None)  # an error is held as well
         with pytest.raises(StatementFailed):
             run(client.answer(where(2)))
-        assert waits == [0.25, 1.0, 16.0]
+        assert seen == [(0, 0), (1, 0), (2, 0)]
+        assert (len(ledger.releases("alice")), ledger.failures("alice")) == (2, 1)
+        assert all(wait > 0 for wait in waits)
         assert places == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("passed", "waited"), [(0.01, 0.24), (0.9, 0.1), (4.5, 11.5), (17, 3), (21, 43), (257, 0)]
+)
+def test_a_reply_is_held_until_the_next_step_and_once(
+    monkeypatch: pytest.MonkeyPatch, passed: float, waited: float
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("dpsql.serve.active.time", SimpleNamespace(monotonic=lambda: now[0]))
+    waits: list[float | None] = []
+    ended: Any = SimpleNamespace(wait=waits.append)
+    hold = Hold(20, ended)
+    now[0] += passed
+    hold()
+    hold()
+    assert waits == [pytest.approx(waited)]

@@ -1,0 +1,243 @@
+"""Limit the texts that public statements and outer queries compute, as those of private statements are.
+
+A few nested calls can make a text of many gigabytes from a short statement. The engine's limit on memory does
+not count such texts, and no interrupt stops a call. So a call that could lengthen its texts is written such
+that it is NULL where its result could have more than `LONGEST` bytes. Each argument is still computed once:
+the guard is a filter of a list with one element, and not a CASE, whose repeated arguments would double with
+each call inside another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import sqlglot
+from sqlglot import exp
+
+from dpsql.analysis.expressions import function_name
+from dpsql.analysis.limits import LONGEST
+from dpsql.language import MARK, copied, walked
+
+_FACTORS = {
+    **dict.fromkeys(("upper", "lower", "ucase", "lcase", "nfc_normalize", "url_encode"), 3),
+    **dict.fromkeys(("hex", "to_base64", "regexp_escape"), 2),
+    "concat": 1,
+    "translate": 4,
+    "strftime": 20,
+}
+"""How many times as long as its arguments together the result of a function can be."""
+_INSERTED = {"replace": 2, "regexp_replace": 2, "array_to_string": 1}
+"""The place of the argument that a function may put at each place of its first one."""
+_PADDED = frozenset({"lpad", "rpad"})
+_TEXTS = frozenset({"TEXT", "VARCHAR", "CHAR", "BPCHAR", "NVARCHAR", "NCHAR", "NAME"})
+_CONSTANT = (exp.Literal, exp.Null, exp.Boolean, exp.DPipe, exp.Paren)
+_VALUE = "dpsql_value"
+_SHORT = (
+    f"list_extract(list_transform(list_filter([x], lambda {_VALUE}: size <= {LONGEST}), "
+    f"lambda {_VALUE}: y), 1)"
+)
+_SHORT_TEXT = f"list_extract(list_filter([x], lambda {_VALUE}: strlen({_VALUE}) <= {LONGEST}), 1)"
+_SHORT_LENGTH = f"CAST(NULLIF(LEAST(CAST(x AS BIGINT), {LONGEST + 1}), {LONGEST + 1}) AS INTEGER)"
+
+
+def limit_texts(tree: exp.Expr) -> None:
+    """Change the calls of a query so that none of them computes a text of more than `LONGEST` bytes."""
+    nodes = [node for node in walked(tree) if _lengthening(node) is not None]
+    if not nodes:
+        return
+    _name_columns(tree)
+    for node in reversed(nodes):  # the inner ones first: they are arguments of the outer ones
+        call = _lengthening(node)
+        assert call is not None  # noqa: S101  what is put into a call makes it no shorter
+        node.replace(call.limited())
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that may lengthen its texts."""
+
+    arguments: Sequence[exp.Expr]
+    make: Callable[[Sequence[exp.Expr]], exp.Expr]
+    """Makes the call of other arguments."""
+    inserted: int | None = None
+    """The argument that may stand at each place of the first one; None: the lengths are added."""
+    factor: int = 1
+    weights: Sequence[int] = ()
+    """How often each argument is in the result, if not once."""
+
+    @property
+    def short(self) -> bool:
+        """Whether the result is short whatever the rows hold."""
+        sizes = [_size(argument) for argument in self.arguments]
+        if self.inserted is not None:
+            sizes = [sizes[0], sizes[self.inserted]]
+        if any(size is None for size in sizes):
+            return False
+        known = [size or 0 for size in sizes]
+        if self.inserted is not None:
+            return (known[0] + 1) * (known[1] + 1) <= LONGEST
+        return sum(map(int.__mul__, known, self._weights)) * self.factor <= LONGEST
+
+    @property
+    def _weights(self) -> Sequence[int]:
+        return self.weights or [1] * len(self.arguments)
+
+    def limited(self) -> exp.Expr:
+        """Return the call with its limit; the arguments are moved into it."""
+        fields: list[exp.Expr] = []
+        given: list[exp.Expr] = []
+        # Some arguments, such as the options of a regular expression, have to be constants.
+        constants = [_size(argument) is not None for argument in self.arguments]
+        if all(constants):
+            constants[0] = False
+        for place, (argument, constant) in enumerate(zip(self.arguments, constants, strict=True)):
+            if not constant:
+                fields.append(exp.PropertyEQ(this=exp.to_identifier(f"a{place}"), expression=argument))
+            given.append(copied(argument) if constant else _field(place))
+        return _written(_SHORT, x=exp.Struct(expressions=fields), size=self._bound(), y=self.make(given))
+
+    def _bound(self) -> exp.Expr:
+        sizes = []
+        for place, argument in enumerate(self.arguments):
+            known = _size(argument)
+            computed = f"coalesce(strlen(CAST(struct_extract({_VALUE}, 'a{place}') AS VARCHAR)), 0)"
+            sizes.append(computed if known is None else str(known))
+        if self.inserted is not None:
+            return _parsed(f"({sizes[0]} + 1) * ({sizes[self.inserted]} + 1)")
+        # Not one addition inside the other: the engine limits how deep an expression may be.
+        parts = ", ".join(f"{weight} * {size}" for weight, size in zip(self._weights, sizes, strict=True))
+        return _parsed(f"list_sum([{parts}]) * {self.factor}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Padding:
+    """A call of lpad or rpad, whose second argument is the length of the result."""
+
+    name: str
+    arguments: Sequence[exp.Expr]
+
+    def limited(self) -> exp.Expr:
+        """Return the call with NULL in the place of a length that is too large."""
+        text, length, *rest = self.arguments
+        return exp.Anonymous(this=self.name, expressions=[text, _written(_SHORT_LENGTH, x=length), *rest])
+
+
+@dataclass(frozen=True, slots=True)
+class _Conversion:
+    """A conversion to a text: a list is longer as a text than its elements are."""
+
+    cast: exp.Cast
+
+    def limited(self) -> exp.Expr:
+        """Return the conversion with NULL in the place of a result that is too long."""
+        return _written(_SHORT_TEXT, x=type(self.cast)(**self.cast.args))
+
+
+def _lengthening(node: exp.Expr) -> _Call | _Padding | _Conversion | None:
+    """Return what a node is if it may make a long text; None for others."""
+    if isinstance(node, exp.DPipe):
+        return _joined(node)
+    if isinstance(node, exp.Cast):  # TRY_CAST as well
+        kind = node.args.get("to")
+        text = isinstance(kind, exp.DataType) and getattr(kind.this, "name", "") in _TEXTS
+        return _Conversion(node) if text and _size(node.this) is None else None
+    written = function_name(node)
+    name, arguments = (written or "").lower(), node.args.get("expressions") or []
+    if name in _PADDED and len(arguments) > 1:
+        length = arguments[1]
+        plain = isinstance(length, exp.Literal) and str(length.this).isdecimal()
+        return None if plain and int(str(length.this)[:9]) <= LONGEST else _Padding(name, arguments)
+
+    def make(given: Sequence[exp.Expr]) -> exp.Expr:
+        return exp.Anonymous(this=written, expressions=list(given))
+
+    call = None
+    if name in _FACTORS:
+        call = _Call(arguments, make, factor=_FACTORS[name])
+    elif name == "concat_ws":  # the first argument stands between each two of the others
+        call = _Call(arguments, make, weights=(len(arguments), *(1 for _ in arguments[1:])))
+    elif name in _INSERTED and len(arguments) > _INSERTED[name]:
+        call = _Call(arguments, make, inserted=_INSERTED[name])
+    return None if call is None or call.short else call
+
+
+def _joined(node: exp.DPipe) -> _Call | None:
+    """Return a whole chain of `||` as one call; None for a part of it."""
+    if isinstance(node.parent, exp.DPipe) and node.arg_key == "this":
+        return None
+    terms: list[exp.Expr] = []
+    first: exp.Expr = node
+    while isinstance(first, exp.DPipe):
+        terms.append(first.expression)
+        first = first.this
+
+    def make(given: Sequence[exp.Expr]) -> exp.Expr:
+        made = given[0]
+        for term in given[1:]:
+            made = exp.DPipe(this=made, expression=term)
+        return made
+
+    call = _Call([first, *reversed(terms)], make)
+    return None if call.short else call
+
+
+def _size(node: exp.Expr) -> int | None:
+    """Return how many bytes a value has that stands in the text of the statement; None for others."""
+    parts = walked(node)
+    if not all(isinstance(part, _CONSTANT) for part in parts):
+        return None
+    return sum(len(str(part.this).encode(errors="surrogatepass")) for part in parts if part.is_leaf())
+
+
+def _field(place: int) -> exp.Expr:
+    # Not with a dot: in HAVING the engine would take the name for a column.
+    return _written(f"struct_extract({_VALUE}, 'a{place}')")
+
+
+def _parsed(sql: str) -> exp.Expr:
+    return sqlglot.parse_one(sql, read="duckdb")
+
+
+@cache
+def _template(sql: str) -> exp.Expr:
+    return _parsed(sql)
+
+
+def _written(template: str, **parts: exp.Expr) -> exp.Expr:
+    """Return a template with expressions in the places of its columns."""
+    made = copied(_template(template))
+    for column in [node for node in walked(made) if isinstance(node, exp.Column)]:
+        if column.name in parts:
+            column.replace(parts[column.name])
+    return made
+
+
+def _name_columns(tree: exp.Expr) -> None:
+    """Give the columns of all SELECTs without a name the one that the engine would give them."""
+    for select in [node for node in walked(tree) if isinstance(node, exp.Select)]:
+        select.set("expressions", [_named(item) for item in select.expressions])
+
+
+def _named(item: exp.Expr) -> exp.Expr:
+    if isinstance(item, (exp.Alias, exp.Column, exp.Star)):
+        return item
+    if all(_lengthening(node) is None for node in walked(item)):
+        return item
+    return exp.Alias(this=item, alias=exp.to_identifier(_shown(item), quoted=True))
+
+
+def _shown(node: exp.Expr) -> str:
+    """Return the name that the engine gives a column without one."""
+    if isinstance(node, exp.DPipe):
+        return f"({_shown(node.this)} || {_shown(node.expression)})"
+    name = function_name(node)
+    if name is not None:
+        return f"{name}({', '.join(map(_shown, node.args.get('expressions') or []))})"
+    if isinstance(node, exp.Paren):
+        return _shown(node.this)
+    if isinstance(node, exp.Column):
+        return ".".join(part.name for part in node.parts)
+    text: str = node.sql("duckdb", comments=False, normalize_functions=False)
+    return text.replace(MARK, "")
