@@ -52,8 +52,9 @@ def run(policy: Path, passwords: dict[str, str] | None = None) -> int:
 
 def serve_demo(folder: Path, policy: Path) -> int:
     """Serve the demo's data to two users, whose passwords are printed."""
+    from dpsql.login import entropy
     from dpsql.policy import load
-    from dpsql.serve import account_file, changes, entropy
+    from dpsql.serve import account_file, changes
     from dpsql.serve.config import users_path
     from dpsql.serve.user import Account, User
 

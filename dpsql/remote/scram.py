@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 import re
-import secrets
 
-from dpsql.saslprep import prepare
-
-PLAIN = "SCRAM-SHA-256"
-PLUS = "SCRAM-SHA-256-PLUS"
+from dpsql.login import entropy
+from dpsql.login.saslprep import prepare
+from dpsql.login.scram import BINDING, PLAIN, PLUS, derived_keys, signature, stored, xor
 
 _FIRST = re.compile(r"r=([!-+\--~]{1,1024}),s=([A-Za-z0-9+/=]{1,1024}),i=([1-9][0-9]{0,7})(,.*)?", re.DOTALL)
 _LEAST, _MOST = 4096, 2_000_000
@@ -36,8 +33,8 @@ class ScramClient:
             self._password = prepare(password).encode()
         except ValueError:
             self._password = password.encode()  # as libpq: the server may have hashed it as it is
-        self._nonce = secrets.token_urlsafe(24) if nonce is None else nonce
-        header = b"n,," if binding is None else b"p=tls-server-end-point,,"
+        self._nonce = entropy.text(24) if nonce is None else nonce
+        header = b"n,," if binding is None else f"p={BINDING},,".encode()
         self._channel = base64.b64encode(header + (binding or b"")).decode()
         # The user is that of the startup message: PostgreSQL's clients leave the name empty here.
         self._bare = f"n=,r={self._nonce}"
@@ -57,13 +54,11 @@ class ScramClient:
             salt = base64.b64decode(found[2], validate=True)
         except binascii.Error:
             raise ScramError("the server's first message is malformed") from None
-        salted = hashlib.pbkdf2_hmac("sha256", self._password, salt, rounds)
+        client, server = derived_keys(self._password, salt, rounds)
         unproved = f"c={self._channel},r={found[1]}"
         signed = f"{self._bare},".encode() + server_first + f",{unproved}".encode()
-        key = _hmac(salted, b"Client Key")
-        signature = _hmac(hashlib.sha256(key).digest(), signed)
-        proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
-        self._signature = _hmac(_hmac(salted, b"Server Key"), signed)
+        proof = xor(client, signature(stored(client), signed))
+        self._signature = signature(server, signed)
         return f"{unproved},p={base64.b64encode(proof).decode()}".encode()
 
     def verify(self, server_final: bytes) -> None:
@@ -71,7 +66,3 @@ class ScramClient:
         expected = b"" if self._signature is None else b"v=" + base64.b64encode(self._signature)
         if not expected or not hmac.compare_digest(server_final, expected):
             raise ScramError("the server does not prove that it knows the password")
-
-
-def _hmac(key: bytes, text: bytes) -> bytes:
-    return hmac.digest(key, text, "sha256")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsql.errors import OperationalError
-from dpsql.remote.certificate import fingerprint
+from dpsql.login.certificate import fingerprint
 
 if TYPE_CHECKING:
     from dpsql.remote.target import Target

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpsql.errors import Error, OperationalError
+from dpsql.login.certificate import binding as binding_of
+from dpsql.login.scram import PLAIN, PLUS
 from dpsql.remote import messages
-from dpsql.remote.certificate import end_point
 from dpsql.remote.failures import error_of
 from dpsql.remote.messages import Incoming, message
-from dpsql.remote.scram import PLAIN, PLUS, ScramClient, ScramError
+from dpsql.remote.scram import ScramClient, ScramError
 from dpsql.remote.tls import open_socket
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ class Wire:
         certificate = getattr(self._socket, "getpeercert", lambda **_: None)(binary_form=True)
         binding = None
         if certificate is not None:
-            binding = end_point(certificate)
-            if binding is None:
+            binding = binding_of(certificate)
+            if not binding:
                 raise OperationalError("the login cannot be bound to a certificate with this signature")
         scram = ScramClient(password, binding)
         offered = messages.texts(self._sasl(10))

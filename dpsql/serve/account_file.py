@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from dpsql.errors import PolicyError
-from dpsql.serve import entropy
+from dpsql.login import entropy
 from dpsql.serve.account_text import SECRET_BYTES, parse, write
 from dpsql.serve.user import Account
 

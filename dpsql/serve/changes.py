@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from dpsql.serve import entropy
+from dpsql.login import entropy
 from dpsql.serve.accounts import token_hash
 from dpsql.serve.scram import SALT_BYTES, Verifier
 from dpsql.serve.user import TOKEN_PREFIX, Account, Token

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.errors import PriceNotAgreed
+from dpsql.login import entropy
 from dpsql.privacy import Charge
-from dpsql.serve import entropy
 
 LIFETIME = 600
 """Seconds for which a confirmation holds."""

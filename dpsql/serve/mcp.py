@@ -19,8 +19,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 
 from dpsql.errors import OperationalError
+from dpsql.login import entropy
 from dpsql.privacy import Charge
-from dpsql.serve import entropy
 from dpsql.serve.agent import Asked, Tools
 from dpsql.serve.backends import asked_of, budget_of
 from dpsql.serve.confirm import Confirmations, SpendingRule

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.serve import entropy
+from dpsql.login import entropy
 from dpsql.serve.agent import Tools
 from dpsql.serve.backends import LocalBackend, RemoteBackend
 from dpsql.serve.confirm import Confirmations, SpendingRule

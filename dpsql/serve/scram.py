@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from dpsql import saslprep
-from dpsql.serve import entropy
+from dpsql.login import entropy, saslprep
+from dpsql.login.scram import BINDING, PLAIN, PLUS, derived_keys, signature, stored, xor
 
-PLAIN = "SCRAM-SHA-256"
-PLUS = "SCRAM-SHA-256-PLUS"
 ITERATIONS = 4096
 """Rounds of the password hash, PostgreSQL's number: clients compute them at every login."""
 SALT_BYTES = 16
 
-_BINDING = "tls-server-end-point"
 _NONCE = re.compile(r"[!-+\--~]{1,256}")
 _VERIFIER = re.compile(r"SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)")
 _ATTRIBUTE = re.compile(r"[A-Za-z]=[^\0]*")
@@ -72,9 +68,8 @@ class Verifier:
     def of(cls, password: str, salt: bytes, iterations: int = ITERATIONS) -> Self:
         """Hash a password; `ValueError` if SASLprep refuses it."""
         prepared = saslprep.prepare(password).encode()
-        salted = hashlib.pbkdf2_hmac("sha256", prepared, salt, iterations)
-        client = _hmac(salted, b"Client Key")
-        return cls(salt, (Keys(_hash(client), _hmac(salted, b"Server Key")),), iterations)
+        client, server = derived_keys(prepared, salt, iterations)
+        return cls(salt, (Keys(stored(client), server),), iterations)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -106,10 +101,10 @@ class Verifier:
 
         `like` gives the salt and the rounds that a client of that name has seen before.
         """
-        stored, server = (_hmac(secret, what + name.encode()) for what in (b"stored ", b"server "))
+        stored, server = (signature(secret, what + name.encode()) for what in (b"stored ", b"server "))
         if like is not None:
             return cls(like.salt, (Keys(stored, server),), like.iterations)
-        return cls(_hmac(secret, b"salt " + name.encode())[:SALT_BYTES], (Keys(stored, server),))
+        return cls(signature(secret, b"salt " + name.encode())[:SALT_BYTES], (Keys(stored, server),))
 
     def __str__(self) -> str:
         keys = self.keys[0]
@@ -171,7 +166,7 @@ class ScramServer:
         return answer.encode()
 
     def _check_flag(self, mechanism: str, flag: str) -> None:
-        if mechanism == PLUS and flag != f"p={_BINDING}":
+        if mechanism == PLUS and flag != f"p={BINDING}":
             raise ScramViolationError("the mechanism needs channel binding to the certificate")
         if mechanism == PLAIN and flag == "y" and self._binding is not None:
             # Somebody between client and server has taken -PLUS from the list.
@@ -197,13 +192,13 @@ class ScramServer:
             raise ScramRejectedError("channel binding: the client sees another certificate")
         signed = self._signed + b"," + unproved.encode()
         found = None
-        for keys in self._verifier.keys:
-            client = _xor(proof, _hmac(keys.stored, signed))
-            if hmac.compare_digest(_hash(client), keys.stored):
-                found = keys
+        for known in self._verifier.keys:
+            client = xor(proof, signature(known.stored, signed))
+            if hmac.compare_digest(stored(client), known.stored):
+                found = known
         if found is None:
             raise ScramRejectedError("wrong password")
-        return b"v=" + base64.b64encode(_hmac(found.server, signed))
+        return b"v=" + base64.b64encode(signature(found.server, signed))
 
 
 def _part(text: str) -> tuple[str, str]:
@@ -227,15 +222,3 @@ def _decoded(field: str, name: str) -> bytes:
         return base64.b64decode(field[len(name) :], validate=True)
     except ValueError:  # also for text that is not ASCII
         raise ScramViolationError("the final message is malformed") from None
-
-
-def _hmac(key: bytes, data: bytes) -> bytes:
-    return hmac.digest(key, data, "sha256")
-
-
-def _hash(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
-
-
-def _xor(one: bytes, other: bytes) -> bytes:
-    return bytes(a ^ b for a, b in zip(one, other, strict=True))

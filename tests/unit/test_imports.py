@@ -1,4 +1,4 @@
-"""Imports between packages and between files, sources of randomness, lengths of modules, start-up time."""
+"""Imports between packages and between files, lengths of modules, start-up time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "privacy": {"errors"},
     "order": set(),
-    "saslprep": set(),
+    "login": set(),
     "errors_json": {"errors"},
     "types": {"errors"},
     "render": {"errors", "privacy"},
@@ -76,7 +76,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"},
     # The front ends.
-    "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "release", "saslprep", "sessions"},
+    "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "login", "release", "sessions"},
     "dbapi": BASE
     | {"checked", "render", "release", "database", "remote", "session", "sessions", "policy", "language"}
     | {"ledger"},
@@ -87,21 +87,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `import dpsql` gives the connector; within the product only the front ends import it.
     ROOT: BASE | {"database", "dbapi", "release", "policy", "ledger", "mechanisms", "estimates", "noise"},
     # The server; only the command line imports it, when it is started.
-    "serve": CORE | {"errors_json", "saslprep", "session", "sessions", "dbapi", "remote", "render", ROOT},
+    "serve": CORE | {"errors_json", "login", "session", "sessions", "dbapi", "remote", "render", ROOT},
     "cli": BASE
     | {"render", "release", "owner", "prepared", "session", "dbapi", "policy", "language", "ledger", ROOT}
-    | {"audit", "audit.end_to_end", "remote", "serve", "sessions"},
+    | {"audit", "audit.end_to_end", "login", "remote", "serve", "sessions"},
 }
 """Package (or top module) -> the other packages that it may import."""
 
 UNKNOWN = "?"
 """An import whose name is computed; only front ends may import so, to start quickly."""
-
-RANDOM_MODULES = {"random", "secrets", "numpy.random"}
-DRAWS = {("os", "urandom"), ("os", "getrandom"), ("np", "random"), ("numpy", "random"), ("uuid", "uuid4")}
-"""Functions that draw randomness; only `noise` may call them."""
-KEYS = {PACKAGE / "serve" / "entropy.py", PACKAGE / "remote" / "scram.py"}
-"""The modules that draw keys, salts, tokens and nonces of logins; none of it reaches an answer."""
 
 HEAVY = {"duckdb", "numpy", "pyarrow", "sqlglot", "prompt_toolkit", "pygments", "sqlalchemy"}
 """Packages that `dpsql --help` must not load."""
@@ -200,23 +194,6 @@ def forbidden_imports(source: str, path: Path) -> list[str]:
     return found
 
 
-def draws(source: str, path: Path) -> list[str]:
-    """Return the places where a module outside `noise` draws randomness."""
-    if package_of(path) == "noise" or path in KEYS:
-        return []
-    found = [
-        f"{name_of(path)}:{line} imports {name}"
-        for line, name in imported(source, path)
-        if any(f"{name}.".startswith(f"{module}.") for module in RANDOM_MODULES)
-        or tuple(name.rsplit(".", 1)) in DRAWS
-    ]
-    return found + [
-        f"{name_of(path)}:{node.lineno} uses {ast.unparse(node)}"
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Attribute) and (ast.unparse(node.value), node.attr) in DRAWS
-    ]
-
-
 def test_every_package_is_in_the_table() -> None:
     packages = {package_of(path) for path in modules()}
     assert packages <= set(MAY_IMPORT), "a new package needs an entry in MAY_IMPORT"
@@ -261,10 +238,6 @@ def test_a_circle_of_files_is_found(one: str, other: str) -> None:
     sources = {"noise/__init__.py": "from dpsql.noise.a import x", "noise/a.py": one, "noise/b.py": other}
     assert circles(file_imports(sources))
     assert not circles(file_imports({**sources, "noise/b.py": "from dpsql.privacy import exact"}))
-
-
-def test_only_noise_and_the_keys_of_the_server_draw_randomness() -> None:
-    assert [found for path in modules() for found in draws(path.read_text(encoding="utf-8"), path)] == []
 
 
 def test_a_module_is_short() -> None:
@@ -313,24 +286,6 @@ def test_a_forbidden_import_is_found(place: str, source: str) -> None:
 )
 def test_an_allowed_import_is_accepted(place: str, source: str) -> None:
     assert forbidden_imports(source, PACKAGE / place) == []
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import random",
-        "from secrets import token_bytes",
-        "from numpy.random import default_rng",
-        "import numpy as np\nnp.random.default_rng()",
-        "from numpy import random",
-        "import os\nos.urandom(8)",
-        "from os import urandom",
-        "from uuid import uuid4",
-    ],
-)
-def test_randomness_outside_noise_is_found(source: str) -> None:
-    assert draws(source, PACKAGE / "mechanisms" / "top_k.py") != []
-    assert draws(source, PACKAGE / "noise" / "entropy.py") == []
 
 
 @pytest.mark.parametrize("module", ["dpsql", "dpsql.cli"])

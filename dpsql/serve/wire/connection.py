@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import Error
 from dpsql.errors_json import to_json
-from dpsql.serve import entropy
+from dpsql.login import entropy
 from dpsql.serve.settings import Settings
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.channel import Disconnected

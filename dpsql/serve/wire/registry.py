@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from dpsql.serve import entropy
+from dpsql.login import entropy
 from dpsql.serve.throttle import network
 from dpsql.serve.wire.errors import FatalError
 

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from dpsql.errors import PolicyError
+from dpsql.login.scram import PLAIN
 from dpsql.serve import account_file
 from dpsql.serve.accounts import User, Users, token_hash
-from dpsql.serve.scram import PLAIN, ScramRejectedError, ScramServer, Verifier
+from dpsql.serve.scram import ScramRejectedError, ScramServer, Verifier
 from dpsql.serve.user import Account, Token
 
 SALT = b"0123456789abcdef"

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpsql.saslprep import prepare
+from dpsql.login.saslprep import prepare
+from dpsql.login.scram import PLAIN, PLUS
 from dpsql.serve.scram import (
-    PLAIN,
-    PLUS,
     Keys,
     ScramError,
     ScramRejectedError,

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from dpsql.serve import entropy
+from dpsql.login import entropy
 from dpsql.serve.wire import channel
 from dpsql.serve.wire.errors import FatalError
 from tests.serve import frontend as f
