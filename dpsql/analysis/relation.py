@@ -63,8 +63,10 @@ class Relation:
     columns: tuple[Column, ...]
     owner: Owner | None = None
     unique: frozenset[frozenset[int]] = frozenset()
-    origins: dict[tuple[str, str], Origin] = field(default_factory=dict, compare=False, repr=False)
-    """What it is in a FROM clause, by its generated name there and its alias, as far as that is known."""
+    origins: dict[tuple[str, str], Origin] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """The origins made of it so far, by the generated name and the alias in FROM; `replace` keeps none."""
 
 
 @dataclass(frozen=True, slots=True)
