@@ -80,6 +80,11 @@ class Cte:
     """The common table expressions before it, which it may name."""
 
 
+def cte_named(name: str, ctes: tuple[Cte, ...]) -> Cte | None:
+    """Return the last of the visible common table expressions with a name; None if there is none."""
+    return next((cte for cte in reversed(ctes) if fold(cte.name) == fold(name)), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One item of a select list: its expression and the name it gets."""

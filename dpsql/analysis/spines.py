@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.parsed import whole_number
-from dpsql.analysis.relation import Column, Cte, Relation
+from dpsql.analysis.relation import Column, Cte, Relation, cte_named
 from dpsql.language import copied
 from dpsql.policy import fold
 from dpsql.tree import Column as TreeColumn
@@ -62,7 +62,7 @@ def listed(item: exp.Expr, ctes: tuple[Cte, ...]) -> Listed | None:
     if isinstance(item, exp.Subquery):
         query = item.this
     elif isinstance(item, exp.Table) and item.args.get("db") is None:
-        cte = next((c for c in reversed(ctes) if fold(c.name) == fold(item.name)), None)
+        cte = cte_named(item.name, ctes)
         query, visible, names = (cte.query, cte.visible, cte.columns) if cte else (None, ctes, ())
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or query.expressions[0].is_star:
         return None

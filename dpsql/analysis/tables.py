@@ -15,7 +15,7 @@ from dpsql.analysis.domain_tables import NAME, domain_table, is_domain_table, va
 from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.intervals import hull
-from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, select_list
+from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, cte_named, select_list
 from dpsql.analysis.typed import Span, Typed, UnitRole
 from dpsql.analysis.unit_facts import fact_places
 from dpsql.errors import Fix
@@ -91,13 +91,12 @@ def _table(
         raise compiler.source.refuse(
             "table functions are not supported over private data", node, "name a declared table"
         )
-    if node.args.get("db") is None:
-        for cte in reversed(ctes):
-            if fold(cte.name) == fold(node.name):
-                relation = compiler.query(cte.query, cte.visible, depth + 1)
-                if cte.columns:
-                    relation = rename(compiler, relation, cte.columns, cte.query)
-                return _aliased(compiler, node, relation, cte.name)
+    cte = cte_named(node.name, ctes) if node.args.get("db") is None else None
+    if cte is not None:
+        relation = compiler.query(cte.query, cte.visible, depth + 1)
+        if cte.columns:
+            relation = rename(compiler, relation, cte.columns, cte.query)
+        return _aliased(compiler, node, relation, cte.name)
     table = declared_table(compiler.source, compiler.policy, node)
     compiler.used.add(table.name)
     return _aliased(compiler, node, base_table(compiler, table, node), table.name)

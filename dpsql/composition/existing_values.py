@@ -11,11 +11,11 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog
 from dpsql.analysis.provenance import Provenance
-from dpsql.analysis.relation import Cte
+from dpsql.analysis.relation import Cte, cte_named
 from dpsql.analysis.spines import MARKED, grouped_by, listed
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clause, Query, all_of, copied
-from dpsql.policy import Policy, fold
+from dpsql.policy import Policy
 
 
 def with_existing(query: Query, policy: Policy, catalog: Catalog) -> Query:
@@ -61,12 +61,9 @@ def _filter(block: exp.Select, ctes: tuple[Cte, ...], provenance: Provenance) ->
 
 def _alike(select: exp.Select, ctes: tuple[Cte, ...], visible: tuple[Cte, ...]) -> bool:
     """Return whether the tables of a SELECT have the same meaning in another place."""
-
-    def named(table: exp.Table, among: tuple[Cte, ...]) -> Cte | None:
-        return next((c for c in reversed(among) if fold(c.name) == fold(table.name)), None)
-
-    tables = all_of(select, exp.Table)
-    return select.args.get("with_") is None and all(named(t, ctes) is named(t, visible) for t in tables)
+    names = [table.name for table in all_of(select, exp.Table)]
+    alike = all(cte_named(name, ctes) is cte_named(name, visible) for name in names)
+    return select.args.get("with_") is None and alike
 
 
 def _existing(select: exp.Select, unit: exp.Column) -> exp.Select:

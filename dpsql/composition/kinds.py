@@ -16,13 +16,13 @@ from sqlglot import exp
 from dpsql.analysis import Catalog
 from dpsql.analysis.aggregates import contains, is_aggregate
 from dpsql.analysis.provenance import Provenance
-from dpsql.analysis.relation import Cte
+from dpsql.analysis.relation import Cte, cte_named
 from dpsql.analysis.setops import partial
 from dpsql.analysis.typed import UnitRole
 from dpsql.composition.singles import one_row, with_scalars
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, Source, copied, walked
-from dpsql.policy import Policy, fold
+from dpsql.policy import Policy
 
 
 class Kind(Enum):
@@ -138,10 +138,9 @@ class Kinds:
         return self._together([(node, kind), *((j.this, self.relation(j.this, ctes)) for j in joins)])
 
     def _table(self, node: exp.Table, ctes: tuple[Cte, ...]) -> Kind:
-        if node.args.get("db") is None:
-            for cte in reversed(ctes):
-                if fold(cte.name) == fold(node.name):
-                    return self._cte(node, cte)
+        cte = cte_named(node.name, ctes) if node.args.get("db") is None else None
+        if cte is not None:
+            return self._cte(node, cte)
         table = self.policy.table(node.name) if node.name.isascii() else None
         return Kind.PUBLIC if table is None or table.public else Kind.OWNED
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import contains
-from dpsql.analysis.relation import Cte
+from dpsql.analysis.relation import Cte, cte_named
 from dpsql.language import copied, walked
 from dpsql.policy import fold
 
@@ -40,7 +40,7 @@ def relation(item: exp.Expr, ctes: tuple[Cte, ...]) -> tuple[exp.Expr, tuple[Cte
     if isinstance(item, exp.Subquery):
         return item.this, ctes
     if isinstance(item, exp.Table) and item.args.get("db") is None:
-        cte = next((c for c in reversed(ctes) if fold(c.name) == fold(item.name)), None)
+        cte = cte_named(item.name, ctes)
         return None if cte is None else (cte.query, cte.visible)
     return None
 
@@ -93,9 +93,9 @@ def _columns(item: exp.Expr, ctes: tuple[Cte, ...]) -> frozenset[str] | None:
     names = [e.alias_or_name for e in select.expressions] if isinstance(select, exp.Select) else []
     alias = item.args.get("alias")
     listed = [c.name for c in alias.args.get("columns") or ()] if alias is not None else []
-    if isinstance(item, exp.Table):
-        own = next(c for c in reversed(ctes) if fold(c.name) == fold(item.name)).columns
-        names[: len(own)] = own
+    cte = cte_named(item.name, ctes) if isinstance(item, exp.Table) else None
+    if cte is not None:
+        names[: len(cte.columns)] = cte.columns
     names[: len(listed)] = listed
     return frozenset(fold(name) for name in names if name)
 
