@@ -19,7 +19,7 @@ from dpsql.analysis.parsed import words
 from dpsql.analysis.tables import declared_table
 from dpsql.analysis.text_lengths import limit_texts
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clauses, Query, all_of, copied, walked
+from dpsql.language import MARK, Clauses, Query, all_of, copied, visible_ctes, walked
 from dpsql.policy import Policy, Table, fold
 
 _NODES = words(
@@ -142,21 +142,7 @@ def _named_cte(table: exp.Table) -> exp.CTE | None:
     """Return the common table expression that a table reference means."""
     if table.args.get("db") is not None:
         return None
-    node: exp.Expr = table
-    while node.parent is not None:
-        clause = node.parent.args.get("with_")
-        # Within the clause itself, those that come before are meant.
-        before = None if clause is None else clause.expressions
-        if isinstance(node, exp.With):
-            before = None
-        elif isinstance(node, exp.CTE) and isinstance(node.parent, exp.With):
-            siblings = node.parent.expressions
-            before = siblings[: next(i for i, each in enumerate(siblings) if each is node)]
-        for cte in reversed(before or ()):
-            if isinstance(cte, exp.CTE) and fold(cte.alias) == fold(table.name):
-                return cte
-        node = node.parent
-    return None
+    return next((cte for cte in visible_ctes(table) if fold(cte.alias) == fold(table.name)), None)
 
 
 def _table(query: Query, policy: Policy, node: exp.Table, *, public: bool) -> None:

@@ -9,7 +9,7 @@ writes parameters into a text.
 
 from dpsql.language.copying import all_of, copied, transformed, walked
 from dpsql.language.dialect_forms import unclear
-from dpsql.language.naming import tables_in
+from dpsql.language.naming import tables_in, visible_ctes
 from dpsql.language.outline import BlockText, Outline, call_end
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
@@ -72,6 +72,7 @@ __all__ = [
     "tables_in",
     "transformed",
     "unclear",
+    "visible_ctes",
     "walked",
     "words",
     "written_out",

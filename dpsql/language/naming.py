@@ -22,7 +22,7 @@ def tables_in(tree: exp.Expr, databases: Collection[str] = ("main",)) -> Iterato
     for node in tree.find_all(exp.Table):
         above = [part.name.lower() for part in node.parts[:-1]]
         plain = isinstance(node.this, exp.Identifier) and not isinstance(node.parent, exp.Into)
-        if plain and set(above) <= set(databases) and (above or not _is_cte(node)):
+        if plain and set(above) <= set(databases) and (above or not _means_cte(node)):
             yield node
 
 
@@ -44,23 +44,26 @@ def in_main(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
+def _means_cte(node: exp.Table) -> bool:
+    return any(cte.alias.lower() == node.name.lower() for cte in visible_ctes(node))
+
+
 def _is_public(name: exp.Expr | None) -> bool:
     return name is not None and name.name.lower() == "public"
 
 
-def _is_cte(node: exp.Table) -> bool:
-    """Return whether a name means a common table expression: one before it, or of a query around it."""
-    name = node.name.lower()
+def visible_ctes(node: exp.Expr) -> Iterator[exp.CTE]:
+    """Yield the common table expressions that a name at a node may mean, those that go before others first.
+
+    Of each query around the node these are all, or those before the one that the node stands in.
+    """
     child: exp.Expr = node
     parent = node.parent
     while parent is not None:
         clause = parent.args.get("with_")
-        for cte in clause.expressions if isinstance(clause, exp.With) else ():
-            if cte is child:
-                break
-            if cte.alias.lower() == name:
-                return True
+        listed = clause.expressions if isinstance(clause, exp.With) else []
+        places = [i for i, cte in enumerate(listed) if cte is child]
+        yield from reversed(listed[: places[0]] if places else listed)
         if not isinstance(parent, exp.With):
             child = parent
         parent = parent.parent
-    return False
