@@ -13,10 +13,10 @@ from sqlglot import exp
 from dpsql.analysis.aggregates import AGGREGATES, ORDER_DEPENDENT
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.domain_tables import NAME, put_domains
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.expressions import MAX_NODES, function_name
 from dpsql.analysis.functions import listed
 from dpsql.analysis.parsed import words
-from dpsql.analysis.tables import declared_table
+from dpsql.analysis.tables import NODES_PER_TABLE, declared_table
 from dpsql.analysis.text_lengths import limit_texts
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clauses, Query, all_of, copied, visible_ctes, walked
@@ -32,8 +32,11 @@ _NODES = words(
     WindowSpec Qualify Glob RegexpLike StartsWith SimilarTo CurrentDate CurrentTimestamp IntervalSpan
     """
 )
-MOST_TABLES = 200
-"""How many tables a statement may read, where common table expressions are put in their places."""
+MOST_TABLES = MAX_NODES // NODES_PER_TABLE
+"""How many tables a statement may read, each common table expression taken for what it reads.
+
+A private statement of tables alone has the same limit: each of them counts as so many expressions there.
+"""
 _TABLE_FUNCTIONS = frozenset({"range", "generate_series", NAME})
 _CATALOG = frozenset({"tables", "columns", "schemata"})
 _MORE = words(
