@@ -364,11 +364,6 @@ class _Block:
         return replace(self.query, tree=made)
 
 
-def _named(node: exp.Expr, name: str) -> exp.Expr:
-    """Return a column of a select list, of an expression that belongs to no other tree."""
-    return exp.alias_(node, name, quoted=True, copy=False)
-
-
 def _title(item: Item) -> str:
     """Return the name of an output column; one without an alias is called as the analysis calls it."""
     if not (item.name.startswith("col") and item.name[3:].isdecimal()):
