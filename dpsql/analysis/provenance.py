@@ -59,12 +59,12 @@ class Provenance:
 
     def has(self, select: exp.Select, ctes: tuple[Cte, ...], name: str) -> bool:
         """Return whether the items of FROM of a block have a column."""
-        return from_clause(self.compiler(), select, ctes, 1).scope.has(fold(name))
+        return self._scope(select, ctes).has(fold(name))
 
     def unit(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
         """Return a column of FROM that holds the privacy unit of each row; None if there is none."""
         try:
-            scope = from_clause(self.compiler(), select, ctes, 1).scope
+            scope = self._scope(select, ctes)
         except QueryRefused:
             return None
         for origin in scope.origins:
@@ -75,7 +75,7 @@ class Provenance:
 
     def numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:
         """Return whether no aggregate of a block has values that are no numbers, such as the latest day."""
-        scope = from_clause(self.compiler(), select, ctes, 1).scope
+        scope = self._scope(select, ctes)
         for call in (call for item in select.expressions for call in aggregates.calls(item)):
             inner = call.this if isinstance(call, exp.Filter) else call
             if aggregates.call_of(call) == "count" or not inner.expressions:
@@ -87,11 +87,15 @@ class Provenance:
     def outside(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
         """Return a column that a block takes from a block around it; None if it takes none."""
         try:
-            scope = from_clause(self.compiler(), select, ctes, 1).scope
+            scope = self._scope(select, ctes)
         except QueryRefused:
             return None  # refused where the block is judged
         aliases = {fold(item.alias) for item in select.expressions if isinstance(item, exp.Alias)}
         return next((c for c in _columns(select) if not _inside(c, scope, aliases)), None)
+
+    def _scope(self, select: exp.Select, ctes: tuple[Cte, ...]) -> Scope:
+        """Return the columns of a block's FROM clause, compiled by a new compiler; raises its refusals."""
+        return from_clause(self.compiler(), select, ctes, 1).scope
 
 
 def _columns(select: exp.Select) -> Iterator[exp.Column]:

@@ -278,8 +278,10 @@ class Kinds:
         if not isinstance(node, exp.Select) or len(node.expressions) != 1:
             return False
         inside = self.provenance.ctes(node, ctes)
-        if not one_row(node, inside) or self.of_select.get(id(node)) is not Kind.RELEASE:
-            return one_row(node, inside)
+        if not one_row(node, inside):
+            return False
+        if self.of_select.get(id(node)) is not Kind.RELEASE:
+            return True
         try:
             return self.provenance.numeric(node, inside)
         except QueryRefused:

@@ -23,7 +23,7 @@ def fixed_names(outputs: Sequence[Output]) -> tuple[str, ...]:
     out of the release for its name, so that a release cannot get other names.
     """
     names = [output.name for output in outputs]
-    if len({*names}) < len(names) or any(map(_clashes, outputs, [outputs] * len(outputs))):
+    if len({*names}) < len(names) or any(_clashes(output, outputs) for output in outputs):
         return tuple(names)
     return ()
 

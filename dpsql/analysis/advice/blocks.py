@@ -40,9 +40,8 @@ def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
         return None
     keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
     if group is None:
-        at = block.before(
-            TokenType.GROUP_BY
-        )  # without it the statement has no meaning that this could change
+        # Without the clause the statement has no meaning that this could change.
+        at = block.before(TokenType.GROUP_BY)
         return f"GROUP BY {keys}", clause_at(text, at, f"GROUP BY {keys}")
     last = of.outline.span(known[-1]) if known else None
     if last is None:

@@ -11,7 +11,7 @@ from dpsql.analysis.grids import searched, whole
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
-from dpsql.tree import conjunction, kept
+from dpsql.tree import kept
 from dpsql.types import DOUBLE
 
 _HIGHEST_VALUE = 61
@@ -29,8 +29,7 @@ def is_auto(named: Sequence[exp.Expr]) -> bool:
 
 def rows_ladder(call: AggregateCall, most: int | None = None) -> Ladder:
     """Return the bounds on how many rows of a unit count, up to the least power of two from `most` on."""
-    condition = conjunction(call.condition())
-    row = kept(whole(1), () if condition is None else (condition,))
+    row = kept(whole(1), call.condition())
     top = _HIGHEST_ROWS if most is None else min(_HIGHEST_ROWS, (most - 1).bit_length())
     return Ladder(Contribution.ROWS, row, 0, Fraction(1), top, call.by_row)
 
