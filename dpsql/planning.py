@@ -119,10 +119,8 @@ class Planner:
         if refused:
             refused[0].obstacles = in_order(refused)
             raise refused[0]
-        try:
+        with query.source.limited_depth():
             made = compose(text, query, parts, planned, self.policy)
-        except RecursionError:
-            raise query.source.refuse("the statement is nested too deeply") from None
         # Whether a release that reads a number of another one is stored, is known with that one alone.
         return self.priced(made) if any(part.values for part in made.parts) else made
 

@@ -60,10 +60,8 @@ def analyse(
 
     `found` are the places of the bounds that were found, in the order of `Plan.ladders`.
     """
-    try:
+    with query.source.limited_depth():
         return _analyse(query, policy, catalog, options, found)
-    except RecursionError:
-        raise query.source.refuse("the statement is nested too deeply") from None
 
 
 def surveyed(

@@ -61,12 +61,10 @@ def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
             "leave the clause out",
         )
     tree = copied(query.tree)
-    try:
+    with source.limited_depth():
         _check(query, policy, tree)
         put_domains(tree, source, policy, catalog)
         return engine_sql(tree)
-    except RecursionError:
-        raise source.refuse("the statement is nested too deeply") from None
 
 
 def engine_sql(tree: exp.Expr) -> str:

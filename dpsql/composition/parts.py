@@ -64,10 +64,8 @@ def parts_of(
     `defaults` are the options that hold where the statement gives none. `blocks` gets what `release_blocks`
     returns, once all of it is known: it is there if the refusal comes later.
     """
-    try:
+    with query.source.limited_depth():
         return _Splitter(query, policy, catalog, defaults).parts([] if blocks is None else blocks)
-    except RecursionError:
-        raise query.source.refuse("the statement is nested too deeply") from None
 
 
 def release_blocks(query: Query, policy: Policy, catalog: Catalog) -> list[Query]:

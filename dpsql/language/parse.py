@@ -140,11 +140,10 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
     _check_brackets(source, tokens)
     try:
         parser = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE)
-        trees = parser.parse(tokens, source.text)
+        with source.limited_depth():
+            trees = parser.parse(tokens, source.text)
     except ParseError as error:
         raise _syntax_error(source, tokens, error) from None
-    except RecursionError:
-        raise source.refuse("the statement is nested too deeply") from None
     except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError):
         raise source.syntax("the statement does not parse") from None
     if len(trees) != 1 or trees[0] is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -55,6 +57,14 @@ class Source:
         """Return the error for text that is not a valid statement."""
         line, col, shown = self.locate(self.position(at))
         return QuerySyntaxError(message, hint=hint, line=line, col=col, source=shown, fix=fix)
+
+    @contextmanager
+    def limited_depth(self) -> Iterator[None]:
+        """Refuse the statement if a recursion over its nesting exceeds Python's limit in this block."""
+        try:
+            yield
+        except RecursionError:
+            raise self.refuse("the statement is nested too deeply") from None
 
     def position(self, at: int | exp.Expr | None) -> int:
         """Return the position of a node, or of the nearest node around it that has one; else 0."""
