@@ -316,7 +316,7 @@ class QueryRefused(_Located, NotSupportedError):  # noqa: N818  the design's nam
     @property
     def sqlstate(self) -> str:  # type: ignore[override]  # it follows from the first obstacle
         """That of the first name which does not exist, if one of the obstacles is such a name."""
-        return _UNKNOWN[next((one.unknown for one in self.obstacles if one.unknown), "")]
+        return UNKNOWN_STATES[next((one.unknown for one in self.obstacles if one.unknown), "")]
 
 
 class PriceNotAgreed(QueryRefused):
@@ -325,4 +325,10 @@ class PriceNotAgreed(QueryRefused):
     sqlstate = "ZP001"
 
 
-_UNKNOWN: dict[Unknown, str] = {"": "0A000", "table": "42P01", "column": "42703", "function": "42883"}
+UNKNOWN_STATES: dict[Unknown, str] = {
+    "": "0A000",
+    "table": "42P01",
+    "column": "42703",
+    "function": "42883",
+}
+"""The SQLSTATE of a statement that names something that does not exist, or that is refused for no name."""

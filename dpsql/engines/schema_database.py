@@ -18,7 +18,13 @@ from dpsql.engines.duckdb import settings
 from dpsql.engines.over_releases import Columns, check, fetch, load, parse_json
 from dpsql.engines.protocol import KEPT, UNCHARGED, Cancelled, UnboundQuery
 from dpsql.engines.worker import running_statement
-from dpsql.errors import InternalError, OperationalError, ProgrammingError, ResultTooLarge
+from dpsql.errors import (
+    UNKNOWN_STATES,
+    InternalError,
+    OperationalError,
+    ProgrammingError,
+    ResultTooLarge,
+)
 from dpsql.policy import fold
 from dpsql.tree import duckdb_sql, literal_sql
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
@@ -318,5 +324,5 @@ def _unbound(message: str) -> ProgrammingError:
             "the engine cannot bind this public statement: check the names and types of its columns"
         )
     error = ProgrammingError(f"there is no {what} {name}, so the engine cannot bind this public statement")
-    error.sqlstate = {"column": "42703", "function": "42883", "table": "42P01"}[what]
+    error.sqlstate = UNKNOWN_STATES[what]
     return error

@@ -30,7 +30,7 @@ _LOCATED: dict[str, _Located] = {
     "ZP001": PriceNotAgreed,
 }
 """SQLSTATE -> the classes that point into the statement."""
-_UNKNOWN: dict[str, Unknown] = {"42P01": "table", "42703": "column", "42883": "function"}
+_UNKNOWN: dict[str, Unknown] = {state: what for what, state in errors.UNKNOWN_STATES.items() if what}
 _BY_STATE: dict[str, type[Error]] = {
     "XX000": errors.InternalError,
     "25P02": errors.InterfaceError,
