@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, is_dataclass
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -13,6 +14,8 @@ import pytest
 
 from dpsql import tree
 from dpsql.analysis.functions import listed
+from dpsql.analysis.released.counts import WeightedRows
+from dpsql.analysis.released.sums import Moment, RowSum
 from dpsql.errors import InternalError
 from dpsql.tree import (
     OPAQUE,
@@ -41,6 +44,7 @@ from dpsql.tree import (
     IsTruth,
     Item,
     Join,
+    KeptHash,
     Lambda,
     Like,
     ListOf,
@@ -224,6 +228,20 @@ def test_nodes_are_equal_by_their_parts_and_compared_by_kept_hashes() -> None:
     assert Paren(Column("t", "a")) != Not(Column("t", "a"))
     assert {type(node).__hash__ for node, _ in WRITTEN} == {Node.__hash__}
     assert {type(node).__eq__ for node, _ in WRITTEN} == {Node.__eq__}
+
+
+def kinds(above: type[KeptHash]) -> set[type[KeptHash]]:
+    below = above.__subclasses__()
+    return {each for each in below if is_dataclass(each)}.union(*map(kinds, below))
+
+
+def test_a_kept_hash_is_of_all_parts() -> None:
+    """A part that it left out would make two numbers one, which is released once for both."""
+    found = kinds(KeptHash)
+    assert {Paren, Select, WeightedRows, RowSum, Moment} <= found
+    for each in found:
+        assert [f.name for f in fields(each)] == [*each.__match_args__], each.__name__  # type: ignore[arg-type]
+        assert (each.__eq__, each.__hash__) == (KeptHash.__eq__, KeptHash.__hash__), each.__name__
 
 
 def test_the_facts_of_an_expression() -> None:
