@@ -90,8 +90,11 @@ class StatementCompiler:
     places_found: tuple[int, ...] = ()
     """The places of the bounds that were found for the ladders, in order; none while a price is quoted."""
     rows_per_unit: dict[int, tuple[From, int | None, dict[str, Assumed]]] = field(default_factory=dict)
-    """What the policy says of the rows of a unit, and what is assumed for it, by the `id` of a FROM clause,
-    which is kept alive."""
+    """The policy's bounds on the rows of a unit in FROM clauses, by the `id` of the clause.
+
+    Each comes with the clause, which is kept alive so, and with the assumptions that state the bound, by what
+    is done to the rows beyond it.
+    """
     highest_power: int = 40
     """The power of two of the largest bound that is searched."""
     ladders: list[Ladder] = field(default_factory=list)

@@ -98,12 +98,12 @@ class Function:
     arguments: tuple[str, ...]
     form: str
     arithmetic: bool = field(init=False)
-    """Whether the form computes on numbers only and cannot fail.
+    """Whether this form of the function takes numbers only and has a result for all of them.
 
     Integers are widened, DOUBLE follows IEEE 754. Such forms may contain a subquery, which TRY may not.
     """
     widens: bool = field(init=False)
-    """Whether the form itself widens its arguments."""
+    """Whether the SQL of this form converts its integers to a wider type, so that it takes UBIGINT, too."""
 
     def __post_init__(self) -> None:
         guards, kinds = set(self.guard.split("+")), {"BIGINT", "DOUBLE", "DECIMAL"}
@@ -197,7 +197,10 @@ def _other_type(catalog: Catalog, node: Expr, sql_type: SqlType) -> bool:
 
 
 def _conversions(form: Function, arguments: Sequence[Typed]) -> int:
-    """Return how many arguments a form converts at least, if it takes them at all."""
+    """Return how many arguments of a call have other types than a form of the function takes.
+
+    No fewer are converted if the form fits; whether it does is not looked at.
+    """
     pairs = zip(form.arguments, arguments, strict=False)
     plain = [(w, a.type) for w, a in pairs if w[0] not in "=#" and w != "DECIMAL"]
     return sum(given.name != "UBIGINT" and column_type(want) != given for want, given in plain)

@@ -103,7 +103,7 @@ def _refuse_single_units(query: Query, block: OuterQuery, unknown: list[int]) ->
 
 
 def _refuse_strategy(query: Query, block: OuterQuery, options: Options, unknown: list[int]) -> None:
-    """Refuse a way to show groups that the keys do not have."""
+    """Refuse the option `group_selection_strategy` if it does not apply to the statement's keys."""
     strategy, at = options.group_selection_strategy, options.at.get("group_selection_strategy")
     if strategy == "PUBLIC_GROUPS" and unknown:
         key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")

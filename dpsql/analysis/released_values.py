@@ -29,7 +29,7 @@ _META = "released"
 
 
 def value_of(place: int) -> exp.Expr:
-    """Return the node that stands for a value in a release block; no text is parsed to one."""
+    """Return the parser's node for a value that is not known yet; no parsed text has a node with its mark."""
     made = exp.SessionParameter(this=exp.Literal.number(place))
     made.meta[_META] = place
     return made
@@ -42,7 +42,7 @@ def values_in(tree: exp.Expr) -> tuple[int, ...]:
 
 
 def with_values(plan: Plan, values: Mapping[int, float | None], policy: Policy, catalog: Catalog) -> Plan:
-    """Return a plan whose compiled queries have the values in the place of what stood for them."""
+    """Return a plan in whose compiled queries the constants of released values are these values."""
     known = {_unknown(place): _known(value) for place, value in values.items()}
 
     def filled(compiled: CompiledQuery) -> CompiledQuery:
@@ -70,7 +70,7 @@ def _known(value: float | None) -> ScalarQuery:
 
 
 def _scalar(node: Expr) -> ScalarQuery:
-    """Return a constant as a scalar subquery, of which nothing is assumed."""
+    """Return a constant as a scalar subquery: no rule takes it for a literal, or knows bounds of it."""
     return ScalarQuery(Select((Item(node),)))
 
 

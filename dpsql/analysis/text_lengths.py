@@ -69,7 +69,7 @@ class _Call:
 
     @property
     def short(self) -> bool:
-        """Whether the result is short whatever the rows hold."""
+        """Whether constants alone decide how long the result can be, and it is within the limit."""
         sizes = [_size(argument) for argument in self.arguments]
         if self.inserted is not None:
             sizes = [sizes[0], sizes[self.inserted]]
@@ -136,7 +136,7 @@ class _Conversion:
 
 
 def _lengthening(node: exp.Expr) -> _Call | _Padding | _Conversion | None:
-    """Return what a node is if it may make a long text; None for others."""
+    """Return how a node that may make a long text gets its limit; None for a node that needs none."""
     if isinstance(node, exp.DPipe):
         return _joined(node)
     if isinstance(node, exp.Cast):  # TRY_CAST as well

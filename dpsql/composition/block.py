@@ -351,7 +351,7 @@ class _Block:
     def _changed(self, *, having: list[exp.Expr] | None = None, without: Sequence[str] = ()) -> Query:
         """Return the query with the conditions on keys in WHERE, and without the clauses behind HAVING.
 
-        The parts `without` which it comes are still to be set.
+        It also lacks the clauses `without`, which the caller sets.
         """
         made = copied(self.select, "where", "having", *_BEHIND, *without)
         where = [self.names.as_row(each, keys=True) for each in self.clauses.before]

@@ -86,7 +86,7 @@ class Kinds:
     """The release blocks in common table expressions that nothing refers to."""
     _known: list[Cte] = field(default_factory=list)
     _run: bool = True
-    """Whether the blocks that are judged are run."""
+    """Whether the blocks that are looked at now are run; what nothing refers to is only checked."""
     _doubts: list[QueryRefused] = field(default_factory=list)
     """Refusals of blocks whose kind they leave open; such a block is taken for owned."""
 

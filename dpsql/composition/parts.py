@@ -107,7 +107,10 @@ class _Splitter:
         """Whether anything was analysed, which depends on the defaults."""
 
     def parts(self, plain: list[Query]) -> Parts:
-        """Return the parts of the statement; give `plain` what `queries` returns, if it is known by then."""
+        """Return the parts of the statement; append to `plain` what `queries` returns.
+
+        Nothing is appended for a statement that is its one release, or whose blocks depend on the defaults.
+        """
         for release in self.kinds.unused:
             for query in self._separated(release, "unused")[0]:
                 self._plan(query)

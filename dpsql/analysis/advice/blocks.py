@@ -81,7 +81,7 @@ def in_where(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
 
 
 def distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Read the declared values in the place of SELECT DISTINCT, or count the groups."""
+    """Advise to select declared values instead of SELECT DISTINCT, or else to count the groups."""
     if not isinstance(node, exp.Select):
         node = node.find_ancestor(exp.Select) or node
     if not isinstance(node, exp.Select) or any(call_of(n) for e in node.expressions for n in walked(e)):
@@ -100,13 +100,13 @@ def distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
 
 
 def declared(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Read the declared values in the place of SELECT DISTINCT, or nothing else."""
+    """Advise to select declared values instead of SELECT DISTINCT; None where none are declared."""
     found = distinct(of, node, one)
     return found if found is not None and "dp_domain" in found[0] else None
 
 
 def spine(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Read the declared values in the place of SELECT DISTINCT that a release is joined with."""
+    """Advise to select declared values instead of the SELECT DISTINCT that a release is joined with."""
     listed = [n for n in all_of(of.query.tree, exp.Select) if n.args.get("distinct") is not None]
     found = [advice for n in listed if (advice := distinct(of, n, one)) and "dp_domain" in advice[0]]
     return found[0] if found else None

@@ -36,7 +36,7 @@ def _replaced(of: Statement, node: exp.Column, name: str) -> Advice:
 
 
 def _of_a_list(of: Statement, node: exp.Column, select: exp.Select) -> Advice | None:
-    """`SELECT item FROM UNNEST(['a', 'b'])`: the only column of FROM has no name yet."""
+    """Advise to name the column of a list: `SELECT item FROM UNNEST(['a', 'b'])` lacks `AS t(item)`."""
     first, found = select.args.get("from_"), [m.start() for m in re.finditer(r"(?i)\bunnest\b", of.text)]
     if first is None or not isinstance(first.this, exp.Unnest) or select.args.get("joins"):
         return None
@@ -47,7 +47,7 @@ def _of_a_list(of: Statement, node: exp.Column, select: exp.Select) -> Advice | 
 
 
 def _text_in_quotes(of: Statement, node: exp.Column) -> Advice | None:
-    """Double quotes are around names: a value stands in single ones."""
+    """Advise to write a value in single quotes: double quotes stand around names."""
     compared = isinstance(node.parent, (exp.EQ, exp.NEQ, exp.In, exp.Like, exp.ILike))
     if node.table or not node.this.args.get("quoted") or not compared or "start" not in node.this.meta:
         return None

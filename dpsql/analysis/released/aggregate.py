@@ -89,10 +89,11 @@ class Part(KeptHash, ABC):
 
     @property
     def in_full(self) -> int | None:
-        """Up to how many rows of a unit, in all groups, each of them counts in full; None: no such rule.
+        """The number of rows up to which every row of a unit counts in full; None if there is no such number.
 
-        `measured` is then a number of rows, and of at most so many of them, `weighted` gives what
-        the rows add up to. So it also gives what the rows of several such units together add up to.
+        It is of the unit's rows in all groups. `measured` is then a number of rows, and of at most so many of
+        them, `weighted` gives what the rows add up to. So it also gives what the rows of several such units
+        together add up to.
         """
         return None
 
@@ -105,7 +106,10 @@ class Part(KeptHash, ABC):
         """Return the number as an aggregate of one row a unit, with its values or what counts of them."""
 
     def of_merged(self, unit: Expr, counted: Expr) -> Expr:
-        """Return the number as an aggregate of what `weighted` gives, if rows may be of several units."""
+        """Return the number as an aggregate of rows of which each stands for one unit or for several.
+
+        `counted` is what `weighted` gives for such a row (see `unit_totals.merged_units`).
+        """
         return self.of_units(unit, counted)
 
 

@@ -52,9 +52,9 @@ def _end(sql_type: SqlType, end: Fraction) -> str:
 
 
 def with_bounds(call: AggregateCall, bound: str, ends: str, guess: str) -> tuple[str, Fix | None]:
-    """Return the call with bounds, and the change that writes them into the statement.
+    """Return an aggregate's call with a bound added, for a hint, and the fix that adds it to the statement.
 
-    There is no change for a call that has a named argument already.
+    There is no fix for a call that has a named argument already.
     """
     source, start = call.compiler.source, call.compiler.source.position(call.node)
     end, added = call_end(source, start), f", {bound} => {ends}"

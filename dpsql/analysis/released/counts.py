@@ -155,7 +155,7 @@ class WeightedRows(BoundedRows):
 
     @property
     def in_full(self) -> int | None:
-        """See `Part`."""
+        """The number of rows up to which all rows of a unit count: the bound on them."""
         return self.most
 
     def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
@@ -170,7 +170,7 @@ class WeightedRows(BoundedRows):
         return Case(((Binary("<=", a, Constant(self.most, BIGINT)), values[0]),), share)
 
     def of_merged(self, unit: Expr, counted: Expr) -> Expr:
-        """See `Part`."""
+        """Return the sum of the rows that count, also where a row of the query holds several units."""
         return _total(counted)
 
 
@@ -350,7 +350,7 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
 
 
 def _bounded(call: AggregateCall) -> tuple[str, Fix | None]:
-    """Return the call with a bound, and the change that writes it into the statement."""
+    """Return the hint and the fix that give a count's call a bound on each unit, as an example."""
     return with_bounds(call, _BOUND, f"(0, {GUESS})", str(GUESS))
 
 

@@ -170,7 +170,7 @@ def _end(call: AggregateCall, node: exp.Expr, kind: SqlType) -> Fraction | None:
 
 
 def _bounded(call: AggregateCall, kind: SqlType) -> tuple[str, Fix | None]:
-    """Return the call with bounds, and the change that writes them into the statement."""
+    """Return the hint and the fix that give a quantile's call bounds of its values, as an example."""
     example = _EXAMPLES.get(kind.name, "(0, 100)")
     return with_bounds(call, _BOUND, example, "100" if kind.numeric else example)
 

@@ -104,7 +104,7 @@ class RowSum(SumPart):
 
     @property
     def in_full(self) -> int | None:
-        """See `Part`."""
+        """The number of values up to which all values of a unit count: the bound on its rows."""
         return self.most
 
     def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
@@ -249,7 +249,7 @@ class Moment(Part):
 
     @property
     def in_full(self) -> int | None:
-        """See `Part`."""
+        """The number of rows up to which all rows of a unit count: the bound that all moments share."""
         return self.vector.most
 
     @property

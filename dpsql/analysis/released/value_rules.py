@@ -169,7 +169,7 @@ def _fewer_rows(call: AggregateCall) -> tuple[str, Fix | None]:
 
 
 def _bounded(call: AggregateCall, bound: str) -> tuple[str, Fix | None]:
-    """Return the call with bounds, and the change that writes them into the statement."""
+    """Return the hint and the fix that give the call of a sum or average a bound, as an example."""
     return with_bounds(call, bound, "(0, 100)", "100")
 
 
