@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from dpsql.ledger import Budget
-    from dpsql.serve.metrics import Figures
+    from dpsql.serve.figures import Figures
     from dpsql.serve.state import State
 
 

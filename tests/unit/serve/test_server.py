@@ -9,9 +9,8 @@ import os
 import signal
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from dpsql.policy import Address
 from dpsql.privacy import Charge
 from dpsql.serve import account_file, metrics, self_signed
 from dpsql.serve import state as states
+from dpsql.serve.figures import Figures
 from dpsql.serve.listening import listen
 from dpsql.serve.log import Log
 from dpsql.serve.notify import notify
@@ -48,17 +48,15 @@ listen = [{listen}]
 VERIFIER = Verifier.of("correct horse battery", b"0123456789abcdef")
 
 
-@dataclass(frozen=True)
-class FakeFigures:
-    waiting: int = 1
-    running: int = 2
-    statements: Mapping[tuple[str, str], int] = field(
-        default_factory=lambda: Counter({("private", "00000"): 7, ("private", "ZP002"): 1})
-    )
-    stored_hits: int = 3
-    free_bounds: tuple[float, ...] = (0.001, 0.25)
-    free_counts: tuple[int, ...] = (4, 2, 1)
-    free_seconds: float = 1.5
+FIGURES = Figures(
+    waiting=1,
+    running=2,
+    statements=Counter({("private", "00000"): 7, ("private", "ZP002"): 1}),
+    stored_hits=3,
+    free_bounds=(0.001, 0.25),
+    free_counts=(4, 2, 1),
+    free_seconds=1.5,
+)
 
 
 class FakeService:
@@ -85,8 +83,8 @@ class FakeService:
     def ready(self) -> bool:
         return self.is_ready
 
-    def figures(self) -> FakeFigures:
-        return FakeFigures()
+    def figures(self) -> Figures:
+        return FIGURES
 
     def budget(self, analyst: str | None) -> Budget:
         if analyst == "nobody":
@@ -584,9 +582,7 @@ def test_failed_logins_are_counted_by_few_reasons() -> None:
     logins.event("connected", {})
     counts = {"password": 2, "timeout": 1, "other": 1, "protocol": 1, "database": 1, "full": 1}
     assert logins.read() == (1, counts)
-    text = metrics.render(
-        logins, FakeFigures(), connections=1, handshakes=0, remaining={'a"\\\n': Fraction(1, 3)}
-    )
+    text = metrics.render(logins, FIGURES, connections=1, handshakes=0, remaining={'a"\\\n': Fraction(1, 3)})
     assert 'dpsql_failed_logins_total{reason="password"} 2' in text
     assert 'dpsql_epsilon_remaining{analyst="a\\"\\\\\\n"} 0.3333333333' in text
 
