@@ -78,8 +78,8 @@ class Client:
         self.started = datetime.now(UTC)
         self.on_terminate: Callable[[], None] | None = None
         """What ends the connection when another one of the analyst, or a reload, asks for it."""
-        self.prepared: Callable[[], Sequence[tuple[str, str, datetime]]] = tuple
-        """Returns the prepared statements of the connection: name, text, and when it was made."""
+        self.prepared: Callable[[], Sequence[PreparedRow]] = tuple
+        """Returns the prepared statements of the connection."""
         self.cursors: Callable[[], Sequence[CursorRow]] = tuple
         """Returns the open cursors of the connection."""
         self.in_transaction: Callable[[], bool] = bool
@@ -333,8 +333,8 @@ class Client:
             self.number,
             self.settings.as_mapping(),
             self._registry.rows(self.user.analyst),
-            [PreparedRow(*each) for each in self.prepared()],
-            [CursorRow(c.name, c.statement, c.hold, c.binary, c.scroll, c.created) for c in self.cursors()],
+            self.prepared(),
+            self.cursors(),
             self.address or None,
         )
 
