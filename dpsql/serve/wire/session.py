@@ -21,8 +21,8 @@ from dpsql.serve.wire.statement import (
     Result,
     Statement,
     check_length,
-    is_one,
-    statements,
+    several,
+    single,
 )
 from dpsql.serve.wire.transactions import Command as TransactionCommand
 from dpsql.serve.wire.transactions import Transactions
@@ -60,9 +60,8 @@ class WireSession:
     async def statements(self, text: str, longest: int) -> Sequence[Statement]:
         """Split what a client sent into its statements; raise if it is too long."""
         check_length(text, longest)
-        if is_one(text):
-            return statements(text, longest)
-        return await self.client.beside(len(text), lambda: statements(text, longest))
+        found = single(text)
+        return await self.client.beside(len(text), lambda: several(text)) if found is None else found
 
     # -- describing
 
