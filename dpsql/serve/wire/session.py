@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpsql.serve.answer import Column
-from dpsql.serve.wire import commands as c
+from dpsql.serve.wire import command_types as c
 from dpsql.serve.wire.cursors import Cursors
 from dpsql.serve.wire.errors import WireError
 from dpsql.serve.wire.portals import Portals

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dpsql.language import pieces
-from dpsql.serve.wire.commands import Command, Copy, Declare, command, may_be_command
+from dpsql.serve.wire.command_types import Command, Copy, Declare
+from dpsql.serve.wire.commands import command, may_be_command
 from dpsql.serve.wire.errors import WireError
 
 if TYPE_CHECKING:
