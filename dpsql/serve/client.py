@@ -296,7 +296,7 @@ class Client:
             session,
             self.user,
             active.running,
-            agreed=self.user.auto_charge or self.settings.dp_epsilon is not None,
+            agreed=self.user.auto_charge or own.epsilon is not None,
             most=self.settings.dp_most,
             intervals=self.settings.dp_columns == "interval",
             limit=ResultLimit(generation.config.max_rows, generation.config.max_bytes),
