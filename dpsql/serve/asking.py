@@ -145,13 +145,8 @@ class Asking:
 
     def run(self, prepared: Prepared, most: Charge | None) -> Answer | Pending:
         """Answer a statement that was prepared, for at most this charge."""
-        if isinstance(prepared, PreparedCommand):
-            engines = None
-        elif isinstance(prepared, PreparedPublic):
-            engines = prepared.engines
-        else:
-            engines = prepared.parts[0].counting.engines
-        if engines is not None and engines.versions is not self.generation.database.versions:
+        versions = self.generation.database.versions
+        if not isinstance(prepared, PreparedCommand) and prepared.engines.versions is not versions:
             raise PolicyReloaded("the policy was read again since the statement was prepared")
         made = self._of_prepared(prepared, None, None, most)
         assert made is not None  # noqa: S101  as above
@@ -238,8 +233,7 @@ class Asking:
         if asked is None or release is None or any(one.reused is None for one in release.parts or (release,)):
             return answer
         keys = self.session.reuse_keys(prepared, release, running=self.running)
-        engines = prepared.parts[0].counting.engines
-        return self.generation.stored.put(asked, self.user.analyst, engines, keys, answer)
+        return self.generation.stored.put(asked, self.user.analyst, prepared.engines, keys, answer)
 
     def _released(
         self,
