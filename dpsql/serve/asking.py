@@ -230,7 +230,7 @@ class Asking:
     ) -> Answer:
         """Return the answer of a release; keep it under a key if all of it was stored before."""
         answer = self._released(prepared, release, schema)
-        if asked is None or release is None or any(one.reused is None for one in release.parts or (release,)):
+        if asked is None or release is None or _charged(release):
             return answer
         keys = self.session.reuse_keys(prepared, release, running=self.running)
         return self.generation.stored.put(asked, self.user.analyst, prepared.engines, keys, answer)
@@ -243,8 +243,7 @@ class Asking:
     ) -> Answer:
         assert release is not None  # noqa: S101  a private statement has one
         table = with_ends(release, ends(prepared)) if self._intervals else release.rows
-        new = any(part.reused is None for part in release.parts or (release,))
-        notices = notices_of(release, self.session.budget() if new else None)
+        notices = notices_of(release, self.session.budget() if _charged(release) else None)
         return self._answer(table, release, schema, notices)
 
     def _answer(
@@ -424,6 +423,11 @@ def arrays(parameters: Sequence[object] | None, values: tuple[object, ...]) -> t
         list(plain(given) or ()) if isinstance(given, list) else value
         for given, value in zip(parameters or (), values, strict=True)
     )
+
+
+def _charged(release: Release) -> bool:
+    """Return whether a part of a release is new, and so was charged."""
+    return any(part.reused is None for part in release.parts or (release,))
 
 
 def _of_catalogue(found: CatalogAnswer) -> Answer:
