@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from dpsql.ledger import Budget
+    from dpsql.policy import Policy, ServeConfig
+    from dpsql.serve.accounts import Users
     from dpsql.serve.figures import Figures
     from dpsql.serve.state import State
 
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
 class Service(Protocol):
     """Answers statements. What blocks is called in a thread beside the event loop's."""
 
-    def reload(self, state: State) -> None:
-        """Take over what was read, or raise `Error` and change nothing; blocks."""
+    def reload(self, policy: Policy, config: ServeConfig, users: Users) -> object:
+        """Answer on another policy from now on, or raise `Error` and change nothing; blocks."""
 
     def shut_down(self) -> None:
         """Accept no further statement."""

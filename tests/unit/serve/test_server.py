@@ -19,10 +19,11 @@ import pytest
 
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.ledger import Budget
-from dpsql.policy import Address
+from dpsql.policy import Address, Policy, ServeConfig
 from dpsql.privacy import Charge
 from dpsql.serve import account_file, metrics, self_signed
 from dpsql.serve import state as states
+from dpsql.serve.accounts import Users
 from dpsql.serve.figures import Figures
 from dpsql.serve.listening import listen
 from dpsql.serve.log import Log
@@ -64,12 +65,12 @@ class FakeService:
         self.calls: list[str] = []
         self.refuses: Exception | None = None
         self.is_ready = True
-        self.states: list[State] = []
+        self.reloads: list[tuple[Policy, ServeConfig, Users]] = []
 
-    def reload(self, state: State) -> None:
+    def reload(self, policy: Policy, config: ServeConfig, users: Users) -> None:
         if self.refuses is not None:
             raise self.refuses
-        self.states.append(state)
+        self.reloads.append((policy, config, users))
 
     def shut_down(self) -> None:
         self.calls.append("shut down")
@@ -399,7 +400,7 @@ def test_a_reload_takes_the_users_over(harness: Harness) -> None:
         await hang_up(harness, "reloaded")
         (state,) = harness.wire.assigned
         assert [user.name for user in state.users] == ["alice", "zoe"]
-        assert harness.service.states == [state]
+        assert harness.service.reloads == [(state.policy, state.config, state.users)]
         assert harness.log.is_user("zoe")
 
     harness.run(body)
@@ -419,7 +420,8 @@ def test_a_wrong_reload_changes_nothing(harness: Harness, wrong: str) -> None:
                 OperationalError("a file is missing") if wrong == "service" else ValueError("row 17 is Smith")
             )
         await hang_up(harness, "reload refused")
-        assert harness.wire.assigned == harness.service.states == []
+        assert harness.wire.assigned == []
+        assert harness.service.reloads == []
         assert await ask(harness.addresses[0]) == b"any"
 
     harness.run(body)
