@@ -1,4 +1,4 @@
-"""The steps of one statement. Each blocks, so it is run in a thread of a pool."""
+"""Plan, price, describe and run one statement of a client. Each step blocks: it runs in a thread."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Pending:
 
 
 class Asking:
-    """One statement of a client, on one generation of the policy."""
+    """One statement of a client, on the policy that is open at that moment (a `Generation`)."""
 
     def __init__(
         self,

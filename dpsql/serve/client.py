@@ -1,4 +1,7 @@
-"""`Client`: what a logged-in connection asks, over any protocol. It awaits; the work is done in pools."""
+"""`Client`: a logged-in connection, which describes, answers and cancels statements, over any protocol.
+
+Its methods are coroutines; the work is done in pools of threads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the server asks of its parts, so that it can be tested without them."""
+"""Types of the parts of which `Server` is made: what answers, the protocols, the open connections.
+
+They are protocols of `typing`, so that the server can be tested without the parts themselves.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ class Wire(Protocol):
 
 
 class Front(Protocol):
-    """Another protocol, with sockets of its own."""
+    """What serves another protocol than PostgreSQL's, on sockets of its own."""
 
     async def start(self) -> list[str]:
         """Begin to serve, and return the addresses."""

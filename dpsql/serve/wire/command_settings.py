@@ -1,4 +1,4 @@
-"""SET, SHOW and RESET."""
+"""Parse the commands SET, SHOW and RESET, and the modes of a transaction."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Cursors:
 
     @property
     def held(self) -> int:
-        """Bytes of their results."""
+        """Bytes of the results of all open cursors."""
         return sum(cursor.table.nbytes for cursor in self._open.values())
 
     def check(self, command: Declare, *, in_transaction: bool) -> None:

@@ -55,7 +55,7 @@ class Extended:
     # -- portals
 
     async def bind(self, body: Body) -> None:
-        """Make a portal."""
+        """Make a portal: a prepared statement with the values of its parameters."""
         name, statement, codes, values, columns = _bound(body)
         prepared = self._statements.named(statement)
         oids = prepared.description.parameters
@@ -115,7 +115,7 @@ class Extended:
     # -- both
 
     def describe(self, body: Body) -> None:
-        """Say what a statement takes and gives, or what a portal gives."""
+        """Send the parameters and columns of a prepared statement, or the columns of a portal or cursor."""
         kind, name = body.take(1), body.text()
         body.end()
         codes: tuple[int, ...] = ()

@@ -68,7 +68,7 @@ class WireSession:
     async def describe(
         self, statement: Statement, types: Sequence[pa.DataType | None] = (), oids: Sequence[int] = ()
     ) -> Description:
-        """Return what a statement takes and gives. It runs nothing and charges nothing.
+        """Return the types of a statement's parameters and its columns; run and charge nothing.
 
         `types` and `oids` are those of the parameters whose types the client announced.
         """

@@ -73,7 +73,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a statement takes and gives; without columns it gives no rows."""
+    """The parameters of a statement and the columns of its rows; without columns it gives no rows."""
 
     parameters: tuple[int, ...] = ()
     """The OIDs of the parameters."""
