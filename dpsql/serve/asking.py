@@ -26,7 +26,7 @@ from dpsql.serve.probes import DECLARED, DeclaredValues, NoRows, Preview, probe_
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsql.engines import ResultLimit, RunningStatement
+    from dpsql.engines import RunningStatement
     from dpsql.planning import Planner
     from dpsql.prepared import Prepared
     from dpsql.release import Release
@@ -61,7 +61,6 @@ class Asking:
         agreed: bool,
         most: Charge | None,
         intervals: bool,
-        limit: ResultLimit,
         facts: Callable[[], Facts],
         signal: Callable[[Signal], Answer],
     ) -> None:
@@ -76,7 +75,6 @@ class Asking:
         self._agreed = agreed or most is not None
         self._most = most
         self._intervals = intervals
-        self._limit = limit
         self._facts = facts
         self._signal = signal
 
@@ -253,10 +251,11 @@ class Asking:
         schema: pa.Schema | None,
         notices: tuple[Notice, ...] = (),
     ) -> Answer:
-        if table.num_rows > self._limit.rows or table.nbytes > self._limit.bytes:
+        limit = self.generation.limit
+        if table.num_rows > limit.rows or table.nbytes > limit.bytes:
             raise ResultTooLarge(
-                f"the result has more than {self._limit.rows:,} rows or {self._limit.bytes:,} bytes: add a "
-                "LIMIT, or select fewer columns"
+                f"the result has more than {limit.rows:,} rows or {limit.bytes:,} bytes: add a LIMIT, or "
+                "select fewer columns"
             )
         shown_table = table if schema is None else conformed(table, schema)
         return Answer(columns_of(shown_table.schema), shown_table, notices, release)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
-from dpsql.engines import Cancelled, ResultLimit
+from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
 from dpsql.serve.active import Active, Hold, Retired
 from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
@@ -250,9 +250,7 @@ class Client:
         if self._service.closing:
             raise ShuttingDown("the server is shutting down")
         generation = self._service.generation
-        config = generation.config
-        limit = ResultLimit(config.max_rows, config.max_bytes)
-        active = Active(limit, self._timeout(generation))
+        active = Active(generation.limit, self._timeout(generation))
         with self._lock:
             self._active.add(active)
         outcome, shape = "00000" if answers else "", None
@@ -302,7 +300,6 @@ class Client:
             agreed=self.user.auto_charge or own.epsilon is not None,
             most=self.settings.dp_most,
             intervals=self.settings.dp_columns == "interval",
-            limit=ResultLimit(generation.config.max_rows, generation.config.max_bytes),
             facts=self._facts,
             signal=self._signal,
         )
