@@ -138,6 +138,11 @@ class PreparedPrivate:
         """The releases of the statement: itself."""
         return (self,)
 
+    @property
+    def engines(self) -> Engines:
+        """The engines on whose data it was prepared."""
+        return self.counting.engines
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedComposed:
@@ -169,6 +174,11 @@ class PreparedComposed:
     def price(self) -> Charge:
         """The largest charge: the sum of those of the releases that are not stored."""
         return sum((part.price for part in self.parts), Charge())
+
+    @property
+    def engines(self) -> Engines:
+        """The engines on whose data it was prepared, the same for all releases."""
+        return self.parts[0].engines
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ class Session:
     def _releasing(
         self, prepared: PreparedPrivate | PreparedComposed, most: Charge | None = None
     ) -> Releasing:
-        if prepared.parts[0].counting.engines.versions is not self.database.versions:
+        if prepared.engines.versions is not self.database.versions:
             raise InterfaceError("a statement runs on the database on which it was prepared")
         return Releasing(self.database, self.ledger, self.analyst, most)
 

@@ -42,12 +42,17 @@ def serve_command(settings: Settings) -> int:
 
 def run(policy: Path, passwords: dict[str, str] | None = None) -> int:
     """Serve until told to stop; say on standard output how clients connect."""
-    if os.name != "posix":
-        raise click.UsageError("the server needs Linux, macOS or another POSIX system")
+    check_system()
     from dpsql.serve.start import serve
 
     serve(policy, lambda state, addresses: _say(state, addresses, passwords or {}))
     return ExitCode.OK
+
+
+def check_system() -> None:
+    """Raise a usage error where the server and its users file cannot work."""
+    if os.name != "posix":
+        raise click.UsageError("the server needs Linux, macOS or another POSIX system")
 
 
 def serve_demo(folder: Path, policy: Path) -> int:

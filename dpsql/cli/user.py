@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +11,7 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
+from dpsql.cli.serve import check_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,8 +58,7 @@ def user_command() -> None:
 
     Passwords are asked for, or read from standard input; they are never given on the command line.
     """
-    if os.name != "posix":
-        raise click.UsageError("the server needs Linux, macOS or another POSIX system")
+    check_system()
 
 
 @user_command.command("add")

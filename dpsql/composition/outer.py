@@ -146,7 +146,7 @@ def _with_bars(plain: PreparedComposed, outer: exp.Query, database: SchemaDataba
 
 def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Release]) -> float | None:
     """Return a value that a release reads, from the releases that it is computed from, by their places."""
-    value, database = prepared.values[place], prepared.parts[0].counting.engines.schema_database
+    value, database = prepared.values[place], prepared.engines.schema_database
     used = [relation for relation in prepared.relations if relation.release in value.releases]
     types = {relation.name: relation.columns for relation in used}
     rows = {relation.name: releases[relation.release].rows for relation in used}
@@ -156,7 +156,7 @@ def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Re
 
 def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
     """Run the outer query over the releases of a statement; return the statement's own release."""
-    database = prepared.parts[0].counting.engines.schema_database
+    database = prepared.engines.schema_database
     types = {relation.name: relation.columns for relation in prepared.relations}
     released = {relation.name: releases[relation.release].rows for relation in prepared.relations}
     found = database.over(types, released, prepared.traced)

@@ -1,4 +1,4 @@
-"""What a program is answered, whichever protocol it speaks: results and refusals as plain data.
+"""Tools by which a program, such as an agent, prices and asks statements; what it is answered is plain data.
 
 A refusal is a result with `refused` and `hint`, never an exception. Of an unexpected error only the type is
 told: its text could hold private values.

@@ -23,7 +23,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence beside an answer."""
+    """A notice or a warning that is sent beside the rows of an answer."""
 
     severity: Literal["NOTICE", "WARNING"]
     text: str

@@ -1,4 +1,4 @@
-"""The steps of one statement. Each blocks, so it is run in a thread of a pool."""
+"""Plan, price, describe and run one statement of a client. Each step blocks: it runs in a thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dpsql.serve.probes import DECLARED, DeclaredValues, NoRows, Preview, probe_
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsql.engines import ResultLimit, RunningStatement
+    from dpsql.engines import RunningStatement
     from dpsql.planning import Planner
     from dpsql.prepared import Prepared
     from dpsql.release import Release
@@ -49,7 +49,7 @@ class Pending:
 
 
 class Asking:
-    """One statement of a client, on one generation of the policy."""
+    """One statement of a client, on the policy that is open at that moment (a `Generation`)."""
 
     def __init__(
         self,
@@ -61,7 +61,6 @@ class Asking:
         agreed: bool,
         most: Charge | None,
         intervals: bool,
-        limit: ResultLimit,
         facts: Callable[[], Facts],
         signal: Callable[[Signal], Answer],
     ) -> None:
@@ -76,7 +75,6 @@ class Asking:
         self._agreed = agreed or most is not None
         self._most = most
         self._intervals = intervals
-        self._limit = limit
         self._facts = facts
         self._signal = signal
 
@@ -145,13 +143,8 @@ class Asking:
 
     def run(self, prepared: Prepared, most: Charge | None) -> Answer | Pending:
         """Answer a statement that was prepared, for at most this charge."""
-        if isinstance(prepared, PreparedCommand):
-            engines = None
-        elif isinstance(prepared, PreparedPublic):
-            engines = prepared.engines
-        else:
-            engines = prepared.parts[0].counting.engines
-        if engines is not None and engines.versions is not self.generation.database.versions:
+        versions = self.generation.database.versions
+        if not isinstance(prepared, PreparedCommand) and prepared.engines.versions is not versions:
             raise PolicyReloaded("the policy was read again since the statement was prepared")
         made = self._of_prepared(prepared, None, None, most)
         assert made is not None  # noqa: S101  as above
@@ -235,11 +228,10 @@ class Asking:
     ) -> Answer:
         """Return the answer of a release; keep it under a key if all of it was stored before."""
         answer = self._released(prepared, release, schema)
-        if asked is None or release is None or any(one.reused is None for one in release.parts or (release,)):
+        if asked is None or release is None or _charged(release):
             return answer
         keys = self.session.reuse_keys(prepared, release, running=self.running)
-        engines = prepared.parts[0].counting.engines
-        return self.generation.stored.put(asked, self.user.analyst, engines, keys, answer)
+        return self.generation.stored.put(asked, self.user.analyst, prepared.engines, keys, answer)
 
     def _released(
         self,
@@ -249,8 +241,7 @@ class Asking:
     ) -> Answer:
         assert release is not None  # noqa: S101  a private statement has one
         table = with_ends(release, ends(prepared)) if self._intervals else release.rows
-        new = any(part.reused is None for part in release.parts or (release,))
-        notices = notices_of(release, self.session.budget() if new else None)
+        notices = notices_of(release, self.session.budget() if _charged(release) else None)
         return self._answer(table, release, schema, notices)
 
     def _answer(
@@ -260,10 +251,11 @@ class Asking:
         schema: pa.Schema | None,
         notices: tuple[Notice, ...] = (),
     ) -> Answer:
-        if table.num_rows > self._limit.rows or table.nbytes > self._limit.bytes:
+        limit = self.generation.limit
+        if table.num_rows > limit.rows or table.nbytes > limit.bytes:
             raise ResultTooLarge(
-                f"the result has more than {self._limit.rows:,} rows or {self._limit.bytes:,} bytes: add a "
-                "LIMIT, or select fewer columns"
+                f"the result has more than {limit.rows:,} rows or {limit.bytes:,} bytes: add a LIMIT, or "
+                "select fewer columns"
             )
         shown_table = table if schema is None else conformed(table, schema)
         return Answer(columns_of(shown_table.schema), shown_table, notices, release)
@@ -430,6 +422,11 @@ def arrays(parameters: Sequence[object] | None, values: tuple[object, ...]) -> t
         list(plain(given) or ()) if isinstance(given, list) else value
         for given, value in zip(parameters or (), values, strict=True)
     )
+
+
+def _charged(release: Release) -> bool:
+    """Return whether a part of a release is new, and so was charged."""
+    return any(part.reused is None for part in release.parts or (release,))
 
 
 def _of_catalogue(found: CatalogAnswer) -> Answer:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -28,13 +28,33 @@ if TYPE_CHECKING:
     from dpsql.session import Session
 
 _T = TypeVar("_T")
+_Session = TypeVar("_Session", bound="Session | RemoteSession")
 
 
-class LocalBackend:
-    """Answers by a session in this process; its statements run in threads, one at a time."""
+class _SessionBackend(Generic[_Session]):
+    """Answers by a session, whose work is done in a thread: what is alike in this process and on a server."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: _Session) -> None:
         self._session = session
+
+    async def run(self, asked: Asked, most: Charge) -> StatementResult:
+        """Run a prepared statement, charging no more than this."""
+        return await self._in_thread(lambda: self._session.execute(asked.prepared, most=most))
+
+    async def budget(self) -> Budget:
+        """Return what the analyst may still spend."""
+        return await self._in_thread(self._session.budget)
+
+    async def release(self, number: int) -> Release:
+        """Return one of the analyst's own releases."""
+        return await self._in_thread(lambda: self._session.release(number))
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        return await in_thread(work, self._session.cancel)
+
+
+class LocalBackend(_SessionBackend["Session"]):
+    """Answers by a session in this process; its statements run in threads, one at a time."""
 
     @property
     def analyst(self) -> str:
@@ -51,10 +71,6 @@ class LocalBackend:
         prepared = await self._in_thread(lambda: self._session.prepare(sql))
         return asked_of(sql, prepared)
 
-    async def run(self, asked: Asked, most: Charge) -> StatementResult:
-        """Run a prepared statement, charging no more than this."""
-        return await self._in_thread(lambda: self._session.execute(asked.prepared, most=most))
-
     async def free(self, sql: str) -> StatementResult:
         """Run a statement that costs nothing."""
 
@@ -63,25 +79,14 @@ class LocalBackend:
 
         return await self._in_thread(work)
 
-    async def budget(self) -> Budget:
-        """Return what the analyst may still spend."""
-        return await self._in_thread(self._session.budget)
 
-    async def release(self, number: int) -> Release:
-        """Return one of the analyst's own releases."""
-        return await self._in_thread(lambda: self._session.release(number))
-
-    async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        return await in_thread(work, self._session.cancel)
-
-
-class RemoteBackend:
+class RemoteBackend(_SessionBackend["RemoteSession"]):
     """Answers by a session on a server, whose prepared statements are their texts."""
 
     policy = None
 
     def __init__(self, session: RemoteSession, analyst: str) -> None:
-        self._session = session
+        super().__init__(session)
         self.analyst = analyst
 
     async def price(self, sql: str) -> Asked:
@@ -90,24 +95,9 @@ class RemoteBackend:
         key = hashlib.sha256(prepared.outgoing.text.encode()).hexdigest()
         return Asked(sql, key, prepared.price, prepared.private, prepared.setting, prepared)
 
-    async def run(self, asked: Asked, most: Charge) -> StatementResult:
-        """Run a prepared statement, charging no more than this."""
-        return await self._in_thread(lambda: self._session.execute(asked.prepared, most=most))
-
     async def free(self, sql: str) -> StatementResult:
         """Run a statement that costs nothing."""
         return await self._in_thread(lambda: self._session.run(sql, most=Charge()))
-
-    async def budget(self) -> Budget:
-        """Return what the analyst may still spend."""
-        return await self._in_thread(self._session.budget)
-
-    async def release(self, number: int) -> Release:
-        """Return one of the analyst's own releases."""
-        return await self._in_thread(lambda: self._session.release(number))
-
-    async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        return await in_thread(work, self._session.cancel)
 
 
 async def in_thread(work: Callable[[], _T], cancel: Callable[[], None]) -> _T:

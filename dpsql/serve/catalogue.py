@@ -1,4 +1,7 @@
-"""What the server asks of its catalogue, so that it can be tested without one."""
+"""Type of the catalogue, which answers what clients ask of `pg_catalog` and `information_schema`.
+
+It is a protocol of `typing`, so that the server can be tested without the catalogue itself.
+"""
 
 from __future__ import annotations
 

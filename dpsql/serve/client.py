@@ -1,4 +1,7 @@
-"""`Client`: what a logged-in connection asks, over any protocol. It awaits; the work is done in pools."""
+"""`Client`: a logged-in connection, which describes, answers and cancels statements, over any protocol.
+
+Its methods are coroutines; the work is done in pools of threads.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
-from dpsql.engines import Cancelled, ResultLimit
+from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
 from dpsql.serve.active import Active, Hold, Retired
 from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
@@ -78,8 +81,8 @@ class Client:
         self.started = datetime.now(UTC)
         self.on_terminate: Callable[[], None] | None = None
         """What ends the connection when another one of the analyst, or a reload, asks for it."""
-        self.prepared: Callable[[], Sequence[tuple[str, str, datetime]]] = tuple
-        """Returns the prepared statements of the connection: name, text, and when it was made."""
+        self.prepared: Callable[[], Sequence[PreparedRow]] = tuple
+        """Returns the prepared statements of the connection."""
         self.cursors: Callable[[], Sequence[CursorRow]] = tuple
         """Returns the open cursors of the connection."""
         self.in_transaction: Callable[[], bool] = bool
@@ -247,9 +250,7 @@ class Client:
         if self._service.closing:
             raise ShuttingDown("the server is shutting down")
         generation = self._service.generation
-        config = generation.config
-        limit = ResultLimit(config.max_rows, config.max_bytes)
-        active = Active(limit, self._timeout(generation))
+        active = Active(generation.limit, self._timeout(generation))
         with self._lock:
             self._active.add(active)
         outcome, shape = "00000" if answers else "", None
@@ -296,10 +297,9 @@ class Client:
             session,
             self.user,
             active.running,
-            agreed=self.user.auto_charge or self.settings.dp_epsilon is not None,
+            agreed=self.user.auto_charge or own.epsilon is not None,
             most=self.settings.dp_most,
             intervals=self.settings.dp_columns == "interval",
-            limit=ResultLimit(generation.config.max_rows, generation.config.max_bytes),
             facts=self._facts,
             signal=self._signal,
         )
@@ -333,8 +333,8 @@ class Client:
             self.number,
             self.settings.as_mapping(),
             self._registry.rows(self.user.analyst),
-            [PreparedRow(*each) for each in self.prepared()],
-            [CursorRow(c.name, c.statement, c.hold, c.binary, c.scroll, c.created) for c in self.cursors()],
+            self.prepared(),
+            self.cursors(),
             self.address or None,
         )
 

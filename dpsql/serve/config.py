@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpsql.errors import PolicyError
-from dpsql.policy import Address, McpConfig, Policy, ServeConfig
+from dpsql.policy import Policy, ServeConfig
 from dpsql.policy.load_serving import default_name
 from dpsql.policy.serving import USERS
 from dpsql.serve.accounts import Users
-
-__all__ = ["Address", "McpConfig", "ServeConfig", "check_users", "users_path", "warnings"]
 
 
 def of(policy: Policy) -> ServeConfig:

@@ -43,7 +43,7 @@ def schema_of(prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
             plain = _of_release(prepared)
         case PreparedComposed():
             types = {relation.name: relation.columns for relation in prepared.relations}
-            database = prepared.parts[0].counting.engines.schema_database
+            database = prepared.engines.schema_database
             plain = database.schema_over(types, prepared.outer)
         case PreparedPublic():
             return prepared.engines.schema_database.schema(prepared.sql)
@@ -74,7 +74,7 @@ def with_ends(release: Release, names: tuple[str, ...]) -> pa.Table:
 
 
 def _of_release(prepared: PreparedPrivate) -> pa.Schema:
-    database = prepared.counting.engines.schema_database
+    database = prepared.engines.schema_database
     keys = prepared.plan.compiled.keys
     return pa.schema(
         (

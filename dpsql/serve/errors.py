@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from dpsql.errors import NotSupportedError, OperationalError, QueryRefused, QuerySyntaxError
+from dpsql.errors import Error, NotSupportedError, OperationalError, QueryRefused, QuerySyntaxError
+
+
+class CodedError(Error):
+    """An error that is given its SQLSTATE and hint when it is raised; mixed into classes of `dpsql.errors`.
+
+    Attributes
+    ----------
+    sqlstate
+        The SQLSTATE, as PostgreSQL has it for the same mistake.
+    hint
+        What to write or send instead, or None.
+    """
+
+    def __init__(self, message: str, sqlstate: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.sqlstate, self.hint)
 
 
 class QueueFull(OperationalError):  # noqa: N818  an event, as `BudgetExceeded`

@@ -1,4 +1,4 @@
-"""What the service counts of statements. No time of a private statement is among it."""
+"""Counts of the statements that have ended, and times of those that are not private, for metrics and log."""
 
 from __future__ import annotations
 

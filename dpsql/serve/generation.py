@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dpsql.database import Database
+from dpsql.engines import ResultLimit
 from dpsql.engines.memory import available
 from dpsql.serve.plan_cache import Descriptions, PlanCache
 from dpsql.serve.stored_answers import StoredAnswers
@@ -41,6 +42,11 @@ class Generation:
         self._lock = threading.Lock()
         self._uses = 0
         self._closed = False
+
+    @property
+    def limit(self) -> ResultLimit:
+        """The rows and bytes that an answer may have."""
+        return ResultLimit(self.config.max_rows, self.config.max_bytes)
 
     @contextmanager
     def use(self) -> Iterator[None]:

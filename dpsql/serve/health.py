@@ -30,7 +30,7 @@ class _Request:
 
 
 class Health:
-    """Answers one request a connection."""
+    """Answers one HTTP request on each connection, and closes it."""
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
         self._pages = pages

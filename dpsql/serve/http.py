@@ -76,7 +76,7 @@ class HttpFront:
         return [f"{'http' if self._tls is None else 'https'}://{address}/mcp"]
 
     async def stop(self) -> None:
-        """End when requests have ended, or their time is over."""
+        """Stop serving; return when the requests have ended, or their time is over."""
         if self._task is not None:
             self._server.should_exit = True
             await self._task

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from dpsql.ledger import Budget
     from dpsql.policy import Policy, ServeConfig
+    from dpsql.prepared import Prepared
     from dpsql.release import Release
     from dpsql.serve.accounts import User, Users
     from dpsql.serve.client import Client
@@ -73,21 +74,19 @@ class ServedBackend:
 
     async def run(self, asked: Asked, most: Charge) -> StatementResult:
         """Run a prepared statement, charging no more than this."""
-
-        async def work() -> StatementResult:
-            answer = await self.client.run(asked.prepared, most=most)
-            return StatementResult(answer.table, answer.release)
-
-        return await self._statement(work())
+        return await self._statement(self._run(asked.prepared, most))
 
     async def free(self, sql: str) -> StatementResult:
         """Run a statement that costs nothing."""
 
         async def work() -> StatementResult:
-            answer = await self.client.run(await self.client.prepare(sql), most=Charge())
-            return StatementResult(answer.table, answer.release)
+            return await self._run(await self.client.prepare(sql), Charge())
 
         return await self._statement(work())
+
+    async def _run(self, prepared: Prepared, most: Charge) -> StatementResult:
+        answer = await self.client.run(prepared, most=most)
+        return StatementResult(answer.table, answer.release)
 
     async def _statement(self, work: Coroutine[object, object, _T]) -> _T:
         """Wait for the user's other statements; cancel this one when its program gives up, and see it end."""

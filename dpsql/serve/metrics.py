@@ -11,7 +11,10 @@ from contextlib import suppress
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpsql.serve.figures import Figures
 
 _REASONS = {
     "wrong password": "password",
@@ -32,38 +35,6 @@ REFUSED = "handshake refused"
 
 Sample = tuple[str, Mapping[str, str], float]
 """A value with the ending of its name and its labels."""
-
-
-class Figures(Protocol):
-    """What the service has counted."""
-
-    @property
-    def waiting(self) -> int:
-        """Private statements that wait for a place."""
-
-    @property
-    def running(self) -> int:
-        """Private statements that run."""
-
-    @property
-    def statements(self) -> Mapping[tuple[str, str], int]:
-        """How many statements ended, by kind and SQLSTATE."""
-
-    @property
-    def stored_hits(self) -> int:
-        """Statements that were answered from stored releases."""
-
-    @property
-    def free_bounds(self) -> tuple[float, ...]:
-        """Upper ends of the classes of free statements' seconds."""
-
-    @property
-    def free_counts(self) -> tuple[int, ...]:
-        """How many free statements are in each class, and in the one above all."""
-
-    @property
-    def free_seconds(self) -> float:
-        """The sum of free statements' seconds."""
 
 
 class Logins:

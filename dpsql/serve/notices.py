@@ -1,4 +1,7 @@
-"""What is said beside the rows of a private statement. Nothing in it is absent from the release or budget."""
+"""The notices beside the rows of a private statement: charge, budget left, precision, numbers of releases.
+
+Nothing in them is absent from the release or the budget, so they tell no more of the data.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the server asks of its parts, so that it can be tested without them."""
+"""Types of the parts of which `Server` is made: what answers, the protocols, the open connections.
+
+They are protocols of `typing`, so that the server can be tested without the parts themselves.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,17 @@ if TYPE_CHECKING:
     import asyncio
 
     from dpsql.ledger import Budget
-    from dpsql.serve.metrics import Figures
+    from dpsql.policy import Policy, ServeConfig
+    from dpsql.serve.accounts import Users
+    from dpsql.serve.figures import Figures
     from dpsql.serve.state import State
 
 
 class Service(Protocol):
     """Answers statements. What blocks is called in a thread beside the event loop's."""
 
-    def reload(self, state: State) -> None:
-        """Take over what was read, or raise `Error` and change nothing; blocks."""
+    def reload(self, policy: Policy, config: ServeConfig, users: Users) -> object:
+        """Answer on another policy from now on, or raise `Error` and change nothing; blocks."""
 
     def shut_down(self) -> None:
         """Accept no further statement."""
@@ -71,7 +76,7 @@ class Wire(Protocol):
 
 
 class Front(Protocol):
-    """Another protocol, with sockets of its own."""
+    """What serves another protocol than PostgreSQL's, on sockets of its own."""
 
     async def start(self) -> list[str]:
         """Begin to serve, and return the addresses."""

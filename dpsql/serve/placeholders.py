@@ -72,17 +72,12 @@ class Parameter:
     dummies: tuple[object, ...]
 
 
-def count_of(text: str) -> int:
-    """Return the highest number of a parameter in a statement.
-
-    >>> count_of("SELECT '$9', $2 -- $3")
-    2
-    """
-    return max((number for _, number in _places(Outline.of(text).tokens)), default=0)
-
-
 def _places(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
-    """Yield the index of each parameter's token, and its number."""
+    """Yield the index of each parameter's token, and its number.
+
+    >>> [number for _, number in _places(Outline.of("SELECT '$9', $2 -- $3").tokens)]
+    [2]
+    """
     for i, token in enumerate(tokens[:-1]):
         name = tokens[i + 1].text
         if token.token_type == TokenType.PARAMETER and name.isdecimal() and 0 < int(name) <= MOST:

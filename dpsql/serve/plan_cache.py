@@ -44,9 +44,7 @@ class Planned:
     @property
     def engines(self) -> Engines:
         """The engines on which it was prepared."""
-        if isinstance(self.prepared, PreparedPublic):
-            return self.prepared.engines
-        return self.prepared.parts[0].counting.engines
+        return self.prepared.engines
 
     @property
     def views(self) -> tuple[str, ...]:

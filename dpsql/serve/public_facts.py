@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dpsql.errors import Error, QueryRefused
 from dpsql.policy import BooleanDomain, RangeDomain, TableDomain, ValuesDomain
 from dpsql.render.data import write_json
+from dpsql.tree import quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,9 +44,8 @@ async def described_tables(answering: Answering) -> list[dict[str, Any]]:
     found = []
     for row in _tuples((await answering.free("SHOW TABLES")).table):
         name, unit = row[:2]
-        quoted = '"' + name.replace('"', '""') + '"'
         try:
-            columns = _tuples((await answering.free(f"DESCRIBE {quoted}")).table)
+            columns = _tuples((await answering.free(f"DESCRIBE {quote(name)}")).table)
         except QueryRefused:  # a view that cannot be read
             continue
         described = []
@@ -64,8 +64,7 @@ async def _values(answering: Answering, table: str, column: str) -> object:
     declared = None if policy is None else policy.table(table)
     if declared is not None:
         return _domain(declared.domain[column])
-    names = ('"' + name.replace('"', '""') + '"' for name in (column, table))
-    distinct = "SELECT DISTINCT {} FROM {} LIMIT {}".format(*names, MOST_VALUES + 1)
+    distinct = f"SELECT DISTINCT {quote(column)} FROM {quote(table)} LIMIT {MOST_VALUES + 1}"
     with suppress(Error):  # a server answers it with the declared values, or not at all
         return _listed([row[0] for row in _tuples((await answering.free(distinct)).table)])
     return "declared"

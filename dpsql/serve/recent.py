@@ -1,4 +1,4 @@
-"""What was used last, up to a number of entries and bytes, fair to those who fill it."""
+"""A cache of limited size; when it is full, who fills most of it loses what was used longest ago."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Server:
             reloading()
             try:
                 state = await asyncio.to_thread(states.read, self._path)
-                await asyncio.to_thread(self._service.reload, state)
+                await asyncio.to_thread(self._service.reload, state.policy, state.config, state.users)
             except Error as problem:
                 self._log("reload refused", {"text": str(problem)})
             except Exception as problem:  # noqa: BLE001  a bug there must not end the server

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Literal
 
 from dpsql import __version__
 from dpsql.language import Options
 from dpsql.privacy import Charge
-from dpsql.serve.settings_startup import read_options
 from dpsql.serve.settings_table import (
     SETTINGS,
     Setting,
@@ -73,11 +71,6 @@ class Settings:
         self._local: dict[str, str] = {}
         self._before: dict[str, str] | None = None
         """The values at the begin of the transaction; None outside one."""
-
-    @staticmethod
-    def startup_options(text: str) -> dict[str, str]:
-        """Read the `options` of a startup packet; see `settings_startup`."""
-        return read_options(text)
 
     # -- show
 
@@ -168,28 +161,16 @@ class Settings:
 
     @property
     def defaults(self) -> Options:
-        """The defaults of dpsql's options that were set here."""
+        """The options of statements that do not write them, as `dp_epsilon` and the like were set here.
+
+        Each use parses them. Whoever sets an epsilon has agreed to the price of statements without one.
+        """
         found = Options()
         for name in _OPTIONS:
             value = self._value(f"dp_{name}")
             if value:
                 found = option(name, value).apply(found)
         return found
-
-    @property
-    def dp_epsilon(self) -> Fraction | None:
-        """The epsilon that the session agreed to for statements without one; None if it did not."""
-        return self.defaults.epsilon
-
-    @property
-    def dp_delta(self) -> Fraction | None:
-        """The delta of statements without one."""
-        return self.defaults.delta
-
-    @property
-    def dp_confidence(self) -> Fraction | None:
-        """The level of intervals of statements without one."""
-        return self.defaults.confidence
 
     @property
     def dp_most(self) -> Charge | None:

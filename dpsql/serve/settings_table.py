@@ -13,30 +13,18 @@ from dataclasses import dataclass
 from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.language import Set, parse
 from dpsql.privacy import Charge, exact
+from dpsql.serve.errors import CodedError
 
 Check = Callable[[str], str]
 """Returns a value as it is shown; raises `ValueError` with what is allowed."""
 
 
-class SettingError(ProgrammingError):
+class SettingError(CodedError, ProgrammingError):
     """A setting is unknown, or cannot have a value.
 
-    Attributes
-    ----------
-    sqlstate
-        `42704` unknown, `22023` a wrong value, `55P02` it cannot be changed, `42601` startup options that do
-        not read.
-    hint
-        What to write instead, or None.
+    Its SQLSTATE is `42704` for an unknown setting, `22023` for a wrong value, `55P02` for one that cannot be
+    changed, `42601` for startup options that cannot be parsed.
     """
-
-    def __init__(self, message: str, sqlstate: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.sqlstate = sqlstate
-        self.hint = hint
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self), self.sqlstate, self.hint)
 
 
 @dataclass(frozen=True, slots=True)

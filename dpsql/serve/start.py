@@ -72,7 +72,7 @@ async def _serve(path: Path, state: State, on_ready: Callable[[State, list[str]]
         server = Server(
             path,
             state,
-            _Reloaded(service),
+            service,
             wire,
             log,
             logins,
@@ -83,23 +83,6 @@ async def _serve(path: Path, state: State, on_ready: Callable[[State, list[str]]
         service.close()
         raise
     await server.run()
-
-
-class _Reloaded:
-    """The service, as the server sees it."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self.shut_down = service.shut_down
-        self.cancel_all = service.cancel_all
-        self.close = service.close
-        self.ready = service.ready
-        self.figures = service.figures
-        self.budget = service.budget
-
-    def reload(self, state: State) -> None:
-        """Take over a policy, its `[serve]` and the users."""
-        self._service.reload(state.policy, state.config, state.users)
 
 
 def _fields(record: StatementRecord, log: Log) -> dict[str, object]:

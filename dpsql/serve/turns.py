@@ -29,14 +29,8 @@ async def free_work(
     What waits for its turn then never begins. What has begun ends by itself, as soon as it looks at the
     statement, and keeps the turn of its analyst until then; what it finds is dropped.
     """
-
-    def whole() -> _T:
-        if active.running.cancelled:
-            raise Cancelled(NOTHING_CHARGED)
-        return within_time(active, work)
-
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    awaited = _begun(pool, analyst, active, generation, whole)
+    awaited = _begun(pool, analyst, active, generation, work)
     active.awaited = awaited
     timer = loop.call_later(active.running.remaining or 0.0, active.give_up)
     try:
@@ -62,15 +56,8 @@ async def charged_work(
     """Await work that may be charged, to its end once it has begun; its time stands still before that."""
     left = active.running.remaining
 
-    def whole() -> _T:
-        if active.running.cancelled:
-            raise Cancelled(NOTHING_CHARGED)
-        if left is not None:
-            active.running.end_within(left)
-        return within_time(active, work)
-
     task = asyncio.current_task()
-    awaited = _begun(pool, analyst, active, generation, whole)
+    awaited = _begun(pool, analyst, active, generation, work, left)
     try:
         return await awaited
     except asyncio.CancelledError:
@@ -82,15 +69,27 @@ async def charged_work(
 
 
 def _begun(
-    pool: FairPool, analyst: str, active: Active, generation: Generation, work: Callable[[], _T]
+    pool: FairPool,
+    analyst: str,
+    active: Active,
+    generation: Generation,
+    work: Callable[[], _T],
+    seconds: float | None = None,
 ) -> asyncio.Future[_T]:
-    """Let work wait for its turn; the time until it begins is waiting time."""
+    """Let work wait for its turn; the time until it begins is waiting time.
+
+    With `seconds`, so much time is left to it from its begin on.
+    """
     asked = time.monotonic()
 
     def timed() -> _T:
         active.waited += time.monotonic() - asked
         with generation.use():
-            return work()
+            if active.running.cancelled:
+                raise Cancelled(NOTHING_CHARGED)
+            if seconds is not None:
+                active.running.end_within(seconds)
+            return _within_time(active, work)
 
     future = pool.submit(analyst, timed)
     active.future = future  # type: ignore[assignment]  # its result is not looked at there
@@ -105,7 +104,7 @@ def _ended(active: Active) -> None:
         active.future = None
 
 
-def within_time(active: Active, work: Callable[[], _T]) -> _T:
+def _within_time(active: Active, work: Callable[[], _T]) -> _T:
     """Run work; an error because of the limit of time says so."""
     try:
         active.running.check()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Container, Sequence
-from datetime import datetime
 from typing import Any, TypeVar
 
 import duckdb
@@ -14,7 +13,7 @@ import pyarrow as pa
 from dpsql.engines import Cancelled
 from dpsql.language import Source
 from dpsql.serve.answer import Answer, Column, Described, Notice
-from dpsql.serve.catalog.facts import CursorRow
+from dpsql.serve.catalog.facts import CursorRow, PreparedRow
 
 _T = TypeVar("_T")
 _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "float8": pa.float64(), "text": pa.string()}
@@ -39,7 +38,7 @@ class AnsweringClient:
         self.closed = False
         self.waiting: asyncio.Event | None = None
         self.on_terminate: Callable[[], None] | None = None
-        self.prepared: Callable[[], Sequence[tuple[str, str, datetime]]] = tuple
+        self.prepared: Callable[[], Sequence[PreparedRow]] = tuple
         self.cursors: Callable[[], Sequence[CursorRow]] = tuple
         self.in_transaction: Callable[[], bool] = bool
         self._engine = service.engine.cursor()

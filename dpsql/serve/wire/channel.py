@@ -57,7 +57,7 @@ class Channel(asyncio.Protocol):
     # -- events of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Start the task that serves the new connection."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  what a stream listener makes
         self._transport = transport
         transport.set_write_buffer_limits(high=SEND_BUFFER)
@@ -83,7 +83,7 @@ class Channel(asyncio.Protocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Wake all that wait for something of the connection, which is gone."""
         del exc
         self._ended = True
         for waiter in (self._reading, self._writing, self._closed):

@@ -1,4 +1,4 @@
-"""DECLARE, FETCH, MOVE, CLOSE and COPY."""
+"""Parse the commands DECLARE, FETCH, MOVE, CLOSE and COPY."""
 
 from __future__ import annotations
 

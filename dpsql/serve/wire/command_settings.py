@@ -1,4 +1,4 @@
-"""SET, SHOW and RESET."""
+"""Parse the commands SET, SHOW and RESET, and the modes of a transaction."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dpsql.serve.wire.command_types import (
     ShowSetting,
 )
 from dpsql.serve.wire.command_words import Words
+from dpsql.tree import quote
 
 _SHOWN = frozenset({"PRIVACY", "TABLES", "RELEASES", "RELEASE"})
 """What dpsql's own SHOW is followed by."""
@@ -70,7 +71,7 @@ def _value(words: Words, *, names: bool = False) -> str | None:
 def _single(words: Words, *, names: bool) -> str:
     found = words.text("a value") if words.quoted else words.number() or words.name("a value")
     plain = found.isidentifier() and found == found.lower()
-    return found if plain or not names else '"' + found.replace('"', '""') + '"'
+    return found if plain or not names else quote(found)
 
 
 def _time_zone(words: Words) -> str | None:

@@ -35,7 +35,7 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """SAVEPOINT."""
+    """SAVEPOINT: a name for the present state of the transaction, to which ROLLBACK TO goes back."""
 
     name: str
     tag: ClassVar[str] = "SAVEPOINT"
@@ -43,7 +43,7 @@ class Savepoint:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """RELEASE of a savepoint."""
+    """RELEASE of a savepoint, which forgets it."""
 
     name: str
     tag: ClassVar[str] = "RELEASE"

@@ -13,52 +13,17 @@ from dpsql.serve.wire.command_cursors import read_close, read_copy, read_declare
 from dpsql.serve.wire.command_settings import read_reset, read_set, read_show, transaction_modes
 from dpsql.serve.wire.command_types import (
     Begin,
-    CloseCursor,
     Command,
     Commit,
-    Copy,
     Deallocate,
-    Declare,
-    Direction,
     Discard,
-    Fetch,
     NoOperation,
     Release,
-    ResetSetting,
     Rollback,
     RollbackTo,
     Savepoint,
-    SetSetting,
-    SetTransaction,
-    ShowAll,
-    ShowSetting,
 )
 from dpsql.serve.wire.command_words import Words
-
-__all__ = [
-    "Begin",
-    "CloseCursor",
-    "Command",
-    "Commit",
-    "Copy",
-    "Deallocate",
-    "Declare",
-    "Direction",
-    "Discard",
-    "Fetch",
-    "NoOperation",
-    "Release",
-    "ResetSetting",
-    "Rollback",
-    "RollbackTo",
-    "Savepoint",
-    "SetSetting",
-    "SetTransaction",
-    "ShowAll",
-    "ShowSetting",
-    "command",
-    "may_be_command",
-]
 
 
 def command(text: str) -> Command | None:

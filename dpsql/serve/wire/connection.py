@@ -12,6 +12,7 @@ from dpsql.errors import Error
 from dpsql.errors_json import to_json
 from dpsql.login import entropy
 from dpsql.serve.settings import Settings
+from dpsql.serve.settings_startup import read_options
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.channel import Disconnected
 from dpsql.serve.wire.errors import FatalError, ProtocolViolation, WireError, fields
@@ -213,7 +214,7 @@ def _settings(context: WireContext, startup: Startup, user: User) -> Settings:
         raise FatalError(
             "3D000", f'there is no database "{database}"', f"the database is named {context.name}"
         )
-    names = Settings.startup_options(given.get("options", ""))
+    names = read_options(given.get("options", ""))
     names |= {
         name: value for name, value in given.items() if name not in _OWN and not name.startswith(OPTION)
     }

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpsql.release import to_arrow
+from dpsql.serve.wire.framing import message
 from dpsql.serve.wire.types.rows import Column, RowEncoder, joined, messages
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def copy_response(columns: Sequence[Column], options: CopyOptions) -> bytes:
     """Return the message CopyOutResponse."""
     code = int(options.format in ("binary", "arrow"))
     count = len(columns)
-    return b"H" + struct.pack(f"!ibh{count}h", 7 + 2 * count, code, count, *[code] * count)
+    return message(b"H", struct.pack(f"!bh{count}h", code, count, *[code] * count))
 
 
 def copy_messages(
@@ -103,8 +104,7 @@ def rows_of_part(table: pa.Table, most: int) -> int:
 
 def _arrow(stream: bytes) -> Iterator[bytes]:
     for at in range(0, len(stream), _PIECE):
-        piece = stream[at : at + _PIECE]
-        yield b"d" + struct.pack("!i", len(piece) + 4) + piece
+        yield message(b"d", stream[at : at + _PIECE])
 
 
 def _binary(encoder: RowEncoder, table: pa.Table, head: bytes) -> Iterator[bytes]:

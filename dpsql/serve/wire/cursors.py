@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from dpsql.errors import ProgrammingError
 from dpsql.serve.catalog.facts import CursorRow
+from dpsql.serve.errors import CodedError
 from dpsql.serve.wire.command_types import Declare, Fetch
 from dpsql.serve.wire.types.rows import Column
 
@@ -22,25 +23,12 @@ MAX_BYTES = 64 * 2**20
 """Cursors of one connection, and the most that their results may take."""
 
 
-class CursorError(ProgrammingError):
+class CursorError(CodedError, ProgrammingError):
     """A cursor cannot be declared or read.
 
-    Attributes
-    ----------
-    sqlstate
-        `34000` no such cursor, `42P03` there is one of that name, `25P01` no transaction, `54000` too many,
-        `55000` read backward.
-    hint
-        What to write instead, or None.
+    Its SQLSTATE is `34000` for no such cursor, `42P03` for a name that is taken, `25P01` outside a
+    transaction, `54000` for too many, `55000` for reading backward.
     """
-
-    def __init__(self, message: str, sqlstate: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.sqlstate = sqlstate
-        self.hint = hint
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self), self.sqlstate, self.hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +93,7 @@ class Cursors:
 
     @property
     def held(self) -> int:
-        """Bytes of their results."""
+        """Bytes of the results of all open cursors."""
         return sum(cursor.table.nbytes for cursor in self._open.values())
 
     def check(self, command: Declare, *, in_transaction: bool) -> None:

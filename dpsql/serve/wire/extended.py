@@ -16,7 +16,6 @@ from dpsql.serve.wire.types import Column, decode_parameter, format_codes, param
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsql.serve.catalog.facts import CursorRow
     from dpsql.serve.wire.channel import Channel
     from dpsql.serve.wire.framing import Body
     from dpsql.serve.wire.session import WireSession
@@ -56,7 +55,7 @@ class Extended:
     # -- portals
 
     async def bind(self, body: Body) -> None:
-        """Make a portal."""
+        """Make a portal: a prepared statement with the values of its parameters."""
         name, statement, codes, values, columns = _bound(body)
         prepared = self._statements.named(statement)
         oids = prepared.description.parameters
@@ -116,7 +115,7 @@ class Extended:
     # -- both
 
     def describe(self, body: Body) -> None:
-        """Say what a statement takes and gives, or what a portal gives."""
+        """Send the parameters and columns of a prepared statement, or the columns of a portal or cursor."""
         kind, name = body.take(1), body.text()
         body.end()
         codes: tuple[int, ...] = ()
@@ -124,8 +123,8 @@ class Extended:
             found = self._statements.named(name)
             self._channel.write(messages.parameter_description(found.description.parameters))
         elif kind == b"P":
-            if name not in self._portals and (cursor := self._cursor(name)) is not None:
-                self._describe_cursor(cursor)
+            if name not in self._portals and name in self._session.cursors:
+                self._describe_cursor(name)
                 return
             portal = self._portals.named(name)
             found, codes = portal.prepared, portal.codes
@@ -135,23 +134,20 @@ class Extended:
         described = row_description(columns, format_codes(codes, len(columns))) if columns else None
         self._channel.write(described or messages.NO_DATA)
 
-    def _cursor(self, name: str) -> CursorRow | None:
-        """Return a cursor, which drivers describe and close as a portal of its name."""
-        return next((cursor for cursor in self._session.cursors.rows() if cursor.name == name), None)
-
-    def _describe_cursor(self, cursor: CursorRow) -> None:
-        columns = self._session.cursors.columns(cursor.name)
-        self._channel.write(row_description(columns, (int(cursor.binary),) * len(columns)))
+    def _describe_cursor(self, name: str) -> None:
+        """Describe a cursor, which drivers name as if it were a portal."""
+        columns, binary = self._session.cursors.columns(name), self._session.cursors.binary(name)
+        self._channel.write(row_description(columns, (int(binary),) * len(columns)))
 
     def close(self, body: Body) -> None:
-        """Forget a statement or a portal; one that does not exist is no error."""
+        """Forget a statement, a portal or a cursor of that name; one that does not exist is no error."""
         kind, name = body.take(1), body.text()
         body.end()
         if kind not in (b"S", b"P"):
             raise ProtocolViolation("what to close is a statement or a portal")
         if kind == b"S":
             self._statements.pop(name, None)
-        elif self._portals.pop(name, None) is None and self._cursor(name) is not None:
+        elif self._portals.pop(name, None) is None and name in self._session.cursors:
             self._session.cursors.close(name)
         self._channel.write(messages.CLOSE_COMPLETE)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from dpsql.serve.catalog.facts import PreparedRow
 from dpsql.serve.wire.errors import WireError
 from dpsql.serve.wire.statement import Description, Statement
 
@@ -51,6 +52,6 @@ class PreparedStatements(dict[str, Prepared]):
             self.named(name)
             del self[name]
 
-    def rows(self) -> tuple[tuple[str, str, datetime], ...]:
-        """Return what `pg_prepared_statements` shows: name, text and time of those with a name."""
-        return tuple((name, one.text, one.made) for name, one in self.items() if name)
+    def rows(self) -> tuple[PreparedRow, ...]:
+        """Return what `pg_prepared_statements` shows: the statements with a name."""
+        return tuple(PreparedRow(name, one.text, one.made) for name, one in self.items() if name)

@@ -131,16 +131,6 @@ class Connections:
         connection.cancel()
         return True
 
-    def terminate(
-        self,
-        number: int,
-        text: str = "the connection is ended by the server's administrator or by yourself",
-        sqlstate: str = "57P01",
-    ) -> None:
-        """End a connection: now if it is idle, else behind what it runs."""
-        if number in self._live:
-            self._live[number].end(FatalError(sqlstate, text))
-
     def shutdown(self) -> None:
         """End all idle connections, the others behind what they run, and let no one in any more."""
         self._closing = True

@@ -1,4 +1,4 @@
-"""Sends results: rows in parts, copies, notices, errors."""
+"""Send results to a client: rows in parts, copies, notices, settings that have changed."""
 
 from __future__ import annotations
 

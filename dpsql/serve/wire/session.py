@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpsql.serve.answer import Column
-from dpsql.serve.wire import commands as c
+from dpsql.serve.wire import command_types as c
 from dpsql.serve.wire.cursors import Cursors
 from dpsql.serve.wire.errors import WireError
 from dpsql.serve.wire.portals import Portals
@@ -21,8 +21,8 @@ from dpsql.serve.wire.statement import (
     Result,
     Statement,
     check_length,
-    is_one,
-    statements,
+    several,
+    single,
 )
 from dpsql.serve.wire.transactions import Command as TransactionCommand
 from dpsql.serve.wire.transactions import Transactions
@@ -60,16 +60,15 @@ class WireSession:
     async def statements(self, text: str, longest: int) -> Sequence[Statement]:
         """Split what a client sent into its statements; raise if it is too long."""
         check_length(text, longest)
-        if is_one(text):
-            return statements(text, longest)
-        return await self.client.beside(len(text), lambda: statements(text, longest))
+        found = single(text)
+        return await self.client.beside(len(text), lambda: several(text)) if found is None else found
 
     # -- describing
 
     async def describe(
         self, statement: Statement, types: Sequence[pa.DataType | None] = (), oids: Sequence[int] = ()
     ) -> Description:
-        """Return what a statement takes and gives. It runs nothing and charges nothing.
+        """Return the types of a statement's parameters and its columns; run and charge nothing.
 
         `types` and `oids` are those of the parameters whose types the client announced.
         """

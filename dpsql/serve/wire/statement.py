@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dpsql.language import pieces
-from dpsql.serve.wire.commands import Command, Copy, Declare, command, may_be_command
+from dpsql.serve.wire.command_types import Command, Copy, Declare
+from dpsql.serve.wire.commands import command, may_be_command
 from dpsql.serve.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a statement takes and gives; without columns it gives no rows."""
+    """The parameters of a statement and the columns of its rows; without columns it gives no rows."""
 
     parameters: tuple[int, ...] = ()
     """The OIDs of the parameters."""
@@ -114,16 +114,15 @@ def check_length(text: str, longest: int) -> None:
         raise WireError("54000", f"the statement is longer than {longest:,} characters")
 
 
-def is_one(text: str) -> bool:
-    """Return whether a text has no comment and no semicolon but at its end, so that it is one statement."""
+def single(text: str) -> list[Statement] | None:
+    """Return the statement, or none, of a text without comments and semicolons but at its end; else None."""
     found = _SEVERAL.search(text)
-    return found is None or (found[0] == ";" and not text[found.end() :].strip())
+    if found is not None and (found[0] != ";" or text[found.end() :].strip()):
+        return None
+    whole = text.strip().removesuffix(";").rstrip()
+    return [Statement(whole, len(text) - len(text.lstrip()))] if whole else []
 
 
-def statements(text: str, longest: int) -> Sequence[Statement]:
-    """Split what a client sent into its statements; raise if it is too long."""
-    check_length(text, longest)
-    if is_one(text):
-        whole = text.strip().removesuffix(";").rstrip()
-        return [Statement(whole, len(text) - len(text.lstrip()))] if whole else []
+def several(text: str) -> list[Statement]:
+    """Split a text of any number of statements by its tokens, which takes time for a long one."""
     return [Statement(part, start) for start, part in pieces(text)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dpsql.serve.wire.commands import (
+from dpsql.serve.wire.command_types import (
     Begin,
     Commit,
     Release,

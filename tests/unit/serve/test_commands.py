@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language.parse import _SHOWN
-from dpsql.serve.wire import commands as c
+from dpsql.serve.wire import command_types as c
+from dpsql.serve.wire import commands
+from dpsql.serve.wire.commands import command
 from dpsql.serve.wire.copy import CopyOptions
 
 CASES: dict[str, c.Command] = {
@@ -94,7 +96,7 @@ CASES: dict[str, c.Command] = {
 
 @pytest.mark.parametrize("text", CASES)
 def test_commands(text: str) -> None:
-    assert c.command(text) == CASES[text]
+    assert command(text) == CASES[text]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_commands(text: str) -> None:
     ],
 )
 def test_other_statements_are_no_commands(text: str) -> None:
-    assert c.command(text) is None
+    assert command(text) is None
 
 
 TAGS = {
@@ -148,7 +150,7 @@ TAGS = {
 
 @pytest.mark.parametrize("text", TAGS)
 def test_tags(text: str) -> None:
-    found = c.command(text)
+    found = command(text)
     assert not isinstance(found, c.Fetch | c.Copy | None)
     assert found.tag == TAGS[text]
 
@@ -157,13 +159,13 @@ def test_declare_keeps_the_place_of_its_query() -> None:
     text = (
         "DECLARE \"c 1\" BINARY INSENSITIVE NO SCROLL CURSOR WITH HOLD FOR\n  SELECT ';', $1 -- x\n FROM t ;"
     )
-    found = c.command(text)
+    found = command(text)
     assert isinstance(found, c.Declare)
     assert (found.name, found.hold, found.scroll, found.binary) == ("c 1", True, False, True)
     assert found.query.startswith("SELECT ';', $1")
     assert text[found.at :].startswith(found.query.rstrip("; "))
     assert found.text == text
-    plain = c.command("DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1")
+    plain = command("DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1")
     assert plain == c.Declare("c", "SELECT 1", 34, "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1")
 
 
@@ -188,12 +190,12 @@ COPIES: dict[str, CopyOptions] = {
 @pytest.mark.parametrize("options", COPIES)
 def test_copy(options: str) -> None:
     text = f"COPY (SELECT ')', (1) FROM t) TO STDOUT {options};"
-    assert c.command(text) == c.Copy("SELECT ')', (1) FROM t", 6, COPIES[options])
+    assert command(text) == c.Copy("SELECT ')', (1) FROM t", 6, COPIES[options])
 
 
 def test_copy_keeps_the_place_of_its_query() -> None:
     text = "copy (\n  SELECT 1\n) to stdout"
-    found = c.command(text)
+    found = command(text)
     assert isinstance(found, c.Copy)
     assert (found.query, text[found.at : found.at + 8]) == ("SELECT 1", "SELECT 1")
 
@@ -243,7 +245,7 @@ def test_copy_keeps_the_place_of_its_query() -> None:
 )
 def test_wrong_commands_show_the_place(text: str, message: str, place: str) -> None:
     with pytest.raises(QuerySyntaxError) as error:
-        c.command(text)
+        command(text)
     assert message in error.value.message
     word, _, number = place.partition(" #")
     at = -1
@@ -285,13 +287,13 @@ def test_wrong_commands_show_the_place(text: str, message: str, place: str) -> N
 )  # fmt: skip
 def test_refused_commands(text: str, message: str) -> None:
     with pytest.raises(QueryRefused) as error:
-        c.command(text)
+        command(text)
     assert message in error.value.message
 
 
 WORDS = st.sampled_from(
     [
-        *c._READERS,
+        *commands._READERS,
         *(
             "TO",
             "SESSION",
@@ -336,7 +338,7 @@ def test_any_words_are_a_command_or_none_or_refused(words: list[str]) -> None:
     refused: QuerySyntaxError | QueryRefused | None = None
     found: c.Command | None = None
     try:
-        found = c.command(text)
+        found = command(text)
     except (QuerySyntaxError, QueryRefused) as error:
         refused = error
     if refused is not None:

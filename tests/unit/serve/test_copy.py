@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from dpsql.release import from_arrow
-from dpsql.serve.wire.commands import Copy, command
+from dpsql.serve.wire.command_types import Copy
+from dpsql.serve.wire.commands import command
 from dpsql.serve.wire.copy import CopyOptions, copy_messages, copy_response
 from tests.unit.serve.postgres_copies import COPIES, ROWS
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from dpsql.serve.wire.commands import Declare, Fetch, command
+from dpsql.serve.wire.command_types import Declare, Fetch
+from dpsql.serve.wire.commands import command
 from dpsql.serve.wire.cursors import CursorError, Cursors
 
 

@@ -9,9 +9,8 @@ import os
 import signal
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,12 @@ import pytest
 
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.ledger import Budget
-from dpsql.policy import Address
+from dpsql.policy import Address, Policy, ServeConfig
 from dpsql.privacy import Charge
 from dpsql.serve import account_file, metrics, self_signed
 from dpsql.serve import state as states
+from dpsql.serve.accounts import Users
+from dpsql.serve.figures import Figures
 from dpsql.serve.listening import listen
 from dpsql.serve.log import Log
 from dpsql.serve.notify import notify
@@ -48,17 +49,15 @@ listen = [{listen}]
 VERIFIER = Verifier.of("correct horse battery", b"0123456789abcdef")
 
 
-@dataclass(frozen=True)
-class FakeFigures:
-    waiting: int = 1
-    running: int = 2
-    statements: Mapping[tuple[str, str], int] = field(
-        default_factory=lambda: Counter({("private", "00000"): 7, ("private", "ZP002"): 1})
-    )
-    stored_hits: int = 3
-    free_bounds: tuple[float, ...] = (0.001, 0.25)
-    free_counts: tuple[int, ...] = (4, 2, 1)
-    free_seconds: float = 1.5
+FIGURES = Figures(
+    waiting=1,
+    running=2,
+    statements=Counter({("private", "00000"): 7, ("private", "ZP002"): 1}),
+    stored_hits=3,
+    free_bounds=(0.001, 0.25),
+    free_counts=(4, 2, 1),
+    free_seconds=1.5,
+)
 
 
 class FakeService:
@@ -66,12 +65,12 @@ class FakeService:
         self.calls: list[str] = []
         self.refuses: Exception | None = None
         self.is_ready = True
-        self.states: list[State] = []
+        self.reloads: list[tuple[Policy, ServeConfig, Users]] = []
 
-    def reload(self, state: State) -> None:
+    def reload(self, policy: Policy, config: ServeConfig, users: Users) -> None:
         if self.refuses is not None:
             raise self.refuses
-        self.states.append(state)
+        self.reloads.append((policy, config, users))
 
     def shut_down(self) -> None:
         self.calls.append("shut down")
@@ -85,8 +84,8 @@ class FakeService:
     def ready(self) -> bool:
         return self.is_ready
 
-    def figures(self) -> FakeFigures:
-        return FakeFigures()
+    def figures(self) -> Figures:
+        return FIGURES
 
     def budget(self, analyst: str | None) -> Budget:
         if analyst == "nobody":
@@ -401,7 +400,7 @@ def test_a_reload_takes_the_users_over(harness: Harness) -> None:
         await hang_up(harness, "reloaded")
         (state,) = harness.wire.assigned
         assert [user.name for user in state.users] == ["alice", "zoe"]
-        assert harness.service.states == [state]
+        assert harness.service.reloads == [(state.policy, state.config, state.users)]
         assert harness.log.is_user("zoe")
 
     harness.run(body)
@@ -421,7 +420,8 @@ def test_a_wrong_reload_changes_nothing(harness: Harness, wrong: str) -> None:
                 OperationalError("a file is missing") if wrong == "service" else ValueError("row 17 is Smith")
             )
         await hang_up(harness, "reload refused")
-        assert harness.wire.assigned == harness.service.states == []
+        assert harness.wire.assigned == []
+        assert harness.service.reloads == []
         assert await ask(harness.addresses[0]) == b"any"
 
     harness.run(body)
@@ -584,9 +584,7 @@ def test_failed_logins_are_counted_by_few_reasons() -> None:
     logins.event("connected", {})
     counts = {"password": 2, "timeout": 1, "other": 1, "protocol": 1, "database": 1, "full": 1}
     assert logins.read() == (1, counts)
-    text = metrics.render(
-        logins, FakeFigures(), connections=1, handshakes=0, remaining={'a"\\\n': Fraction(1, 3)}
-    )
+    text = metrics.render(logins, FIGURES, connections=1, handshakes=0, remaining={'a"\\\n': Fraction(1, 3)})
     assert 'dpsql_failed_logins_total{reason="password"} 2' in text
     assert 'dpsql_epsilon_remaining{analyst="a\\"\\\\\\n"} 0.3333333333' in text
 

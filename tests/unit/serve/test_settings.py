@@ -10,6 +10,7 @@ import dpsql
 from dpsql.language import Options
 from dpsql.privacy import Charge
 from dpsql.serve.settings import SettingError, Settings
+from dpsql.serve.settings_startup import read_options
 from dpsql.serve.settings_table import SETTINGS
 
 
@@ -146,16 +147,17 @@ def test_a_value_that_is_not_taken_says_why() -> None:
 
 def test_what_the_server_uses() -> None:
     one = settings()
-    assert (one.defaults, one.dp_epsilon, one.dp_delta, one.dp_confidence) == (Options(), None, None, None)
+    assert one.defaults == Options()
+    assert (one.defaults.epsilon, one.defaults.delta, one.defaults.confidence) == (None, None, None)
     assert (one.dp_columns, one.statement_timeout, one.extra_float_digits) == ("", 300_000, 1)
     assert one.client_min_messages == "notice"
     for name, value in (("epsilon", "0.1"), ("delta", "1e-6"), ("confidence", "0.9"), ("measure", "auto")):
         one.set(f"dp_{name}", value)
     one.set("dp_columns", "interval")
     one.set("statement_timeout", "2min")
-    assert (one.dp_epsilon, one.dp_delta) == (Fraction(1, 10), Fraction(1, 10**6))
+    assert (one.defaults.epsilon, one.defaults.delta) == (Fraction(1, 10), Fraction(1, 10**6))
     assert one.defaults.measure == "AUTO"
-    assert one.dp_confidence == Fraction(9, 10)
+    assert one.defaults.confidence == Fraction(9, 10)
     assert (one.dp_columns, one.statement_timeout) == ("interval", 120_000)
     for value, charge in (
         ("1/2,0", Charge(Fraction(1, 2))),
@@ -166,7 +168,7 @@ def test_what_the_server_uses() -> None:
     one.set("dp_most", None)
     assert one.dp_most is None
     one.set("dp_epsilon", "")
-    assert one.dp_epsilon is None
+    assert one.defaults.epsilon is None
 
 
 def test_reset_goes_back_to_the_start() -> None:
@@ -178,7 +180,7 @@ def test_reset_goes_back_to_the_start() -> None:
     assert one.get("dp_epsilon") == "2"
     assert one.set("DateStyle", "DMY") == (("DateStyle", "ISO, DMY"),)
     assert one.reset(None) == (("DateStyle", "ISO, MDY"),)
-    assert (one.get("jit"), one.dp_epsilon) == ("off", Fraction(1, 2))
+    assert (one.get("jit"), one.defaults.epsilon) == ("off", Fraction(1, 2))
     one.set("jit", "on")
     one.set("jit", None)
     assert one.get("jit") == "off"
@@ -190,13 +192,13 @@ def test_a_rollback_undoes_set() -> None:
     one.set("dp_epsilon", "0.5")
     assert one.set("application_name", "x") == (("application_name", "x"),)
     assert one.end(committed=False) == (("application_name", ""),)
-    assert one.dp_epsilon is None
+    assert one.defaults.epsilon is None
     one.begin()
     one.set("dp_epsilon", "0.5")
     assert one.end(committed=True) == ()
-    assert one.dp_epsilon == Fraction(1, 2)
+    assert one.defaults.epsilon == Fraction(1, 2)
     assert one.end(committed=False) == ()  # outside a transaction there is nothing to undo
-    assert one.dp_epsilon == Fraction(1, 2)
+    assert one.defaults.epsilon == Fraction(1, 2)
 
 
 def test_set_local_ends_with_its_transaction() -> None:
@@ -206,9 +208,9 @@ def test_set_local_ends_with_its_transaction() -> None:
     one.begin()
     assert one.set("application_name", "x", local=True) == (("application_name", "x"),)
     one.set("dp_epsilon", "1", local=True)
-    assert one.dp_epsilon == 1
+    assert one.defaults.epsilon == 1
     assert one.end(committed=True) == (("application_name", ""),)
-    assert one.dp_epsilon is None
+    assert one.defaults.epsilon is None
     one.begin()
     one.set("jit", "on", local=True)
     one.set("jit", "off")
@@ -238,11 +240,11 @@ def test_show_all_is_sorted_and_complete() -> None:
     ],
 )
 def test_startup_options(text: str, found: dict[str, str]) -> None:
-    assert Settings.startup_options(text) == found
+    assert read_options(text) == found
 
 
 @pytest.mark.parametrize("text", ["-c", "-c a", "--a", "-e", "x=1", "-c =1"])
 def test_wrong_startup_options(text: str) -> None:
     with pytest.raises(SettingError) as error:
-        Settings.startup_options(text)
+        read_options(text)
     assert error.value.sqlstate == "42601"

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from dpsql.errors import DataError, InterfaceError, NotSupportedError
+from dpsql.serve.errors import CodedError
 
 
-class ParameterError(DataError):
+class ParameterError(CodedError, DataError):
     """The bytes of a parameter are not a value of its type.
 
-    Attributes
-    ----------
-    sqlstate
-        `22P02` text that does not read, `22P03` bytes of a wrong form, `22003` out of range, `22007` not a
-        date or time, `22008` a date or time out of range, `22021` not UTF-8, `0A000` a type no parameter has.
-    hint
-        What to send instead, or None.
+    Its SQLSTATE is `22P02` for text of a wrong form, `22P03` for bytes of a wrong form, `22003` out of range,
+    `22007` not a date or time, `22008` a date or time out of range, `22021` not UTF-8, `0A000` for a type
+    that no parameter can have.
     """
-
-    def __init__(self, message: str, sqlstate: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.sqlstate = sqlstate
-        self.hint = hint
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self), self.sqlstate, self.hint)
 
 
 def out_of_range(type_name: str, sqlstate: str = "22003") -> ParameterError:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpsql.serve.wire.framing import message
 from dpsql.serve.wire.types.binary import binary_cells
 from dpsql.serve.wire.types.errors import ProtocolError
 from dpsql.serve.wire.types.oids import wire_type
@@ -63,8 +64,7 @@ def row_description(columns: Sequence[Column], codes: Sequence[int]) -> bytes:
         kind = wire_type(column.type, column.oid)
         name = column.name.encode().replace(b"\x00", b"?")
         fields.append(name + struct.pack("!xihihih", 0, 0, kind.oid, kind.length, -1, code))
-    body = b"".join(fields)
-    return b"T" + struct.pack("!i", len(body) + 4) + body
+    return message(b"T", *fields)
 
 
 class RowEncoder:

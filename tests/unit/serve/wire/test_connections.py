@@ -109,8 +109,7 @@ def test_who_logs_in_during_a_shutdown_is_told() -> None:
 def test_a_connection_is_ended_by_its_number() -> None:
     async def test(bench: Bench) -> None:
         alice, bob = await bench.log_in("alice"), await bench.log_in("bob")
-        bench.connections.terminate(alice.number, "your login was removed", "28000")
-        bench.connections.terminate(12345)
+        bench.connections.live[alice.number].end(FatalError("28000", "your login was removed"))
         ((_, body),) = await alice.rest()
         assert (f.fields(body)["S"], f.fields(body)["C"]) == ("FATAL", "28000")
         assert [tag for tag, _ in await bob.ask(f.query("SELECT 1"))] == [b"T", b"D", b"C", b"Z"]

@@ -241,7 +241,7 @@ def test_the_catalogue_sees_named_statements_and_cursors() -> None:
         await alice.ask(f.parse("SELECT 1", "s"), f.parse("SELECT 2"), f.SYNC)
         await alice.ask(f.query("BEGIN; DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT 3"))
         client = bench.service.clients[alice.number]
-        assert [row[:2] for row in client.prepared()] == [("s", "SELECT 1")]
+        assert [(row.name, row.statement) for row in client.prepared()] == [("s", "SELECT 1")]
         assert [(row.name, row.hold, row.scroll) for row in client.cursors()] == [("c", True, False)]
         assert client.in_transaction()
 
