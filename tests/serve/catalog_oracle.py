@@ -29,8 +29,8 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.serve.catalog import Catalog, Connection, Facts, Route
-from dpsql.serve.catalog.build import quoted
 from dpsql.serve.catalog.data import data
+from dpsql.tree import quote
 from tests.serve.catalog_cases import TABLES, Declared, Result, Statement, ours, plain, policy, statements
 
 COMMENTS = {
@@ -162,7 +162,7 @@ class Oracle:
                 forms = [("_oracle", ""), ("_oracle_oid", "" if relation.kind == "v" else ", tableoid")]
             # A view cannot have columns of these types: anyarray, and arrays of rows that have one.
             changed = changed | {c: "NULL::text[]" for c, oid in relation.columns if oid in (2277, 10028)}
-            cells = ", ".join(f'{changed.get(c, quoted(c))} AS "{c}"' for c, _ in relation.columns)
+            cells = ", ".join(f'{changed.get(c, quote(c))} AS "{c}"' for c, _ in relation.columns)
             for place, more in forms:
                 source = f'SELECT {cells}{more} FROM {schema}."{name}" WHERE {rule}'
                 execute(f'CREATE VIEW {place}."{name}" AS {source}')

@@ -14,6 +14,7 @@ from dpsql.serve.catalog import objects, pg_types, standard_views
 from dpsql.serve.catalog.data import SCHEMAS, Relation, data
 from dpsql.serve.catalog.functions import FUNCTIONS, PREFIX, Function
 from dpsql.serve.catalog.objects import PolicyRelation, Row, records
+from dpsql.tree import quote
 
 _SETTINGS = {
     "TimeZone": "'UTC'",
@@ -64,11 +65,6 @@ def open_database(relations: Sequence[PolicyRelation], name: str) -> duckdb.Duck
     return connection
 
 
-def quoted(name: str) -> str:
-    """Return a name as a quoted identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def stored_type(oid: int) -> pa.DataType:
     """Return the Arrow type of the values of a column inside the database."""
     if oid in (pg_types.INT2VECTOR, pg_types.OIDVECTOR):
@@ -86,12 +82,12 @@ def arrow_rows(relation: Relation, rows: Sequence[Mapping[str, object]]) -> pa.T
 
 
 def _definition(relation: Relation) -> str:
-    columns = ", ".join(f"{quoted(name)} {pg_types.duckdb_type(oid)}" for name, oid in relation.columns)
-    return f"CREATE TABLE {SCHEMAS[relation.schema]}.{quoted(relation.name)} ({columns})"
+    columns = ", ".join(f"{quote(name)} {pg_types.duckdb_type(oid)}" for name, oid in relation.columns)
+    return f"CREATE TABLE {SCHEMAS[relation.schema]}.{quote(relation.name)} ({columns})"
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, relation: Relation, rows: Sequence[Row]) -> None:
-    place = f"{SCHEMAS[relation.schema]}.{quoted(relation.name)}"
+    place = f"{SCHEMAS[relation.schema]}.{quote(relation.name)}"
     _insert(connection, place, arrow_rows(relation, rows))
 
 

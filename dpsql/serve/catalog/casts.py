@@ -10,6 +10,7 @@ from dpsql.serve.catalog.errors import UnknownObject, UnknownQuestion, UnknownTy
 from dpsql.serve.catalog.functions import PREFIX
 from dpsql.serve.catalog.pg_types import NAMED_OIDS, TEXTS, UNKNOWN
 from dpsql.serve.catalog.values import Value
+from dpsql.tree import literal_sql
 
 _OIDS = frozenset({pg_types.OID, *NAMED_OIDS, pg_types.XID, pg_types.CID})
 _VECTORS = frozenset({pg_types.INT2VECTOR, pg_types.OIDVECTOR})
@@ -19,7 +20,7 @@ def string(text: str) -> str:
     """Return a text as a literal of DuckDB."""
     if "\x00" in text:
         raise UnknownQuestion("NUL")
-    return "'" + text.replace("'", "''") + "'"
+    return literal_sql(text)
 
 
 def cast(sql: str, oid: int) -> str:

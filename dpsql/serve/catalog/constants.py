@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.serve.catalog.build import quoted
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.values import Column, Scope, Translated
+from dpsql.tree import quote
 
 if TYPE_CHECKING:
     from dpsql.serve.catalog.context import Context
@@ -31,5 +31,5 @@ def constant_rows(
         columns.append(Column(f"column{place + 1}", oid))
         listed.append(sqls)
     body = ", ".join(f"({', '.join(row)})" for row in zip(*listed, strict=True))
-    names = ", ".join(quoted(column.name) for column in columns)
+    names = ", ".join(quote(column.name) for column in columns)
     return Translated(f"SELECT * FROM (VALUES {body}) AS v({names})", tuple(columns))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.serve.catalog import pg_types, relations
-from dpsql.serve.catalog.build import quoted
 from dpsql.serve.catalog.casts import cast
 from dpsql.serve.catalog.constants import constant_rows
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.names import folded, output_name
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.values import OWN_TABLE, Column, Scope, Translated, Value, refuse_others
+from dpsql.tree import quote
 
 if TYPE_CHECKING:
     from dpsql.serve.catalog.context import Context
@@ -70,8 +70,8 @@ def _common_tables(t: Context, with_: exp.Expr, outer: Scope | None, tables: Tab
             tables[name] = _renamed(first.columns, named)
         found = _scoped(t, body, outer, tables)
         tables[name] = _renamed(found.columns, named)
-        listed = ", ".join(quoted(column.name) for column in tables[name])
-        parts.append(f"{quoted(OWN_TABLE + name)} ({listed}) AS ({found.sql})")
+        listed = ", ".join(quote(column.name) for column in tables[name])
+        parts.append(f"{quote(OWN_TABLE + name)} ({listed}) AS ({found.sql})")
     return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(parts)} "
 
 
@@ -148,7 +148,7 @@ def _select(
     distinct = node.args.get("distinct")
     if distinct is not None:
         parts.append(_distinct(t, distinct, scope))
-    parts.append(", ".join(f"{value.sql} AS {quoted(name)}" for name, value in items))
+    parts.append(", ".join(f"{value.sql} AS {quote(name)}" for name, value in items))
     if source:
         parts.append(f"FROM {source}")
     if (where := node.args.get("where")) is not None:

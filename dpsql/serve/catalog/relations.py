@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.serve.catalog import calls, pg_types
-from dpsql.serve.catalog.build import quoted
 from dpsql.serve.catalog.casts import string
 from dpsql.serve.catalog.constants import constant_rows
 from dpsql.serve.catalog.data import SCHEMAS, Relation, data
@@ -17,6 +16,7 @@ from dpsql.serve.catalog.functions import PREFIX
 from dpsql.serve.catalog.live import LIVE
 from dpsql.serve.catalog.names import folded, output_name
 from dpsql.serve.catalog.values import OWN_TABLE, Column, Scope, Source, Value, refuse_others
+from dpsql.tree import quote
 
 if TYPE_CHECKING:
     from dpsql.serve.catalog.context import Context
@@ -132,12 +132,12 @@ def _relation(t: Context, node: exp.Expr, scope: Scope) -> str:
     name, schema = folded(node.this), folded(node.args.get("db"))
     table = scope.relation(name) if not schema else None
     if table is not None:
-        return _aliased(scope, quoted(OWN_TABLE + name), table, node.args.get("alias"), name)
+        return _aliased(scope, quote(OWN_TABLE + name), table, node.args.get("alias"), name)
     relation = find(schema, name)
     if relation is None:
         raise UnknownQuestion("relation")
     key = (relation.schema, relation.name)
-    place = f"{SCHEMAS[relation.schema]}.{quoted(relation.name)}"
+    place = f"{SCHEMAS[relation.schema]}.{quote(relation.name)}"
     if key in LIVE:
         place = t.live(*key)
     columns = tuple(Column(column, oid) for column, oid in relation.columns)
@@ -166,8 +166,8 @@ def _aliased(
     new = tuple(Column(name, old.type, old.fields) for name, old in zip(names, columns, strict=True))
     schema = relation.schema if relation is not None and alias is None else ""
     _add(scope, Source(name, new, schema, relation.oid if relation is not None else 0))
-    listed = f" ({', '.join(quoted(column.name) for column in new)})" if renamed else ""
-    return f"{sql} AS {quoted(name)}{listed}"
+    listed = f" ({', '.join(quote(column.name) for column in new)})" if renamed else ""
+    return f"{sql} AS {quote(name)}{listed}"
 
 
 def _derived(t: Context, node: exp.Expr, scope: Scope, *, lateral: bool) -> str:
@@ -186,7 +186,7 @@ def _function(t: Context, node: exp.Expr, alias: exp.Expr | None, scope: Scope, 
     name = output_name(node)
     several = _several(t, node, scope)
     if several is not None:
-        cells = [f"unnest({value.sql}) AS {quoted(column.name)}" for column, value in several]
+        cells = [f"unnest({value.sql}) AS {quote(column.name)}" for column, value in several]
         columns = [column for column, _ in several]
         if ordinality:
             cells.append(f'generate_subscripts({several[0][1].sql}, 1) AS "ordinality"')
@@ -195,20 +195,20 @@ def _function(t: Context, node: exp.Expr, alias: exp.Expr | None, scope: Scope, 
         if value is not None and value.fields:
             place = f', generate_subscripts({value.sql}, 1) AS "ordinality"' if ordinality else ""
             columns = [Column(field, oid) for field, oid in value.fields]
-            fields = [f"struct_extract(r.r, {string(c.name)}) AS {quoted(c.name)}" for c in columns]
+            fields = [f"struct_extract(r.r, {string(c.name)}) AS {quote(c.name)}" for c in columns]
             fields += ['r."ordinality"'] if ordinality else []
             inner = f"SELECT {', '.join(fields)} FROM (SELECT unnest({value.sql}) AS r{place}) AS r"
             columns += [Column("ordinality", pg_types.INT8)] if ordinality else []
             return _aliased(scope, f"{head}({inner})", columns, alias, name)
         single = name if alias is None else folded(alias.this) or name
         if value is not None:
-            cells = [f"unnest({value.sql}) AS {quoted(single)}"]
+            cells = [f"unnest({value.sql}) AS {quote(single)}"]
             cells += [f'generate_subscripts({value.sql}, 1) AS "ordinality"'] if ordinality else []
         else:
             value = t.decided(t.expression(node, scope))
             if ordinality:
                 raise UnknownQuestion("ordinality")
-            cells = [f"{value.sql} AS {quoted(single)}"]
+            cells = [f"{value.sql} AS {quote(single)}"]
         columns = [Column(single, value.type)]
     columns += [Column("ordinality", pg_types.INT8)] if ordinality else []
     return _aliased(scope, f"{head}(SELECT {', '.join(cells)})", columns, alias, name)

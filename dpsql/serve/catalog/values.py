@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.build import quoted
 from dpsql.serve.catalog.errors import UnknownQuestion
+from dpsql.tree import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Source:
 
     def value(self, column: Column) -> Value:
         """Return a column as an expression."""
-        sql = f"{quoted(self.name)}.{quoted(column.name)}"
+        sql = f"{quote(self.name)}.{quote(column.name)}"
         return Value(sql, column.type, fields=column.fields)
 
 
