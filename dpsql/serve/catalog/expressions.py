@@ -14,6 +14,7 @@ from dpsql.serve.catalog.functions import PREFIX
 from dpsql.serve.catalog.names import folded
 from dpsql.serve.catalog.pg_types import BOOL, UNKNOWN
 from dpsql.serve.catalog.values import Scope, Value, refuse_others
+from dpsql.tree.templates import COMPARISONS
 
 if TYPE_CHECKING:
     from dpsql.serve.catalog.context import Context
@@ -206,7 +207,7 @@ RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Neg: minus,
     exp.And: junction,
     exp.Or: junction,
-    **dict.fromkeys(operators.COMPARISONS, operators.comparison),
+    **dict.fromkeys(COMPARISONS, operators.comparison),
     **dict.fromkeys(operators.ARITHMETIC, operators.arithmetic),
     exp.DPipe: compounds.joined,
     exp.Like: operators.likeness,

@@ -12,21 +12,10 @@ from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.functions import PREFIX
 from dpsql.serve.catalog.pg_types import BOOL, TEXT, UNKNOWN
 from dpsql.serve.catalog.values import Scope, Value, refuse_others
+from dpsql.tree.templates import COMPARISONS
 
 if TYPE_CHECKING:
     from dpsql.serve.catalog.context import Context
-
-
-COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
-    exp.NullSafeNEQ: "IS DISTINCT FROM",
-}
 
 
 def comparison(t: Context, node: exp.Expr, scope: Scope) -> Value:
