@@ -6,7 +6,7 @@ settings, not those that another cursor or connection set for itself, so setting
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -49,10 +49,13 @@ _PINNED = {
 }
 
 
-def connect() -> duckdb.DuckDBPyConnection:
-    """Open an empty in-memory database with every setting pinned, not yet locked."""
+def connect(pinned: Mapping[str, str] = _PINNED) -> duckdb.DuckDBPyConnection:
+    """Open an empty in-memory database with these settings pinned, not yet locked.
+
+    Without an argument they are those that the compiled queries of releases need.
+    """
     connection = duckdb.connect(":memory:", config=dict(_AT_START))
-    for name, value in _PINNED.items():
+    for name, value in pinned.items():
         connection.execute(f"SET GLOBAL {name} = {value}")
     # It has no global value, and a cursor starts without it. In a notebook without widgets the engine refuses
     # to switch it off, even where it is off.

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from dpsql.engines.duckdb.settings import connect, lock
 from dpsql.serve.catalog import objects, pg_types, standard_views
 from dpsql.serve.catalog.data import SCHEMAS, Relation, data
 from dpsql.serve.catalog.functions import FUNCTIONS, PREFIX, Function
@@ -27,22 +28,11 @@ _SETTINGS = {
     "max_temp_directory_size": "'0B'",
     "enable_logging": "false",
 }
-_AT_START: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "allow_community_extensions": False,
-    "allow_persistent_secrets": False,
-    "python_enable_replacements": False,
-}
 
 
 def open_database(relations: Sequence[PolicyRelation], name: str) -> duckdb.DuckDBPyConnection:
     """Return the locked catalogue of a policy's relations, in the database of this name."""
-    connection = duckdb.connect(":memory:", config=dict(_AT_START))
-    for setting, value in _SETTINGS.items():
-        connection.execute(f"SET GLOBAL {setting} = {value}")
-    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
-        connection.execute("SET enable_progress_bar = false")
+    connection = connect(_SETTINGS)
     for schema in SCHEMAS.values():
         connection.execute(f"CREATE SCHEMA {schema}")
     connection.execute(";\n".join(_definition(relation) for relation in data().relations.values()))
@@ -60,8 +50,7 @@ def open_database(relations: Sequence[PolicyRelation], name: str) -> duckdb.Duck
             _fill(connection, data().relations[key], found)
     _look_ups(connection, relations)
     _macros(connection, relations)
-    connection.execute("SET GLOBAL enable_external_access = false")
-    connection.execute("SET GLOBAL lock_configuration = true")
+    lock(connection, (), None)
     return connection
 
 
