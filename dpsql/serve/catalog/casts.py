@@ -8,6 +8,7 @@ from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.build import Names
 from dpsql.serve.catalog.errors import UnknownObject, UnknownQuestion, UnknownType
 from dpsql.serve.catalog.functions import PREFIX
+from dpsql.serve.catalog.objects import ANALYST, OWNER
 from dpsql.serve.catalog.pg_types import NAMED_OIDS, TEXTS, UNKNOWN
 from dpsql.serve.catalog.values import Value
 from dpsql.tree import literal_sql
@@ -96,7 +97,7 @@ class Casts:
         if kind == "other":
             raise UnknownQuestion("name of another object")
         if kind == "role":
-            return {"dpsql": 10}.get(key, 16385)
+            return OWNER if key == "dpsql" else ANALYST
         oid = self._names.keys["proc" if kind == "procedure" else kind].get(key)
         if oid is not None:
             return oid

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.build import Names
+from dpsql.serve.catalog.objects import ANALYST, OWNER
 
 
 def presented(
@@ -41,7 +42,7 @@ def _column(column: pa.ChunkedArray, oid: int, known: Names, user: str) -> pa.Ch
 
 
 def _shown(kind: str, known: Names, user: str) -> dict[int, str]:
-    return {10: "dpsql", 16385: user} if kind == "role" else known.shown[kind]
+    return {OWNER: "dpsql", ANALYST: user} if kind == "role" else known.shown[kind]
 
 
 def _name(value: int | None, shown: dict[int, str]) -> str | None:
