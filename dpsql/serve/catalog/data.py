@@ -10,6 +10,8 @@ from importlib.resources import files
 
 SCHEMAS = {"pg_catalog": "_pgc", "information_schema": "_pgi"}
 """The two schemas of the catalogue, and the DuckDB schemas that hold them."""
+ALL_SCHEMAS = ("public", *SCHEMAS)
+"""The schemas that a client sees: that of the policy's tables, and those of the catalogue."""
 
 
 @dataclass(frozen=True, slots=True)

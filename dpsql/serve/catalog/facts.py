@@ -10,6 +10,8 @@ from typing import Literal
 
 import pyarrow as pa
 
+from dpsql.serve.catalog.data import ALL_SCHEMAS
+
 
 class Route(Enum):
     """Who answers a statement."""
@@ -76,7 +78,7 @@ class Facts:
         """The schemas of `search_path` that exist, in order."""
         path = next((value for name, value in self.settings.items() if name == "search_path"), "public")
         named = [part.strip().strip('"') for part in path.split(",")]
-        return tuple(dict.fromkeys(name for name in named if name in _SCHEMAS))
+        return tuple(dict.fromkeys(name for name in named if name in ALL_SCHEMAS))
 
     @property
     def implicit_schemas(self) -> tuple[str, ...]:
@@ -84,7 +86,6 @@ class Facts:
         return self.schemas if "pg_catalog" in self.schemas else ("pg_catalog", *self.schemas)
 
 
-_SCHEMAS = ("public", "pg_catalog", "information_schema")
 SERVER_STARTED = datetime.now(UTC)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.data import data
+from dpsql.serve.catalog.data import ALL_SCHEMAS, data
 from dpsql.serve.catalog.objects import PolicyRelation, Row
 from dpsql.types import SqlType
 
@@ -23,11 +23,10 @@ _OCTETS = 1 << 30
 
 def rows_of(relations: Sequence[PolicyRelation], name: str) -> dict[str, list[Row]]:
     """Return the rows of views of `information_schema`, in the database of this name."""
-    schemas = ("public", "pg_catalog", "information_schema")
     return {
         "information_schema_catalog_name": [{"catalog_name": name}],
         "schemata": [
-            {"catalog_name": name, "schema_name": schema, "schema_owner": "dpsql"} for schema in schemas
+            {"catalog_name": name, "schema_name": schema, "schema_owner": "dpsql"} for schema in ALL_SCHEMAS
         ],
         "character_sets": [
             {

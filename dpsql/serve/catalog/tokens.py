@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.serve.catalog.data import SCHEMAS
 from dpsql.serve.catalog.functions import NAMES, PREFIX
 
 TYPE_PREFIX = "pgt_"
 """Prefix of the names of types that the parser does not know, or reads in another sense."""
 
-_SCHEMAS = ("pg_catalog", "information_schema")
 _SPELLED = {"substring", "trim", "position", "overlay", "extract"}
 _KEYWORDS = frozenset({"FROM", "IN", "PLACING", "BOTH", "LEADING", "TRAILING", "FOR"})
 _NO_NAMES = frozenset(
@@ -94,7 +94,7 @@ def without_type_schema(tokens: Sequence[Token]) -> list[Token]:
         in_cast = token.token_type == TokenType.ALIAS and bool(casts) and casts[-1]
         if token.token_type != TokenType.DCOLON and not in_cast:
             continue
-        if any(_words(tokens, i, schema, ".") for schema in _SCHEMAS):
+        if any(_words(tokens, i, schema, ".") for schema in SCHEMAS):
             i += 2
         if i < len(tokens):
             found.append(_marked_type(tokens[i]))
@@ -116,7 +116,7 @@ def with_marked_calls(tokens: Sequence[Token]) -> list[Token]:
         if not _is_call(tokens, i):
             found.append(token)
             continue
-        if len(found) > 1 and any(_words(found, len(found) - 2, schema, ".") for schema in _SCHEMAS):
+        if len(found) > 1 and any(_words(found, len(found) - 2, schema, ".") for schema in SCHEMAS):
             del found[-2:]
         found.append(_with_text(token, PREFIX + token.text.lower()))
     return found
@@ -137,7 +137,7 @@ def _is_call(tokens: Sequence[Token], i: int) -> bool:
     if before is None:
         return True
     if before.token_type == TokenType.DOT:
-        return i > 1 and tokens[i - 2].text.lower() in _SCHEMAS
+        return i > 1 and tokens[i - 2].text.lower() in SCHEMAS
     if before.token_type in (TokenType.ALIAS, TokenType.R_PAREN, TokenType.IDENTIFIER, TokenType.DCOLON):
         return False
     if before.token_type in (TokenType.VAR, TokenType.WITH, TokenType.RECURSIVE, TokenType.ORDINALITY):
