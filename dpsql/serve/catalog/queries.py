@@ -13,7 +13,7 @@ from dpsql.serve.catalog.constants import constant_rows
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.names import folded, output_name
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
-from dpsql.serve.catalog.values import OWN_TABLE, Column, Scope, Translated, Value, refuse_others
+from dpsql.serve.catalog.values import OWN_TABLE, Column, Scope, Translated, Value, refuse_others, renamed
 from dpsql.tree import quote
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def _common_tables(t: Context, with_: exp.Expr, outer: Scope | None, tables: Tab
         body = table.this
         if recursive and isinstance(body, exp.Union):
             first = _scoped(t, body.this, outer, tables)
-            tables[name] = _renamed(first.columns, named)
+            tables[name] = renamed(first.columns, named)
         found = _scoped(t, body, outer, tables)
-        tables[name] = _renamed(found.columns, named)
+        tables[name] = renamed(found.columns, named)
         listed = ", ".join(quote(column.name) for column in tables[name])
         parts.append(f"{quote(OWN_TABLE + name)} ({listed}) AS ({found.sql})")
     return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(parts)} "
@@ -77,13 +77,6 @@ def _common_tables(t: Context, with_: exp.Expr, outer: Scope | None, tables: Tab
 
 def _scoped(t: Context, node: exp.Expr, outer: Scope | None, tables: Tables) -> Translated:
     return query(t, node, Scope(outer, dict(tables)))
-
-
-def _renamed(columns: Sequence[Column], names: Sequence[str]) -> tuple[Column, ...]:
-    if len(names) > len(columns):
-        raise UnknownQuestion("columns of an alias")
-    new = [*names, *(column.name for column in columns[len(names) :])]
-    return tuple(Column(name, old.type, old.fields) for name, old in zip(new, columns, strict=True))
 
 
 def _parenthesised(

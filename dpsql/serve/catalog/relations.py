@@ -15,7 +15,7 @@ from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.functions import PREFIX
 from dpsql.serve.catalog.live import LIVE
 from dpsql.serve.catalog.names import folded, output_name
-from dpsql.serve.catalog.values import OWN_TABLE, Column, Scope, Source, Value, refuse_others
+from dpsql.serve.catalog.values import OWN_TABLE, Column, Scope, Source, Value, refuse_others, renamed
 from dpsql.tree import quote
 
 if TYPE_CHECKING:
@@ -159,14 +159,11 @@ def _aliased(
 ) -> str:
     """Give an item its name and the names of its columns."""
     name = default if alias is None else folded(alias.this) or default
-    renamed = [folded(column) for column in alias.args.get("columns") or []] if alias is not None else []
-    if len(renamed) > len(columns):
-        raise UnknownQuestion("columns of an alias")
-    names = [*renamed, *(column.name for column in columns[len(renamed) :])]
-    new = tuple(Column(name, old.type, old.fields) for name, old in zip(names, columns, strict=True))
+    names = [folded(column) for column in alias.args.get("columns") or []] if alias is not None else []
+    new = renamed(columns, names)
     schema = relation.schema if relation is not None and alias is None else ""
     _add(scope, Source(name, new, schema, relation.oid if relation is not None else 0))
-    listed = f" ({', '.join(quote(column.name) for column in new)})" if renamed else ""
+    listed = f" ({', '.join(quote(column.name) for column in new)})" if names else ""
     return f"{sql} AS {quote(name)}{listed}"
 
 

@@ -33,6 +33,14 @@ class Column:
     fields: tuple[tuple[str, int], ...] = ()
 
 
+def renamed(columns: Sequence[Column], names: Sequence[str]) -> tuple[Column, ...]:
+    """Return columns of which the first have the names that an alias gives them."""
+    if len(names) > len(columns):
+        raise UnknownQuestion("columns of an alias")
+    new = [*names, *(column.name for column in columns[len(names) :])]
+    return tuple(Column(name, old.type, old.fields) for name, old in zip(new, columns, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """An item of a FROM clause."""
