@@ -84,10 +84,7 @@ def _using(scope: Scope, before: int, names: Sequence[str], side: str) -> str:
 def _item(t: Context, node: exp.Expr, scope: Scope) -> str:
     """Translate one item of FROM, with the joins inside its parentheses."""
     joins = node.args.get("joins") or []
-    if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Query):
-        refuse_others(node.args, ("this", "joins"), "join")
-        return f"({_item(t, node.this, scope)}{_joins(t, joins, scope)})"
-    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Subquery) and _holds_table(node.this):
+    if isinstance(node, exp.Subquery) and (not isinstance(node.this, exp.Query) or _holds_table(node.this)):
         refuse_others(node.args, ("this", "joins"), "join")
         return f"({_item(t, node.this, scope)}{_joins(t, joins, scope)})"
     match node:
@@ -112,7 +109,7 @@ def _item(t: Context, node: exp.Expr, scope: Scope) -> str:
             sql = _aliased(scope, f"({found.sql})", found.columns, node.args.get("alias"), "values")
         case _:
             raise UnknownQuestion(type(node).__name__)
-    return f"{sql}{_joins(t, joins, scope)}" if not joins else f"({sql}{_joins(t, joins, scope)})"
+    return f"({sql}{_joins(t, joins, scope)})" if joins else sql
 
 
 def _holds_table(node: exp.Expr) -> bool:
