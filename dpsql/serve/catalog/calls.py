@@ -261,4 +261,9 @@ SPECIALS: Mapping[str, Special] = {
     "date_part": date_part,
     "date_trunc": date_part,
 }
-"""The functions that have a rule of their own."""
+"""The functions that have a rule of their own: they depend on the types or texts of their arguments."""
+
+NAMES = frozenset(
+    {name for name, _ in FUNCTIONS if not name.startswith("show_")} | AGGREGATES.keys() | SPECIALS.keys()
+)
+"""The names of all functions that a question may call; macros named `show_..` are for rules."""

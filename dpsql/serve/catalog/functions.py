@@ -101,12 +101,6 @@ AGGREGATES = {
     "last_value": Aggregate("last_value", "same", window_only=True),
 }
 
-SPECIAL = frozenset(
-    {"current_setting", "set_config", "current_schemas", "format", "concat", "concat_ws", "row", "pg_typeof"}
-    | {"json_build_object", "json_build_array", "date_part", "date_trunc"}
-)
-"""Functions that have a rule of their own: they depend on the types or texts of their arguments."""
-
 
 def _lines(text: str) -> list[str]:
     """Return the lines of a table, each with those that continue it, without comments."""
@@ -147,8 +141,3 @@ def _read(text: str) -> Mapping[tuple[str, int], Function]:
 
 FUNCTIONS = _read((files(__package__) / "functions.sql").read_text(encoding="utf-8") + _rights())
 """The functions with macros, by name and number of arguments."""
-
-NAMES = frozenset(
-    {name for name, _ in FUNCTIONS if not name.startswith("show_")} | AGGREGATES.keys() | SPECIAL
-)
-"""The names of all functions that a question may call; macros named `show_..` are for rules."""

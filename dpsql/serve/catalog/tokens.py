@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.serve.catalog.calls import NAMES
 from dpsql.serve.catalog.data import SCHEMAS
-from dpsql.serve.catalog.functions import NAMES, PREFIX
+from dpsql.serve.catalog.functions import PREFIX
 
 TYPE_PREFIX = "pgt_"
 """Prefix of the names of types that the parser does not know, or reads in another sense."""

@@ -14,7 +14,7 @@ from dpsql.serve.catalog import calls, expressions, pg_types, queries
 from dpsql.serve.catalog.build import Names
 from dpsql.serve.catalog.casts import Casts, cast
 from dpsql.serve.catalog.errors import UnknownQuestion
-from dpsql.serve.catalog.functions import AGGREGATES, FUNCTIONS, SPECIAL
+from dpsql.serve.catalog.functions import AGGREGATES, FUNCTIONS
 from dpsql.serve.catalog.live import LIVE
 from dpsql.serve.catalog.pg_types import BOOL, TEXT, UNKNOWN
 from dpsql.serve.catalog.values import Column, Scope, Translated, Value
@@ -140,10 +140,8 @@ class Translator:
         """Translate the call of a function of the closed list."""
         if name in AGGREGATES and node is not None:
             return calls.aggregate(self, node, scope)
-        if name in SPECIAL:
-            special = calls.SPECIALS.get(name)
-            if special is None:
-                raise UnknownQuestion(f"function {name}")
+        special = calls.SPECIALS.get(name)
+        if special is not None:
             return special(self, arguments, scope, node)
         function = FUNCTIONS.get((name, len(arguments)))
         if function is None or name.startswith("show_"):
