@@ -139,12 +139,8 @@ def membership(t: Context, node: exp.Expr, scope: Scope) -> Value:
         inner = t.query(query, scope)
         if len(inner.columns) != 1:
             raise UnknownQuestion("columns in IN")
-        oid = inner.columns[0].type
         if value.type == UNKNOWN:
-            value = t.convert(value, oid)
-        elif oid != value.type and oid == UNKNOWN:
-            inner_sql = f"SELECT {cast('q.c', value.type)} FROM ({inner.sql}) AS q(c)"
-            return Value(f"({value.sql} IN ({inner_sql}))", BOOL)
+            value = t.convert(value, inner.columns[0].type)
         return Value(f"({value.sql} IN ({inner.sql}))", BOOL)
     members = [t.expression(part, scope) for part in node.expressions]
     oid = pg_types.common([value.type, *(member.type for member in members)])
