@@ -56,8 +56,6 @@ def open_database(relations: Sequence[PolicyRelation], name: str) -> duckdb.Duck
 
 def stored_type(oid: int) -> pa.DataType:
     """Return the Arrow type of the values of a column inside the database."""
-    if oid in (pg_types.INT2VECTOR, pg_types.OIDVECTOR):
-        return pa.list_(pa.int16() if oid == pg_types.INT2VECTOR else pa.uint32())
     if oid in pg_types.NAMED_OIDS:
         return pa.uint32()
     item = pg_types.element(oid)

@@ -121,12 +121,11 @@ def current_setting(t: Context, arguments: Sequence[exp.Expr], scope: Scope, nod
     """Translate `current_setting('name' [, missing_ok])`; of a column: looked up among the settings."""
     if len(arguments) not in (1, 2):
         raise UnknownQuestion("current_setting")
-    missing = len(arguments) == 2
-    if missing and not (isinstance(arguments[1], exp.Boolean) and arguments[1].this is True):
-        missing = False
+    second = arguments[1] if len(arguments) == 2 else None
+    missing_ok = isinstance(second, exp.Boolean) and second.this is True
     value = t.expression(arguments[0], scope)
     if value.literal is not None:
-        return Value(t.setting(value.literal, missing_ok=missing), TEXT)
+        return Value(t.setting(value.literal, missing_ok=missing_ok), TEXT)
     if value.type == UNKNOWN:
         raise UnknownQuestion("setting of a parameter")
     place = t.live("pg_catalog", "_settings")

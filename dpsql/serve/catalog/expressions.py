@@ -179,8 +179,7 @@ def call(t: Context, node: exp.Expr, scope: Scope) -> Value:
 
 def filtered(t: Context, node: exp.Expr, scope: Scope) -> Value:
     """Translate `aggregate(..) FILTER (WHERE ..)`."""
-    condition = t.boolean(node.expression.this, scope)
-    return t.aggregate(node.this, scope, tail=f" FILTER (WHERE {condition})")
+    return t.aggregate(node, scope)
 
 
 def windowed(t: Context, node: exp.Expr, scope: Scope) -> Value:

@@ -122,9 +122,7 @@ class Translator:
         oid = pg_types.common(value.type for value in values)
         if oid == UNKNOWN:
             return oid, [self.decided(value).sql for value in values]
-        return oid, [
-            self.convert(value, oid).sql if value.type != oid else value.sql for value in values
-        ]  # fmt: skip
+        return oid, [self.convert(value, oid).sql for value in values]
 
     def order(self, nodes: Sequence[exp.Expr], scope: Scope) -> str:
         """Translate the ORDER BY of an aggregate or a window."""
