@@ -26,6 +26,12 @@ def folded(identifier: exp.Expr | str | None) -> str:
     return "" if identifier is None else str(identifier).lower()
 
 
+def trim_function(node: exp.Expr) -> str:
+    """Return the name of the function that `trim(LEADING x FROM y)` and the like call."""
+    side = str(node.args.get("position") or "BOTH").upper()
+    return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim")
+
+
 _FIXED: dict[type[exp.Expr], str] = {
     exp.Coalesce: "coalesce",
     exp.Nullif: "nullif",
@@ -64,8 +70,7 @@ def _figure(node: exp.Expr | None) -> tuple[str, int]:
             name = str(node.this).removeprefix(PREFIX).lower()
             return "btrim" if name == "trim" else name, 2
         case exp.Trim():
-            side = str(node.args.get("position") or "BOTH").upper()
-            return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim"), 2
+            return trim_function(node), 2
         case exp.Paren() | exp.Bracket() | exp.Filter() | exp.Window() | exp.Collate():
             return _figure(node.this)
         case exp.Subquery():

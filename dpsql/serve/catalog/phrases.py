@@ -9,6 +9,7 @@ from sqlglot import exp
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.casts import cast, string
 from dpsql.serve.catalog.errors import UnknownQuestion
+from dpsql.serve.catalog.names import trim_function
 from dpsql.serve.catalog.pg_types import TEXT
 from dpsql.serve.catalog.values import Scope, Value, refuse_others
 
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
 def trimmed(t: Context, node: exp.Expr, scope: Scope) -> Value:
     """Translate `trim(BOTH x FROM y)`."""
     refuse_others(node.args, ("this", "expression", "position"), "trim")
-    side = str(node.args.get("position") or "BOTH").upper()
-    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim")
-    return t.call(name, [part for part in (node.this, node.expression) if part is not None], scope)
+    arguments = [part for part in (node.this, node.expression) if part is not None]
+    return t.call(trim_function(node), arguments, scope)
 
 
 def part_of_text(t: Context, node: exp.Expr, scope: Scope) -> Value:
