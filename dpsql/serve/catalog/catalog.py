@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
@@ -33,6 +31,7 @@ from dpsql.serve.catalog.parse import parse
 from dpsql.serve.catalog.routing import route
 from dpsql.serve.catalog.translate import LIVE_SETTINGS, Question, Translator, live_name
 from dpsql.serve.catalog.wall import check
+from dpsql.serve.recent import Recent
 from dpsql.types import SqlType
 
 MAX_SECONDS = 5.0
@@ -43,7 +42,9 @@ _KEPT = 512
 _KEPT_TEXT = 32_768
 """The longest text of a question that is kept translated."""
 
-_Key = TypeVar("_Key")
+_Asked = tuple[str, tuple[int | None, ...]]
+"""The text of a question, and the types of its parameters that the client announced."""
+_Key = TypeVar("_Key", bound=Hashable)
 _Kept = TypeVar("_Kept")
 
 
@@ -80,11 +81,8 @@ class Catalog:
         self._place = Place(name, found)
         self._names = Names(found)
         self._connection = open_database(found, name)
-        self._lock = threading.Lock()
-        self._questions: OrderedDict[tuple[str, tuple[int | None, ...]], Question | UnknownQuestion] = (
-            OrderedDict()
-        )
-        self._routes: OrderedDict[str, Route] = OrderedDict()
+        self._questions: Recent[_Asked, Question | UnknownQuestion] = Recent(_KEPT)
+        self._routes: Recent[str, Route] = Recent(_KEPT)
 
     def close(self) -> None:
         """Close the database."""
@@ -92,7 +90,7 @@ class Catalog:
 
     def route(self, text: str) -> Route:
         """Return who answers a statement, by the relations that it names."""
-        return self._kept(self._routes, text, text, lambda: self._route(text))
+        return _kept(self._routes, text, text, lambda: self._route(text))
 
     def _route(self, text: str) -> Route:
         found = route(text)
@@ -164,7 +162,7 @@ class Catalog:
         return found
 
     def _find(self, text: str, oids: tuple[int | None, ...]) -> Question | UnknownQuestion:
-        return self._kept(self._questions, (text, oids), text, lambda: self._translated(text, oids))
+        return _kept(self._questions, (text, oids), text, lambda: self._translated(text, oids))
 
     def _translated(self, text: str, oids: tuple[int | None, ...]) -> Question | UnknownQuestion:
         try:
@@ -178,21 +176,6 @@ class Catalog:
         except Exception as problem:  # noqa: BLE001  a node of a form that no rule foresaw
             return UnknownQuestion(type(problem).__name__)
         return question
-
-    def _kept(
-        self, kept: OrderedDict[_Key, _Kept], key: _Key, text: str, make: Callable[[], _Kept]
-    ) -> _Kept:  # fmt: skip
-        with self._lock:
-            if key in kept:
-                kept.move_to_end(key)
-                return kept[key]
-        made = make()
-        if len(text) <= _KEPT_TEXT:
-            with self._lock:
-                kept[key] = made
-                while len(kept) > _KEPT:
-                    kept.popitem(last=False)
-        return made
 
     def _settings(self, question: Question, facts: Facts) -> list[str | None]:
         found = []
@@ -268,6 +251,16 @@ class Catalog:
         if isinstance(problem, duckdb.InterruptException) or time.monotonic() - begun > MAX_SECONDS:
             raise QuestionTimedOut(f"the catalogue question took longer than {MAX_SECONDS:g} seconds")
         raise UnknownQuestion(type(problem).__name__)
+
+
+def _kept(kept: Recent[_Key, _Kept], key: _Key, text: str, make: Callable[[], _Kept]) -> _Kept:
+    """Return what is kept of a statement; else make it, and keep it unless its text is long."""
+    found = kept.get(key)
+    if found is None:
+        found = make()
+        if len(text) <= _KEPT_TEXT:
+            kept.put(key, found, "")
+    return found
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, given: Mapping[str, object]) -> pa.Table:
