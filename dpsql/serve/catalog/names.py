@@ -98,10 +98,7 @@ def _type_name(kind: exp.Expr) -> str:
     oid = type_oid(kind)
     if oid is None:
         return ""
-    for name, known in data().type_oids.items():
-        if known == (pg_types.element(oid) or oid if _is_array(kind) else oid):
-            return name
-    return ""
+    return pg_types.name_of(pg_types.element(oid) or oid if _is_array(kind) else oid) or ""
 
 
 def _is_array(kind: exp.Expr) -> bool:

@@ -138,6 +138,11 @@ def named(name: str) -> int | None:
     return _SPELLINGS.get(name) or data().type_oids.get(name)
 
 
+def name_of(oid: int) -> str | None:
+    """Return the name of a type in `pg_type`; None if there is none with this OID."""
+    return next((name for name, known in data().type_oids.items() if known == oid), None)
+
+
 def duckdb_type(oid: int) -> str:
     """Return the DuckDB type that holds values of a type."""
     if oid in _DUCKDB:

@@ -92,7 +92,7 @@ def _column(relation: PolicyRelation, database: str, number: int, name: str, kin
         "datetime_precision": _SECONDS.get(oid),
         "udt_catalog": database,
         "udt_schema": "pg_catalog",
-        "udt_name": next(key for key, value in data().type_oids.items() if value == oid),
+        "udt_name": pg_types.name_of(oid),
         "dtd_identifier": str(number),
         "is_generated": "NEVER",
     }
