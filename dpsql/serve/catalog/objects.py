@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold
 from dpsql.serve.catalog import pg_types
@@ -139,8 +140,9 @@ def _class(relation: PolicyRelation) -> Row:
     }
 
 
-def type_rows() -> dict[int, Row]:
-    """Return the rows of `pg_type` that every catalogue has, by OID."""
+@lru_cache(maxsize=1)
+def type_rows() -> Mapping[int, Row]:
+    """Return the rows of `pg_type` that every catalogue has, by OID; computed once a process."""
     return {int(str(row["oid"])): row for row in records(data().tables["pg_type"])}
 
 
@@ -183,10 +185,10 @@ def _attributes(relation: PolicyRelation) -> list[Row]:
 
 
 def _types(relation: PolicyRelation) -> list[Row]:
-    known = {str(row["typname"]): row for row in type_rows().values()}
+    types = type_rows()
     own = {"typnamespace": PUBLIC, "typowner": OWNER, "typispreferred": False}
     row: Row = {
-        **known["record"],
+        **types[pg_types.RECORD],
         **own,
         "oid": relation.row_type,
         "typname": relation.name,
@@ -196,7 +198,7 @@ def _types(relation: PolicyRelation) -> list[Row]:
         "typarray": relation.array_type,
     }
     array: Row = {
-        **known["_text"],
+        **types[pg_types.array_of(pg_types.TEXT)],
         **own,
         "oid": relation.array_type,
         "typname": f"_{relation.name}",
