@@ -107,9 +107,12 @@ class _Around:
         self.columns: dict[str, tuple[str, str, SqlType]] = {}
         """The columns of the tables that are named, by folded name: table, column, type."""
         for token in tokens:
-            table = policy.table(token.text) if token.token_type in _NAMES and token.text.isascii() else None
-            for name, sql_type in database.columns(table.name) if table is not None else ():
-                self.columns.setdefault(fold(name), (table.name if table else "", name, sql_type))
+            named = token.token_type in _NAMES and token.text.isascii()
+            table = policy.table(token.text) if named else None
+            if table is None:
+                continue
+            for name, sql_type in database.columns(table.name):
+                self.columns.setdefault(fold(name), (table.name, name, sql_type))
 
     def parameter(self, i: int, given: pa.DataType | None) -> Parameter:
         """Return the parameter at a token; its type is `given`, if the client announced it."""
