@@ -8,14 +8,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpsql import info
-from dpsql.analysis import complete, is_private, with_views
+from dpsql.analysis import complete, is_private
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, composed
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.exclusive import Turn
-from dpsql.language import Describe, Options, Query, Set, Show, parse, plain, plain_text, plain_whole
+from dpsql.language import Describe, Options, Query, Set, Show, plain, plain_text, plain_whole
 from dpsql.planning import Planner
 from dpsql.prepared import (
     Explained,
@@ -231,7 +231,7 @@ class Session:
 
     def plan_count(self, text: str, parameters: Parameters) -> PlannedCount:
         """Analyse a count for a stream, which runs it as a statement and charges for it; vet its source."""
-        engines, query = self.database.engines(), with_views(parse(text, parameters), self.policy)
+        engines, query = self.database.engines(), self.planner.parsed(text, parameters)
         if not isinstance(query, Query) or not is_private(query, self.policy):
             raise ProgrammingError("a checked count is one count of a private table without GROUP BY")
         options = complete(
