@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import hmac
 import ssl
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
+
+from tests.serve.scram_client import ScramClient
 
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 GSS_REQUEST = struct.pack("!ii", 8, 80877104)
@@ -165,7 +166,8 @@ class Frontend:
 
     async def prove(self, password: str) -> Self:
         """Go on with a login behind the startup message."""
-        scram = Scram(password, self.binding)
+        flag = "n" if self.binding is None else "p=tls-server-end-point"
+        scram = ScramClient(password, flag=flag, binding=self.binding or b"")
         while True:
             tag, body = await self.receive()
             kind = struct.unpack("!i", body[:4])[0] if tag == b"R" else None
@@ -197,31 +199,3 @@ class RefusedError(Exception):
     def __init__(self, found: dict[str, str]) -> None:
         super().__init__(found["M"])
         self.fields = found
-
-
-class Scram:
-    """The client's side of one login."""
-
-    def __init__(self, password: str, binding: bytes | None) -> None:
-        self.mechanism = "SCRAM-SHA-256" if binding is None else "SCRAM-SHA-256-PLUS"
-        self.password = password
-        self.header = b"n,," if binding is None else b"p=tls-server-end-point,,"
-        self.binding = self.header + (binding or b"")
-        self.bare = b"n=,r=fyko+d2lbbFgONRv9qkxdawL"
-        self.server_signature = b""
-
-    def first(self) -> bytes:
-        return self.header + self.bare
-
-    def final(self, answer: bytes) -> bytes:
-        parts = dict(part.split(b"=", 1) for part in answer.split(b","))
-        salted = hashlib.pbkdf2_hmac(
-            "sha256", self.password.encode(), base64.b64decode(parts[b"s"]), int(parts[b"i"])
-        )
-        key = hmac.digest(salted, b"Client Key", "sha256")
-        unproved = b"c=" + base64.b64encode(self.binding) + b",r=" + parts[b"r"]
-        signed = b",".join((self.bare, answer, unproved))
-        signature = hmac.digest(hashlib.sha256(key).digest(), signed, "sha256")
-        proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
-        self.server_signature = hmac.digest(hmac.digest(salted, b"Server Key", "sha256"), signed, "sha256")
-        return unproved + b",p=" + base64.b64encode(proof)

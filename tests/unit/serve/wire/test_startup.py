@@ -15,6 +15,7 @@ from dpsql.serve.wire import startup as startup_module
 from dpsql.serve.wire.channel import Channel
 from tests.serve import frontend as f
 from tests.serve.bench import PASSWORD, Bench, run
+from tests.serve.scram_client import ScramClient
 
 
 async def refused(bench: Bench, *data: bytes) -> dict[str, str]:
@@ -114,7 +115,7 @@ def test_what_only_users_may_know_is_said_behind_the_login(parameters: dict[str,
 def test_an_unknown_user_and_a_wrong_password_look_alike() -> None:
     async def attempt(bench: Bench, name: str) -> list[bytes]:
         stranger = await bench.connect()
-        scram = f.Scram("wrong", None)
+        scram = ScramClient("wrong")
         await stranger.send(f.startup({"user": name}))
         mechanisms = await stranger.receive()
         first = scram.first()
