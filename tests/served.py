@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from dpsql.policy import ServeConfig
 from dpsql.privacy import Charge
+from dpsql.serve import account_file, changes
 from dpsql.serve.accounts import Users
 from dpsql.serve.catalog.facts import CatalogAnswer, CatalogDescription, Facts, Route, Signal
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
 from dpsql.serve.settings import Settings
-from dpsql.serve.user import User
+from dpsql.serve.user import Account, User
 
 ROOT = Path(__file__).parents[1]
 _T = TypeVar("_T")
@@ -98,14 +99,21 @@ def serving(
         service.close()
 
 
-def clinic(folder: Path, epsilon: int = 1000) -> Path:
-    """Copy the shipped clinic to a folder, with another budget; return the path of its policy."""
+def clinic(folder: Path, epsilon: int | str = 1000, data: Path = ROOT / "data") -> Path:
+    """Copy the shipped clinic to a folder, with another budget or data; return the path of its policy."""
     for name in ("patients.parquet", "visits.parquet", "diagnoses.parquet"):
-        shutil.copy(ROOT / "data" / name, folder / name)
+        shutil.copy(data / name, folder / name)
     text = (ROOT / "data" / "clinic.toml").read_text()
     policy = folder / "clinic.toml"
     policy.write_text(text.replace("epsilon = 10\n", f"epsilon = {epsilon}\n"))
     return policy
+
+
+def let_in(folder: Path, password: str, *users: User) -> None:
+    """Add users with a password to the users file of a policy in a folder."""
+    with account_file.changed(folder / "dpsql-users.toml") as accounts:
+        for user in users:
+            accounts[user.name] = changes.with_password(Account(user), password)
 
 
 _numbers = iter(range(1, 1 << 31))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.serve import account_file, changes
-from dpsql.serve.user import Account, User
-from tests.serve.test_process import DPSQL, PASSWORDS, ROOT, Running, running
+from dpsql.serve.user import User
+from tests.serve.process import DPSQL, PASSWORDS, Running, running
+from tests.served import clinic, let_in
 
 
 @dataclass
@@ -49,15 +48,11 @@ class Server:
 @contextmanager
 def served(folder: Path) -> Iterator[Server]:
     """Serve a copy of the clinic that lies in this folder."""
-    for name in ("clinic.toml", "patients.parquet", "visits.parquet", "diagnoses.parquet"):
-        shutil.copy(ROOT / "data" / name, folder)
-    policy = folder / "clinic.toml"
+    policy = clinic(folder, epsilon=10)
     with policy.open("a") as file:
         file.write('\n[serve]\nlisten = ["127.0.0.1:0"]\nname = "clinic"\n')
-    with account_file.changed(folder / "dpsql-users.toml") as accounts:
-        for name, password in PASSWORDS.items():
-            user = User(name, name, auto_charge=name == "alice")
-            accounts[name] = changes.with_password(Account(user), password)
+    for name, password in PASSWORDS.items():
+        let_in(folder, password, User(name, name, auto_charge=name == "alice"))
     with running([*DPSQL, "-p", str(policy), "serve"]) as process:
         found = re.search(r"port=(\d+)", process.psql)
         assert found is not None, process.said

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import signal
 import ssl
 import subprocess
@@ -18,13 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpsql.serve import account_file, changes
-from dpsql.serve.user import Account, User
+from dpsql.serve.user import User
 from tests.serve import frontend as f
 from tests.serve.frontend import Frontend
+from tests.serve.process import DPSQL
+from tests.served import ROOT, clinic, let_in
 
 _T = TypeVar("_T")
-ROOT = Path(__file__).parents[2]
 PASSWORD = "correct horse battery"
 LONG = """SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}) COUNT(*) AS n FROM visits v
     JOIN visits w USING (patient_id) JOIN visits x USING (patient_id) JOIN visits y USING (patient_id)
@@ -165,7 +164,7 @@ class Served:
         return self._dpsql(*arguments).returncode == 0
 
     def _dpsql(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "dpsql.cli", "-p", str(self.policy), *arguments]
+        command = [*DPSQL, "-p", str(self.policy), *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
@@ -186,18 +185,13 @@ def prepare(
 ) -> Path:
     """Make a copy of the clinic with these users and this budget; return the path of the policy."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("patients.parquet", "visits.parquet", "diagnoses.parquet"):
-        shutil.copy(data / name, folder / name)
-    text = (ROOT / "data" / "clinic.toml").read_text()
-    text = text.replace("epsilon = 10\n", f"epsilon = {epsilon}\n").replace("delta = 1e-5", "delta = 0.01")
+    policy = clinic(folder, epsilon, data)
+    text = policy.read_text().replace("delta = 1e-5", "delta = 0.01")
     text = text.replace("[budget]\n", f"[budget]\nmax_failures = {failures}\n", 1)
-    policy = folder / "clinic.toml"
     policy.write_text(
         f'{text}\n[serve]\nname = "shop"\nlisten = ["127.0.0.1:0"]\nmetrics = "127.0.0.1:0"\n{serve}\n'
     )
-    with account_file.changed(folder / "dpsql-users.toml") as accounts:
-        for user in users:
-            accounts[user.name] = changes.with_password(Account(user), PASSWORD)
+    let_in(folder, PASSWORD, *users)
     return policy
 
 
@@ -208,7 +202,7 @@ def serving(policy: Path, *, log: str = "server.log", prefix: Sequence[str] = ()
     with path.open("a") as errors:
         began = errors.tell()
         process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "dpsql.cli", "-p", str(policy), "serve"],
+            [*prefix, *DPSQL, "-p", str(policy), "serve"],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -14,7 +14,8 @@ import pytest
 from dpsql.serve.user import User
 from tests.serve import frontend as f
 from tests.serve import kill
-from tests.serve.swarm import COUNT, LONG, ROOT, Served, ServerError, answer_of, ask, page, prepare, serving
+from tests.serve.swarm import COUNT, LONG, Served, ServerError, answer_of, ask, page, prepare, serving
+from tests.served import ROOT
 
 pytestmark = pytest.mark.clients
 USERS = tuple(User(name, name) for name in ("alice", "bob"))

@@ -20,7 +20,8 @@ import dpsql
 from dpsql.language import split
 from dpsql.privacy import Charge
 from tests.serve.conftest import Server
-from tests.serve.test_process import PASSWORDS, ROOT
+from tests.serve.process import PASSWORDS
+from tests.served import ROOT
 
 adbc = pytest.importorskip("adbc_driver_postgresql.dbapi")
 asyncpg = pytest.importorskip("asyncpg")

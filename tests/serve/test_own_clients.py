@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -22,9 +19,9 @@ import sqlalchemy
 
 import dpsql
 from dpsql.privacy import Charge
-from dpsql.serve import account_file, changes
-from dpsql.serve.user import Account, User
-from tests.serve.test_process import DPSQL, ROOT, Running, running
+from dpsql.serve.user import User
+from tests.serve.process import DPSQL, Running, free_port, running, token_of
+from tests.served import ROOT, clinic, let_in
 
 mcp = pytest.importorskip("mcp")
 import httpx2  # noqa: E402  as the SDK, whose client takes it
@@ -72,31 +69,16 @@ class Served:
         )
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
-    for file in (ROOT / "data").iterdir():
-        if file.suffix in (".toml", ".parquet"):
-            shutil.copyfile(file, folder / file.name)
+    policy = clinic(folder, epsilon=10)
     ports = {"wire": free_port(), "http": free_port()}
-    with (folder / "clinic.toml").open("a") as policy:
-        policy.write(SERVE.format(**ports))
-    with account_file.changed(folder / "dpsql-users.toml") as accounts:
-        for name in ("alice", "bob"):
-            accounts[name] = changes.with_password(Account(User(name, name)), PASSWORD)
-    added = subprocess.run(
-        [*DPSQL, "-p", str(folder / "clinic.toml"), "user", "add", "agent7", "--token"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    (token,) = re.findall(r"dpsql_\S+", added.stdout + added.stderr)
-    with running([*DPSQL, "-p", str(folder / "clinic.toml"), "serve"]) as process:
+    with policy.open("a") as file:
+        file.write(SERVE.format(**ports))
+    let_in(folder, PASSWORD, User("alice", "alice"), User("bob", "bob"))
+    token = token_of(policy, "agent7")
+    with running([*DPSQL, "-p", str(policy), "serve"]) as process:
         yield Served(folder, process, token=token, **ports)
         assert process.stop() == 0
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import dpsql
-from dpsql.serve import account_file, changes
-from dpsql.serve.user import Account, User
+from dpsql.serve.user import User
 from tests.serve.clients.cookbook import STATEMENTS, Answered
 from tests.serve.clients.questions import PARAMETERS, written
-from tests.serve.test_own_clients import free_port
-from tests.serve.test_process import DPSQL, Running, running
-from tests.served import clinic
+from tests.serve.process import DPSQL, Running, free_port, running, token_of
+from tests.served import clinic, let_in
 
 PASSWORD = "correct horse battery"
 SERVE = """
@@ -75,16 +71,8 @@ def opened(folder: Path) -> Iterator[Shop]:
     before, name, caps = policy.read_text().partition('[analysts."*"]')
     caps = caps.replace("epsilon = 2000", "epsilon = 1000", 1)
     policy.write_text(before + name + caps + SERVE.format(wire=wire, http=http))
-    with account_file.changed(folder / "dpsql-users.toml") as accounts:
-        for name in ("alice", "bob"):
-            accounts[name] = changes.with_password(Account(User(name, name)), PASSWORD)
-    added = subprocess.run(
-        [*DPSQL, "-p", str(policy), "user", "add", "agent7", "--analyst", "alice", "--token"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    (token,) = re.findall(r"dpsql_\S+", added.stdout + added.stderr)
+    let_in(folder, PASSWORD, User("alice", "alice"), User("bob", "bob"))
+    token = token_of(policy, "agent7", "--analyst", "alice")
     with dpsql.connect(policy, analyst="alice") as local:
         with_parameters = [
             _answered(local.execute(written(text, values))) for text, asked in PARAMETERS for values in asked
