@@ -96,17 +96,21 @@ def with_server_cursors(server: Server) -> Answers:
         return answers
 
 
+async def asyncpg_connection(server: Server) -> Any:
+    return await asyncpg.connect(
+        host="localhost",
+        port=server.port,
+        user=server.user,
+        password=server.password,
+        database=server.database,
+        ssl=server.tls,
+        timeout=60,
+    )
+
+
 def with_asyncpg(server: Server) -> Answers:
     async def ask() -> Answers:
-        connection = await asyncpg.connect(
-            host="localhost",
-            port=server.port,
-            user=server.user,
-            password=server.password,
-            database=server.database,
-            ssl=server.tls,
-            timeout=60,
-        )
+        connection = await asyncpg_connection(server)
         answers: Answers = []
         for text in STATEMENTS:
             prepared = await connection.prepare(text)
@@ -198,15 +202,7 @@ def test_statements_are_prepared_and_described_without_a_charge(as_bob: Server) 
     before = spent_by_bob(as_bob)
 
     async def describe() -> None:
-        connection = await asyncpg.connect(
-            host="localhost",
-            port=as_bob.port,
-            user=as_bob.user,
-            password=as_bob.password,
-            database=as_bob.database,
-            ssl=as_bob.tls,
-            timeout=60,
-        )
+        connection = await asyncpg_connection(as_bob)
         for text in STATEMENTS:
             assert (await connection.prepare(text)).get_attributes()
         with pytest.raises(asyncpg.PostgresError) as caught:
@@ -221,15 +217,7 @@ def test_statements_are_prepared_and_described_without_a_charge(as_bob: Server) 
 
 def test_a_parameter_is_bound_by_its_announced_type(as_bob: Server) -> None:
     async def ask() -> object:
-        connection = await asyncpg.connect(
-            host="localhost",
-            port=as_bob.port,
-            user=as_bob.user,
-            password=as_bob.password,
-            database=as_bob.database,
-            ssl=as_bob.tls,
-            timeout=60,
-        )
+        connection = await asyncpg_connection(as_bob)
         try:
             return await connection.fetchval(
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.2) COUNT(*) AS n FROM visits "
