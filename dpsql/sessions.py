@@ -34,15 +34,15 @@ class PricedStatement(Protocol):
 
     @property
     def private(self) -> bool:
-        """Whether it reads private tables."""
+        """Whether the statement reads private tables."""
 
     @property
     def price(self) -> Charge:
-        """The largest charge."""
+        """The most that the statement can charge."""
 
     @property
     def setting(self) -> bool:
-        """Whether it is a SET, on which later prices depend."""
+        """Whether the statement is a SET, on which later prices depend."""
 
 
 _Prepared = TypeVar("_Prepared", bound=PricedStatement)
@@ -56,7 +56,7 @@ class AnyAnalystSession(Protocol[_Prepared]):
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or its connection was lost."""
+        """Whether the session was closed, or its connection was lost."""
 
     @property
     def policy(self) -> Policy | None:
@@ -67,7 +67,7 @@ class AnyAnalystSession(Protocol[_Prepared]):
         """The largest epsilon of one statement; None without such a cap."""
 
     def check(self) -> None:
-        """Raise `InterfaceError` if it is closed, or belongs to another process."""
+        """Raise `InterfaceError` if the session is closed, or belongs to another process."""
 
     def run(self, text: str, parameters: Parameters = None) -> StatementResult:
         """Run one statement and return its result."""
@@ -98,4 +98,4 @@ class AnyAnalystSession(Protocol[_Prepared]):
 
 
 AnalystSession = AnyAnalystSession[Any]
-"""A session whose prepared statements are its own affair."""
+"""The session of one analyst, with prepared statements of any kind."""

@@ -136,7 +136,7 @@ class _Around:
         return self._of(VARCHAR, given, self._dummies(VARCHAR))
 
     def _of(self, sql_type: SqlType, given: pa.DataType | None, dummies: tuple[object, ...]) -> Parameter:
-        """Return a parameter of a type, or of the one that was announced."""
+        """Return a parameter of a type, unless the client announced another one."""
         own = self.database.arrow_type(str(sql_type))
         if given is None or given == own:
             return Parameter(own, dummies)

@@ -30,7 +30,7 @@ OIDS = {"visits": 16386, "diagnoses": 16391}
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of the file."""
+    """A numbered statement of `catalogue.sql`, and the tool that sends it."""
 
     number: int
     origin: str
@@ -38,7 +38,7 @@ class Statement:
 
 
 def statements(path: Path) -> list[Statement]:
-    """Read the blocks of a file."""
+    """Read the numbered statements of a file."""
     parts = re.split(r"(?m)^-- \[(\d+)\] (.*)\n", path.read_text(encoding="utf-8"))
     found = []
     for i in range(1, len(parts), 3):
@@ -79,7 +79,7 @@ class Declared:
 
 
 def ours(catalog: Catalog, facts: Facts, text: str) -> Result:
-    """Ask the catalogue."""
+    """Return the catalogue's answer to a statement, or its error."""
     try:
         answer = catalog.answer(text, facts)
     except UnknownQuestion as problem:

@@ -23,7 +23,7 @@ Special = Callable[["Context", Sequence[exp.Expr], Scope, "exp.Expr | None"], Va
 
 
 def macro(t: Context, function: Function, arguments: Sequence[exp.Expr], scope: Scope) -> Value:
-    """Call a macro; the value of a function that returns rows is the list of them."""
+    """Translate a call of a function that is a macro; one that returns rows gives the list of them."""
     given = []
     for part, wanted in zip(arguments, function.arguments, strict=True):
         value = t.expression(part, scope)
@@ -43,7 +43,7 @@ def macro(t: Context, function: Function, arguments: Sequence[exp.Expr], scope: 
 
 
 def type_named(name: str) -> int:
-    """Return the type that a table of functions names."""
+    """Return the OID of a type that `functions.sql` names."""
     if name.endswith("[]"):
         return pg_types.array_of(type_named(name[:-2]))
     oid = pg_types.CHAR if name == '"char"' else pg_types.named(name)
@@ -74,7 +74,7 @@ def rows(t: Context, node: exp.Expr, scope: Scope) -> Value | None:
 
 
 def aggregate(t: Context, node: exp.Expr, scope: Scope, tail: str = "") -> Value:
-    """Call an aggregate or a window function; `tail` is its FILTER or OVER."""
+    """Translate a call of an aggregate or window function; `tail` is its FILTER or OVER."""
     if isinstance(node, exp.Filter):
         condition = t.boolean(node.expression.this, scope)
         return aggregate(t, node.this, scope, f" FILTER (WHERE {condition}){tail}")
@@ -184,7 +184,7 @@ _FORMATS = {
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """Return texts one after another, within the limit on texts."""
+    """Return SQL that joins texts, within the limit on the length of a text."""
     if len(parts) > MAX_ARGUMENTS:
         raise UnknownQuestion("format")
     return _short(" || ".join(parts))

@@ -49,7 +49,7 @@ _Kept = TypeVar("_Kept")
 
 
 class Columns(Protocol):
-    """Knows the columns of the policy's tables: the schema database."""
+    """What knows the columns of the policy's tables: the schema database, in a server."""
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a table's columns."""
@@ -85,7 +85,7 @@ class Catalog:
         self._routes: Recent[str, Route] = Recent(_KEPT)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the catalogue's database."""
         self._connection.close()
 
     def route(self, text: str) -> Route:

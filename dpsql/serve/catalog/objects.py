@@ -39,12 +39,12 @@ class PolicyRelation:
 
     @property
     def row_type(self) -> int:
-        """The OID of the type of its rows."""
+        """The OID of the type of the relation's rows."""
         return self.oid + 2
 
     @property
     def array_type(self) -> int:
-        """The OID of the type of arrays of its rows."""
+        """The OID of the type of arrays of the relation's rows."""
         return self.oid + 1
 
 

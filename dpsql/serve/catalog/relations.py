@@ -154,7 +154,7 @@ def _aliased(
     default: str,
     relation: Relation | None = None,
 ) -> str:
-    """Give an item its name and the names of its columns."""
+    """Put an item of FROM into the scope under its alias; return its SQL with the alias."""
     name = default if alias is None else folded(alias.this) or default
     names = [folded(column) for column in alias.args.get("columns") or []] if alias is not None else []
     new = renamed(columns, names)

@@ -34,7 +34,7 @@ class Column:
 
 
 def renamed(columns: Sequence[Column], names: Sequence[str]) -> tuple[Column, ...]:
-    """Return columns of which the first have the names that an alias gives them."""
+    """Return columns as an alias names them; those that it does not name keep their names."""
     if len(names) > len(columns):
         raise UnknownQuestion("columns of an alias")
     new = [*names, *(column.name for column in columns[len(names) :])]
@@ -53,7 +53,7 @@ class Source:
     """The OID of a relation of the catalogue: its `tableoid`."""
 
     def column(self, name: str) -> Value | None:
-        """Return one of its columns."""
+        """Return the column of a name as an expression; None if the source has none of this name."""
         for column in self.columns:
             if column.name == name:
                 return self.value(column)
@@ -62,7 +62,7 @@ class Source:
         return None
 
     def value(self, column: Column) -> Value:
-        """Return a column as an expression."""
+        """Return a column of the source as an expression."""
         sql = f"{quote(self.name)}.{quote(column.name)}"
         return Value(sql, column.type, fields=column.fields)
 

@@ -1,4 +1,4 @@
-"""The second wall: what DuckDB's own parser reads in generated SQL must be one query over known names.
+"""Check of generated SQL: DuckDB's own parser must read it as one query over known names.
 
 The translator writes SQL from known nodes alone. Should it be wrong, or DuckDB read its text otherwise, a
 statement that is not one query, a function or a relation outside the closed lists never runs.

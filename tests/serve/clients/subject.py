@@ -70,11 +70,11 @@ class Subject:
         raise NotOffered
 
     def refused(self, shop: Shop) -> Refusal:
-        """Send WRONG."""
+        """Send WRONG; return what the client shows of the error."""
         raise NotOffered
 
     def cancelled(self, shop: Shop) -> Cancelled:
-        """Send LONG as `bob` and cancel it."""
+        """Send LONG as `bob` and cancel it; return what the client shows of that."""
         raise NotOffered
 
     def browsed(self, shop: Shop) -> dict[str, list[str]]:
@@ -91,6 +91,6 @@ def conninfo(shop: Shop, user: str = "alice", *, host: str = "localhost") -> str
 
 
 def url(shop: Shop, scheme: str, user: str = "alice") -> str:
-    """Return the same as a URL, with the password."""
+    """Return a URL of the server with the password, which insists on all that secures a login."""
     secured = f"sslmode=verify-full&sslrootcert={shop.certificate}&channel_binding=require"
     return f"{scheme}://{user}:{PASSWORD.replace(' ', '%20')}@localhost:{shop.wire}/shop?{secured}"

@@ -1,4 +1,4 @@
-"""A server's half of the seam in this process: statements arrive as texts, answers leave as bytes."""
+"""What answers remote sessions in place of a server: statements come as texts, answers leave as bytes."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Errors as the protocol sends them: their fields and places, and nothing of the machine."""
+
 from __future__ import annotations
 
 import pickle

@@ -1,3 +1,5 @@
+"""The framing of messages: their lengths, the parts of their bodies, and texts within them."""
+
 from __future__ import annotations
 
 import struct
