@@ -83,14 +83,13 @@ def sasl_initial(mechanism: str, data: bytes) -> bytes:
 
 
 def texts(body: memoryview) -> list[str]:
-    """Read texts until the empty one."""
+    """Read all texts of a message but empty ones; each ends with a NUL."""
     return [part.decode("utf-8", "replace") for part in bytes(body).split(b"\0") if part]
 
 
 def fields(body: memoryview) -> dict[str, str]:
     """Read the fields of an ErrorResponse or a NoticeResponse, by their letters."""
-    found = [part.decode("utf-8", "replace") for part in bytes(body).split(b"\0") if part]
-    return {part[0]: part[1:] for part in found}
+    return {part[0]: part[1:] for part in texts(body)}
 
 
 def row_description(body: memoryview) -> list[str]:

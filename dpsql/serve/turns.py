@@ -55,7 +55,6 @@ async def charged_work(
 ) -> _T:
     """Await work that may be charged, to its end once it has begun; its time stands still before that."""
     left = active.running.remaining
-
     task = asyncio.current_task()
     awaited = _begun(pool, analyst, active, generation, work, left)
     try:
