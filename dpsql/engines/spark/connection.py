@@ -53,7 +53,7 @@ _AT_START = {
     "spark.ui.retainedTasks": "1",
     "spark.sql.ui.retainedExecutions": "1",
     "spark.sql.maxPlanStringLength": "1000",
-    # Each table that is broadcast takes a page; the default is 64 MB, kept until Java collects it.
+    # Each table that is broadcast takes a page; by default one of up to 64 MB, until Java collects it.
     "spark.buffer.pageSize": "2m",
 }
 _LISTENERS = ("spark.extraListeners", "spark.sql.queryExecutionListeners", "spark.plugins")
