@@ -6,12 +6,13 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.serve.clients.cookbook import STATEMENTS, Answered, difference, differences
+from tests.serve.clients.cookbook import STATEMENTS, Answered, Rows, difference, differences
 from tests.serve.clients.drivers import WHO
 from tests.serve.clients.programs import environment
 from tests.serve.clients.questions import LARGE, LONG, WRONG
@@ -73,14 +74,17 @@ def test_sql_lab_answers_from_the_stored_releases(asked: tuple[Shop, dict[str, A
             assert "Error parsing near" in answer["error"] or "postgresql error" in answer["error"], number
             continue
         # The rows of a subquery have no order.
-        rows, right = (sorted(map(tuple, each), key=str) for each in (answer["rows"], expected.rows))
-        shown = Answered(tuple(answer["columns"]), rows)
-        assert difference(shown, Answered(expected.columns, right)) is None, number
+        shown = Answered(tuple(answer["columns"]), _sorted(answer["rows"]))
+        assert difference(shown, Answered(expected.columns, _sorted(expected.rows))) is None, number
         answered.append(number)
     assert len(answered) >= 24
     assert found["explained"]["columns"] == ["property", "value"]
     before, after = found["own budget"]
     assert before == after
+
+
+def _sorted(rows: Iterable[Iterable[object]]) -> Rows:
+    return sorted(map(tuple, rows), key=lambda row: [str(value) for value in row])
 
 
 def test_sql_lab_says_what_is_wrong_and_what_it_costs(asked: tuple[Shop, dict[str, Any]]) -> None:
