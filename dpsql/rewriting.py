@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
+from dpsql.errors import Fix, Obstacle, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.language import Outline, repair
 
 _ROUNDS = 6
@@ -123,6 +123,8 @@ def _refusal(text: str, prepare: Callable[[str], object]) -> QueryRefused | Quer
         prepare(text)
     except (QueryRefused, QuerySyntaxError) as error:
         return _repaired(text, error)
+    except ProgrammingError as error:  # the change took a parameter's marker away
+        return QueryRefused(str(error))
     return None
 
 

@@ -166,7 +166,7 @@ class Session:
             case PreparedPrivate() | PreparedComposed():
                 return self._private(prepared, most)
             case PreparedPublic():
-                return StatementResult(prepared.engines.schema_database.run(prepared.sql))
+                return StatementResult(prepared.engines.schema_database.run(prepared.sql, prepared.text))
             case PreparedCommand(command=Show(what="release") as show):
                 release = self.release(show.number)
                 return StatementResult(cell(release), release)

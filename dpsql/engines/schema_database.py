@@ -17,14 +17,9 @@ from dpsql.analysis import quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.over_releases import Columns, check, fetch, load, parse_json
 from dpsql.engines.protocol import KEPT, UNCHARGED, Cancelled, UnboundQuery
+from dpsql.engines.unbound import unbound
 from dpsql.engines.worker import running_statement
-from dpsql.errors import (
-    UNKNOWN_STATES,
-    InternalError,
-    OperationalError,
-    ProgrammingError,
-    ResultTooLarge,
-)
+from dpsql.errors import InternalError, OperationalError, ResultTooLarge
 from dpsql.policy import fold
 from dpsql.tree import duckdb_sql, literal_sql
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
@@ -131,11 +126,23 @@ class SchemaDatabase:
 
     def plan(self, sql: str) -> object:
         """See `Catalog`."""
-        text = self._fetch(f"SELECT json_serialize_plan({literal_sql(sql)}, optimize := false)")
-        bound = parse_json(text[0][0])
+        bound = self._bound(sql)
         if bound.get("error"):
             raise ValueError("the compiled statement does not bind")
         return bound["plans"]
+
+    def _bound(self, sql: str) -> dict[str, Any]:
+        """Return what the engine's binder says of a query: its plans, or the error and its place."""
+        found = self._fetch(f"SELECT json_serialize_plan({literal_sql(sql)}, optimize := false)")
+        return parse_json(found[0][0])
+
+    def _position(self, sql: str) -> int | None:
+        """Return the byte of a query that the binder's error is about; None if it does not say."""
+        try:
+            position = str(self._bound(sql).get("position"))
+        except ValueError:
+            return None
+        return int(position) if position.isdecimal() else None
 
     def domain(self, table: str, column: str) -> Query | None:
         """See `Catalog`."""
@@ -186,17 +193,19 @@ class SchemaDatabase:
             self._unique[key] = tuple(held)
         return self._unique[key]
 
-    def run(self, sql: str) -> pa.Table:
-        """Run a public statement that the analysis has checked."""
+    def run(self, sql: str, text: str | None = None) -> pa.Table:
+        """Run a public statement that the analysis has checked; errors point into `text`."""
         with running_statement() as statement:
             limit = statement.limit
-        return self._public(sql, lambda cursor: fetch(cursor, sql, limit))
+        return self._public(sql, text, lambda cursor: fetch(cursor, sql, limit))
 
-    def schema(self, sql: str) -> pa.Schema:
+    def schema(self, sql: str, text: str | None = None) -> pa.Schema:
         """Return the names and types of the columns of a public statement, without running it."""
-        return self._public(sql, lambda cursor: self._schema(cursor, sql))
+        return self._public(sql, text, lambda cursor: self._schema(cursor, sql))
 
-    def _public(self, sql: str, finish: Callable[[duckdb.DuckDBPyConnection], _Result]) -> _Result:
+    def _public(
+        self, sql: str, text: str | None, finish: Callable[[duckdb.DuckDBPyConnection], _Result]
+    ) -> _Result:
         raised: list[Exception] = []
 
         def work(cursor: duckdb.DuckDBPyConnection) -> _Result:
@@ -212,7 +221,8 @@ class SchemaDatabase:
         if raised and isinstance(raised[0], ResultTooLarge):
             raise raised[0].with_traceback(None)
         if raised:
-            raise _unbound(str(raised[0]))
+            public = {key: [n for n, _ in r.columns] for key, r in self._readers.items() if r.table.public}
+            raise unbound(str(raised[0]), self._position(sql), sql, text, public)
         raise OperationalError("the engine could not finish this public statement")
 
     def _schema(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Schema:
@@ -314,15 +324,3 @@ class SchemaDatabase:
         if failed:
             raise ValueError("does not bind")
         return []
-
-
-def _unbound(message: str) -> ProgrammingError:
-    """Return the error for a public statement that does not bind, given the engine's message."""
-    what, name = UnboundQuery(message).missing
-    if not what:
-        return ProgrammingError(
-            "the engine cannot bind this public statement: check the names and types of its columns"
-        )
-    error = ProgrammingError(f"there is no {what} {name}, so the engine cannot bind this public statement")
-    error.sqlstate = UNKNOWN_STATES[what]
-    return error

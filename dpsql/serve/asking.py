@@ -368,7 +368,7 @@ class Asking:
                 return _empty(self._columns(text, query, columns, planner))
             case Preview() if self.user.preview == "empty":
                 self.kind = "probe"
-                schema = database.schema(public_sql(query, self.generation.policy, database))
+                schema = database.schema(public_sql(query, self.generation.policy, database), text)
                 what = "rows of private tables are not shown, so this answer has columns alone"
                 return replace(_empty(schema), notices=(Notice("WARNING", what),))
             case DeclaredValues(values):
@@ -388,7 +388,7 @@ class Asking:
             return schema_of(some.query(text, columns, engines), intervals=self._intervals)
         except QueryRefused:
             database = engines.schema_database
-            return database.schema(public_sql(query, self.generation.policy, database))
+            return database.schema(public_sql(query, self.generation.policy, database), text)
 
     # -- the catalogue
 

@@ -22,7 +22,7 @@ from dpsql.errors import InterfaceError
 from dpsql.serve.active import Active, Hold, Retired
 from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
 from dpsql.serve.asking import Asking, Pending
-from dpsql.serve.catalog.facts import CursorRow, Facts, PreparedRow, Route
+from dpsql.serve.catalog.facts import CursorRow, Encryption, Facts, PreparedRow, Route
 from dpsql.serve.errors import PolicyReloaded, ShuttingDown, locate
 from dpsql.serve.figures import StatementRecord
 from dpsql.serve.notices import RELOADED
@@ -78,6 +78,8 @@ class Client:
         self.protocol = "wire"
         self.address = ""
         """Where the client is; empty on a Unix socket."""
+        self.encryption: Encryption | None = None
+        """How the connection is encrypted, as far as it is known."""
         self.started = datetime.now(UTC)
         self.on_terminate: Callable[[], None] | None = None
         """What ends the connection when another one of the analyst, or a reload, asks for it."""

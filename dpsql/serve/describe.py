@@ -46,7 +46,7 @@ def schema_of(prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
             database = prepared.engines.schema_database
             plain = database.schema_over(types, prepared.outer)
         case PreparedPublic():
-            return prepared.engines.schema_database.schema(prepared.sql)
+            return prepared.engines.schema_database.schema(prepared.sql, prepared.text)
         case PreparedCommand():
             return _of_command(prepared)
     for name in ends(prepared) if intervals else ():

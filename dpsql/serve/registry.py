@@ -8,7 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
-from dpsql.serve.catalog.facts import Connection
+from dpsql.serve.catalog.facts import Connection, Encryption
 
 if TYPE_CHECKING:
     from dpsql.serve.settings import Settings
@@ -22,6 +22,7 @@ class Connected(Protocol):
     number: int
     settings: Settings
     address: str
+    encryption: Encryption | None
     started: datetime
     in_transaction: Callable[[], bool]
 
@@ -93,4 +94,5 @@ def _row(client: Connected) -> Connection:
         client.address or None,
         started=client.started,
         state=state,
+        encryption=client.encryption,
     )

@@ -264,3 +264,21 @@ def test_the_catalogue_knows_the_connection(as_bob: Server) -> None:
             assert len(cursor.fetchmany(7)) == 7
         found = connection.execute("SELECT pid, usename FROM pg_stat_activity").fetchall()
         assert found == [(connection.info.backend_pid, "bob")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("verify-full", (True, "TLSv1.3")), ("disable", (False, None))]
+)
+def test_the_catalogue_says_whether_the_connection_is_encrypted(
+    as_bob: Server, mode: str, expected: tuple[bool, str | None]
+) -> None:
+    address = as_bob.address.replace("sslmode=verify-full", f"sslmode={mode}")
+    if mode == "disable":
+        address = address.replace("channel_binding=require", "channel_binding=disable")
+    with psycopg.connect(address, password=as_bob.password) as connection:
+        found = connection.execute("SELECT pid, ssl, version FROM pg_stat_ssl").fetchall()
+        assert found == [(connection.info.backend_pid, *expected)]
+        if mode != "disable":
+            ((cipher, bits),) = connection.execute("SELECT cipher, bits FROM pg_stat_ssl").fetchall()
+            assert bits in (128, 256)
+            assert str(bits) in cipher or "CHACHA20" in cipher

@@ -23,6 +23,7 @@ from dpsql.errors import (
     PriceNotAgreed,
     ProgrammingError,
     QueryRefused,
+    QuerySyntaxError,
 )
 from dpsql.ledger import Ledger
 from dpsql.prepared import PreparedComposed
@@ -373,6 +374,23 @@ def test_a_value_that_is_bound_asks_what_its_literal_asks(
     assert bound.number == written.number
     assert present(session.run(text.format("$v"), {"v": value}).release).number == written.number
     assert spent(session) == written.charge.epsilon
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (spends("?"), [-1]),
+        (spends("$1"), [-1]),
+        (spends("?") + " WHERE page = ?", [-1, "a"]),
+        (spends("$e") + " WHERE page = $p", {"e": -1, "p": "a"}),
+    ],
+)
+def test_a_bound_option_that_is_wrong_is_what_the_error_is_about(
+    session: Session, text: str, values: list[object]
+) -> None:
+    with pytest.raises(QuerySyntaxError, match="epsilon must lie between") as caught:
+        session.run(text, values)
+    assert (caught.value.line, caught.value.col) == (1, text.index("epsilon = ") + 11)
 
 
 @pytest.mark.parametrize(("value", "literal"), [(30.0, "30.0"), (Decimal("30.00"), "30.00")])

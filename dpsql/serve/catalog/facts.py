@@ -25,6 +25,15 @@ class Route(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Encryption:
+    """How a connection is encrypted: a row of `pg_stat_ssl`; without a version it is not."""
+
+    version: str | None = None
+    cipher: str | None = None
+    bits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Connection:
     """A connection of the own analyst: a row of `pg_stat_activity`, without its statement."""
 
@@ -35,6 +44,8 @@ class Connection:
     port: int | None = None
     started: datetime | None = None
     state: Literal["active", "idle", "idle in transaction", "idle in transaction (aborted)"] = "idle"
+    encryption: Encryption | None = None
+    """None where it is not known: for a connection by another protocol."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,20 @@ def _activity(facts: Facts, place: Place) -> list[Row]:
     ]
 
 
+def _encryption(facts: Facts, place: Place) -> list[Row]:
+    return [
+        {
+            "pid": one.pid,
+            "ssl": one.encryption.version is not None,
+            "version": one.encryption.version,
+            "cipher": one.encryption.cipher,
+            "bits": one.encryption.bits,
+        }
+        for one in facts.connections
+        if one.encryption is not None
+    ]
+
+
 def _settings(facts: Facts, place: Place) -> list[Row]:
     own = {name.lower(): (name, value) for name, value in facts.settings.items()}
     found: list[Row] = []
@@ -132,6 +146,7 @@ LIVE: Mapping[tuple[str, str], Callable[[Facts, Place], list[Row]]] = {
     ("pg_catalog", "pg_roles"): _roles,
     ("pg_catalog", "pg_user"): _users,
     ("pg_catalog", "pg_stat_activity"): _activity,
+    ("pg_catalog", "pg_stat_ssl"): _encryption,
     ("pg_catalog", "pg_settings"): _settings,
     ("pg_catalog", "pg_prepared_statements"): _prepared,
     ("pg_catalog", "pg_cursors"): _cursors,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dpsql.errors import Error
 from dpsql.errors_json import to_json
 from dpsql.login import entropy
+from dpsql.serve.catalog.facts import Encryption
 from dpsql.serve.settings import Settings
 from dpsql.serve.settings_startup import read_options
 from dpsql.serve.wire import messages
@@ -53,6 +54,7 @@ class Connection:
         client = context.service.client(user, self.number, self._settings)
         self._session = WireSession(client, self._settings, lambda: context.connections.held(user.analyst))
         client.address, client.started = channel.address, datetime.now(UTC)
+        client.encryption = Encryption() if channel.tls is None else channel.tls.encryption
         client.in_transaction = lambda: self._session.transactions.open
         client.prepared, client.cursors = self._session.prepared.rows, self._session.cursors.rows
         self._loop = asyncio.get_running_loop()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
+from dpsql.serve.catalog.facts import Encryption
+
 if TYPE_CHECKING:
     from dpsql.serve.tls import Tls
 
@@ -26,6 +28,12 @@ class TlsLayer:
     def protocol(self) -> str | None:
         """The application protocol that the client chose (ALPN)."""
         return self._object.selected_alpn_protocol()
+
+    @property
+    def encryption(self) -> Encryption:
+        """The version of TLS and the cipher that were agreed on."""
+        name, _, bits = self._object.cipher() or (None, None, None)
+        return Encryption(self._object.version(), name, bits)
 
     @property
     def client_name(self) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,11 @@ import pytest
 
 from dpsql.database import Database
 from dpsql.engines import ResultLimit, RunningStatement, running_statement
-from dpsql.errors import OperationalError, ProgrammingError, ResultTooLarge, StatementFailed
+from dpsql.errors import OperationalError, ProgrammingError, QueryRefused, ResultTooLarge, StatementFailed
+from dpsql.language import Source
+from dpsql.prepared import PreparedPublic
 from dpsql.session import Session
+from tests.narrow import of_type
 from tests.unit.test_database import COUNT, ENDLESS, POLICY, UNITS, instead, states
 
 RANGE = "SELECT range AS n FROM range({})"
@@ -99,22 +103,49 @@ def test_the_databases_share_the_memory(database: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "message", "state"),
+    ("marked", "hint"),
     [
-        ("SELECT nosuch FROM pages", "there is no column nosuch", "42703"),
-        ("SELECT p.nosuch FROM pages AS p", "there is no column nosuch", "42703"),
-        ("SELECT page + DATE '2024-01-01' FROM pages", "check the names and types", "42000"),
+        ("SELECT <nosuch> FROM pages", "columns here: page"),
+        ("SELECT 'nosuch' AS nosuch,\n p.<NoSuch> FROM pages AS p", "columns here: page"),
+        ("SELECT <pagge> FROM pages", "did you mean page?"),
+        ("SELECT 'é', p.page FROM pages AS p JOIN (SELECT 1 AS n) AS q ON q.<page> = p.page", None),
+        ("SELECT q.n, p.<n> FROM pages AS p, (SELECT 1 AS n) AS q WHERE q.n = 1", None),
+        ("SELECT 1 AS one, <two>", None),
     ],
 )
-def test_a_public_statement_that_does_not_bind_names_what_does_not_exist(
-    database: Database, sql: str, message: str, state: str
+def test_a_column_that_a_public_table_does_not_have_is_shown_at_its_place(
+    database: Database, marked: str, hint: str | None
 ) -> None:
+    begin, name, end = re.split("[<>]", marked)
+    text = begin + name + end
     session = Session(database, "alice")
     schema = database.engines().schema_database
-    for ask in (lambda: session.run(sql), lambda: schema.schema(sql)):
-        with pytest.raises(ProgrammingError, match=message) as caught:
+    sql = of_type(session.prepare(text), PreparedPublic).sql
+    for ask in (lambda: session.run(text), lambda: schema.schema(sql, text)):
+        with pytest.raises(QueryRefused, match=f"^there is no column {name}\n") as caught:
             ask()
-        assert caught.value.sqlstate == state
+        error = caught.value
+        assert error.sqlstate == "42703"
+        assert (error.line, error.col) == Source(text).locate(len(begin))[:2]
+        assert hint is None or error.hint == hint
+
+
+def test_a_public_statement_that_does_not_bind_for_its_types(database: Database) -> None:
+    text = "SELECT page + DATE '2024-01-01' FROM pages"
+    session, schema = Session(database, "alice"), database.engines().schema_database
+    for ask in (lambda: session.run(text), lambda: schema.schema(text)):
+        with pytest.raises(ProgrammingError, match="check the names and types") as caught:
+            ask()
+        assert caught.value.sqlstate == "42000"
+
+
+def test_a_name_that_is_not_in_the_text_has_no_place(database: Database) -> None:
+    """It stands in a view of the policy, or nobody said what the analyst wrote."""
+    schema = database.engines().schema_database
+    for text in (None, "SELECT * FROM a_view"):
+        with pytest.raises(ProgrammingError, match="there is no column nosuch, so the engine") as caught:
+            schema.run("SELECT nosuch FROM pages", text)
+        assert caught.value.sqlstate == "42703"
 
 
 def test_the_schema_of_a_public_statement_is_that_of_its_result(database: Database) -> None:

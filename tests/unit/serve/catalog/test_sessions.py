@@ -26,6 +26,7 @@ from dpsql.serve.catalog import (
     CatalogAnswer,
     Connection,
     CursorRow,
+    Encryption,
     Facts,
     PreparedRow,
     Route,
@@ -198,8 +199,11 @@ def test_live_relations(catalog: Catalog) -> None:
         "alice",
         2,
         connections=[
-            Connection(2, "alice", "psql", "127.0.0.1", 5000, began, "active"),
-            Connection(3, "alice2", "pgAdmin"),
+            Connection(
+                2, "alice", "psql", "127.0.0.1", 5000, began, "active", Encryption("TLSv1.3", "X", 256)
+            ),
+            Connection(3, "alice2", "pgAdmin", encryption=Encryption()),
+            Connection(4, "agent7"),
         ],
         prepared=[PreparedRow("s", "SELECT 1", began, ["int4", "text"])],
         cursors=[CursorRow("c", "SELECT 2", hold=True, created=began)],
@@ -209,6 +213,12 @@ def test_live_relations(catalog: Catalog) -> None:
     assert rows(catalog.answer(activity, facts)) == [
         (2, "alice", "psql", "127.0.0.1", 5000, began, "active", "", "clinic"),
         (3, "alice2", "pgAdmin", None, None, None, "idle", "", "clinic"),
+        (4, "agent7", "", None, None, None, "idle", "", "clinic"),
+    ]
+    encryption = "SELECT pid, ssl, version, cipher, bits, client_dn FROM pg_stat_ssl ORDER BY pid"
+    assert rows(catalog.answer(encryption, facts)) == [
+        (2, True, "TLSv1.3", "X", 256, None),
+        (3, False, None, None, None, None),
     ]
     assert rows(
         catalog.answer("SELECT count(*) FROM pg_stat_activity WHERE pid = pg_backend_pid()", facts)
