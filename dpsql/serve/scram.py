@@ -13,6 +13,7 @@ import hmac
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Self
 
 from dpsql import saslprep
@@ -23,6 +24,9 @@ PLUS = "SCRAM-SHA-256-PLUS"
 ITERATIONS = 4096
 """Rounds of the password hash, PostgreSQL's number: clients compute them at every login."""
 SALT_BYTES = 16
+MOST_KEYS = 17
+"""The most passwords and tokens of a user. So many are tried at each login, that time tells neither their
+number nor whether there is such a user."""
 
 _BINDING = "tls-server-end-point"
 _NONCE = re.compile(r"[!-+\--~]{1,256}")
@@ -197,7 +201,8 @@ class ScramServer:
             raise ScramRejectedError("channel binding: the client sees another certificate")
         signed = self._signed + b"," + unproved.encode()
         found = None
-        for keys in self._verifier.keys:
+        own = self._verifier.keys
+        for keys in islice(cycle(own), max(MOST_KEYS, len(own))):
             client = _xor(proof, _hmac(keys.stored, signed))
             if hmac.compare_digest(_hash(client), keys.stored):
                 found = keys
