@@ -1,4 +1,4 @@
-"""One HTTP connection with limits on strangers: uvicorn waits for a request for ever, from any number of them."""
+"""One HTTP connection that strangers cannot keep open: uvicorn waits for requests for ever, from anybody."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_OF_ONE_NETWORK = CONNECTIONS // 2
 
 
 class LimitedProtocol(H11Protocol):
-    """Ends a connection whose request does not come, and those that are too many, of all or of one network."""
+    """Ends connections whose request does not come, and those that are too many, of all or of one network."""
 
     _deadline: asyncio.TimerHandle | None = None
 

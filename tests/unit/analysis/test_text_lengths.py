@@ -119,7 +119,7 @@ def test_an_outer_query_over_released_rows_has_the_limit_too(session: Session) -
         ("SELECT string_agg(city || '!', ',' ORDER BY city || '?') AS x FROM cities", ["Bonn!,Kiel!"]),
         ("SELECT (SELECT MAX(c.city || d.city) FROM cities c) AS x FROM cities d ORDER BY 1", ["KielBonn", "KielKiel"]),
         ("SELECT city AS x FROM cities WHERE city || '' IN (SELECT 'Ki' || lower('EL'))", ["Kiel"]),
-        ("SELECT " + "city || " * 200 + "'' AS x FROM cities WHERE n = 3", ["Bonn" * 200]),
+        ("SELECT " + "city || " * 600 + "'' AS x FROM cities WHERE n = 3", ["Bonn" * 600]),
         ("SELECT lpad(city, 6, ' ') AS x FROM cities ORDER BY 1", ["  Bonn", "  Kiel"]),
     ],
 )  # fmt: skip

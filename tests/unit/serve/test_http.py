@@ -18,7 +18,7 @@ from dpsql.serve import self_signed, tls
 from dpsql.serve.http import HttpFront
 
 pytest.importorskip("uvicorn")
-from dpsql.serve import http_protocol  # noqa: E402  it needs uvicorn
+from dpsql.serve import http_protocol
 
 
 class Application:
