@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from dpsql.analysis.limits import LONGEST
+from dpsql.errors import OperationalError
 from dpsql.session import Session
 
 POLICY = """
@@ -142,3 +143,14 @@ def test_a_column_without_a_name_has_the_one_that_the_engine_gives(
     session: Session, item: str, name: str
 ) -> None:
     assert session.run(f"SELECT {item} FROM cities").table.column_names == [name]
+
+
+def test_memory_that_runs_out_is_not_described(session: Session) -> None:
+    database = session.database.engines().schema_database
+
+    def fails(_: duckdb.DuckDBPyConnection) -> None:
+        raise duckdb.OutOfMemoryException("could not allocate block (2.3 GiB/2.4 GiB used)")
+
+    with pytest.raises(OperationalError, match="it needs too much memory") as caught:
+        database._over({}, {}, "SELECT 1", fails)
+    assert "GiB" not in str(caught.value)
