@@ -22,16 +22,19 @@ from dpsql.language import MARK, copied, walked
 
 _FACTORS = {
     **dict.fromkeys(("upper", "lower", "ucase", "lcase", "nfc_normalize", "url_encode"), 3),
-    **dict.fromkeys(("hex", "to_base64", "regexp_escape"), 2),
+    **dict.fromkeys(("hex", "to_base64"), 2),
+    **dict.fromkeys(("regexp_escape", "translate"), 4),
     "concat": 1,
-    "translate": 4,
     "strftime": 20,
 }
 """How many times as long as its arguments together the result of a function can be."""
 _INSERTED = {"replace": 2, "regexp_replace": 2, "array_to_string": 1}
 """The place of the argument that a function may put at each place of its first one."""
 _PADDED = frozenset({"lpad", "rpad"})
+_BYTES = 4
+"""The most bytes of a character: lengths of padded texts are in characters."""
 _TEXTS = frozenset({"TEXT", "VARCHAR", "CHAR", "BPCHAR", "NVARCHAR", "NCHAR", "NAME"})
+_TOGETHER = 16
 _CONSTANT = (exp.Literal, exp.Null, exp.Boolean, exp.DPipe, exp.Paren)
 _VALUE = "dpsql_value"
 _SHORT = (
@@ -112,6 +115,21 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
+class _Chain:
+    """Terms with `||` between them."""
+
+    terms: Sequence[exp.Expr]
+
+    def limited(self) -> exp.Expr:
+        """Return the chain with its limit, some terms at a time: the engine copies wide structures often."""
+        made, *left = self.terms
+        while left:
+            made = _Call([made, *left[:_TOGETHER]], _chained).limited()
+            left = left[_TOGETHER:]
+        return made
+
+
+@dataclass(frozen=True, slots=True)
 class _Padding:
     """A call of lpad or rpad, whose second argument is the length of the result."""
 
@@ -119,9 +137,10 @@ class _Padding:
     arguments: Sequence[exp.Expr]
 
     def limited(self) -> exp.Expr:
-        """Return the call with NULL in the place of a length that is too large."""
+        """Return the call with NULL in the place of a length, or of a result, that is too large."""
         text, length, *rest = self.arguments
-        return exp.Anonymous(this=self.name, expressions=[text, _written(_SHORT_LENGTH, x=length), *rest])
+        short = [text, _written(_SHORT_LENGTH, x=length), *rest]
+        return _written(_SHORT_TEXT, x=exp.Anonymous(this=self.name, expressions=short))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,20 +154,21 @@ class _Conversion:
         return _written(_SHORT_TEXT, x=type(self.cast)(**self.cast.args))
 
 
-def _lengthening(node: exp.Expr) -> _Call | _Padding | _Conversion | None:
+def _lengthening(node: exp.Expr) -> _Call | _Chain | _Padding | _Conversion | None:
     """Return how a node that may make a long text gets its limit; None for a node that needs none."""
     if isinstance(node, exp.DPipe):
         return _joined(node)
     if isinstance(node, exp.Cast):  # TRY_CAST as well
         kind = node.args.get("to")
         text = isinstance(kind, exp.DataType) and getattr(kind.this, "name", "") in _TEXTS
-        return _Conversion(node) if text and _size(node.this) is None else None
+        # As a part of a longer text it is limited there; without that limit it has three times as many bytes.
+        return _Conversion(node) if text and not _is_part(node) and _size(node.this) is None else None
     written = function_name(node)
     name, arguments = (written or "").lower(), node.args.get("expressions") or []
     if name in _PADDED and len(arguments) > 1:
         length = arguments[1]
         plain = isinstance(length, exp.Literal) and str(length.this).isdecimal()
-        return None if plain and int(str(length.this)[:9]) <= LONGEST else _Padding(name, arguments)
+        return None if plain and int(str(length.this)[:9]) <= LONGEST // _BYTES else _Padding(name, arguments)
 
     def make(given: Sequence[exp.Expr]) -> exp.Expr:
         return exp.Anonymous(this=written, expressions=list(given))
@@ -163,7 +183,14 @@ def _lengthening(node: exp.Expr) -> _Call | _Padding | _Conversion | None:
     return None if call is None or call.short else call
 
 
-def _joined(node: exp.DPipe) -> _Call | None:
+def _is_part(node: exp.Expr) -> bool:
+    """Return whether a node is an argument of a call with a limit on all its arguments together."""
+    parent = node.parent
+    name = "" if parent is None else (function_name(parent) or "").lower()
+    return isinstance(parent, exp.DPipe) or name in ("concat", "concat_ws")
+
+
+def _joined(node: exp.DPipe) -> _Chain | None:
     """Return a whole chain of `||` as one call; None for a part of it."""
     if isinstance(node.parent, exp.DPipe) and node.arg_key == "this":
         return None
@@ -173,14 +200,15 @@ def _joined(node: exp.DPipe) -> _Call | None:
         terms.append(first.expression)
         first = first.this
 
-    def make(given: Sequence[exp.Expr]) -> exp.Expr:
-        made = given[0]
-        for term in given[1:]:
-            made = exp.DPipe(this=made, expression=term)
-        return made
+    chain = _Chain([first, *reversed(terms)])
+    return None if _Call(chain.terms, _chained).short else chain
 
-    call = _Call([first, *reversed(terms)], make)
-    return None if call.short else call
+
+def _chained(terms: Sequence[exp.Expr]) -> exp.Expr:
+    made = terms[0]
+    for term in terms[1:]:
+        made = exp.DPipe(this=made, expression=term)
+    return made
 
 
 def _size(node: exp.Expr) -> int | None:

@@ -302,6 +302,8 @@ class SchemaDatabase:
         if isinstance(why, (UnboundQuery, InternalError, ResultTooLarge)):
             raise why.with_traceback(None)
         text = f": {str(why).partition(chr(10))[0]}" if why is not None else ""
+        if isinstance(why, duckdb.OutOfMemoryException):  # its words tell how much memory is in use
+            text = ": it needs too much memory"
         raise OperationalError(f"the query over the released rows cannot be finished{text}; {_ASK_AGAIN}")
 
     def close(self) -> None:

@@ -141,6 +141,11 @@ class Asking:
             return self._of_catalogue(text, with_arrays, types)
         return self._plan(text, values)
 
+    def prepare(self, text: str, parameters: Sequence[object]) -> Prepared:
+        """Parse, analyse and price a statement, for `run`."""
+        self._check_length(text)
+        return self.session.prepare(text, parameters or None)
+
     def run(self, prepared: Prepared, most: Charge | None) -> Answer | Pending:
         """Answer a statement that was prepared, for at most this charge."""
         versions = self.generation.database.versions

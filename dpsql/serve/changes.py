@@ -7,7 +7,7 @@ from datetime import date
 
 from dpsql.login import entropy
 from dpsql.serve.accounts import token_hash
-from dpsql.serve.scram import SALT_BYTES, Verifier
+from dpsql.serve.scram import MOST_KEYS, SALT_BYTES, Verifier
 from dpsql.serve.user import TOKEN_PREFIX, Account, Token
 
 SHORTEST = 12
@@ -15,7 +15,7 @@ SHORTEST = 12
 LONGEST = 256
 """Characters of the longest password; some clients cut longer ones."""
 _TOKEN_BYTES = 32
-_MOST_TOKENS = 16
+_MOST_TOKENS = MOST_KEYS - 1
 
 
 def with_password(account: Account, password: str) -> Account:

@@ -150,7 +150,7 @@ class Client:
         """Parse, analyse and price a statement, for `run`."""
 
         def work(asking: Asking) -> Prepared:
-            return asking.session.prepare(text, parameters or None)
+            return asking.prepare(text, parameters)
 
         return await self._free(text, Steps(work))
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _GRACE = 20
 """Seconds that requests have to end by themselves, less than the server's own drain."""
-_CONNECTIONS = 200
 _BACKLOG = 128
 
 
@@ -39,6 +38,8 @@ class HttpFront:
         """Begin to serve, and return the URLs."""
         import uvicorn  # noqa: PLC0415  of the extra `dpsql[mcp]`
 
+        from dpsql.serve.http_protocol import CONNECTIONS, SECONDS, LimitedProtocol  # noqa: PLC0415  as above
+
         class Server(uvicorn.Server):
             @contextmanager
             def capture_signals(self) -> Generator[None, None, None]:
@@ -55,7 +56,8 @@ class HttpFront:
             access_log=False,
             server_header=False,
             date_header=False,
-            limit_concurrency=_CONNECTIONS,
+            http=LimitedProtocol,
+            limit_concurrency=CONNECTIONS,
             h11_max_incomplete_event_size=1 << 16,
             timeout_graceful_shutdown=_GRACE,
             **secured,
@@ -66,13 +68,24 @@ class HttpFront:
             if self._tls is not None and self._tls.authorities is not None:
                 config.ssl.load_verify_locations(self._tls.authorities)
                 config.ssl.verify_mode = ssl.CERT_REQUIRED
-        self._server = Server(config)
-        self._task = asyncio.create_task(self._server.serve([opened]))
-        while not self._server.started and not self._task.done():
+        self._server = server = Server(config)
+        self._task = asyncio.create_task(server.serve([]))
+        while not server.started and not self._task.done():
             await asyncio.sleep(0.01)
         if self._task.done():
+            opened.close()
             await self._task
             raise OperationalError(f"the HTTP server at {address} did not start")
+
+        def protocol() -> asyncio.Protocol:
+            return LimitedProtocol(config, server.server_state, server.lifespan.state)
+
+        # uvicorn's own listener would wait a minute for each TLS handshake.
+        timeout = None if config.ssl is None else SECONDS
+        listener = await asyncio.get_running_loop().create_server(
+            protocol, sock=opened, ssl=config.ssl, ssl_handshake_timeout=timeout, backlog=_BACKLOG
+        )
+        server.servers.append(listener)
         return [f"{'http' if self._tls is None else 'https'}://{address}/mcp"]
 
     async def stop(self) -> None:

@@ -12,6 +12,7 @@ import hmac
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Self
 
 from dpsql.login import entropy, saslprep
@@ -20,6 +21,9 @@ from dpsql.login.scram import BINDING, PLAIN, PLUS, derived_keys, signature, sto
 ITERATIONS = 4096
 """Rounds of the password hash, PostgreSQL's number: clients compute them at every login."""
 SALT_BYTES = 16
+MOST_KEYS = 17
+"""The most passwords and tokens of a user. So many are tried at each login, that time tells neither their
+number nor whether there is such a user."""
 
 _NONCE = re.compile(r"[!-+\--~]{1,256}")
 _VERIFIER = re.compile(r"SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)")
@@ -192,7 +196,8 @@ class ScramServer:
             raise ScramRejectedError("channel binding: the client sees another certificate")
         signed = self._signed + b"," + unproved.encode()
         found = None
-        for known in self._verifier.keys:
+        own = self._verifier.keys
+        for known in islice(cycle(own), max(MOST_KEYS, len(own))):
             client = xor(proof, signature(known.stored, signed))
             if hmac.compare_digest(stored(client), known.stored):
                 found = known

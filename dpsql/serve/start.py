@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +29,8 @@ from dpsql.serve.wire.registry import Connections
 
 HANDSHAKES = 100
 """How many clients may be logging in at the same time."""
+FILES = 65_536
+"""How many files and connections the process may have open, if the system permits so many."""
 SWITCH = 0.0005
 """Seconds that a thread which parses may keep the interpreter while others want it. A stored answer changes
 threads several times, so with Python's 5 ms a long statement of one analyst slows those of all others."""
@@ -38,9 +42,22 @@ def serve(path: Path, on_ready: Callable[[State, list[str]], None]) -> None:
     Raises `Error` if it cannot start.
     """
     os.umask(0o077)
+    allow_files()
     sys.setswitchinterval(SWITCH)
     state = states.read(path)
     asyncio.run(_serve(path, state, on_ready))
+
+
+def allow_files() -> None:
+    """Let the process have as many files open as the system permits, up to `FILES`.
+
+    Connections are among them. Without a free one the engine cannot open its files, or even ends the process.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 async def _serve(path: Path, state: State, on_ready: Callable[[State, list[str]], None]) -> None:

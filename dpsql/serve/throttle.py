@@ -14,6 +14,8 @@ WINDOW = 60.0
 LONGEST = 30.0
 """The longest delay, in seconds."""
 _ENTRIES = 100_000
+_NAME = 64
+"""Characters of a name that count: more than any user's name has, and few enough to be kept."""
 
 
 class Throttle:
@@ -31,12 +33,12 @@ class Throttle:
 
         The wait comes before the proof is checked, else an early answer would tell that it was right.
         """
-        count = self._count((name, network(address)))
+        count = self._count(_key(name, address))
         return 0.0 if count < FREE else min(LONGEST, 2.0 ** (count - FREE))
 
     def failed(self, name: str, address: str) -> None:
         """Count a failure."""
-        key = (name, network(address))
+        key = _key(name, address)
         count = self._count(key)
         self._failures[key] = (count + 1, self._clock())
         self._failures.move_to_end(key)
@@ -44,7 +46,7 @@ class Throttle:
 
     def succeeded(self, name: str, address: str) -> None:
         """Forget the failures of a name from there."""
-        self._failures.pop((name, network(address)), None)
+        self._failures.pop(_key(name, address), None)
 
     def __len__(self) -> int:
         return len(self._failures)
@@ -60,6 +62,10 @@ class Throttle:
             if self._clock() - last < WINDOW and len(self._failures) <= _ENTRIES:
                 return
             del self._failures[key]
+
+
+def _key(name: str, address: str) -> tuple[str, str]:
+    return name[:_NAME], network(address)
 
 
 def network(address: str) -> str:

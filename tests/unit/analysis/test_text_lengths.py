@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from dpsql.analysis.limits import LONGEST
+from dpsql.errors import OperationalError
 from dpsql.session import Session
 
 POLICY = """
@@ -53,6 +54,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "rpad('x', 2000000000, 'y')",
         "lpad('x', 100000 * n, 'y')",
         "lpad('x', 99999999999, 'y')",
+        "lpad('x', 40000, '€')",
+        "rpad('x', 40000 + n, '€')",
+        "regexp_escape(rpad('x', 20000, chr(0)))",
         f"{X} || city",
         f"city || {X}",
         f"concat({X}, city)",
@@ -119,7 +123,7 @@ def test_an_outer_query_over_released_rows_has_the_limit_too(session: Session) -
         ("SELECT string_agg(city || '!', ',' ORDER BY city || '?') AS x FROM cities", ["Bonn!,Kiel!"]),
         ("SELECT (SELECT MAX(c.city || d.city) FROM cities c) AS x FROM cities d ORDER BY 1", ["KielBonn", "KielKiel"]),
         ("SELECT city AS x FROM cities WHERE city || '' IN (SELECT 'Ki' || lower('EL'))", ["Kiel"]),
-        ("SELECT " + "city || " * 200 + "'' AS x FROM cities WHERE n = 3", ["Bonn" * 200]),
+        ("SELECT " + "city || " * 600 + "'' AS x FROM cities WHERE n = 3", ["Bonn" * 600]),
         ("SELECT lpad(city, 6, ' ') AS x FROM cities ORDER BY 1", ["  Bonn", "  Kiel"]),
     ],
 )  # fmt: skip
@@ -142,3 +146,14 @@ def test_a_column_without_a_name_has_the_one_that_the_engine_gives(
     session: Session, item: str, name: str
 ) -> None:
     assert session.run(f"SELECT {item} FROM cities").table.column_names == [name]
+
+
+def test_memory_that_runs_out_is_not_described(session: Session) -> None:
+    database = session.database.engines().schema_database
+
+    def fails(_: duckdb.DuckDBPyConnection) -> None:
+        raise duckdb.OutOfMemoryException("could not allocate block (2.3 GiB/2.4 GiB used)")
+
+    with pytest.raises(OperationalError, match="it needs too much memory") as caught:
+        database._over({}, {}, "SELECT 1", fails)
+    assert "GiB" not in str(caught.value)

@@ -451,3 +451,16 @@ def test_a_statement_has_a_size(text: str, message: str) -> None:
 def test_a_name_between_dots_is_not_left_out(text: str) -> None:
     with pytest.raises(QuerySyntaxError):
         parse(text)
+
+
+def test_subscripts_behind_each_other_are_limited() -> None:
+    assert parse("SELECT a" + "[1]" * 32 + " FROM t")
+    for text in ("SELECT a" + "[1]" * 34, "SELECT NULL::INTEGER" + "[]" * 400):
+        with pytest.raises(QueryRefused, match="too many subscripts"):
+            parse(text)
+
+
+def test_explain_is_not_explained() -> None:
+    for times in (2, 8_000):
+        with pytest.raises(QueryRefused, match="EXPLAIN takes a SELECT"):
+            parse("EXPLAIN " * times + "SELECT 1")

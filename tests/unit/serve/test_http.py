@@ -18,6 +18,7 @@ from dpsql.serve import self_signed, tls
 from dpsql.serve.http import HttpFront
 
 pytest.importorskip("uvicorn")
+from dpsql.serve import http_protocol
 
 
 class Application:
@@ -122,3 +123,94 @@ def test_an_address_in_use_is_an_error() -> None:
             await front.stop()
 
         asyncio.run(main())
+
+
+HALF = (
+    b"",
+    b"G",
+    b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n",
+    b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
+)
+
+
+@pytest.mark.parametrize("sent", HALF)
+@pytest.mark.parametrize("again", [False, True])
+def test_who_sends_no_whole_request_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes, again: bool
+) -> None:
+    monkeypatch.setattr(http_protocol, "SECONDS", 0.05)
+
+    async def main() -> None:
+        front = HttpFront(lambda _: Application(), Address("127.0.0.1", 0), None)
+        (url,) = await front.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+        if again:  # behind a request that was answered
+            writer.write(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b"by http." in await reader.readuntil(b"by http.")
+        writer.write(sent)
+        async with asyncio.timeout(20):  # else it waits for ever
+            with suppress(ConnectionError):
+                await reader.read()
+        writer.close()
+        await front.stop()
+
+    asyncio.run(main())
+
+
+def test_a_request_that_takes_long_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "SECONDS", 0.05)
+
+    async def main() -> None:
+        application = Application()
+        front = HttpFront(lambda _: application, Address("127.0.0.1", 0), None)
+        (url,) = await front.start()
+        application.wait.clear()
+        waiting = asyncio.create_task(get(port_of(url)))
+        await application.asked.wait()
+        await asyncio.sleep(0.2)
+        application.wait.set()
+        assert b"by http." in await waiting
+        await front.stop()
+
+    asyncio.run(main())
+
+
+def test_a_handshake_that_does_not_come_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "SECONDS", 0.05)
+    made = tls.load(*self_signed.make(tmp_path))
+
+    async def main() -> None:
+        front = HttpFront(lambda _: Application(), Address("0.0.0.0", 0), made)
+        (url,) = await front.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+        async with asyncio.timeout(20):
+            assert await reader.read() == b""
+        writer.close()
+        await front.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("limit", ["_MOST", "_MOST_OF_ONE_NETWORK"])
+def test_too_many_connections_are_refused(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(http_protocol, limit, 2)
+
+    async def main() -> None:
+        front = HttpFront(lambda _: Application(), Address("127.0.0.1", 0), None)
+        (url,) = await front.start()
+        idle = [await asyncio.open_connection("127.0.0.1", port_of(url)) for _ in range(2)]
+        await asyncio.sleep(0)
+        answer = b""
+        with suppress(ConnectionError):
+            answer = await get(port_of(url))
+        assert answer == b""
+        for _, writer in idle:
+            writer.close()
+            await writer.wait_closed()
+        async with asyncio.timeout(20):
+            while b"by http." not in answer:
+                with suppress(ConnectionError):
+                    answer = await get(port_of(url))
+        await front.stop()
+
+    asyncio.run(main())

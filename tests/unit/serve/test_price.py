@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dpsql.errors import BudgetExceeded, PriceNotAgreed, QueryRefused
+from dpsql.planning import Planner
 from dpsql.privacy import Charge
 from dpsql.serve.answer import Answer, Notice
 from dpsql.serve.client import Client
@@ -286,6 +288,8 @@ def test_declared_values_come_in_the_order_that_is_asked_for(service: Service) -
         "SELECT clinic FROM visits JOIN patients USING (patient_id) GROUP BY clinic",
         "SELECT lower(clinic) FROM visits GROUP BY 1",
         "SELECT clinic FROM visits WHERE clinic IN (SELECT clinic FROM visits) GROUP BY clinic",
+        "SELECT clinic FROM visits LIMIT (SELECT COUNT(*) FROM patients)",
+        "SELECT clinic FROM visits OFFSET (SELECT COUNT(*) FROM patients)",
     ],
 )
 def test_any_other_question_about_a_key_is_no_probe(service: Service, text: str) -> None:
@@ -304,3 +308,26 @@ def test_rows_are_refused_or_none_are_shown(service: Service) -> None:
         assert shown.table.num_rows == 0
         assert [notice.severity for notice in shown.notices] == ["WARNING"]
         assert run(client_of(service, EMPTY).describe(text)).columns == shown.columns
+
+
+def test_a_statement_that_was_free_when_it_was_priced_is_not_charged_without_a_word(
+    fresh: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "SELECT a.n / b.n AS r FROM (SELECT COUNT(*) AS n FROM patients) a, "
+        "(SELECT COUNT(DISTINCT patient_id) AS n FROM visits) b"
+    )
+    # As if all of it were stored now, and the data changed before it runs.
+    monkeypatch.setattr(Planner, "priced", lambda _, prepared: SimpleNamespace(price=Charge()))
+    assert "agreed" in str(refused(client_of(fresh), text))
+    assert entries(fresh) == 0
+    answered(client_of(fresh, AUTO), text)  # who agreed beforehand is charged
+    assert entries(fresh) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT clinic FROM visits WHERE 1=1" + " AND 1=1" * 3_000, "SELECT 1" + "::INTEGER" * 3_000]
+)
+def test_a_statement_nested_too_deeply_is_refused(service: Service, text: str) -> None:
+    with pytest.raises(QueryRefused):
+        answered(client_of(service), text)

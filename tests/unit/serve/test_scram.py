@@ -9,7 +9,9 @@ import pytest
 
 from dpsql.login.saslprep import prepare
 from dpsql.login.scram import PLAIN, PLUS
+from dpsql.serve import scram
 from dpsql.serve.scram import (
+    MOST_KEYS,
     Keys,
     ScramError,
     ScramRejectedError,
@@ -230,3 +232,27 @@ def test_a_password_that_clients_send_differently_is_refused(password: str) -> N
 def test_two_spellings_of_a_password_are_one(scram_client: Any) -> None:
     composed = Verifier.of("caf\u00e9 au lait, svp", VERIFIER.salt)
     assert composed == Verifier.of("cafe\u0301 au lait, svp", VERIFIER.salt)
+
+
+def test_as_many_keys_are_tried_whatever_the_user_has(
+    scram_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[bytes] = []
+    true = scram.stored
+
+    def counted(data: bytes) -> bytes:
+        tried.append(data)
+        return true(data)
+
+    many = Verifier.joined([Verifier.of(f"token number {i}", VERIFIER.salt) for i in range(MOST_KEYS)])
+    counts = []
+    for verifier in (VERIFIER, many, Verifier.mock(b"secret", "nobody")):
+        client, server = scram_client("not it at all"), ScramServer(verifier, None)
+        final = client.final(server.first(PLAIN, client.first()))
+        monkeypatch.setattr(scram, "stored", counted)
+        tried.clear()
+        with pytest.raises(ScramRejectedError):
+            server.final(final)
+        counts.append(len(tried))
+        monkeypatch.setattr(scram, "stored", true)
+    assert counts == [MOST_KEYS] * 3

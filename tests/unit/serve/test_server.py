@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import resource
 import signal
 import socket
 from collections import Counter
@@ -21,7 +22,7 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.ledger import Budget
 from dpsql.policy import Address, Policy, ServeConfig
 from dpsql.privacy import Charge
-from dpsql.serve import account_file, metrics, self_signed
+from dpsql.serve import account_file, metrics, self_signed, start
 from dpsql.serve import state as states
 from dpsql.serve.accounts import Users
 from dpsql.serve.figures import Figures
@@ -617,3 +618,23 @@ def test_a_log_that_nobody_reads_ends_nothing() -> None:
     out = io.StringIO()
     out.close()
     Log(b"secret", bool, out)("connected")
+
+
+@pytest.mark.parametrize(
+    ("limits", "wanted"),
+    [
+        ((1024, 4096), [(4096, 4096)]),
+        ((1024, 524_288), [(65_536, 524_288)]),
+        ((1024, resource.RLIM_INFINITY), [(65_536, resource.RLIM_INFINITY)]),
+        ((20_000, 20_000), []),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), []),
+    ],
+)
+def test_as_many_files_may_be_open_as_the_system_permits(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], wanted: list[tuple[int, int]]
+) -> None:
+    found: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, given: found.append(given))
+    start.allow_files()
+    assert found == wanted

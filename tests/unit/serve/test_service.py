@@ -306,7 +306,7 @@ def test_results_and_texts_have_a_largest_size(service: Service) -> None:
         run(client.answer("SELECT range AS n FROM range(1000000000000)"))
     assert caught.value.sqlstate == "54000"
     for text in ("SELECT '" + 4096 * "x" + "'", "SELECT '" + 1400 * "\u20ac" + "'"):
-        for ask in (client.answer, client.describe):
+        for ask in (client.answer, client.describe, client.prepare):
             with pytest.raises(StatementTooLong, match="longer than 4,096 bytes") as long:
                 run(_any(ask(text)))
             assert long.value.sqlstate == "54000"

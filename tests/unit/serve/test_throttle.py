@@ -75,3 +75,11 @@ def test_memory_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Non
     clock.now += 61
     made.failed("alice", "192.0.2.7")
     assert len(made) == 1
+
+
+def test_a_long_name_takes_little_memory(clock: Clock) -> None:
+    made = failing(clock, 6, name="x" * 9_000)
+    ((name, _),) = made._failures
+    assert len(name) < 100
+    assert made.delay("x" * 9_000, "192.0.2.7") == 2
+    assert made.delay("x" * 63, "192.0.2.7") == 0  # the longest name of a user

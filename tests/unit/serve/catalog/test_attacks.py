@@ -162,6 +162,12 @@ def test_long_and_deep_texts_are_refused(catalog: Catalog, text: str) -> None:
 ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
 
 
+@pytest.mark.parametrize("text", ["SELECT 1e400", "SELECT 1e999999999", "SELECT -1e400 AS x"])
+def test_a_number_too_large_for_its_type_is_not_known(catalog: Catalog, text: str) -> None:
+    with pytest.raises(UnknownQuestion):
+        catalog.answer(text, FACTS)
+
+
 def test_a_question_without_end_is_stopped(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_catalog, "MAX_SECONDS", 0.3)
     with pytest.raises(QuestionTimedOut):

@@ -8,6 +8,7 @@ import pytest
 
 from dpsql.errors import QueryRefused
 from dpsql.errors_json import from_json
+from dpsql.serve.wire import channel, session
 from dpsql.serve.wire.connection import Connection
 from tests.serve import frontend as f
 from tests.serve.bench import Bench, run
@@ -317,5 +318,77 @@ def test_a_client_of_dpsql_gets_errors_as_json_too() -> None:
         assert "J" not in error(await alice.ask(f.query("SELECT 'secret'")))
         other = await bench.log_in()
         assert "J" not in error(await other.ask(f.query("SELECT oops")))
+
+    run(test)
+
+
+def test_a_message_of_many_statements_lets_others_be_answered() -> None:
+    async def test(bench: Bench) -> None:
+        alice, bob = await bench.log_in(), await bench.log_in("bob")
+        await alice.send(f.query("SHOW ALL;" * 300 + "SELECT 'last'"))
+        await bob.ask(f.query("SELECT 1"))
+        assert bench.service.asked == ["SELECT 1"]
+        assert tags(await alice.until()).count("C") == 301
+
+    run(test)
+
+
+def test_a_client_that_does_not_read_gets_no_further_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "SEND_BUFFER", 1 << 16)
+
+    async def test(bench: Bench) -> None:
+        alice = await bench.log_in()
+        rows = "SELECT repeat('x', 10000) AS x FROM range(10)"
+        await alice.ask(f.query(f"DECLARE c CURSOR WITH HOLD FOR {rows}"))
+        alice.writer.transport.pause_reading()  # type: ignore[attr-defined]  # it is a socket's
+        await alice.send(f.query("FETCH ALL c; MOVE BACKWARD ALL c;" * 500))
+        (connection,) = bench.connections.live.values()
+        assert isinstance(connection, Connection)
+        for _ in range(50):
+            await asyncio.sleep(0.01)
+            assert connection._channel._transport.get_write_buffer_size() < 1 << 20
+        alice.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert tags(await alice.until()).count("D") == 5_000
+
+    run(test)
+
+
+def test_what_an_analysts_connections_keep_is_limited_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MOST_OF_ANALYST", 50_000)
+
+    async def test(bench: Bench) -> None:
+        alice, ali, bob = [await bench.log_in(name) for name in ("alice", "ali", "bob")]
+        rows = "SELECT repeat('x', 1000) AS x FROM range(60)"
+        await alice.ask(f.query(f"DECLARE c CURSOR WITH HOLD FOR {rows}"))
+        asked = len(bench.service.asked)
+        for statement in ("SELECT 1", f"DECLARE d CURSOR WITH HOLD FOR {rows}", f"COPY ({rows}) TO STDOUT"):
+            for client in (alice, ali):  # one analyst
+                assert error(await client.ask(f.query(statement)))["C"] == "54000"
+        assert len(bench.service.asked) == asked  # so nothing was charged
+        assert "E" not in tags(await bob.ask(f.query("SELECT 1")))
+        await alice.ask(f.query("CLOSE c"))
+        assert "E" not in tags(await ali.ask(f.query("SELECT 1")))
+        # Portals count as well.
+        await alice.ask(f.query("BEGIN"))
+        suspended = (f.parse(rows), f.bind(portal="p"), f.execute("p", 1), f.SYNC)
+        assert "s" in tags(await alice.ask(*suspended))
+        assert error(await ali.ask(f.query("SELECT 1")))["C"] == "54000"
+        await alice.ask(f.query("ROLLBACK"))
+        assert "E" not in tags(await ali.ask(f.query("SELECT 1")))
+
+    run(test)
+
+
+def test_a_connection_that_ends_lets_go_of_its_results() -> None:
+    async def test(bench: Bench) -> None:
+        alice = await bench.log_in()
+        (connection,) = bench.connections.live.values()
+        assert isinstance(connection, Connection)
+        await alice.ask(f.query("DECLARE c CURSOR WITH HOLD FOR SELECT repeat('x', 1000) AS x"))
+        await alice.ask(f.parse("SELECT 1", "s"), f.SYNC)
+        assert connection.held > 1000
+        alice.writer.close()
+        await bench.connections.closed()
+        assert (connection.held, len(connection._session.prepared)) == (0, 0)
 
     run(test)
