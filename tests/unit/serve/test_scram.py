@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dpsql.login.saslprep import prepare
-from dpsql.login.scram import PLAIN, PLUS
-from dpsql.serve import scram
+from dpsql.login.scram import PLAIN, PLUS, stored
 from dpsql.serve.scram import (
     MOST_KEYS,
     Keys,
@@ -238,21 +237,20 @@ def test_as_many_keys_are_tried_whatever_the_user_has(
     scram_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[bytes] = []
-    true = scram.stored
 
     def counted(data: bytes) -> bytes:
         tried.append(data)
-        return true(data)
+        return stored(data)
 
     many = Verifier.joined([Verifier.of(f"token number {i}", VERIFIER.salt) for i in range(MOST_KEYS)])
     counts = []
     for verifier in (VERIFIER, many, Verifier.mock(b"secret", "nobody")):
         client, server = scram_client("not it at all"), ScramServer(verifier, None)
         final = client.final(server.first(PLAIN, client.first()))
-        monkeypatch.setattr(scram, "stored", counted)
+        monkeypatch.setattr("dpsql.serve.scram.stored", counted)
         tried.clear()
         with pytest.raises(ScramRejectedError):
             server.final(final)
         counts.append(len(tried))
-        monkeypatch.setattr(scram, "stored", true)
+        monkeypatch.setattr("dpsql.serve.scram.stored", stored)
     assert counts == [MOST_KEYS] * 3
