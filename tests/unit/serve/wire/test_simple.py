@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from dpsql.errors import QueryRefused
 from dpsql.errors_json import from_json
+from dpsql.serve.wire.channel import Channel
 from dpsql.serve.wire.connection import Connection
 from tests.serve import frontend as f
+from tests.serve.answers import AnsweringClient
 from tests.serve.bench import Bench, run
 
 
@@ -319,3 +322,39 @@ def test_a_client_of_dpsql_gets_errors_as_json_too() -> None:
         assert "J" not in error(await other.ask(f.query("SELECT oops")))
 
     run(test)
+
+
+def test_many_statements_let_other_connections_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    drained: list[int] = []
+    true = Channel.drain
+
+    async def drain(channel: Channel) -> None:
+        drained.append(1)
+        await true(channel)
+
+    monkeypatch.setattr(Channel, "drain", drain)
+
+    async def test(bench: Bench) -> int:
+        alice = await bench.log_in()
+        before = len(drained)
+        found = await alice.ask(f.query("BEGIN;" * 200))
+        assert completed(found) == ["BEGIN"] * 200
+        return len(drained) - before
+
+    assert run(test) >= 200 // 16
+
+
+def test_a_text_that_is_split_slowly_is_split_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside: list[int] = []
+    true = AnsweringClient.beside
+
+    async def noted(client: AnsweringClient, size: int, work: Callable[[], object]) -> object:
+        beside.append(size)
+        return await true(client, size, work)
+
+    monkeypatch.setattr(AnsweringClient, "beside", noted)
+    one, several = f"SELECT '{'x' * 3000}'", f"SELECT '{'x' * 3000}'; SELECT 2"
+    ask(one, f"{one};")
+    assert beside == []
+    ask(several, f"SET application_name = '{'x' * 3000}'")
+    assert beside == [len(several), 3025]
