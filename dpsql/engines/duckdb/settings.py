@@ -59,9 +59,7 @@ _LAST = 19
 """The lowest priority that there is."""
 
 
-def connect(
-    pinned: Mapping[str, str] = _PINNED, *, background: bool = False
-) -> duckdb.DuckDBPyConnection:
+def connect(pinned: Mapping[str, str] = _PINNED, *, background: bool = False) -> duckdb.DuckDBPyConnection:
     """Open an empty in-memory database with these settings pinned, not yet locked.
 
     Without an argument they are those that the compiled queries of releases need. In the `background`, the
