@@ -60,10 +60,17 @@ class Hostile:
                 self.done[f"{name} {error.sqlstate}"] += 1
             except (ConnectionError, asyncio.IncompleteReadError):
                 self.done[f"{name} cut off"] += 1
-                await asyncio.sleep(0.1)
-                with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, f.RefusedError):
-                    client = await self._served.connect(self._user)
+                client = await self._connected()
             await asyncio.sleep(0.001)
+
+    async def _connected(self) -> Frontend:
+        """Open a connection; try again while there are too many logins."""
+        while True:
+            with contextlib.suppress(
+                ConnectionError, asyncio.IncompleteReadError, f.RefusedError, AssertionError
+            ):
+                return await self._served.connect(self._user)
+            await asyncio.sleep(0.1)
 
     async def _joins(self, client: Frontend) -> None:
         """Ask for long joins, each at another price, and cancel each after a while."""
@@ -71,7 +78,8 @@ class Hostile:
         running = asyncio.create_task(ask(client, LONG.format(epsilon=epsilon)))
         await asyncio.wait({running}, timeout=3)
         if not running.done():
-            await self._served.cancel(client)
+            with contextlib.suppress(ConnectionError):  # as many half-open logins as there may be
+                await self._served.cancel(client)
         await running
 
     async def _large(self, client: Frontend) -> None:
