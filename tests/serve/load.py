@@ -54,7 +54,7 @@ async def warm(served: Served, user: str = "alice", statements: Sequence[str] = 
     """Ask the statements twice, so that their answers are stored and kept."""
     await asyncio.sleep(2.5)  # the data were just written, and are not trusted to stay before
     client = await served.connect(user)
-    for sql in statements * 2:
+    for sql in (*statements, *statements):
         await ask(client, sql)
     client.writer.close()
 

@@ -10,7 +10,7 @@ from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language.parse import _SHOWN
 from dpsql.serve.wire import command_types as c
 from dpsql.serve.wire import commands
-from dpsql.serve.wire.commands import command
+from dpsql.serve.wire.commands import command, may_be_command
 from dpsql.serve.wire.copy import CopyOptions
 from dpsql.serve.wire.statement import Statement, several, single
 
@@ -351,7 +351,7 @@ def test_any_words_are_a_command_or_none_or_refused(words: list[str]) -> None:
 
 @pytest.mark.parametrize("text", [*CASES, *(f"-- x\n{text}" for text in CASES)])
 def test_what_is_a_command_is_not_missed_by_its_first_word(text: str) -> None:
-    assert c.may_be_command(text)
+    assert may_be_command(text)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_what_is_a_command_is_not_missed_by_its_first_word(text: str) -> None:
     ],
 )
 def test_what_is_no_command_is_not_split_into_tokens(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert c.command(text) is None
+    assert command(text) is None
     monkeypatch.setattr("dpsql.serve.wire.command_words._tokens", None)
     assert Statement(text).command is None
 
@@ -375,11 +375,11 @@ def test_what_is_no_command_is_not_split_into_tokens(text: str, monkeypatch: pyt
 @given(st.lists(st.sampled_from([*"ab-/*; \n\"'$(é{#", "BEGIN", "SELECT", "SET"]), max_size=12).map("".join))
 def test_the_first_word_agrees_with_the_tokens(text: str) -> None:
     try:
-        found = c.command(text)
+        found = command(text)
     except (QueryRefused, QuerySyntaxError):
-        assert c.may_be_command(text)
+        assert may_be_command(text)
         return
-    assert found is None or c.may_be_command(text)
+    assert found is None or may_be_command(text)
 
 
 @given(st.lists(st.sampled_from(["SELECT 1", *"a-/*; \n\"'$({#}"]), max_size=12).map("".join))

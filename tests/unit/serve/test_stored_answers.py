@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -93,11 +94,11 @@ def test_it_is_the_analysts_own(service: Service) -> None:
     his = asked(client_of(service, BOB), RATIO)
     assert his.release is not None
     assert his.release.reused is None
-    assert spent(service) == Charge(4)
+    assert spent(service) == Charge(Fraction(4))
     for _ in range(2):
         his = asked(client_of(service, BOB), RATIO)
     assert his is not hers
-    assert spent(service) == Charge(4)
+    assert spent(service) == Charge(Fraction(4))
 
 
 @pytest.mark.parametrize("text", [RATIO, ABOVE])
@@ -143,7 +144,7 @@ def test_a_fresh_statement_is_never_answered_from_what_is_kept(service: Service)
     fresh = COUNT.replace("epsilon = 1", "epsilon = 1, fresh = TRUE")
     for number in range(1, 4):
         asked(client, fresh)
-        assert spent(service) == Charge(number)
+        assert spent(service) == Charge(Fraction(number))
     assert not len(service.generation.stored)
 
 
