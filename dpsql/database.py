@@ -55,12 +55,20 @@ class Database:
     When files change, the engines are opened again for the statements that begin then; statements that run
     finish on the engines that they began with. Only the process that opened the database may use it.
 
-    `memory` is the most bytes that DuckDB takes; left out, DuckDB's own limits hold.
+    `memory` is the most bytes that DuckDB takes; left out, DuckDB's own limits hold. In the `background`, the
+    threads with which it counts give way to the others of this process.
     """
 
-    def __init__(self, policy: str | os.PathLike[str] | Policy, *, memory: int | None = None) -> None:
+    def __init__(
+        self,
+        policy: str | os.PathLike[str] | Policy,
+        *,
+        memory: int | None = None,
+        background: bool = False,
+    ) -> None:
         self.policy = policy if isinstance(policy, Policy) else load(policy)
         self._memory = memory
+        self._background = background
         self._process = OwnerProcess("database")
         self._lock = threading.RLock()
         self._vetting = threading.RLock()
@@ -79,7 +87,7 @@ class Database:
         """Open the engines; open them again if a file that they keep open changed meanwhile."""
         for _ in range(_ATTEMPTS):
             stamps, held = self.versions.stamps(), self.versions.held()
-            engine = open_engine(self.policy, self._memory)
+            engine = open_engine(self.policy, self._memory, background=self._background)
             engines = Engines(engine, self.versions, stamps)
             finalizer = weakref.finalize(engines, _close, self._process, engine)
             finalizer.atexit = False

@@ -42,10 +42,11 @@ class Engine(Protocol):
         """Close the connections to the data."""
 
 
-def open_engine(policy: Policy, memory: int | None = None) -> Engine:
+def open_engine(policy: Policy, memory: int | None = None, *, background: bool = False) -> Engine:
     """Open the private engine of a policy, with its schema database; imports the one engine that it names.
 
-    `memory` is the most bytes that DuckDB's databases take together; None: the engine's own limits.
+    `memory` is the most bytes that DuckDB's databases take together; None: the engine's own limits. In the
+    `background` the threads that they start give way to the others of this process.
     """
     from dpsql.engines.duckdb.settings import interruptible  # noqa: PLC0415  heavy
 
@@ -61,7 +62,7 @@ def open_engine(policy: Policy, memory: int | None = None) -> Engine:
                 return SparkEngine(policy)
         from dpsql.engines.duckdb.engine import DuckDBEngine  # noqa: PLC0415  heavy
 
-        return DuckDBEngine(policy, memory)
+        return DuckDBEngine(policy, memory, background=background)
 
 
 def length_check_key(table: str) -> str:

@@ -27,7 +27,7 @@ class Generation:
     ) -> None:
         """Open everything; raises `PolicyError` or `OperationalError`."""
         self.policy, self.config, self.users = policy, config, users
-        self.database = Database(policy, memory=int(available() * config.memory_share))
+        self.database = Database(policy, memory=int(available() * config.memory_share), background=True)
         try:
             schema = self.database.engines().schema_database
             self.catalogue = make_catalogue(policy, schema, config.name)

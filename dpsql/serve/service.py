@@ -15,6 +15,7 @@ from dpsql.serve.figures import Figures, StatementRecord
 from dpsql.serve.generation import Generation
 from dpsql.serve.registry import Registry
 from dpsql.serve.shared import Shared
+from dpsql.serve.view_columns import view_columns
 
 if TYPE_CHECKING:
     import os
@@ -33,7 +34,7 @@ __all__ = ["Service", "StatementRecord"]
 def _catalogue(policy: Policy, schema: SchemaDatabase, name: str) -> Catalogue:
     from dpsql.serve.catalog import Catalog  # noqa: PLC0415  it loads much
 
-    return Catalog(policy, schema, name)
+    return Catalog(policy, schema, name, views=view_columns(policy, schema), version=__version__)
 
 
 def _policy(given: Policy | str | os.PathLike[str]) -> Policy:

@@ -39,6 +39,16 @@ STORED = (
     "WHERE birth_year > 1980",
 )
 """Statements whose answers are stored once they were asked."""
+_OPTION = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.25)"
+COMPOSED = (
+    f"SELECT {_OPTION} a.n - b.n AS d FROM (SELECT COUNT(*) AS n FROM patients) a, "
+    "(SELECT COUNT(*) AS n FROM patients WHERE birth_year > 1980) b",
+    f"SELECT {_OPTION} sex, n FROM (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) t "
+    "WHERE n > 10 ORDER BY n DESC",
+    "WITH a AS (SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic) "
+    f"SELECT {_OPTION} clinic, n / (SELECT SUM(n) FROM a) AS share FROM a ORDER BY 2 DESC",
+)
+"""Statements that compute from several releases, or from one."""
 
 
 class ServerError(Exception):
@@ -136,6 +146,11 @@ class Served:
         assert memory is not None
         assert threads is not None
         return int(memory[1]) / 1024, int(threads[1])
+
+    def processor_seconds(self) -> float:
+        """Return the processor time that the process has taken."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def events(self) -> list[dict[str, Any]]:
         """Return the lines of the log that are whole."""

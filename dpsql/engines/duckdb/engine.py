@@ -42,8 +42,12 @@ _COUNTS_ONLY, _OTHER_COUNTS, _SCHEMA = Fraction(1, 2), Fraction(1, 3), Fraction(
 class DuckDBEngine:
     """Implements `dpsql.engines.Engine` on DuckDB."""
 
-    def __init__(self, policy: Policy, memory: int | None = None) -> None:
-        """Open the data; together the databases take at most `memory` bytes (None: the engine's limits)."""
+    def __init__(self, policy: Policy, memory: int | None = None, *, background: bool = False) -> None:
+        """Open the data; together the databases take at most `memory` bytes (None: the engine's limits).
+
+        In the `background` their threads give way to others.
+        """
+        self._background = background
         self._policy = policy
         self._memory = memory
         self._owner_process = OwnerProcess("engine")
@@ -68,7 +72,7 @@ class DuckDBEngine:
     def _open(self, *, statistics: bool) -> duckdb.DuckDBPyConnection:
         connection = None
         with suppress(duckdb.Error):
-            connection = settings.connect()
+            connection = settings.connect(background=self._background)
         if connection is None:
             raise OperationalError("the engine cannot be started with its settings pinned")
         failed = False

@@ -6,7 +6,11 @@ settings, not those that another cursor or connection set for itself, so setting
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -49,12 +53,19 @@ _PINNED = {
 }
 
 
-def connect(pinned: Mapping[str, str] = _PINNED) -> duckdb.DuckDBPyConnection:
+_NICENESS = 10
+"""How far threads in the background stand behind others of the machine."""
+_LAST = 19
+"""The lowest priority that there is."""
+
+
+def connect(pinned: Mapping[str, str] = _PINNED, *, background: bool = False) -> duckdb.DuckDBPyConnection:
     """Open an empty in-memory database with these settings pinned, not yet locked.
 
-    Without an argument they are those that the compiled queries of releases need.
+    Without an argument they are those that the compiled queries of releases need. In the `background`, the
+    threads that it starts for its queries give way to others.
     """
-    connection = duckdb.connect(":memory:", config=dict(_AT_START))
+    connection = _opened_in_background() if background else _opened()
     for name, value in pinned.items():
         connection.execute(f"SET GLOBAL {name} = {value}")
     # It has no global value, and a cursor starts without it. In a notebook without widgets the engine refuses
@@ -62,6 +73,23 @@ def connect(pinned: Mapping[str, str] = _PINNED) -> duckdb.DuckDBPyConnection:
     if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
         connection.execute("SET enable_progress_bar = false")
     return connection
+
+
+def _opened() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(":memory:", config=dict(_AT_START))
+
+
+def _opened_in_background() -> duckdb.DuckDBPyConnection:
+    """Open a database in a thread of low priority, which the threads that it starts inherit."""
+
+    def give_way() -> None:
+        if sys.platform == "linux":  # elsewhere a priority is the whole process's
+            thread = threading.get_native_id()
+            own = os.getpriority(os.PRIO_PROCESS, thread)
+            os.setpriority(os.PRIO_PROCESS, thread, min(_LAST, own + _NICENESS))
+
+    with ThreadPoolExecutor(1, initializer=give_way) as thread:
+        return thread.submit(_opened).result()
 
 
 def run_on_cursor(

@@ -79,6 +79,7 @@ class Catalog:
         columns = {table: schema.columns(table) for table in policy.tables}
         found = relations(policy, columns, views or {}, oids or {})
         self._place = Place(name, found)
+        self._tables = frozenset(table.lower() for table in policy.tables)
         self._names = Names(found)
         self._connection = open_database(found, name)
         self._questions: Recent[_Asked, Question | UnknownQuestion] = Recent(_KEPT)
@@ -93,7 +94,7 @@ class Catalog:
         return _kept(self._routes, text, text, lambda: self._route(text))
 
     def _route(self, text: str) -> Route:
-        found = route(text)
+        found = route(text, self._tables)
         if found is not None:
             return found
         if signals.described(text) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import pairwise
 
 from sqlglot import exp
@@ -16,19 +16,37 @@ from dpsql.serve.catalog.parse import BEGINNINGS, parse, tokenize
 from dpsql.serve.catalog.relations import find
 
 
-def route(text: str) -> Route | None:
-    """Return who answers a statement; None if it names no relation, so that its functions decide."""
+def route(text: str, tables: Container[str] = ()) -> Route | None:
+    """Return who answers a statement; None if it names no relation, so that its functions decide.
+
+    `tables` are the policy's, in lower case: a statement over them that names nothing of the catalogue need
+    not be parsed.
+    """
     try:
         tokens = tokenize(text)
     except UnknownQuestion:
         return Route.DATA
     if tokens[0].token_type not in BEGINNINGS:
         return Route.DATA
+    if _only_data(tokens, tables):
+        return Route.DATA
     try:
         tree = parse(text, tokens)
     except UnknownQuestion:
         return Route.CATALOGUE if _names_catalogue(tokens) else Route.DATA
     return _of_tree(tree)
+
+
+def _only_data(tokens: Sequence[Token], tables: Container[str]) -> bool:
+    """Return whether a statement reads a table of the policy, and has no word of the catalogue's names."""
+    reads = any(
+        before.token_type in (TokenType.FROM, TokenType.JOIN) and token.text.lower() in tables
+        for before, token in pairwise(tokens)
+    )
+    if not reads:
+        return False
+    words = {token.text.lower() for token in tokens}
+    return not any(word in SCHEMAS or find("", word) is not None for word in words)
 
 
 def _names_catalogue(tokens: Sequence[Token]) -> bool:

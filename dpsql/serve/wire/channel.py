@@ -22,6 +22,8 @@ SLOW_READER = 60.0
 LINGER = 10.0
 """Seconds for the last bytes of a connection that the server ends."""
 _GATHERED = 1 << 16
+_TAKEN = 1 << 14
+"""Bytes that are taken from one connection before others have their turn: a record of TLS."""
 _KEEPALIVE = 60
 
 
@@ -29,7 +31,7 @@ class Disconnected(Exception):  # noqa: N818  an event
     """The client has gone, or was cut off."""
 
 
-class Channel(asyncio.Protocol):
+class Channel(asyncio.BufferedProtocol):
     """The two streams of a connection. One task reads and writes; `interrupt` may come from elsewhere.
 
     The task is started by `serve`, when the connection is made. What is written is gathered, and sent by
@@ -41,6 +43,7 @@ class Channel(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._task: asyncio.Task[None]
+        self._arriving = bytearray()
         self._in = bytearray()
         self._out = bytearray()
         self._tls: TlsLayer | None = None
@@ -67,8 +70,16 @@ class Channel(asyncio.Protocol):
             _keep_alive(transport.get_extra_info("socket"))
         self._task = self._loop.create_task(self._serve(self))
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """Return where the event loop puts bytes of the network."""
+        del sizehint
+        self._arriving = bytearray(_TAKEN)
+        return self._arriving
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Take bytes from the network."""
+        data = bytes(memoryview(self._arriving)[:nbytes])
+        self._arriving = bytearray()
         if self._tls is None:
             self._in += data
         else:

@@ -98,6 +98,9 @@ class Connection:
             body = await self._channel.read(checked_length(await self._channel.read(4), MAX_MESSAGE))
             if tag == b"X":
                 return
+            delay = self._context.pace.delay(self.user.analyst, len(body))
+            if delay > 0:
+                await asyncio.sleep(delay)
             await self._answer(tag, Body(body))
             if self._channel.full or count % _FAIR == 0:
                 await self._next_turn()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from dpsql.serve.wire.pace import Pace
 
 if TYPE_CHECKING:
     from dpsql.serve.accounts import Users
@@ -27,6 +29,8 @@ class WireContext:
     connections: Connections
     log: Callable[[str, Mapping[str, object]], None]
     """Takes an event and its fields; never a text of a statement."""
+    pace: Pace = field(default_factory=Pace)
+    """How fast each analyst may send."""
     statement_timeout: int = 300_000
     """Milliseconds that a statement may run; a client may choose fewer."""
     max_statement: int = 65_536

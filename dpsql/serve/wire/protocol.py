@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -45,7 +44,7 @@ class Wire:
         context.statement_timeout = config.statement_timeout * 1_000
         context.max_statement = config.max_statement
 
-    def factory(self, *, tls_required: bool = False) -> Callable[[], asyncio.Protocol]:
+    def factory(self, *, tls_required: bool = False) -> Callable[[], Channel]:
         """Return what a listener makes for each connection; TLS is begun in it, so the listener gets none."""
 
         async def serve(channel: Channel) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SEVERAL = re.compile(r"--|/\*|\{#|;")
 """What a text may have that is more than one statement, or none."""
+_QUOTE = re.compile(r"['\"$]")
 
 
 class LocatedError(Exception):
@@ -115,9 +116,12 @@ def check_length(text: str, longest: int) -> None:
 
 
 def single(text: str) -> list[Statement] | None:
-    """Return the statement, or none, of a text without comments and semicolons but at its end; else None."""
+    """Return the statement, or none, of a text without comments and semicolons but at its end; else None.
+
+    With quotes it may have no semicolon at all: the quote could be open.
+    """
     found = _SEVERAL.search(text)
-    if found is not None and (found[0] != ";" or text[found.end() :].strip()):
+    if found is not None and (found[0] != ";" or text[found.end() :].strip() or _QUOTE.search(text)):
         return None
     whole = text.strip().removesuffix(";").rstrip()
     return [Statement(whole, len(text) - len(text.lstrip()))] if whole else []

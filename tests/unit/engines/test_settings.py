@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -155,3 +158,18 @@ def test_no_cursor_can_change_a_setting(connections: dict[str, duckdb.DuckDBPyCo
         with pytest.raises(duckdb.Error):
             connection.cursor().execute(f"RESET {name}")
         assert current(connection.cursor(), name) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a priority is the whole process's")
+def test_the_threads_of_a_database_in_the_background_give_way() -> None:
+    def priorities() -> dict[str, int]:
+        return {each: os.getpriority(os.PRIO_PROCESS, int(each)) for each in os.listdir("/proc/self/task")}
+
+    before = priorities()
+    with settings.connect(background=True) as connection:
+        (threads,) = connection.execute("SELECT current_setting('threads')").fetchall()[0]
+        connection.execute("SELECT COUNT(*) FROM range(1000000)").fetchall()
+        made = [priority for thread, priority in priorities().items() if thread not in before]
+        own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    assert made.count(min(19, own + settings._NICENESS)) >= threads - 1
+    assert priorities()[str(threading.get_native_id())] == own

@@ -10,8 +10,9 @@ from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language.parse import _SHOWN
 from dpsql.serve.wire import command_types as c
 from dpsql.serve.wire import commands
-from dpsql.serve.wire.commands import command
+from dpsql.serve.wire.commands import command, may_be_command
 from dpsql.serve.wire.copy import CopyOptions
+from dpsql.serve.wire.statement import Statement, several, single
 
 CASES: dict[str, c.Command] = {
     "BEGIN": c.Begin(),
@@ -346,3 +347,42 @@ def test_any_words_are_a_command_or_none_or_refused(words: list[str]) -> None:
         assert 1 <= refused.col <= len(text) + 1
     if isinstance(found, c.Declare | c.Copy):
         assert text[found.at :].startswith(found.query)
+
+
+@pytest.mark.parametrize("text", [*CASES, *(f"-- x\n{text}" for text in CASES)])
+def test_what_is_a_command_is_not_missed_by_its_first_word(text: str) -> None:
+    assert may_be_command(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "\n\tselect 'BEGIN'",
+        "-- BEGIN\r\n  WITH x AS (SELECT 1) SELECT * FROM x",
+        "(SELECT 1)",
+        "EXPLAIN SELECT 1",
+        "SELECTé 1",
+        "begins",
+    ],
+)
+def test_what_is_no_command_is_not_split_into_tokens(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert command(text) is None
+    monkeypatch.setattr("dpsql.serve.wire.command_words._tokens", None)
+    assert Statement(text).command is None
+
+
+@given(st.lists(st.sampled_from([*"ab-/*; \n\"'$(é{#", "BEGIN", "SELECT", "SET"]), max_size=12).map("".join))
+def test_the_first_word_agrees_with_the_tokens(text: str) -> None:
+    try:
+        found = command(text)
+    except (QueryRefused, QuerySyntaxError):
+        assert may_be_command(text)
+        return
+    assert found is None or may_be_command(text)
+
+
+@given(st.lists(st.sampled_from(["SELECT 1", *"a-/*; \n\"'$({#}"]), max_size=12).map("".join))
+def test_one_statement_is_found_without_looking_for_the_ends_of_others(text: str) -> None:
+    found = single(text)
+    assert found is None or found == several(text)

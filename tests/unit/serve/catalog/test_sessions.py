@@ -474,3 +474,30 @@ def test_nothing_of_the_rows_is_told(catalog: Catalog) -> None:
         "pg_constraint",
     ):
         assert rows(catalog.answer(f"SELECT count(*) FROM {name}", FACTS)) == [(0,)]
+
+
+def test_a_statement_over_tables_is_routed_by_its_words(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpsql.serve.catalog.routing.parse", None)
+    assert catalog.route("SELECT clinic, COUNT(*) AS c FROM Visits WHERE cost > 1 GROUP BY 1") is Route.DATA
+    assert catalog.route('SELECT 1 AS c FROM a JOIN "visits" ON TRUE') is Route.DATA
+    for text in ("SELECT 1 AS c FROM nosuch", "SELECT 'pg_class' AS c FROM visits", "SELECT 'from visits'"):
+        with pytest.raises(TypeError):  # it has to be parsed
+            catalog.route(text)
+
+
+def test_a_question_is_known_once_it_was_translated() -> None:
+    catalog = Catalog(policy(), Declared(), "clinic", oids=OIDS)
+    text = "SELECT relname FROM pg_class WHERE oid = $1"
+    assert not catalog.knows(text, [pa.int64()])
+    catalog.route(text)
+    assert not catalog.knows(text, [pa.int64()])
+    catalog.answer(text, FACTS, [16386], [pa.int64()])
+    assert catalog.knows(text, [pa.int64()])
+    assert not catalog.knows(text)
+    catalog.route("SELECT COUNT(*) FROM visits")
+    assert not catalog.knows("SELECT COUNT(*) FROM visits")
+    with pytest.raises(UnknownQuestion):
+        catalog.answer("SELECT nosuch FROM pg_class", FACTS)
+    assert not catalog.knows("SELECT nosuch FROM pg_class")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -11,6 +12,7 @@ from dpsql.errors_json import from_json
 from dpsql.serve.wire import channel, session
 from dpsql.serve.wire.connection import Connection
 from tests.serve import frontend as f
+from tests.serve.answers import AnsweringClient
 from tests.serve.bench import Bench, run
 
 
@@ -392,3 +394,39 @@ def test_a_connection_that_ends_lets_go_of_its_results() -> None:
         assert (connection.held, len(connection._session.prepared)) == (0, 0)
 
     run(test)
+
+
+def test_many_statements_let_other_connections_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[int] = []
+    true = Connection._next_turn
+
+    async def next_turn(connection: Connection) -> None:
+        turns.append(1)
+        await true(connection)
+
+    monkeypatch.setattr(Connection, "_next_turn", next_turn)
+
+    async def test(bench: Bench) -> int:
+        alice = await bench.log_in()
+        before = len(turns)
+        found = await alice.ask(f.query("BEGIN;" * 200))
+        assert completed(found) == ["BEGIN"] * 200
+        return len(turns) - before
+
+    assert run(test) == 200
+
+
+def test_a_text_that_is_split_slowly_is_split_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside: list[int] = []
+    true = AnsweringClient.beside
+
+    async def noted(client: AnsweringClient, size: int, work: Callable[[], object]) -> object:
+        beside.append(size)
+        return await true(client, size, work)
+
+    monkeypatch.setattr(AnsweringClient, "beside", noted)
+    one, several = f"SELECT '{'x' * 3000}'", f"SELECT '{'x' * 3000}'; SELECT 2"
+    ask(one, "SELECT 1;")
+    assert beside == []
+    ask(several, f"SET application_name = '{'x' * 3000}'")
+    assert beside == [len(several), 3025]
