@@ -55,7 +55,10 @@ class Asked:
 
     async def client(self, served: Served, user: str) -> None:
         """Ask until the server is gone."""
-        connection = await served.connect(user)
+        try:
+            connection = await served.connect(user)
+        except (ConnectionError, EOFError):  # killed while this client logged in
+            return
         try:
             while True:
                 text = self.text()
@@ -106,6 +109,10 @@ async def rounds(folder: Path, count: int, seed: int) -> list[Round]:
             served.process.wait()
             await asyncio.gather(*clients)
             found.append(await asyncio.to_thread(judged, policy, served, asked))
+            if len(found) % 20 == 0:
+                right = sum(each.right for each in found)
+                sys.stdout.write(f"{len(found)} rounds, {right} right, {found[-1].answers} answers\n")
+                sys.stdout.flush()
     return found
 
 
