@@ -58,12 +58,18 @@ class Planner:
             return self._prepared(text, parameters, parsed)
         except (QueryRefused, QuerySyntaxError) as error:
             refused = error
+        raise self.with_offer(text, refused, parameters)
+
+    def with_offer(
+        self, text: str, refused: QueryRefused | QuerySyntaxError, parameters: Parameters = None
+    ) -> QueryRefused | QuerySyntaxError:
+        """Return the error of a statement with what else is refused in it and what would be accepted."""
         refused.obstacles = beside(text, refused, lambda changed: self._bound(changed, parameters))
         refused.obstacles = hinted(text, refused)
         offer = rewrite(text, refused, lambda changed: self._bound(changed, parameters))
         if offer is not None:
             refused.rewrite, refused.obstacles = offer
-        raise refused
+        return refused
 
     def _bound(self, text: str, parameters: Parameters) -> Prepared:
         """Prepare a statement; refuse a public one as well that the schema database cannot bind."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dpsql.analysis import is_private, public_sql
 from dpsql.errors import Error, QueryRefused, QuerySyntaxError, ResultTooLarge
-from dpsql.language import Query, Set, Show, plain, plain_text
+from dpsql.language import Query, Set, Show, Statement, plain, plain_text
 from dpsql.prepared import Explained, PreparedCommand, PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge
 from dpsql.serve.agreement import names_epsilon, not_agreed
@@ -344,8 +344,17 @@ class Asking:
         planner = self.session.planner
         try:
             statement = planner.parsed(text, values or None)
-        except (QueryRefused, QuerySyntaxError):
-            statement = None  # the planner refuses it, with a statement that would be accepted
+        except (QueryRefused, QuerySyntaxError) as error:
+            refused = error  # raised below, so that errors of other texts are no context of it
+        else:
+            return self._parsed(text, values, statement)
+        raise planner.with_offer(text, refused, values or None)
+
+    def _parsed(
+        self, text: str, values: tuple[object, ...], statement: Statement
+    ) -> Planned | PreparedCommand | PreparedPrivate | Answer:
+        """Prepare a statement that was parsed, or answer a probe."""
+        planner = self.session.planner
         if isinstance(statement, Set):
             raise QueryRefused("SET is no statement here: it changes a setting of the connection")
         if isinstance(statement, Query) and is_private(statement, self.generation.policy):

@@ -12,9 +12,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from dpsql import language
 from dpsql.database import Database
 from dpsql.engines import Cancelled, running_statement
-from dpsql.errors import QueryRefused
+from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.serve.answer import Answer
 from dpsql.serve.asking import Asking
 from dpsql.serve.catalog.facts import CatalogAnswer, Facts
@@ -267,3 +268,19 @@ def test_too_many_release_blocks_are_refused_before_they_are_analysed(service: S
     blocks = ", ".join(f"(SELECT COUNT(*) FROM visits WHERE page = {n}) AS c{n}" for n in range(129))
     with pytest.raises(QueryRefused, match="at most 128 blocks that release"):
         run(client_of(service).answer(f"SELECT {OPTION} {blocks}"))
+
+
+def test_what_is_refused_when_it_is_parsed_is_parsed_once(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+
+    def parse(text: str, parameters: Any = None) -> Any:
+        parsed.append(text)
+        return language.parse(text, parameters)
+
+    monkeypatch.setattr("dpsql.planning.parse", parse)
+    wrong = f"{COUNT} WHERE (page > 1"
+    with pytest.raises(QuerySyntaxError):
+        run(client_of(service).answer(wrong))
+    assert parsed.count(wrong) == 1
