@@ -5,12 +5,12 @@
 `box` and `cube` draw one noise for several counts. `resolution`, `rate` and
 `place` put a mechanism's counts and noise on one grid. Bits come from an `Entropy`: the operating system's,
 except in audits and tests. No result depends on floating-point arithmetic:
-``table`` and ``exact`` compare integers.
+``table`` compares integers.
 """
 
+from dpsql.certified import exp_bounds, scaled_exp_bounds
 from dpsql.noise.box import box, box_side, check_box, check_cube, cube, uniform
 from dpsql.noise.entropy import Entropy, SeededEntropy, SimulationEntropy, SystemEntropy
-from dpsql.noise.exact import exp_bounds, scaled_exp_bounds
 from dpsql.noise.geometric import (
     LARGEST,
     geometric,

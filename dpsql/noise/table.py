@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.certified import exp_bounds
 from dpsql.noise.entropy import Entropy
-from dpsql.noise.exact import exp_bounds
 
 GUIDE_BITS = 16
 """Random bits a draw starts with."""

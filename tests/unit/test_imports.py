@@ -28,7 +28,8 @@ CORE = (
 MAY_IMPORT: dict[str, set[str]] = {
     # The base, which every package may use.
     "errors": set(),
-    "privacy": {"errors"},
+    "certified": set(),
+    "privacy": {"errors", "certified"},
     "order": set(),
     "login": set(),
     "errors_json": {"errors"},
@@ -42,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "estimates": {"privacy"},
     "analysis": {"errors", "privacy", "types", "language", "policy", "tree", "estimates"},
     "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis"},
-    "noise": {"privacy"},
+    "noise": {"certified", "privacy"},
     "mechanisms": {"estimates", "noise", "order", "privacy"},
     "ledger": {"errors", "privacy", "policy"},
     "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates"},
