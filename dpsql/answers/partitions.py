@@ -33,7 +33,7 @@ from dpsql.engines.ordering import ranks
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
 from dpsql.language import TopPerPartition
-from dpsql.privacy import ApproximateDP, PrivacyLoss
+from dpsql.privacy import PrivacyLoss, largest
 
 
 def of_one(plan: Plan, size: int | None) -> Plan:
@@ -143,11 +143,7 @@ class LargestOfPartitions:
 
 def composed(losses: list[PrivacyLoss], times: int) -> PrivacyLoss:
     """Return a loss that is at least the sum of any `times` of some losses."""
-    worst = max(losses, key=lambda loss: (loss.charge.epsilon, loss.charge.delta))
-    if not all(loss.charge.fits(worst.charge) for loss in losses):
-        largest = [max(getattr(loss.charge, name) for loss in losses) for name in ("epsilon", "delta")]
-        worst = PrivacyLoss.of(*largest)
-    return PrivacyLoss(tuple(ApproximateDP(p.epsilon, p.delta, p.times * times) for p in worst.parts))
+    return largest(losses).repeated(times)
 
 
 def _concatenated(parts: list[Combined]) -> Combined:

@@ -165,7 +165,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         """Return the loss of a run whose hits cost so many units; a base hit costs 2^(branches - 1)."""
         epsilon = self.loss.charge.epsilon
         unit = (1 - self.share) * epsilon / (self.hits << (len(self.scales) - 1))
-        return PrivacyLoss.of(self.share * epsilon) + PrivacyLoss.of(unit, times=units)
+        return PrivacyLoss.of(self.share * epsilon + units * unit)
 
     def least_gaps(self, found: SparseVector) -> NDArray[np.float64]:
         """Return the least gap that each hit could have had, given all that was decided before it.
