@@ -5,7 +5,7 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `combine`: counts with standard deviations and intervals from a release, in one call;
 * `hits`: the same for the hits of a sparse vector, whose intervals hold given the hit;
 * `blue`: the best linear unbiased estimate that `combine` uses;
-* `measurement`, `box`: measurements, and the law of box noise;
+* `measurement`, `box`, `gaussian`: measurements, and the laws of box and Gaussian noise;
 * `error_model`, `intervals`: the noises in an error, and intervals that cover it, from the exact formulas
   of `closed_form` or the numeric `law`;
 * `significance`: p-values of gaps;
@@ -28,7 +28,14 @@ from dpsql.estimates.combine import Combined, from_measurement, from_top_k
 from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.hits import from_threshold
 from dpsql.estimates.intervals import Offsets, offsets
-from dpsql.estimates.measurement import BoxNoise, LaplaceNoise, Measurement, MeasuringNoise
+from dpsql.estimates.measurement import (
+    BoxNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    Measurement,
+    MeasuringNoise,
+    SharedNoise,
+)
 from dpsql.estimates.moments import Average, Deviation, Formula, RowCount, SumOfRows, Variance
 from dpsql.estimates.plan import (
     Strategy,
@@ -51,6 +58,7 @@ __all__ = [
     "Estimates",
     "Formula",
     "GapNoise",
+    "GaussianNoise",
     "LaplaceNoise",
     "Measurement",
     "MeasuringNoise",
@@ -58,6 +66,7 @@ __all__ = [
     "Offsets",
     "Outlook",
     "RowCount",
+    "SharedNoise",
     "SparseVectorLaw",
     "Strategy",
     "SumOfRows",

@@ -7,8 +7,9 @@ the number of counts they are given and run at once; the result's `plan` is the 
 Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`, `hybrid_top_k`,
 `hybrid_sparse_vector`, `exponential`, `joint`; on an unknown domain `limited_domain`, `top_stable`,
 `limited_then_stable`. Queries whose answer no single unit could change: `first_stable`, `stable_answers`.
-Measuring what was selected: `box` (one noise for all counts), `laplace` (each count), `anchor` (their total);
-`release_all` measures all groups, `Refinement` a count again with less noise.
+Measuring what was selected: `box` (one noise for all counts), `gaussian` (noise of concentrated privacy),
+`laplace` (each count), `anchor` (their total); `release_all` measures all groups, `Refinement` a count again
+with less noise.
 On a public grid of values: `quantile`, `extreme`. Among powers of two, a bound of contributions: `ladder`.
 Interactive queries that are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
 ``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``),
@@ -27,6 +28,7 @@ from dpsql.mechanisms.box import Box, BoxMeasured, box
 from dpsql.mechanisms.existence import Existing, ExistingGroups, existing_groups
 from dpsql.mechanisms.exponential import Exponential, exponential
 from dpsql.mechanisms.extremes import Extreme, Extremes, extreme
+from dpsql.mechanisms.gaussian import Gaussian, GaussianMeasured, gaussian
 from dpsql.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
 from dpsql.mechanisms.histogram import Histograms
@@ -66,6 +68,8 @@ __all__ = [
     "Extreme",
     "Extremes",
     "FirstStable",
+    "Gaussian",
+    "GaussianMeasured",
     "GuessAndCheck",
     "GuessAndCheckPlan",
     "Histograms",
@@ -108,6 +112,7 @@ __all__ = [
     "exponential",
     "extreme",
     "first_stable",
+    "gaussian",
     "hybrid_sparse_vector",
     "hybrid_top_k",
     "in_public_order",

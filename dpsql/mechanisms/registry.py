@@ -5,6 +5,7 @@ from dpsql.mechanisms.box import AUDITED as BOX
 from dpsql.mechanisms.existence import AUDITED as EXISTENCE
 from dpsql.mechanisms.exponential import AUDITED as EXPONENTIAL
 from dpsql.mechanisms.extremes import AUDITED as EXTREMES
+from dpsql.mechanisms.gaussian import AUDITED as GAUSSIAN
 from dpsql.mechanisms.guess_and_check import AUDITED as GUESS_AND_CHECK
 from dpsql.mechanisms.hybrid_sparse_vector import AUDITED as HYBRID_SPARSE_VECTOR
 from dpsql.mechanisms.hybrid_top_k import AUDITED as HYBRID_TOP_K
@@ -29,6 +30,7 @@ AUDITED: tuple[AuditCase, ...] = (
     *RANGES,
     *MEASURE,
     *BOX,
+    *GAUSSIAN,
     *REFINE,
     *QUANTILE,
     *EXTREMES,
