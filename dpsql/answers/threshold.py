@@ -129,6 +129,7 @@ def law_of(mechanism: SparseVectorPlan, threshold: Fraction) -> SparseVectorLaw:
         1 << (len(mechanism.scales) - 1),
         mechanism.limit,
         float(mechanism.share),
+        isinstance(mechanism, mechanisms.SparseVectorByRounds),
     )
 
 

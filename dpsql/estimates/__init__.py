@@ -12,7 +12,7 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `moments`: averages, sums and variances from the noisy moments of a column, by the laws of `linear` and
   `fieller`;
 * `plan`: budget shares and predicted errors before spending;
-* `sparse_vector`: predicted hits, errors, coverage and charge of a sparse vector run;
+* `sparse_vector`, `renewals`: predicted hits, errors, coverage and charge of a sparse vector run;
 * `variance`: variances of the noises on their grid;
 * `wording`: predicted errors in words.
 """
@@ -40,6 +40,7 @@ from dpsql.estimates.moments import Average, Deviation, Formula, RowCount, SumOf
 from dpsql.estimates.plan import (
     Strategy,
     distinguishable_gap,
+    logistic_gap,
     measuring_share,
     sparse_vector_error,
     split_measuring,
@@ -82,6 +83,7 @@ __all__ = [
     "from_threshold",
     "from_top_k",
     "laplace_variance",
+    "logistic_gap",
     "lower_bound_offset",
     "measuring_share",
     "noise_variance",

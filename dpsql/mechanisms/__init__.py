@@ -5,7 +5,8 @@ which knows its scales, its privacy loss and its error; `run` takes counts. The 
 the number of counts they are given and run at once; the result's `plan` is the mechanism that ran.
 
 Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`, `hybrid_top_k`,
-`hybrid_sparse_vector`, `exponential`, `joint`; on an unknown domain `limited_domain`, `top_stable`,
+`hybrid_sparse_vector`, `exponential`, `joint`; by rounds that are charged one by one `peeled_top_k`,
+`gumbel_top_k`, `sparse_vector_by_rounds`; on an unknown domain `limited_domain`, `top_stable`,
 `limited_then_stable`. Queries whose answer no single unit could change: `first_stable`, `stable_answers`.
 Measuring what was selected: `box` (one noise for all counts), `gaussian` (noise of concentrated privacy),
 `laplace` (each count), `anchor` (their total); `release_all` measures all groups, `Refinement` a count again
@@ -31,6 +32,7 @@ from dpsql.mechanisms.extremes import Extreme, Extremes, extreme
 from dpsql.mechanisms.gaussian import Gaussian, GaussianMeasured, gaussian
 from dpsql.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
+from dpsql.mechanisms.gumbel import GumbelChoice, GumbelTopK, gumbel_top_k
 from dpsql.mechanisms.histogram import Histograms
 from dpsql.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_sparse_vector
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
@@ -40,10 +42,12 @@ from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_
 from dpsql.mechanisms.limited_then_stable import LimitedThenStable, OrderedThenSet, limited_then_stable
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
+from dpsql.mechanisms.peeled import PeeledTopK, peeled_top_k
 from dpsql.mechanisms.quantile import Quantile, Quantiles, quantile
 from dpsql.mechanisms.refine import Refined, Refinement
 from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
+from dpsql.mechanisms.sparse_vector_rounds import SparseVectorByRounds, sparse_vector_by_rounds
 from dpsql.mechanisms.stable import (
     FirstStable,
     StabilityTests,
@@ -72,6 +76,8 @@ __all__ = [
     "GaussianMeasured",
     "GuessAndCheck",
     "GuessAndCheckPlan",
+    "GumbelChoice",
+    "GumbelTopK",
     "Histograms",
     "Hybrid",
     "HybridSparseVector",
@@ -91,12 +97,14 @@ __all__ = [
     "NoisyTopK",
     "OrderedCounts",
     "OrderedThenSet",
+    "PeeledTopK",
     "Quantile",
     "Quantiles",
     "Refined",
     "Refinement",
     "Rung",
     "SparseVector",
+    "SparseVectorByRounds",
     "StabilityTests",
     "StableAnswers",
     "StableQueries",
@@ -113,6 +121,7 @@ __all__ = [
     "extreme",
     "first_stable",
     "gaussian",
+    "gumbel_top_k",
     "hybrid_sparse_vector",
     "hybrid_top_k",
     "in_public_order",
@@ -123,9 +132,11 @@ __all__ = [
     "limited_then_stable",
     "noisy_max",
     "noisy_top_k",
+    "peeled_top_k",
     "quantile",
     "release_all",
     "sparse_vector",
+    "sparse_vector_by_rounds",
     "stable_answers",
     "top_stable",
     "usual_grid",
