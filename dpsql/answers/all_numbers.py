@@ -79,8 +79,8 @@ def of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], opti
 def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
     """See `Method`; the figures are those of the numbers that order the groups, else of the counts."""
     quotes = [part.quote for part in parts]
-    ordering = getattr(plan.selection, "count", None)
-    first = next((q for q, p in zip(quotes, parts, strict=True) if _has(p, ordering)), quotes[0])
+    place = measuring.quoted(plan)
+    first = next((q for q, p in zip(quotes, parts, strict=True) if _has(p, place)), quotes[0])
     words = dict.fromkeys(quote.mechanism for quote in quotes)
     return replace(
         first,
@@ -105,7 +105,6 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
     return preferred.of(plan)
 
 
-def _has(part: OneShare, ordering: int | None) -> bool:
-    place = ordering if ordering is not None else next(iter(measuring.shown_alone(part.plan)), None)
+def _has(part: OneShare, place: int | None) -> bool:
     equal = part.plan.equal
     return place is not None and equal[place] in [equal[own] for own in released(part.plan)]

@@ -80,6 +80,19 @@ def shown_alone(plan: Plan) -> list[int]:
     return list(distinct.values())
 
 
+def quoted(plan: Plan) -> int | None:
+    """Return the place of a number whose error is the statement's, in `Quote`.
+
+    It is the one that orders the groups, else a count that is shown, else another number that is shown as it
+    is measured; None: there is no such number.
+    """
+    ordering = getattr(plan.selection, "count", None)
+    if ordering is not None:
+        return int(ordering)
+    alone = shown_alone(plan)
+    return next((p for p in alone if plan.counts[p].argument is None), next(iter(alone), None))
+
+
 def share_of(plan: Plan) -> Fraction | None:
     """Return the requested share of epsilon for measuring; None if it is to be chosen."""
     measure = plan.options.measure

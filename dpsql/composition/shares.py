@@ -101,12 +101,12 @@ class Written:
 def divided(total: Options, defaults: Options, releases: Sequence[Options]) -> list[Options]:
     """Give each release that has no epsilon or delta of its own an equal part of the statement's.
 
-    The parts are exact: they add up to the statement's epsilon.
+    The parts are exact: they add up to the statement's epsilon. A default error comes before a default epsilon.
     """
     out = list(releases)
     for name in _SHARED:
         whole: Fraction | None = getattr(total, name)
-        if whole is None:
+        if whole is None and not (name == "epsilon" and defaults.error is not None):
             whole = getattr(defaults, name)
         sharing = [i for i, o in enumerate(out) if getattr(o, name) is None]
         if name == "epsilon":

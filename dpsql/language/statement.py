@@ -186,7 +186,9 @@ class Set:
     value: object
 
     def apply(self, defaults: Options) -> Options:
-        """Return the connection's defaults with this one changed."""
+        """Return the connection's defaults with this one changed; a default epsilon ends a default error."""
+        if self.name == "epsilon":
+            defaults = replace(defaults, error=None)
         return replace(defaults, **{self.name: self.value})  # type: ignore[arg-type]  # typed when it was read
 
 

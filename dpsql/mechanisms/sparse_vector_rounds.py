@@ -148,6 +148,7 @@ def _case(name: str, *, monotone: bool, **options: Any) -> AuditCase:  # noqa: A
         partial(SparseVectorByRounds.plan, monotone=monotone, **options),
         adjacency,
         around(1, 2),
+        tight=options.get("noise") != "laplace",
     )
 
 
