@@ -135,7 +135,7 @@ def explain(
             found = {**_views(prepared.query), **_facts(prepared, left)}
         case PreparedComposed():
             found = {**_views(prepared.query), **_composed_facts(prepared, left)}
-    price = {"private": prepared.private, **_exact(prepared.price)}
+    price = {"private": prepared.private, **_exact(prepared.price), "full": _exact(prepared.full_price)}
     if json:
         text = json_text.dumps(_numbers(found), default=_fields)
         return _with_facts(pa.table({"explain": pa.array([text], pa.string())}), "price", price)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed, with_views
-from dpsql.answers import choose, least_epsilon
+from dpsql.answers import by_default_error, choose, least_epsilon
 from dpsql.composition import Releasing, compose, describe_view, parts_of, release_blocks
 from dpsql.engines import running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
@@ -168,7 +168,9 @@ class Planner:
                 Fix("1", option="epsilon", guess="1"),
             )
         counting = PlannedCount.of(query, self.policy, engines, options)
-        if options.error is not None:
+        if options.error is not None and "error" not in query.options.at:
+            counting = counting.with_options(by_default_error(counting.plan, defaults.epsilon))
+        if counting.plan.options.error is not None:
             most = self.policy.budget.max_epsilon_per_query
             counting = counting.at_epsilon(least_epsilon(counting.plan, most))
         plan = counting.plan

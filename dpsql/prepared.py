@@ -70,7 +70,10 @@ class PlannedCount:
 
     def at_epsilon(self, epsilon: Fraction) -> PlannedCount:
         """Return it with another epsilon, on which nothing that the analysis builds depends."""
-        options = replace(self.plan.options, epsilon=epsilon)
+        return self.with_options(replace(self.plan.options, epsilon=epsilon))
+
+    def with_options(self, options: Options) -> PlannedCount:
+        """Return it with another epsilon or error; the other options are those that it was analysed with."""
         return replace(self, plan=replace(self.plan, options=options))
 
     def unchanged(self) -> bool:
@@ -134,6 +137,11 @@ class PreparedPrivate:
         return not self.plan.options.fresh and self.refines is None
 
     @property
+    def full_price(self) -> Charge:
+        """The largest charge if nothing is stored."""
+        return self.method.quote.charge
+
+    @property
     def parts(self) -> tuple[PreparedPrivate, ...]:
         """The releases of the statement: itself."""
         return (self,)
@@ -180,6 +188,11 @@ class PreparedComposed:
         """The engines on whose data it was prepared, the same for all releases."""
         return self.parts[0].engines
 
+    @property
+    def full_price(self) -> Charge:
+        """The largest charge if nothing is stored."""
+        return sum((part.full_price for part in self.parts), Charge())
+
 
 @dataclass(frozen=True, slots=True)
 class ReleasedValue:
@@ -221,6 +234,7 @@ class PreparedPublic:
     private: ClassVar[bool] = False
     setting: ClassVar[bool] = False
     price: ClassVar[Charge] = Charge()
+    full_price: ClassVar[Charge] = Charge()
 
     text: str
     sql: str
@@ -243,6 +257,7 @@ class PreparedCommand:
 
     private: ClassVar[bool] = False
     price: ClassVar[Charge] = Charge()
+    full_price: ClassVar[Charge] = Charge()
 
     text: str
     command: Explained | Show | Describe | Set

@@ -101,12 +101,15 @@ class Written:
 def divided(total: Options, defaults: Options, releases: Sequence[Options]) -> list[Options]:
     """Give each release that has no epsilon or delta of its own an equal part of the statement's.
 
-    The parts are exact: they add up to the statement's epsilon. A default error comes before a default epsilon.
+    The parts are exact: they add up to the statement's epsilon. A default error comes before a default
+    epsilon.
     """
     out = list(releases)
+    if defaults.error is not None:
+        defaults = replace(defaults, epsilon=None)
     for name in _SHARED:
         whole: Fraction | None = getattr(total, name)
-        if whole is None and not (name == "epsilon" and defaults.error is not None):
+        if whole is None:
             whole = getattr(defaults, name)
         sharing = [i for i, o in enumerate(out) if getattr(o, name) is None]
         if name == "epsilon":

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _STEPS = 1 << 14
-"""Groups are counted one by one up to so many; of more, several together are one step with one hit at most."""
+"""Groups are counted one by one up to so many; of more, several are one step, with one hit at most."""
 _TILT = 1e-8
 """What wraps around in the Fourier transform is made smaller by this factor."""
 
@@ -14,10 +14,10 @@ _TILT = 1e-8
 def hits_and_rounds(chance: NDArray[np.float64], groups: int, most: int) -> tuple[float, float]:
     """Return the expected hits and the expected rounds of at most so many, among groups with equal counts.
 
-    In each round every group is a hit with the same probability, one of `chance`, which are equally likely and
-    drawn anew for each round. A round ends with a hit. So the distances from hit to hit are independent, of
-    one law, with generating function G, and the j-th hit is at place m or before with the probability that the
-    coefficients of G^j add up to.
+    In each round every group is a hit with the same probability, one of `chance`, which are equally likely
+    and drawn anew for each round. A round ends with a hit. So the distances from hit to hit are independent,
+    of one law, with generating function G, and the j-th hit is at place m or before with the probability that
+    the coefficients of G^j add up to.
 
     >>> hits, rounds = hits_and_rounds(np.array([0.5]), 2, 2)
     >>> round(hits, 6), round(rounds, 6)

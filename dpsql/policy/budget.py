@@ -11,7 +11,10 @@ from dpsql.policy.names import joined, suggest, wrong
 from dpsql.privacy import Charge, exact
 
 _LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")
-_NUMBERS = ("epsilon", "delta", "max_epsilon_per_query", "default_epsilon", "default_delta")
+_NUMBERS = (
+    *("epsilon", "delta", "max_epsilon_per_query", "default_epsilon", "default_delta"),
+    "smallest_interesting",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class BudgetPolicy:
         The same for all analysts together; None: ten times as many.
     default_epsilon, default_delta
         For statements that name none; None: such statements are refused.
+    smallest_interesting
+        The smallest count that analysts look at, of which they give an error in percent.
     ledger
         The ledger's file.
     """
@@ -49,6 +54,7 @@ class BudgetPolicy:
     max_failures_total: int | None = None
     max_cancelled: int | None = None
     max_cancelled_total: int | None = None
+    smallest_interesting: Fraction = Fraction(1000)
 
     def __post_init__(self) -> None:
         _read_numbers(self, "budget")
@@ -68,6 +74,8 @@ class BudgetPolicy:
         if most is not None:
             _check_cap("default_epsilon", self.default_epsilon, most, "max_epsilon_per_query")
         _check_cap("default_delta", self.default_delta, self.delta, "delta")
+        if self.smallest_interesting <= 0:
+            raise wrong("budget.smallest_interesting", "must be greater than 0")
         for name in _LIMITS:
             _check_limit(name, getattr(self, name))
         for name in ("max_failures", "max_cancelled"):

@@ -80,6 +80,12 @@ KEYS: dict[str, dict[str, Key]] = {
             "a number", "none", "for statements that name no epsilon; without it they are refused"
         ),
         "default_delta": Key("a number", "none", "for statements that need a delta and name none"),
+        "smallest_interesting": Key(
+            "a number",
+            "1000",
+            "the smallest count that analysts look at: an error in percent, as in `dpsql --error 5%`, is one "
+            "of it",
+        ),
         "ledger": Key("a path", "`dpsql-ledger.sqlite`", "the file that holds what was spent and answered"),
     },
     "[analysts.NAME]": {

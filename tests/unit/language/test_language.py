@@ -289,6 +289,8 @@ def test_parts_of_a_statement_after_by_are_not_swallowed() -> None:
         ("SET dp_epsilon = 0.7", Set, lambda s: (s.name, s.value) == ("epsilon", Fraction(7, 10))),
         ("SET DP_MEASURE = AUTO", Set, lambda s: (s.name, s.value) == ("measure", "AUTO")),
         ("SET dp_confidence = 0.9", Set, lambda s: s.apply(Options()).confidence == Fraction(9, 10)),
+        ("SET dp_error = 50", Set, lambda s: s.apply(Options(epsilon=Fraction(1))).error == 50),
+        ("SET dp_epsilon = 1", Set, lambda s: s.apply(Options(error=Fraction(50))).error is None),
         ("EXPLAIN SELECT 1", Explain, lambda s: not s.json),
         ("EXPLAIN (FORMAT JSON) SELECT 1", Explain, lambda s: s.json),
         ("/* a */ explain -- b\n SELECT 1", Explain, lambda s: isinstance(s.query, Query)),
