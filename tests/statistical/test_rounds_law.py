@@ -53,8 +53,6 @@ def drawn(rng: np.random.Generator, noise: str, scale: float, shape: tuple[int, 
     """Noise of a law, not centred."""
     if noise == "laplace":
         return rng.laplace(0, scale, shape)
-    if noise == "geometric":  # with the remainder that breaks ties
-        return rng.geometric(-math.expm1(-1 / scale), shape) - 1.0
     return rng.exponential(scale, shape)
 
 

@@ -131,11 +131,13 @@ def test_weights_of_ascending_distances_are_the_same() -> None:
         plain, sorted_ = (
             Weights(distance, rate, copies=copies, ascending=ascending) for ascending in (False, True)
         )
-        assert np.array_equal(*(each.pick(3000, SeededEntropy(4)) for each in (plain, sorted_)))
+        one, other = (each.pick(3000, SeededEntropy(4)) for each in (plain, sorted_))
+        assert np.array_equal(one, other)
 
 
 class TestSparseVector:
-    COUNTS = in_public_order(np.array([0, 10**6, 5, 10**6, 10**6, 0, 10**6, 0]))
+    ROW = np.array([0, 10**6, 5, 10**6, 10**6, 0, 10**6, 0])
+    COUNTS = in_public_order(ROW)
 
     @pytest.mark.parametrize(
         ("k", "hits", "rounds"), [(1, 1, 1), (3, 3, 3), (4, 4, 4), (5, 4, 5), (99, 4, 5)]
@@ -164,7 +166,7 @@ class TestSparseVector:
         assert found.index.tolist() == [0, 2]
 
     def test_trials(self) -> None:
-        rows = np.stack([self.COUNTS.values, self.COUNTS.values[::-1], np.zeros(8, dtype=int)])
+        rows = np.stack([self.ROW, self.ROW[::-1], np.zeros(8, dtype=int)])
         found = sparse_vector_by_rounds(in_public_order(rows), 1000, 5, 5)
         assert found.index.tolist() == [[1, 3, 4, 6, -1], [1, 3, 4, 6, -1], [-1] * 5]
         assert np.asarray(found.units).tolist() == [5, 5, 1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
@@ -138,7 +138,7 @@ def test_the_order_of_counts_has_no_influence_on_rounds() -> None:
         assert one[came[int(row[0])], came[int(row[1])], *row[2:]] == pytest.approx(mass, abs=1e-12)
 
 
-def renyi(first: Law, second: Law, alpha: float) -> float:
+def renyi(first: Mapping[Any, float], second: Mapping[Any, float], alpha: float) -> float:
     """Return the Renyi divergence of two laws, on the outputs that both have."""
     total = sum(p * (p / second[row]) ** (alpha - 1) for row, p in first.items() if second.get(row, 0.0) > 0)
     return math.log(total) / (alpha - 1)

@@ -151,14 +151,14 @@ def test_a_default_epsilon_ends_a_default_error() -> None:
     one = settings()
     one.set("dp_epsilon", "0.5")
     one.set("dp_error", "50")
-    assert (one.dp_error, one.defaults) == (50, Options(epsilon=Fraction(1, 2), error=Fraction(50)))
+    assert one.defaults == Options(epsilon=Fraction(1, 2), error=Fraction(50))
     one.reset("dp_epsilon")
     assert one.dp_error == 50
     one.begin()
     one.set("dp_epsilon", "0.5", local=True)
-    assert (one.dp_error, one.dp_epsilon) == (None, Fraction(1, 2))
+    assert one.defaults == Options(epsilon=Fraction(1, 2))
     one.end(committed=True)
-    assert (one.dp_error, one.dp_epsilon) == (50, None)
+    assert one.defaults == Options(error=Fraction(50))
     one.set("dp_epsilon", "0.5")
     assert one.dp_error is None
 
