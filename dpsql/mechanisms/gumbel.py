@@ -17,7 +17,7 @@ from dpsql.mechanisms.exponential import distinct
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, placed
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
 from dpsql.mechanisms.weights import Weights
-from dpsql.privacy import Number, PrivacyLoss
+from dpsql.privacy import BoundedRange, Number, PrivacyLoss
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -90,7 +90,7 @@ class GumbelTopK(Mechanism[GumbelChoice]):
         each = budget / rounds
         scale = moved * (1 if monotone else 2) / each
         bits = grid_of("exponential", resolution, scale)
-        return cls(groups, k, scale, bits, lowest, loss=PrivacyLoss.of(each, times=rounds))
+        return cls(groups, k, scale, bits, lowest, loss=PrivacyLoss((BoundedRange(each, rounds),)))
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GumbelChoice:
         """Choose from counts in any order."""

@@ -268,7 +268,7 @@ def rounds_aligned(
         for turn, of_groups in enumerate(np.abs(shifted - queries).sum(axis=1)):
             costs[turn] += int(of_groups) * step / plan.scales[0]
         # No round costs more than its part, and those that did not run cost nothing.
-        assert max(costs) <= plan.loss.parts[0].epsilon
+        assert max(costs) <= plan.loss.charge.epsilon / plan.hits
         assert not any(costs[int(omega.units) :])
         assert sum(costs) <= omega.charge.epsilon <= plan.loss.charge.epsilon
         if noise != "laplace":

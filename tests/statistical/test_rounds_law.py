@@ -30,6 +30,7 @@ from dpsql.mechanisms import (
 )
 from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
+from dpsql.privacy import BoundedRange, Layout, PureDP
 
 ALARM = 1e-9
 SIGMAS = 7.0
@@ -213,6 +214,21 @@ def test_predictions_of_the_sparse_vector_by_rounds(groups: int, k: int) -> None
 
 def root(k: int) -> Fraction:
     return Fraction(math.sqrt(k)).limit_denominator(10**6)
+
+
+@pytest.mark.parametrize("e", ["0.05", "0.1", "0.3"])
+@pytest.mark.parametrize("k", [1, 5, 10, 25, 50])
+def test_prices(k: int, e: str) -> None:
+    """What a statement's cost buys at the order of a budget of (10, 1e-6): within 8% of what is taken here.
+
+    A large epsilon costs less than its square says: at 0.1 and below 1.1% are enough.
+    """
+    near = 0.08 if e == "0.3" else 0.011
+    layout = Layout(Fraction(e), Fraction(255, 64))
+    assert float(layout.pure(times=k) * root(k) / Fraction(e)) == pytest.approx(1, rel=near)
+    assert float(layout.ranged(times=k) * root(k) / Fraction(e)) == pytest.approx(2, rel=near)
+    for each, part in ((layout.pure(times=k), PureDP), (layout.ranged(times=k), BoundedRange)):
+        assert part(each, k).cost(Fraction(255, 64)) <= layout.cost
 
 
 VARIANCES = {1: (8, 8), 5: (60, 40), 10: (180, 80), 50: (3094, 400)}

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dpsql.mechanisms import GumbelTopK, Noise, NoiseSource, PeeledTopK, SparseVectorByRounds, gumbel
 from dpsql.order import in_public_order
+from dpsql.privacy import BoundedRange, PureDP
 
 
 @dataclass(frozen=True)
@@ -144,16 +145,25 @@ def renyi(first: Mapping[Any, float], second: Mapping[Any, float], alpha: float)
     return math.log(total) / (alpha - 1)
 
 
-ORDERS = (1.5, 4.0, 20.0)
+ORDERS = (Fraction(3, 2), Fraction(4), Fraction(20))
+
+
+def rounded_up(e: float) -> Fraction:
+    """Return an epsilon as a rational that is no smaller."""
+    return Fraction(math.ceil(e * 1e9), 10**9)
 
 
 def test_a_gap_loses_more_than_a_bounded_range() -> None:
-    """Two groups and exponential noise: sign and gap are one Laplace draw, which costs about alpha e^2/2."""
+    """Two groups and exponential noise: sign and gap are one Laplace draw, which costs about alpha e^2/2.
+
+    So a part of bounded range would cost too little, and that of pure differential privacy does not.
+    """
     here, there = (peeled(counts, 1, "exponential", 0.8, 60) for counts in ((0, 0), (1, 0)))
-    e = -math.log(0.8)
+    e = rounded_up(-math.log(0.8))
     for alpha in ORDERS[:2]:
-        assert renyi(here, there, alpha) > 3 * alpha * e**2 / 8
-        assert max(renyi(here, there, alpha), renyi(there, here, alpha)) <= alpha * e**2 / 2
+        assert renyi(here, there, float(alpha)) > 3 * BoundedRange(e).cost(alpha)
+        both = (renyi(here, there, float(alpha)), renyi(there, here, float(alpha)))
+        assert max(both) <= PureDP(e).cost(alpha)
 
 
 # Gumbel top-k.
@@ -214,8 +224,7 @@ def test_gumbel(monkeypatch: pytest.MonkeyPatch, monotone: bool, c: int) -> None
     for base, k in GUMBEL if c == 1 or monotone else GUMBEL[:4]:
         rounds = min(k, len(base) - 1)
         plan = GumbelTopK.plan(len(base), k, rounds, sensitivity=c, monotone=monotone, resolution=0)
-        assert [part.times for part in plan.loss.parts] == [rounds]
-        assert plan.loss.charge.epsilon == rounds
+        assert plan.loss.parts == (BoundedRange(Fraction(1), rounds),)
         allowed = (1 / HALF) ** int(rounds * plan.scale)
         here = gumbel_law(plan, base, HALF)
         for other in neighbours(base, c, monotone=monotone):
@@ -229,21 +238,24 @@ def test_gumbel(monkeypatch: pytest.MonkeyPatch, monotone: bool, c: int) -> None
 
 @pytest.mark.parametrize("monotone", [True, False])
 def test_gumbel_costs_an_eighth_of_the_square(monkeypatch: pytest.MonkeyPatch, monotone: bool) -> None:
-    """The Renyi divergence of all rounds is at most rounds alpha e^2/8, and comes near it."""
+    """The Renyi divergence of all rounds is at most rounds alpha e^2/8, and comes near it.
+
+    It is what a part of bounded range costs.
+    """
     monkeypatch.setattr(gumbel, "Weights", Picked)
     near = 0.0
     for r in (Fraction(1, 2), Fraction(9, 10)):
         for base, k in GUMBEL[:5]:
             rounds = min(k, len(base) - 1)
             plan = GumbelTopK.plan(len(base), k, rounds, monotone=monotone, resolution=0)
-            e = -math.log(r) * float(plan.scale)
+            part = BoundedRange(rounded_up(-math.log(r) * float(plan.scale)), rounds)
             here = {row: float(p) for row, p in gumbel_law(plan, base, r).items()}
             for other in neighbours(base, 1, monotone=monotone):
                 there = {row: float(p) for row, p in gumbel_law(plan, other, r).items()}
                 for alpha in ORDERS:
-                    found = max(renyi(here, there, alpha), renyi(there, here, alpha))
-                    assert found <= rounds * alpha * e**2 / 8 * (1 + 1e-9)
-                    near = max(near, found / (rounds * alpha * e**2 / 8))
+                    both = (renyi(here, there, float(alpha)), renyi(there, here, float(alpha)))
+                    assert max(both) <= part.cost(alpha) * (1 + Fraction(1, 10**9))
+                    near = max(near, max(both) / float(part.cost(alpha)))
     assert near > 0.95
 
 
