@@ -166,7 +166,8 @@ class Settings:
     def defaults(self) -> Options:
         """The options of statements that do not write them, as `dp_epsilon` and the like were set here.
 
-        Each use parses them. Whoever sets an epsilon or an error has agreed to the price of statements without one.
+        Each use parses them. Whoever sets an epsilon or an error has agreed to the price of statements
+        without one.
         """
         found = Options()
         for name in _OPTIONS:

@@ -153,14 +153,14 @@ def test_a_default_epsilon_ends_a_default_error() -> None:
     one.set("dp_error", "50")
     assert one.defaults == Options(epsilon=Fraction(1, 2), error=Fraction(50))
     one.reset("dp_epsilon")
-    assert one.dp_error == 50
+    assert one.defaults.error == 50
     one.begin()
     one.set("dp_epsilon", "0.5", local=True)
     assert one.defaults == Options(epsilon=Fraction(1, 2))
     one.end(committed=True)
     assert one.defaults == Options(error=Fraction(50))
     one.set("dp_epsilon", "0.5")
-    assert one.dp_error is None
+    assert one.defaults.error is None
 
 
 def test_what_the_server_uses() -> None:
