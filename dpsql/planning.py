@@ -21,6 +21,7 @@ from dpsql.prepared import (
     PreparedComposed,
     PreparedPrivate,
     PreparedPublic,
+    scopes,
 )
 from dpsql.refining import Refining
 from dpsql.release import reuse_key
@@ -167,7 +168,9 @@ class Planner:
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
                 Fix("1", option="epsilon", guess="1"),
             )
-        counting = PlannedCount.of(query, self.policy, engines, options)
+        counting = PlannedCount.of(
+            query, self.policy, engines, options, filters=scopes(self.policy, self.analyst)
+        )
         if options.error is not None and "error" not in query.options.at:
             counting = counting.with_options(by_default_error(counting.plan, defaults.epsilon))
         if counting.plan.options.error is not None:

@@ -14,7 +14,7 @@ from dpsql.errors import InternalError
 from dpsql.language import Describe, Options, Query, Set, Show
 from dpsql.ledger import RefinementStep
 from dpsql.policy import ParquetSource, Policy, Table
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, Filter
 from dpsql.release import tables_read
 from dpsql.types import SqlType
 
@@ -43,12 +43,14 @@ class PlannedCount:
         engines: Engines,
         options: Options,
         found: tuple[int, ...] = (),
+        filters: tuple[Filter, ...] = (),
     ) -> PlannedCount:
         """Analyse a private query; refuse what the analysis or the engine cannot do exactly.
 
-        `found` are the places of the bounds that were found (see `Plan.ladders`).
+        `found` are the places of the bounds that were found (see `Plan.ladders`), `filters` those of the
+        scopes that are charged.
         """
-        plan = analyse(query, policy, engines.schema_database, options, found)
+        plan = replace(analyse(query, policy, engines.schema_database, options, found), filters=filters)
         try:
             sql = engines.engine.translate(plan.compiled)
             for search in plan.ladders:
@@ -59,7 +61,8 @@ class PlannedCount:
 
     def with_bounds(self, found: tuple[int, ...]) -> PlannedCount:
         """Return the same query with bounds that were found."""
-        made = PlannedCount.of(self.plan.query, self.policy, self.engines, self.plan.options, found)
+        plan = self.plan
+        made = PlannedCount.of(plan.query, self.policy, self.engines, plan.options, found, plan.filters)
         return made.with_values(self.values) if self.values else made
 
     def with_values(self, values: tuple[tuple[int, float | None], ...]) -> PlannedCount:
@@ -269,3 +272,17 @@ class PreparedCommand:
 
 
 Prepared = PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand
+
+
+def scopes(policy: Policy, analyst: str) -> tuple[Filter, ...]:
+    """Return the filters of the policy's scope, the analyst's, and those of groups that the analyst is in.
+
+    There is none where epsilons add: what a statement's epsilon buys does not depend on them.
+    """
+    budget = policy.budget
+    if budget.accounting == "pure":
+        return ()
+    own = policy.analysts.get(analyst, policy.analysts.get("*"))
+    groups = [group.charge for group in policy.groups.values() if analyst in group.members]
+    caps = ([own.charge] if own is not None else []) + groups
+    return budget.filter, *(budget.filter_of(cap) for cap in caps)

@@ -60,6 +60,7 @@ class BoundSearches:
         return replace(
             self.first.quote,
             charge=Charge(plan.epsilon, self.first.quote.charge.delta),
+            divided=None if plan.layout.order is None else self._loss,
             scale=0.0,
             split=f"{found:.4g} for finding bounds, then {self.first.quote.split}",
             predicted_stddev=None,
@@ -69,6 +70,10 @@ class BoundSearches:
             outlook={},
             notes=(*self.first.quote.notes, *notes),
         )
+
+    @property
+    def _loss(self) -> PrivacyLoss:
+        return PrivacyLoss.of(self.epsilon, times=len(self.plan.ladders)) + self.first.quote.loss
 
     def _what(self, place: int) -> str:
         return _WHAT[self.plan.ladders[place].ladder.of].format(unit=self.plan.unit)
@@ -117,7 +122,9 @@ class BoundSearches:
 
 def _rest(plan: Plan, epsilon: Fraction) -> Plan:
     """Return the plan of the answer alone, with its part of epsilon."""
-    return replace(plan, options=replace(plan.options, epsilon=epsilon, bound_share=None), ladders=())
+    way = plan.with_share(Fraction(1)).options.layout
+    options = replace(plan.options, epsilon=epsilon, bound_share=None, layout=way)
+    return replace(plan, options=options, ladders=())
 
 
 def _value(search: BoundSearch, place: int) -> float:

@@ -19,7 +19,7 @@ def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
                 options.at.get("mechanism"),
                 "mechanism = NOISY_TOP_K",
             )
-    if options.noise is not None:
+    if options.noise not in (None, "GAUSSIAN"):
         raise source.refuse(
             "option noise has no meaning for mechanism JOINT", options.at.get("noise"), "leave it out"
         )

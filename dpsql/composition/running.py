@@ -234,10 +234,11 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     """Count and run the mechanism; called by `Running.finish` after the charge was written."""
     plan, counts, answer = _answered(prepared)
     shown = rows(plan, answer, counts)
+    charge = prepared.plan.layout.charged(answer.loss) if prepared.refines is None else answer.charge
     release = Release(
         rows=shown,
         table=details(plan, answer, shown),
-        charge=answer.charge,
+        charge=charge,
         statement=text,
         scale=prepared.method.quote.scale,
         **words(plan, prepared.method, prepared.refines, answer.notes),

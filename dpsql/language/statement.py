@@ -34,6 +34,7 @@ class Options:
     privacy_unit_column: str | None = None
     fresh: bool | None = None
     intervals: Literal["SINGLE", "SIMULTANEOUS"] | None = None
+    layout: Literal["BASIC", "ORDER"] | None = None
     at: dict[str, int] = field(default_factory=dict)
 
 

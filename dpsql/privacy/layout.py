@@ -8,7 +8,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
+from dpsql.privacy.charge import Charge
 from dpsql.privacy.filter import Filter
+from dpsql.privacy.loss import PrivacyLoss
 from dpsql.privacy.renyi import DECIMALS, pure_cost
 
 Way = Literal["basic", "order"]
@@ -39,6 +41,34 @@ class Layout:
     def cost(self) -> Fraction:
         """What is divided: the cost of the epsilon, or the epsilon."""
         return self.epsilon if self.order is None else pure_cost(self.epsilon, self.order)
+
+    def part(self, share: Fraction) -> Fraction:
+        """Return the epsilon of a part of the statement that has a share of what is divided.
+
+        With the same order, that epsilon is laid out in turn.
+
+        >>> [float(Layout(Fraction(1), order).part(Fraction(1, 4))) for order in (None, Fraction(4))]
+        [0.25, 0.37503390948]
+        """
+        return self.pure(share) if share else Fraction(0)
+
+    def charged(self, loss: PrivacyLoss) -> Charge:
+        """Return what a loss is called in epsilons, for whoever asked at the price of one.
+
+        In the order way it is the least epsilon of 12 decimals that costs as much, and never more than the
+        statement's own.
+        """
+        if self.order is None:
+            return loss.charge
+        cost = loss.cost(self.order)
+        if not cost:
+            return Charge(Fraction(0), loss.delta)
+        if cost >= self.cost:
+            return Charge(self.epsilon, loss.delta)
+        found = largest_epsilon(cost, self.order)
+        if pure_cost(found, self.order) < cost:
+            found += Fraction(1, DECIMALS)
+        return Charge(min(found, self.epsilon), loss.delta)
 
     def pure(self, share: Fraction = Fraction(1), times: int = 1) -> Fraction:
         """Return the epsilon of each of so many pure mechanisms that cost a share together.

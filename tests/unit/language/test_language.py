@@ -128,7 +128,7 @@ def test_several_options_and_where_they_stand() -> None:
         ("measure = NONE", "expected a number", "NONE"),
         ("measure_strategy = BOTH", "expected one of AUTO, BOX, EACH, ANCHOR", "BOTH"),
         ("mechanism = NONE", "expected one of", "NONE"),
-        ("noise = GAUSSIAN", "expected one of EXPONENTIAL, LAPLACE, GEOMETRIC", "GAUSSIAN"),
+        ("noise = CAUCHY", "expected one of EXPONENTIAL, LAPLACE, GEOMETRIC, GAUSSIAN", "CAUCHY"),
         ("noise = -LAPLACE", "expected one of", "-LAPLACE"),
         ("base_hits = 0", "a whole number between 1 and", "0"),
         ("base_hits = 1.5", "a whole number between 1 and", "1.5"),
