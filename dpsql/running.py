@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, NoReturn, TypeVar
 
@@ -19,7 +19,7 @@ from dpsql.engines import FAILED, Cancelled, running_statement
 from dpsql.errors import DatabaseError, Error, InterfaceError, StatementFailed
 from dpsql.exclusive import OwnerProcess
 from dpsql.ledger import Ledger, Reservation, Settled
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 _T = TypeVar("_T")
 
@@ -34,6 +34,8 @@ class Paid(Generic[_T]):
     charge: Charge
     payload: bytes | None = None
     key: str | None = None
+    loss: PrivacyLoss = field(default_factory=PrivacyLoss)
+    """The privacy loss of a release, of which the charge is the sum by basic composition."""
 
 
 def _sealed(work: Callable[[], _T]) -> tuple[_T | None, BaseException | None, bool]:

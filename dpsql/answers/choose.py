@@ -265,7 +265,10 @@ def _above_by_rounds(plan: Plan) -> tuple[str, str]:
     """As `_above`, with noise by the order of costs."""
     name, why = _above(plan)
     if name == "ADAPTIVE_SPARSE_VECTOR":
-        less = _less(plan, _BY_ROUNDS, Candidate((name,), _sparse_vector))
+        rounds, scanned = _by_rounds(plan).quote, _sparse_vector(plan).quote
+        # Measurements hardly differ; then the selection decides.
+        key = "tells_apart" if rounds.measured_by else "predicted_stddev"
+        less = (getattr(rounds, key) or 0.0) < (getattr(scanned, key) or 0.0)
         return ("SPARSE_VECTOR_BY_ROUNDS" if less else name), why
     return (_whole(plan).names[0] if name == "BOX" else name), why
 
@@ -398,7 +401,7 @@ _PEELED = Candidate(("PEELED_TOP_K",), lambda plan: _largest(_named(plan, "PEELE
 _GUMBEL = Candidate(("GUMBEL_TOP_K",), lambda plan: _largest(_named(plan, "GUMBEL_TOP_K")))
 _TOP_K_ORDER = Candidates(
     _top_k_by_rounds,
-    (_GUMBEL, _PEELED, _GAUSSIAN, _NOISY, *_TOP_ONE.mechanisms[1:]),
+    (_GUMBEL, _PEELED, _GAUSSIAN, replace(_NOISY, only=_FAR), *_TOP_ONE.mechanisms[1:]),
 )
 _TOP_K_ABOVE_ORDER = Candidates(_above_by_rounds, (_GAUSSIAN, *_TOP_K_ABOVE.mechanisms))
 _ABOVE_ORDER = Candidates(_above_by_rounds, (_BY_ROUNDS, _GAUSSIAN, *_ABOVE.mechanisms))

@@ -39,6 +39,10 @@ def least_epsilon(plan: Plan, most: Fraction | None = None) -> Fraction:
     error, source, at = plan.options.error, plan.query.source, plan.options.at.get("error")
     if error is None:
         raise InternalError("the statement asks for no error")
+    if plan.options.layout is None and plan.filters:
+        found = _less_of_both(plan, most)
+        if found is not None:
+            return found
     wide = predicted_error(plan, Fraction(1))
     if wide is None:
         raise source.refuse("the error of this answer cannot be predicted", at, _hint(plan))
@@ -66,6 +70,24 @@ def least_epsilon(plan: Plan, most: Fraction | None = None) -> Fraction:
             f"error = {_up(predicted_error(plan, _epsilon(_place(most))))}",
         )
     return found
+
+
+def _less_of_both(plan: Plan, most: Fraction | None) -> Fraction | None:
+    """Return the least epsilon at which the layout that it has reaches the error; None: neither is sure.
+
+    Each layout's error falls as epsilon grows, but the one that is taken changes at some epsilon.
+    """
+    found = []
+    for way in ("ORDER", "BASIC"):
+        named = replace(plan, options=replace(plan.options, layout=way))
+        try:
+            epsilon = least_epsilon(named, most)
+        except QueryRefused:
+            continue
+        own = replace(plan, options=replace(plan.options, epsilon=epsilon)).layout
+        if own.way == way.lower():
+            found.append(epsilon)
+    return min(found, default=None)
 
 
 def by_default_error(plan: Plan, epsilon: Fraction | None) -> Options:

@@ -177,6 +177,11 @@ def _quote(
     split = f"{float(threshold):.4g} for the threshold, {float(selecting - threshold):.4g} for the groups"
     if measured:
         split += f", {float(measured):.4g} for measuring"
+    if plan.layout.order is not None:
+        share = measuring.share_of(plan)
+        rest = Fraction(1, 2) if share is None else share
+        split = f"{float(1 - rest):g} of its cost for selecting, {float(rest):g} for measuring"
+        split = split if measured else "all for selecting"
     spreads, below, width = law.stddevs()[::-1], law.at(-_BELOW * base), None
     alone = shown and not (second.places and plan.counts[second.places[0]] == plan.counts[selection.count])
     outlook = _outlook(law, mechanism, float(selecting), float(measured), alone=alone)

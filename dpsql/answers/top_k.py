@@ -217,10 +217,11 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         noise, most = _gap_noise(mechanism), _most(plan, selection)
         if noise is not None and isinstance(mechanism, mechanisms.HybridTopK) and most == plan.domain_size:
             noise = noise.over_threshold()  # all groups come before it, or it was reached
-        split = (
-            f"{float(plan.epsilon - second.epsilon):g} for selecting, {float(second.epsilon):g} "
-            f"for measuring {second.words}"
-        )
+        first, rest, of = plan.epsilon - second.epsilon, second.epsilon, ""
+        if plan.layout.order is not None:
+            share = _share(plan, selection, second.places)
+            first, rest, of = 1 - share, share, " of its cost"
+        split = f"{float(first):g}{of} for selecting, {float(rest):g} for measuring {second.words}"
         predicted, half = second.predicted(most, noise)
     if not mechanism.scale:
         split = "all for measuring"

@@ -227,7 +227,7 @@ def _noted(release: Release, note: str) -> Release:
 
 def _request(part: PreparedPrivate, place: int, places: int) -> Request:
     quote, selection = part.method.quote, type(part.plan.selection).__name__
-    return Request(selection, quote.mechanism, quote.charge, part.refines, place, places)
+    return Request(selection, quote.mechanism, quote.loss.charge, part.refines, place, places)
 
 
 def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
@@ -245,7 +245,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
-    return Paid(release, release.charge, to_bytes(release), key)
+    return Paid(release, answer.charge, to_bytes(release), key, answer.loss)
 
 
 def _answered(prepared: PreparedPrivate) -> tuple[Plan, Counts, NoisyResult]:

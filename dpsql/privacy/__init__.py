@@ -24,7 +24,7 @@
 """
 
 from dpsql.privacy.charge import Charge, Number, exact
-from dpsql.privacy.conversion import OrderLimit
+from dpsql.privacy.conversion import OrderLimit, approximate_epsilon
 from dpsql.privacy.filter import Accounting, Filter, Totals
 from dpsql.privacy.largest import largest
 from dpsql.privacy.layout import Layout, Way, lay_out
@@ -48,6 +48,7 @@ __all__ = [
     "Stream",
     "Totals",
     "Way",
+    "approximate_epsilon",
     "exact",
     "largest",
     "lay_out",

@@ -73,6 +73,27 @@ def order_limit(epsilon: Fraction, delta: Fraction) -> OrderLimit | None:
     return OrderLimit(order, limits[order], margin)
 
 
+def approximate_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
+    """Return an epsilon such that rho-zero-concentrated privacy is (epsilon, delta)-differentially private.
+
+    It is the cost rho a of an order a, plus the fee of the conversion there, at the best of the orders that
+    are multiples of 1/64, rounded up to 4 decimals.
+
+    >>> float(approximate_epsilon(Fraction(1, 200), Fraction(1, 10**6)))
+    0.43
+    """
+    log = math.log(delta.denominator) - math.log(delta.numerator)
+
+    def total(step: int) -> float:
+        less = step / PARTS
+        return float(rho) * (1 + less) + (log - math.log(1 + less)) / less + math.log1p(-1 / (1 + less))
+
+    steps = sorted({math.ceil(1.02**n) for n in range(561)})
+    order = 1 + Fraction(min((step for step in steps if 1 <= step <= _MOST), key=total), PARTS)
+    found = rho * order - _limit(Fraction(0), delta, order)
+    return Fraction(max(0, math.ceil(found * 10**4)), 10**4)
+
+
 def _limit(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
     """Return epsilon less the fee of an order, rounded down to 30 decimals."""
     unit = 1 << _BITS

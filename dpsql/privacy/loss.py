@@ -87,6 +87,16 @@ class PrivacyLoss:
             raise InternalError("Gaussian noise has no epsilon that could be added to others")
         return Charge(epsilon, self.delta)
 
+    @property
+    def rho(self) -> Fraction | None:
+        """A rho of zero-concentrated privacy of all parts, but for delta; None if none is known."""
+        total = Fraction(0)
+        for part in self.parts:
+            if part.rho is None:
+                return None
+            total += part.times * part.rho
+        return total
+
     def cost(self, order: Fraction) -> Fraction:
         """Return the sum of all parts at an order of Renyi divergence, which must be above 1."""
         return sum((part.cost(order) for part in self.parts), Fraction(0))

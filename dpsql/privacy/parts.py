@@ -22,6 +22,11 @@ class PureDP:
     def __post_init__(self) -> None:
         _check(self.epsilon, self.times)
 
+    @property
+    def rho(self) -> Fraction:
+        """Of each, epsilon^2/2 (Bun and Steinke 2016, Proposition 3.3)."""
+        return self.epsilon * self.epsilon / 2
+
     def cost(self, order: Fraction) -> Fraction:
         """Return what all of them cost at an order of Renyi divergence above 1."""
         return self.times * pure_cost(self.epsilon, order)
@@ -43,6 +48,11 @@ class BoundedRange:
 
     def __post_init__(self) -> None:
         _check(self.epsilon, self.times)
+
+    @property
+    def rho(self) -> Fraction:
+        """Of each, epsilon^2/8 (Cesar and Rogers 2021)."""
+        return self.epsilon * self.epsilon / 8
 
     def cost(self, order: Fraction) -> Fraction:
         """Return what all of them cost at an order of Renyi divergence above 1."""
@@ -111,6 +121,11 @@ class Realised:
         if self.reserved is not None and self.reserved <= self.epsilon:
             raise ValueError("what is realised must be less than what is reserved; else the part is pure")
 
+    @property
+    def rho(self) -> Fraction | None:
+        """Of each, that of what was reserved; None if that is not known."""
+        return None if self.reserved is None else self.reserved * self.reserved / 2
+
     def cost(self, order: Fraction) -> Fraction:
         """Return what all of them cost at an order of Renyi divergence above 1."""
         most = self.epsilon if self.reserved is None else pure_cost(self.reserved, order)
@@ -136,6 +151,11 @@ class Stream:
         _check(self.reserved, self.times)
         if not (self.epsilon.numerator >= 0 and self.epsilon < self.reserved):
             raise ValueError("what is realised must be less than what is reserved; else the part is pure")
+
+    @property
+    def rho(self) -> Fraction:
+        """Of each, that of what was reserved."""
+        return self.reserved * self.reserved / 2
 
     def cost(self, order: Fraction) -> Fraction:
         """Return what all of them cost at an order of Renyi divergence above 1."""
