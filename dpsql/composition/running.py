@@ -234,11 +234,10 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     """Count and run the mechanism; called by `Running.finish` after the charge was written."""
     plan, counts, answer = _answered(prepared)
     shown = rows(plan, answer, counts)
-    charge = prepared.plan.layout.charged(answer.loss) if prepared.refines is None else answer.charge
     release = Release(
         rows=shown,
         table=details(plan, answer, shown),
-        charge=charge,
+        charge=_priced(prepared, answer),
         statement=text,
         scale=prepared.method.quote.scale,
         **words(plan, prepared.method, prepared.refines, answer.notes),
@@ -246,6 +245,14 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
     return Paid(release, answer.charge, to_bytes(release), key, answer.loss)
+
+
+def _priced(prepared: PreparedPrivate, answer: NoisyResult) -> Charge:
+    """Return what an answer is said to cost: by the price that the statement names if costs are divided."""
+    layout, quote = prepared.plan.layout, prepared.method.quote
+    if layout.order is None or prepared.refines is not None:
+        return answer.charge
+    return quote.charge if answer.loss == quote.loss else layout.charged(answer.loss)
 
 
 def _answered(prepared: PreparedPrivate) -> tuple[Plan, Counts, NoisyResult]:

@@ -1,4 +1,4 @@
-"""Simulated adversaries of the privacy filter, who see how high the loss has come, do not break its promise."""
+"""Simulated adversaries of the privacy filter, who see how high the loss is, do not break its promise."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

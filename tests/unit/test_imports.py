@@ -65,7 +65,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"release", "types"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
-    "info": BASE | {"analysis", "answers", "estimates", "language", "ledger", "policy", "prepared"},
+    "guarantees": {"analysis", "ledger", "privacy"},
+    "info": BASE
+    | {"analysis", "answers", "estimates", "guarantees", "language", "ledger", "policy", "prepared"},
     "composition": BASE
     | {"analysis", "answers", "database", "engines", "info", "language", "ledger", "policy", "prepared"}
     | {"release", "running", "tree"},
