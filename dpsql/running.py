@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, NoReturn, TypeVar
 
@@ -34,8 +34,8 @@ class Paid(Generic[_T]):
     charge: Charge
     payload: bytes | None = None
     key: str | None = None
-    loss: PrivacyLoss = field(default_factory=PrivacyLoss)
-    """The privacy loss of a release, of which the charge is the sum by basic composition."""
+    loss: PrivacyLoss | None = None
+    """What is charged, its mechanisms settled; None: the work was one pure mechanism, and realised `charge`."""
 
 
 def _sealed(work: Callable[[], _T]) -> tuple[_T | None, BaseException | None, bool]:
