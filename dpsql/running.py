@@ -35,7 +35,7 @@ class Paid(Generic[_T]):
     payload: bytes | None = None
     key: str | None = None
     loss: PrivacyLoss | None = None
-    """What is charged, its mechanisms settled; None: the work was one pure mechanism, and realised `charge`."""
+    """What is charged, its mechanisms settled; None: one pure mechanism ran, and realised `charge`."""
 
 
 def _sealed(work: Callable[[], _T]) -> tuple[_T | None, BaseException | None, bool]:
