@@ -113,7 +113,8 @@ class Planner:
             if not is_private(query, self.policy):
                 sql = public_sql(query, self.policy, engines.schema_database)
                 return PreparedPublic(text, sql, engines, query.views)
-            parts = parts_of(query, self.policy, engines.schema_database, self.defaults, blocks)
+            filters = scopes(self.policy, self.analyst)
+            parts = parts_of(query, self.policy, engines.schema_database, self.defaults, blocks, filters)
         for part in parts.releases if not refused else ():
             with self._surveyed(part.query, engines, refused, [part.query]):
                 planned.append(self._release(text, part.query, engines, self.defaults))

@@ -27,6 +27,14 @@ def max_candidates(k: int, options: Options) -> int:
 
 
 _WAYS: dict[str | None, Way | None] = {None: None, "BASIC": "basic", "ORDER": "order"}
+
+
+def wished_way(options: Options) -> Way | None:
+    """Return the layout that options ask for, by name or by what only one of them has; None: either."""
+    named = options.noise == "GAUSSIAN" or options.mechanism in BY_ORDER
+    return _WAYS[options.layout or ("ORDER" if named else None)]
+
+
 BY_ORDER = ("GAUSSIAN", "PEELED_TOP_K", "GUMBEL_TOP_K", "SPARSE_VECTOR_BY_ROUNDS")
 """Mechanisms that are for statements whose cost at one order of Renyi divergence is divided."""
 
@@ -236,15 +244,17 @@ class Plan:
         return self.options.epsilon
 
     @property
+    def price(self) -> Fraction:
+        """The epsilon by which its cost is known: its own, or its part of that of a statement of several."""
+        return self.epsilon if self.options.price is None else self.options.price
+
+    @property
     def layout(self) -> Layout:
         """How that epsilon is divided: itself, or its cost at the order of the policy's scope.
 
         Raises `ValueError` if the statement wants the order way and a scope does not have it.
         """
-        options = self.options
-        named = options.noise == "GAUSSIAN" or options.mechanism in BY_ORDER
-        wish = options.layout or ("ORDER" if named else None)
-        way = _WAYS[wish]
+        way = wished_way(self.options)
         if not self.filters:
             if way == "order":
                 raise ValueError("the policy's budget has no limit of costs")

@@ -87,7 +87,7 @@ def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
     words = dict.fromkeys(quote.mechanism for quote in quotes)
     return replace(
         first,
-        charge=Charge(plan.epsilon),
+        charge=Charge(plan.price),
         mechanism=", ".join(words),
         split=f"divided equally among {len(quotes)} groups of numbers",
         notes=(*dict.fromkeys(chain(*(q.notes for q in quotes), notes(plan))),),

@@ -59,7 +59,7 @@ class BoundSearches:
         )
         return replace(
             self.first.quote,
-            charge=Charge(plan.epsilon, self.first.quote.charge.delta),
+            charge=Charge(plan.price, self.first.quote.charge.delta),
             divided=None if plan.layout.order is None else self._loss,
             scale=0.0,
             split=f"{found:.4g} for finding bounds, then {self.first.quote.split}",

@@ -111,7 +111,7 @@ def considered(plan: Plan) -> list[Considered]:
         return []
     if plan.partitions is not None:
         return [
-            replace(each, charge=plan.partitions.charged(plan.epsilon, each.charge))
+            replace(each, charge=plan.partitions.charged(plan.price, each.charge))
             for each in considered(of_one(plan, plan.partitions.size))
         ]
     chosen, fact = _chosen(plan)

@@ -61,7 +61,7 @@ class EveryCount:
         numbers = sum(len(block.places) for block in self.blocks)
         found = list(self.predicted())
         return Quote(
-            Charge(plan.epsilon),
+            Charge(plan.price),
             "Laplace on every group" if grouped else "Laplace",
             max(float(block.noise(1).scale * plan.counts[block.places[0]].step) for block in self.blocks),
             "all for measuring" if len(self.blocks) == 1 else f"divided among {numbers} counts",

@@ -70,7 +70,7 @@ class LargestOfPartitions:
         first = choose(of_one(plan, partitions.size))
         quote = replace(
             first.quote,
-            charge=partitions.charged(plan.epsilon, first.quote.charge),
+            charge=partitions.charged(plan.price, first.quote.charge),
             divided=None if plan.layout.order is None else first.quote.loss.repeated(partitions.per_unit),
             mechanism=f"{first.quote.mechanism}, in each of {partitions.number:,} partitions",
             split=f"{first.quote.split}, in each partition" if partitions.per_unit > 1 else first.quote.split,

@@ -80,11 +80,11 @@ class OfCells:
             scale = max(mechanism.scale(part) for _, part in mechanism.targets())
             split = "all for the quantiles"
             outlook["rank_error"] = max(mechanism.rank_errors(level))
-        loss, charge = mechanism.loss, Charge(self.plan.epsilon)
+        loss, charge = mechanism.loss, Charge(self.plan.price)
         words = f"exponential mechanism over {_part(self.plan).cells.number:,} cells"
         notes = (*self._sampled(), *self._notes())
         if existing is not None:
-            loss, charge = existing.loss + loss, Charge(self.plan.epsilon, existing.loss.delta)
+            loss, charge = existing.loss + loss, Charge(self.plan.price, existing.loss.delta)
             half = float(existing.loss.charge.epsilon)
             split = f"{half:g} for existence, {half:g} {split.removeprefix('all ')}"
             words = f"noisy numbers of units above a threshold, {words}"

@@ -201,7 +201,7 @@ def _quote(
             text += f", with counts {below.bias:.3g} too high on average"
         notes = (text,)
     return Quote(
-        Charge(plan.epsilon),
+        Charge(plan.price),
         words,
         base,
         split,

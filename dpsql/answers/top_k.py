@@ -245,7 +245,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
             words = "Top Stable"
         case mechanisms.Joint():
             words = "joint exponential mechanism" + " of the lowest" * selection.lowest
-    charge = Charge(plan.epsilon, mechanism.loss.delta)
+    charge = Charge(plan.price, mechanism.loss.delta)
     quote = Quote(
         charge,
         words,

@@ -61,7 +61,7 @@ class WholeDomain:
         if isinstance(self.mechanism, mechanisms.Gaussian):
             words = "Gaussian noise"
         return Quote(
-            Charge(plan.epsilon),
+            Charge(plan.price),
             f"{words} on {f'all {len(self.noise.measured)} counts' if scalar else 'every group'}",
             max(self.stddev(p) * float(plan.counts[p].step) for p in self.noise.measured) / math.sqrt(2),
             "all for measuring",

@@ -252,7 +252,10 @@ def _priced(prepared: PreparedPrivate, answer: NoisyResult) -> Charge:
     layout, quote = prepared.plan.layout, prepared.method.quote
     if layout.order is None or prepared.refines is not None:
         return answer.charge
-    return quote.charge if answer.loss == quote.loss else layout.charged(answer.loss)
+    if answer.loss == quote.loss:
+        return quote.charge
+    plan, charge = prepared.plan, layout.charged(answer.loss)
+    return Charge(charge.epsilon * plan.price / plan.epsilon, charge.delta)
 
 
 def _answered(prepared: PreparedPrivate) -> tuple[Plan, Counts, NoisyResult]:

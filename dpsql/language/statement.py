@@ -35,6 +35,8 @@ class Options:
     fresh: bool | None = None
     intervals: Literal["SINGLE", "SIMULTANEOUS"] | None = None
     layout: Literal["BASIC", "ORDER"] | None = None
+    price: Fraction | None = None
+    """What a release is said to cost, if it is no epsilon of its own: no option that can be written."""
     at: dict[str, int] = field(default_factory=dict)
 
 

@@ -58,7 +58,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     options = {
         n: repr(getattr(plan.options, n))
         for n in plan.options.__dataclass_fields__
-        if n not in ("at", "fresh", "error", "layout")
+        if n not in ("at", "fresh", "error", "layout", "price")
     }
     layout = plan.layout
     if layout.order is not None:

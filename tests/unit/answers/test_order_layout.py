@@ -16,7 +16,7 @@ from dpsql.answers import NoisyResult
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Combined
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
+from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.privacy import BoundedRange, Gaussian, PureDP
 from dpsql.session import Session
 from tests.narrow import of_type
@@ -248,6 +248,29 @@ class TestLayout:
         assert [part.times for part in loss.parts] == [100, 50]
         assert 1 - Fraction(1, 1000) < loss.cost(layout.order) / layout.cost <= 1
         assert found.price.epsilon == Fraction(1, 10)
+
+
+def several(session: Session, options: str) -> PreparedComposed:
+    counts = " CROSS JOIN ".join(f"(SELECT {N} AS n{i} FROM visits WHERE page = 'p{i}')" for i in range(4))
+    text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) * FROM {counts}"
+    return of_type(session.prepare(text), PreparedComposed)
+
+
+def test_releases_of_one_statement_divide_its_cost(session: Session, pure: Session) -> None:
+    """Four counts have twice the standard deviation of one, and not four times as much."""
+    found, one = several(session, "epsilon = 0.1"), prepared(session, f"{N} AS n FROM visits")
+    layout = one.plan.layout
+    assert layout.order is not None
+    total = sum(part.method.quote.loss.cost(layout.order) for part in found.parts)
+    assert 1 - Fraction(1, 10**6) < total / layout.cost <= 1
+    assert found.price.epsilon == Fraction(1, 10)
+    assert [part.price.epsilon for part in found.parts] == [Fraction(1, 40)] * 4
+    assert predicted(found.parts[0]) / predicted(one) == pytest.approx(2, rel=0.01)
+    for basic in (several(session, "epsilon = 2"), several(pure, "epsilon = 2")):
+        assert [str(part.method.quote.loss) for part in basic.parts] == ["pure 1/2"] * 4
+    assert {part.plan.layout.way for part in several(session, "epsilon = 0.1, layout = BASIC").parts} == {
+        "basic"
+    }
 
 
 def test_pure_statements_are_as_before(pure: Session) -> None:
