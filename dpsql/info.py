@@ -12,6 +12,7 @@ import pyarrow as pa
 from dpsql.analysis import Catalog, Plan
 from dpsql.answers import AtDistance, Considered, Method, Number, considered, number_texts, numbers
 from dpsql.estimates import decimal, figure
+from dpsql.guarantees import guarantee, layout_facts
 from dpsql.language import (
     AboveThreshold,
     AllGroups,
@@ -26,7 +27,7 @@ from dpsql.language import (
 from dpsql.ledger import Budget, Ledger, RefinementStep
 from dpsql.policy import Policy, fold
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 
 def selection_words(selection: Selection, step: Fraction = Fraction(1)) -> str:
@@ -55,25 +56,13 @@ def _selection(plan: Plan) -> str:
     return selection_words(plan.selection, Fraction(1) if place is None else plan.counts[place].step)
 
 
-def guarantee(plan: Plan, charge: Charge) -> str:
-    """Describe the privacy guarantee of a statement in a sentence."""
-    unit = f"one {plan.unit}" if plan.owner.row else f"all rows of one {plan.unit}"
-    text = (
-        f"adding or removing {unit} changes the probability of any answer by a factor of at most "
-        f"e^{float(charge.epsilon):g}"
-    )
-    if charge.delta:
-        text += f", but for a probability of {float(charge.delta):g}"
-    return text
-
-
 def words(
     plan: Plan, method: Method, refines: RefinementStep | None = None, notes: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Return the descriptive fields of a release, which may refine another; `notes` are those of its rows."""
-    charge, further = method.quote.charge, {}
+    loss, further = method.quote.loss, {}
     if refines is not None:
-        charge = Charge(refines.epsilon)
+        loss = PrivacyLoss.of(refines.epsilon)
         further["refines"] = (
             f"release {refines.parent}; together they cost epsilon {float(refines.epsilon):g}"
         )
@@ -82,7 +71,7 @@ def words(
         "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
         "selection": _selection(plan),
         "mechanism": method.quote.mechanism,
-        "guarantee": guarantee(plan, charge),
+        "guarantee": guarantee(plan, loss),
         "confidence": plan.options.confidence or Fraction(95, 100),
         "warnings": (*method.quote.notes, *notes),
         "assumed": plan.assumed,
@@ -132,10 +121,10 @@ def explain(
                 "compiled_sql": prepared.sql,
             }
         case PreparedPrivate():
-            found = {**_views(prepared.query), **_facts(prepared, left)}
+            found = {**_views(prepared.query), **_facts(prepared, left, budget)}
         case PreparedComposed():
-            found = {**_views(prepared.query), **_composed_facts(prepared, left)}
-    price = {"private": prepared.private, **_exact(prepared.price)}
+            found = {**_views(prepared.query), **_composed_facts(prepared, left, budget)}
+    price = {"private": prepared.private, **_exact(prepared.price), "full": _exact(prepared.full_price)}
     if json:
         text = json_text.dumps(_numbers(found), default=_fields)
         return _with_facts(pa.table({"explain": pa.array([text], pa.string())}), "price", price)
@@ -163,7 +152,9 @@ def _views(query: Query) -> dict[str, object]:
     return {"views": ", ".join(query.views)} if query.views else {}
 
 
-def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]:
+def _facts(
+    prepared: PreparedPrivate, left: dict[str, str], budget: Budget | None = None
+) -> dict[str, object]:
     """Return what EXPLAIN shows of one release; `left` stands before its SQL."""
     plan, quote = prepared.plan, prepared.method.quote
     return {
@@ -171,8 +162,9 @@ def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]
         "why": plan.selection.spelling,
         "mechanism": quote.mechanism,
         "unit": plan.unit,
-        "guarantee": guarantee(plan, quote.charge),
+        "guarantee": guarantee(plan, quote.loss),
         **_amounts(quote.charge),
+        **layout_facts(plan, quote.loss, budget),
         "error": None if plan.options.error is None else float(plan.options.error),
         "split": quote.split,
         "noise_scale": None if plan.ladders else quote.scale,
@@ -191,10 +183,10 @@ def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]
     }
 
 
-def _composed_facts(prepared: PreparedComposed, left: dict[str, str]) -> dict[str, object]:
+def _composed_facts(prepared: PreparedComposed, left: dict[str, str], budget: Budget) -> dict[str, object]:
     """Return what EXPLAIN shows of a statement with an outer query: the total, and each release."""
     if len(prepared.parts) == 1:
-        return {**_facts(prepared.parts[0], left), "outer_sql": prepared.outer}
+        return {**_facts(prepared.parts[0], left, budget), "outer_sql": prepared.outer}
     names: dict[int, list[str]] = {}
     for relation in prepared.relations:
         names.setdefault(relation.release, []).append(relation.name)
@@ -210,15 +202,20 @@ def _composed_facts(prepared: PreparedComposed, left: dict[str, str]) -> dict[st
         "unit": ", ".join(dict.fromkeys(part.plan.unit for part in prepared.parts)),
         "guarantee": total_guarantee(prepared),
         **_amounts(prepared.price),
+        **layout_facts(prepared.parts[0].plan, _total_loss(prepared), budget),
         **left,
         "releases": releases,
         "outer_sql": prepared.outer,
     }
 
 
+def _total_loss(prepared: PreparedComposed) -> PrivacyLoss:
+    return sum((part.method.quote.loss for part in prepared.parts), PrivacyLoss())
+
+
 def total_guarantee(prepared: PreparedComposed) -> str:
     """Describe the privacy guarantee of all releases of a statement together."""
-    total = sum((part.method.quote.charge for part in prepared.parts), Charge())
+    total = _total_loss(prepared)
     return "; ".join(dict.fromkeys(guarantee(part.plan, total) for part in prepared.parts))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed, with_views
-from dpsql.answers import choose, least_epsilon
+from dpsql.answers import by_default_error, choose, least_epsilon
 from dpsql.composition import Releasing, compose, describe_view, parts_of, release_blocks
 from dpsql.engines import running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
@@ -21,6 +21,7 @@ from dpsql.prepared import (
     PreparedComposed,
     PreparedPrivate,
     PreparedPublic,
+    scopes,
 )
 from dpsql.refining import Refining
 from dpsql.release import reuse_key
@@ -118,7 +119,8 @@ class Planner:
             if not is_private(query, self.policy):
                 sql = public_sql(query, self.policy, engines.schema_database)
                 return PreparedPublic(text, sql, engines, query.views)
-            parts = parts_of(query, self.policy, engines.schema_database, self.defaults, blocks)
+            filters = scopes(self.policy, self.analyst)
+            parts = parts_of(query, self.policy, engines.schema_database, self.defaults, blocks, filters)
         for part in parts.releases if not refused else ():
             with self._surveyed(part.query, engines, refused, [part.query]):
                 planned.append(self._release(text, part.query, engines, self.defaults))
@@ -173,8 +175,12 @@ class Planner:
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
                 Fix("1", option="epsilon", guess="1"),
             )
-        counting = PlannedCount.of(query, self.policy, engines, options)
-        if options.error is not None:
+        counting = PlannedCount.of(
+            query, self.policy, engines, options, filters=scopes(self.policy, self.analyst)
+        )
+        if options.error is not None and "error" not in query.options.at:
+            counting = counting.with_options(by_default_error(counting.plan, defaults.epsilon))
+        if counting.plan.options.error is not None:
             most = self.policy.budget.max_epsilon_per_query
             counting = counting.at_epsilon(least_epsilon(counting.plan, most))
         plan = counting.plan

@@ -14,7 +14,7 @@ from dpsql.errors import InternalError
 from dpsql.language import Describe, Options, Query, Set, Show
 from dpsql.ledger import RefinementStep
 from dpsql.policy import ParquetSource, Policy, Table
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, Filter
 from dpsql.release import tables_read
 from dpsql.types import SqlType
 
@@ -43,12 +43,14 @@ class PlannedCount:
         engines: Engines,
         options: Options,
         found: tuple[int, ...] = (),
+        filters: tuple[Filter, ...] = (),
     ) -> PlannedCount:
         """Analyse a private query; refuse what the analysis or the engine cannot do exactly.
 
-        `found` are the places of the bounds that were found (see `Plan.ladders`).
+        `found` are the places of the bounds that were found (see `Plan.ladders`), `filters` those of the
+        scopes that are charged.
         """
-        plan = analyse(query, policy, engines.schema_database, options, found)
+        plan = replace(analyse(query, policy, engines.schema_database, options, found), filters=filters)
         try:
             sql = engines.engine.translate(plan.compiled)
             for search in plan.ladders:
@@ -59,7 +61,8 @@ class PlannedCount:
 
     def with_bounds(self, found: tuple[int, ...]) -> PlannedCount:
         """Return the same query with bounds that were found."""
-        made = PlannedCount.of(self.plan.query, self.policy, self.engines, self.plan.options, found)
+        plan = self.plan
+        made = PlannedCount.of(plan.query, self.policy, self.engines, plan.options, found, plan.filters)
         return made.with_values(self.values) if self.values else made
 
     def with_values(self, values: tuple[tuple[int, float | None], ...]) -> PlannedCount:
@@ -70,7 +73,10 @@ class PlannedCount:
 
     def at_epsilon(self, epsilon: Fraction) -> PlannedCount:
         """Return it with another epsilon, on which nothing that the analysis builds depends."""
-        options = replace(self.plan.options, epsilon=epsilon)
+        return self.with_options(replace(self.plan.options, epsilon=epsilon))
+
+    def with_options(self, options: Options) -> PlannedCount:
+        """Return it with another epsilon or error; the other options are those that it was analysed with."""
         return replace(self, plan=replace(self.plan, options=options))
 
     def unchanged(self) -> bool:
@@ -134,6 +140,11 @@ class PreparedPrivate:
         return not self.plan.options.fresh and self.refines is None
 
     @property
+    def full_price(self) -> Charge:
+        """The largest charge if nothing is stored."""
+        return self.method.quote.charge
+
+    @property
     def parts(self) -> tuple[PreparedPrivate, ...]:
         """The releases of the statement: itself."""
         return (self,)
@@ -180,6 +191,11 @@ class PreparedComposed:
         """The engines on whose data it was prepared, the same for all releases."""
         return self.parts[0].engines
 
+    @property
+    def full_price(self) -> Charge:
+        """The largest charge if nothing is stored."""
+        return sum((part.full_price for part in self.parts), Charge())
+
 
 @dataclass(frozen=True, slots=True)
 class ReleasedValue:
@@ -221,6 +237,7 @@ class PreparedPublic:
     private: ClassVar[bool] = False
     setting: ClassVar[bool] = False
     price: ClassVar[Charge] = Charge()
+    full_price: ClassVar[Charge] = Charge()
 
     text: str
     sql: str
@@ -243,6 +260,7 @@ class PreparedCommand:
 
     private: ClassVar[bool] = False
     price: ClassVar[Charge] = Charge()
+    full_price: ClassVar[Charge] = Charge()
 
     text: str
     command: Explained | Show | Describe | Set
@@ -254,3 +272,17 @@ class PreparedCommand:
 
 
 Prepared = PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand
+
+
+def scopes(policy: Policy, analyst: str) -> tuple[Filter, ...]:
+    """Return the filters of the policy's scope, the analyst's, and those of groups that the analyst is in.
+
+    There is none where epsilons add: what a statement's epsilon buys does not depend on them.
+    """
+    budget = policy.budget
+    if budget.accounting == "pure":
+        return ()
+    own = policy.analysts.get(analyst, policy.analysts.get("*"))
+    groups = [group.charge for group in policy.groups.values() if analyst in group.members]
+    caps = ([own.charge] if own is not None else []) + groups
+    return budget.filter, *(budget.filter_of(cap) for cap in caps)

@@ -70,7 +70,7 @@ class Refining:
     def defaults(self, defaults: Options) -> Options:
         """Return the defaults of the first statement, as far as its release tells them."""
         level = from_bytes(self.lineage.payload).confidence
-        return replace(defaults, epsilon=self.lineage.first_epsilon, confidence=level)
+        return replace(defaults, epsilon=self.lineage.first_epsilon, error=None, confidence=level)
 
     def first(self, releases: Sequence[Query], plan: Callable[[Query], PreparedPrivate]) -> PreparedPrivate:
         """Return the first statement prepared again: of several releases, the one with the same question."""

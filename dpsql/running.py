@@ -19,7 +19,7 @@ from dpsql.engines import FAILED, Cancelled, running_statement
 from dpsql.errors import DatabaseError, Error, InterfaceError, StatementFailed
 from dpsql.exclusive import OwnerProcess
 from dpsql.ledger import Ledger, Reservation, Settled
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 _T = TypeVar("_T")
 
@@ -34,6 +34,8 @@ class Paid(Generic[_T]):
     charge: Charge
     payload: bytes | None = None
     key: str | None = None
+    loss: PrivacyLoss | None = None
+    """What is charged, its mechanisms settled; None: one pure mechanism ran, and realised `charge`."""
 
 
 def _sealed(work: Callable[[], _T]) -> tuple[_T | None, BaseException | None, bool]:

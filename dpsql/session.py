@@ -235,7 +235,7 @@ class Session:
         if not isinstance(query, Query) or not is_private(query, self.policy):
             raise ProgrammingError("a checked count is one count of a private table without GROUP BY")
         options = complete(
-            query.options, replace(self.defaults, epsilon=self.defaults.epsilon or Fraction(1))
+            query.options, replace(self.defaults, epsilon=self.defaults.epsilon or Fraction(1), error=None)
         )
         counting = PlannedCount.of(query, self.policy, engines, options)
         self.database.vet(engines, counting.plan.compiled.tables)

@@ -41,6 +41,10 @@ class PricedStatement(Protocol):
         """The most that the statement can charge."""
 
     @property
+    def full_price(self) -> Charge:
+        """The largest charge if none of its answers is stored."""
+
+    @property
     def setting(self) -> bool:
         """Whether the statement is a SET, on which later prices depend."""
 

@@ -45,6 +45,7 @@ from dpsql.analysis.plan import (
     Plan,
     PublicOrder,
     max_candidates,
+    wished_way,
 )
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate
@@ -89,6 +90,7 @@ __all__ = [
     "value_of",
     "values_in",
     "what_of",
+    "wished_way",
     "with_values",
     "with_views",
 ]

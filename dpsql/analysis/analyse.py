@@ -306,8 +306,13 @@ def _counting(
 def complete(options: Options, defaults: Options) -> Options:
     """Return the options with the defaults in the place of those that the analyst left out.
 
-    An error takes the place of the default epsilon.
+    An error takes the place of the default epsilon, and an epsilon that of the default error. Where both have
+    a default, the error holds.
     """
-    kept = ("at", "epsilon") if options.error is not None else ("at",)
+    kept = ["at"]
+    if options.epsilon is not None:
+        kept.append("error")
+    elif options.error is not None or defaults.error is not None:
+        kept.append("epsilon")
     names = [n for n in Options.__dataclass_fields__ if n not in kept and getattr(options, n) is None]
     return replace(options, **{n: getattr(defaults, n) for n in names})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -14,7 +14,7 @@ from dpsql.errors import InternalError
 from dpsql.estimates import Formula
 from dpsql.language import Options, Query, Selection
 from dpsql.policy import Assumed
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, Filter, Layout, Way, lay_out
 from dpsql.types import SqlType
 
 
@@ -25,6 +25,18 @@ def max_candidates(k: int, options: Options) -> int:
     """
     return options.candidates or (k if options.mechanism == "TOP_STABLE" else 10 * k)
 
+
+_WAYS: dict[str | None, Way | None] = {None: None, "BASIC": "basic", "ORDER": "order"}
+
+
+def wished_way(options: Options) -> Way | None:
+    """Return the layout that options ask for, by name or by what only one of them has; None: either."""
+    named = options.noise == "GAUSSIAN" or options.mechanism in BY_ORDER
+    return _WAYS[options.layout or ("ORDER" if named else None)]
+
+
+BY_ORDER = ("GAUSSIAN", "PEELED_TOP_K", "GUMBEL_TOP_K", "SPARSE_VECTOR_BY_ROUNDS")
+"""Mechanisms that are for statements whose cost at one order of Renyi divergence is divided."""
 
 _TOKEN = object()
 
@@ -152,9 +164,9 @@ class Partitions:
         """Whether the compiled query keeps a unit's rows in so many partitions only."""
         return not self.fact and self.per_unit < self.number
 
-    def composed(self, charge: Charge) -> Charge:
-        """Return what a selection in every partition costs if each costs so much."""
-        return Charge(self.per_unit * charge.epsilon, self.per_unit * charge.delta)
+    def charged(self, epsilon: Fraction, one: Charge) -> Charge:
+        """Return what a selection in every partition costs for an epsilon if each costs so much."""
+        return Charge(epsilon, self.per_unit * one.delta) if one.epsilon else Charge()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +212,8 @@ class Plan:
     """The bounds that are found privately before the counts."""
     existence: int | None = None
     """The place of the number of units that decides which groups of undeclared keys are shown; None: none."""
+    filters: tuple[Filter, ...] = ()
+    """What the policy's scope and those of the analyst admit; none: epsilon itself is divided."""
     equal: tuple[int, ...] = field(kw_only=True)
     """For each of the counts, the place of the first that is equal to it: equal ones are released once."""
 
@@ -228,3 +242,32 @@ class Plan:
         if self.options.epsilon is None:
             raise InternalError("a plan has an epsilon")
         return self.options.epsilon
+
+    @property
+    def price(self) -> Fraction:
+        """The epsilon by which its cost is known: its own, or its part of that of a statement of several."""
+        return self.epsilon if self.options.price is None else self.options.price
+
+    @property
+    def layout(self) -> Layout:
+        """How that epsilon is divided: itself, or its cost at the order of the policy's scope.
+
+        Raises `ValueError` if the statement wants the order way and a scope does not have it.
+        """
+        way = wished_way(self.options)
+        if not self.filters:
+            if way == "order":
+                raise ValueError("the policy's budget has no limit of costs")
+            return Layout(self.epsilon)
+        return lay_out(self.epsilon, *self.filters, way=way)
+
+    def with_share(self, share: Fraction, **options: object) -> Plan:
+        """Return the plan of a part of the statement that has a share of what its layout divides."""
+        layout = self.layout
+        made = replace(
+            self.options,
+            epsilon=layout.part(share),
+            layout="BASIC" if layout.order is None else "ORDER",
+            **options,  # type: ignore[arg-type]  # of any field
+        )
+        return replace(self, options=made if self.filters else replace(made, layout=self.options.layout))

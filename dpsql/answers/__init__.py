@@ -4,12 +4,12 @@
 ``whole_domain`` or ``every_count`` (``shown`` is what a selection shows of these); ``options`` checks what
 was asked for. ``method`` has the types, ``measuring`` the numbers of selected groups, ``table`` the rows,
 ``numbers`` what EXPLAIN says of each number. ``refine`` releases a count again with less noise.
-``error_target`` finds the epsilon of a statement that asks for an error.
+``error_target`` finds the epsilon of a statement that asks for an error, or has the connection's.
 """
 
 from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.choose import choose, considered
-from dpsql.answers.error_target import least_epsilon
+from dpsql.answers.error_target import by_default_error, least_epsilon
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.refine import RefinedCount
@@ -24,6 +24,7 @@ __all__ = [
     "Number",
     "Quote",
     "RefinedCount",
+    "by_default_error",
     "choose",
     "considered",
     "details",

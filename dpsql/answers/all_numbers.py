@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import chain
 
 from dpsql.analysis import Plan, laplace_is_less
 from dpsql.answers import measuring
 from dpsql.answers.blocks import shares
-from dpsql.answers.every_count import EveryCount
+from dpsql.answers.every_count import EveryCount, takes_all
+from dpsql.answers.gaussian import wished
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.shown import measured_in_all, notes, released
-from dpsql.answers.whole_domain import WholeDomain, needs_laplace
+from dpsql.answers.whole_domain import GaussianDomain, WholeDomain, needs_laplace
 from dpsql.engines import Counts
 from dpsql.language import AllGroups, Options, Scalar
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 OneShare = WholeDomain | EveryCount
 
@@ -41,7 +43,8 @@ class AllNumbers:
         divided = shares(plan, released(plan), plan.epsilon)  # all parts of epsilon are equal
         if len(divided) == 1:
             return _method(plan, preferred)
-        users, options = _users(plan), replace(plan.options, epsilon=divided[0][1])
+        users = _users(plan)
+        options = plan.with_share(Fraction(1, len(divided))).options
         made = [_method(of_share(plan, users, together, options), preferred) for together, _ in divided]
         return cls(plan, tuple(made), _quoted(plan, made))
 
@@ -79,15 +82,16 @@ def of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], opti
 def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
     """See `Method`; the figures are those of the numbers that order the groups, else of the counts."""
     quotes = [part.quote for part in parts]
-    ordering = getattr(plan.selection, "count", None)
-    first = next((q for q, p in zip(quotes, parts, strict=True) if _has(p, ordering)), quotes[0])
+    place = measuring.quoted(plan)
+    first = next((q for q, p in zip(quotes, parts, strict=True) if _has(p, place)), quotes[0])
     words = dict.fromkeys(quote.mechanism for quote in quotes)
     return replace(
         first,
-        charge=Charge(plan.epsilon),
+        charge=Charge(plan.price),
         mechanism=", ".join(words),
         split=f"divided equally among {len(quotes)} groups of numbers",
         notes=(*dict.fromkeys(chain(*(q.notes for q in quotes), notes(plan))),),
+        divided=None if plan.layout.order is None else sum((q.loss for q in quotes), PrivacyLoss()),
         errors={o: words for quote in quotes for o, words in quote.errors.items()},
     )
 
@@ -98,6 +102,8 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
     if needs_laplace(plan, places):
         return EveryCount.of(plan)
     if plan.options.mechanism in (None, "AUTO") and plan.counts[places[0]].share is not None:
+        if preferred is GaussianDomain:
+            return _less_noise(plan)
         totals = [plan.total(place) for place in places]
         known = [total for total in totals if total is not None]
         less = len(known) == len(totals) and laplace_is_less(plan.counts, places, known, plan.groups)
@@ -105,7 +111,19 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
     return preferred.of(plan)
 
 
-def _has(part: OneShare, ordering: int | None) -> bool:
-    place = ordering if ordering is not None else next(iter(measuring.shown_alone(part.plan)), None)
+def _less_noise(plan: Plan) -> OneShare:
+    """Return Gaussian noise on numbers that are measured together, or other noise that is less."""
+    found: list[OneShare] = [] if wished(plan) else [WholeDomain.of(plan)]
+    try:
+        found.insert(0, GaussianDomain.of(plan))
+    except ValueError:
+        if wished(plan):
+            raise
+    if not wished(plan) and all(takes_all(plan, place) for place in released(plan)):
+        found.append(EveryCount.of(plan))
+    return min(found, key=lambda each: max(each.stddev(place) for place in released(plan)))
+
+
+def _has(part: OneShare, place: int | None) -> bool:
     equal = part.plan.equal
     return place is not None and equal[place] in [equal[own] for own in released(part.plan)]

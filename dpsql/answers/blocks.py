@@ -24,7 +24,7 @@ from dpsql.estimates import (
     from_measurement,
     split_measuring,
 )
-from dpsql.privacy import PrivacyLoss
+from dpsql.privacy import Layout, PrivacyLoss
 
 Values = dict[tuple[tuple[int, ...], Formula], Combined]
 """Estimates of numbers that follow from several counts, as in `NoisyResult`."""
@@ -35,7 +35,7 @@ def shares(plan: Plan, places: Iterable[int], epsilon: Fraction) -> list[tuple[l
     found: dict[object, list[int]] = {}
     for place in places:
         found.setdefault(plan.counts[place].share, []).append(place)
-    part = epsilon / max(len(found), 1)
+    part = Layout(epsilon, plan.layout.order).part(Fraction(1, max(len(found), 1)))
     return [(together, part) for together in found.values()]
 
 

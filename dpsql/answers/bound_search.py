@@ -37,19 +37,23 @@ class BoundSearches:
     first: Method
     """The method for the largest bounds, of which any other differs by its noise alone."""
     epsilon: Fraction
-    """The part of epsilon of each search."""
+    """The epsilon of each search."""
+    first_epsilon: Fraction
+    """That of the answer."""
 
     @classmethod
     def of(cls, plan: Plan, choose: Callable[[Plan], Method]) -> BoundSearches:
         """Divide the statement's epsilon between the searches and the answer."""
-        share = plan.options.bound_share or SHARE
-        first = choose(_rest(plan, plan.epsilon * (1 - share)))
-        return cls(plan, choose, first, plan.epsilon * share / len(plan.ladders))
+        share, layout = plan.options.bound_share or SHARE, plan.layout
+        rest, each = layout.part(1 - share), layout.part(share / len(plan.ladders))
+        return cls(plan, choose, choose(_rest(plan, rest)), each, rest)
 
     @property
     def quote(self) -> Quote:
         """See `Method`; the errors depend on the bounds, which are not known yet."""
-        plan, found = self.plan, float(self.epsilon) * len(self.plan.ladders)
+        plan, found = self.plan, f"{float(self.epsilon) * len(self.plan.ladders):.4g}"
+        if plan.layout.order is not None:
+            found = f"{float(plan.options.bound_share or SHARE):g} of its cost"
         level = measuring.confidence_of(plan)
         notes = tuple(
             f"a bound on {self._what(place)} is found privately: a power of two times "
@@ -59,9 +63,10 @@ class BoundSearches:
         )
         return replace(
             self.first.quote,
-            charge=Charge(plan.epsilon, self.first.quote.charge.delta),
+            charge=Charge(plan.price, self.first.quote.charge.delta),
+            divided=None if plan.layout.order is None else self._loss,
             scale=0.0,
-            split=f"{found:.4g} for finding bounds, then {self.first.quote.split}",
+            split=f"{found} for finding bounds, then {self.first.quote.split}",
             predicted_stddev=None,
             half_width=None,
             tells_apart=None,
@@ -69,6 +74,10 @@ class BoundSearches:
             outlook={},
             notes=(*self.first.quote.notes, *notes),
         )
+
+    @property
+    def _loss(self) -> PrivacyLoss:
+        return PrivacyLoss.of(self.epsilon, times=len(self.plan.ladders)) + self.first.quote.loss
 
     def _what(self, place: int) -> str:
         return _WHAT[self.plan.ladders[place].ladder.of].format(unit=self.plan.unit)
@@ -97,11 +106,6 @@ class BoundSearches:
         """Return the method of the plan with the bounds that were found."""
         return self.choose(_rest(plan, self.first_epsilon))
 
-    @property
-    def first_epsilon(self) -> Fraction:
-        """The part of epsilon of the answer."""
-        return self.plan.epsilon - self.epsilon * len(self.plan.ladders)
-
     def completed(self, result: NoisyResult, found: Sequence[int], loss: PrivacyLoss) -> NoisyResult:
         """Return a result with the loss of the searches, and with the bounds in words."""
         said = tuple(
@@ -117,7 +121,9 @@ class BoundSearches:
 
 def _rest(plan: Plan, epsilon: Fraction) -> Plan:
     """Return the plan of the answer alone, with its part of epsilon."""
-    return replace(plan, options=replace(plan.options, epsilon=epsilon, bound_share=None), ladders=())
+    way = plan.with_share(Fraction(1)).options.layout
+    options = replace(plan.options, epsilon=epsilon, bound_share=None, layout=way)
+    return replace(plan, options=options, ladders=())
 
 
 def _value(search: BoundSearch, place: int) -> float:

@@ -6,12 +6,13 @@ that is public: the number of groups, k, the bounds of counts, epsilon, the opti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.analysis import Plan, laplace_is_less
-from dpsql.answers import measuring
+from dpsql.answers import gaussian, measuring
 from dpsql.answers.all_numbers import AllNumbers
 from dpsql.answers.blocks import counts_only, shares
 from dpsql.answers.bound_search import BoundSearches
@@ -24,7 +25,7 @@ from dpsql.answers.quantiles import OfCells
 from dpsql.answers.shown import released
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups, over_unknown
-from dpsql.answers.whole_domain import WholeDomain, needs_laplace
+from dpsql.answers.whole_domain import GaussianDomain, WholeDomain, needs_laplace
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import Charge
@@ -37,6 +38,7 @@ COUNTS_PER_ROW = 4
 Found by simulation on several shapes of counts: for k from 1 to 50, the errors of counts that are measured
 after a selection are equal at 4 to 5 groups a row.
 """
+_FAR = "a larger distance is needed to select right"
 CONFIDENCE = Fraction(95, 100)
 """Selections are compared by the distance at which they are right with this probability."""
 
@@ -63,6 +65,7 @@ class Candidates:
 
 def choose(plan: Plan) -> Method:
     """Choose the method of a plan and quote its price; raises `QueryRefused` if none can answer it."""
+    _check_layout(plan)
     if plan.ladders:
         return BoundSearches.of(plan, choose)
     if plan.partitions is not None:
@@ -81,13 +84,34 @@ def choose(plan: Plan) -> Method:
     return method
 
 
+def _check_layout(plan: Plan) -> None:
+    """Refuse a layout, or Gaussian noise, that the budget does not have."""
+    options, source = plan.options, plan.query.source
+    try:
+        order = plan.layout.order
+    except ValueError:
+        name = "layout" if options.layout else "noise" if options.noise == "GAUSSIAN" else "mechanism"
+        raise source.refuse(
+            f"{name} {str(getattr(options, name)).upper()} divides costs, and here epsilons add: the policy "
+            'says accounting = "pure", or a cap has no delta',
+            options.at.get(name),
+            f"leave {name} out",
+        ) from None
+    if order is None and options.noise == "GAUSSIAN":
+        raise source.refuse(
+            "layout BASIC divides epsilon, and Gaussian noise has none",
+            options.at.get("noise"),
+            "leave layout out, or noise",
+        )
+
+
 def considered(plan: Plan) -> list[Considered]:
     """Quote every mechanism that could answer a plan, the chosen one first: for EXPLAIN."""
     if plan.ladders:
         return []
     if plan.partitions is not None:
         return [
-            replace(each, charge=plan.partitions.composed(each.charge))
+            replace(each, charge=plan.partitions.charged(plan.price, each.charge))
             for each in considered(of_one(plan, plan.partitions.size))
         ]
     chosen, fact = _chosen(plan)
@@ -151,9 +175,9 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
     except QueryRefused:
         return Considered(name, None, None, None, Charge(), why)
     quote = method.quote
-    if isinstance(method, EveryCount | AllNumbers):
+    if isinstance(method, EveryCount | WholeDomain | AllNumbers):
         parts = method.parts if isinstance(method, AllNumbers) else (method,)
-        names = ("LAPLACE" if isinstance(part, EveryCount) else "BOX" for part in parts)
+        names = (_EACH_NOISE[type(part)] for part in parts)
         name = " + ".join(dict.fromkeys(names))
     elif quote.measured_by:
         name = f"{name} + {quote.measured_by}"
@@ -204,12 +228,77 @@ def _above(plan: Plan) -> tuple[str, str]:
     return ("HYBRID_TOP_K", asked) if asked else _nearer(plan, "HYBRID_TOP_K")
 
 
+def _least_gaussian(plan: Plan) -> tuple[str, str]:
+    """Take Gaussian noise, or what has less noise."""
+    name, why = _least_noise(plan)
+    if gaussian.wished(plan):
+        return "GAUSSIAN", "another noise was named"
+    if not gaussian.allowed(plan):
+        return name, why
+    other = next(each for each in (_BOX, _LAPLACE) if name in each.names)
+    return ("GAUSSIAN" if _less(plan, _GAUSSIAN, other) else name), "a larger standard deviation"
+
+
+def _top_k_by_rounds(plan: Plan) -> tuple[str, str]:
+    """Select round by round, or measure all of them, by the smaller error."""
+    asked, rounds = needs_selecting(plan), _rounds(plan)
+    if asked:
+        return rounds, asked
+    selection, whole = as_top_k(plan), _whole(plan)
+    if plan.groups <= selection.k:
+        return whole.names[0], f"{plan.groups:,} groups are at most {selection.k:,} rows"
+    by_rounds = next(each for each in (_GUMBEL, _PEELED, _NOISY) if rounds in each.names)
+    why = "a larger standard deviation" if measuring.wanted(plan, selection.count) else _FAR
+    return (rounds if _less(plan, by_rounds, whole) else whole.names[0]), why
+
+
+def _rounds(plan: Plan) -> str:
+    """Return the mechanism that selects round by round: with gaps only where they are asked for."""
+    options = plan.options
+    if options.measure_strategy == "ANCHOR":
+        return "NOISY_TOP_K"
+    gaps = any(output.kind in ("gap", "p_value") for output in plan.outputs)
+    return "PEELED_TOP_K" if gaps or options.noise not in (None, "GAUSSIAN") else "GUMBEL_TOP_K"
+
+
+def _above_by_rounds(plan: Plan) -> tuple[str, str]:
+    """As `_above`, with noise by the order of costs."""
+    name, why = _above(plan)
+    if name == "ADAPTIVE_SPARSE_VECTOR":
+        rounds, scanned = _by_rounds(plan).quote, _sparse_vector(plan).quote
+        # Measurements hardly differ; then the selection decides.
+        key = "tells_apart" if rounds.measured_by else "predicted_stddev"
+        less = (getattr(rounds, key) or 0.0) < (getattr(scanned, key) or 0.0)
+        return ("SPARSE_VECTOR_BY_ROUNDS" if less else name), why
+    return (_whole(plan).names[0] if name == "BOX" else name), why
+
+
+def _whole(plan: Plan) -> Candidate:
+    """Return what measures all groups with the least noise."""
+    if gaussian.wished(plan):
+        return _GAUSSIAN
+    return _GAUSSIAN if gaussian.allowed(plan) and _less(plan, _GAUSSIAN, _BOX) else _BOX
+
+
+def _less(plan: Plan, one: Candidate, other: Candidate) -> bool:
+    """Whether a candidate predicts a smaller error than another: that of counts, or that of the selection."""
+    figures = []
+    for candidate in (one, other):
+        try:
+            quote = candidate.of(plan).quote
+        except (ValueError, QueryRefused):
+            figures.append(math.inf)
+            continue
+        figures.append(quote.predicted_stddev or quote.tells_apart or 0.0)
+    return figures[0] < figures[1]
+
+
 def _nearer(plan: Plan, other: str) -> tuple[str, str]:
     """Take what selects right at the smaller distance: box noise on all groups, or the other mechanism."""
     level = replace(plan, options=replace(plan.options, confidence=CONFIDENCE))
-    whole = _BOX.of(level).quote.tells_apart or 0.0
+    whole = (_BOX if level.layout.order is None else _whole(level)).of(level).quote.tells_apart or 0.0
     selecting = _largest(level).quote.tells_apart or 0.0
-    return ("BOX" if whole <= selecting else other), "a larger distance is needed to select right"
+    return ("BOX" if whole <= selecting else other), _FAR
 
 
 def _errs_less(plan: Plan, other: Candidate) -> bool:
@@ -245,10 +334,20 @@ def _largest(plan: Plan) -> LargestGroups:
     return LargestGroups.of(plan, as_top_k(plan))
 
 
+def _named(plan: Plan, mechanism: str) -> Plan:
+    return replace(plan, options=replace(plan.options, mechanism=mechanism))
+
+
 def _sparse_vector(plan: Plan, branches: int = BRANCHES) -> SparseVectors:
     selection = plan.selection
     assert isinstance(selection, (AboveThreshold, TopK))  # noqa: S101  as above
     return SparseVectors.of(plan, selection, branches=branches)
+
+
+def _by_rounds(plan: Plan) -> SparseVectors:
+    selection = plan.selection
+    assert isinstance(selection, AboveThreshold)  # noqa: S101  as above
+    return SparseVectors.of(plan, selection, rounds=True)
 
 
 def _existing(plan: Plan) -> ExistingGroups:
@@ -256,16 +355,20 @@ def _existing(plan: Plan) -> ExistingGroups:
     return ExistingGroups.of(plan, plan.selection)
 
 
+_EACH_NOISE = {EveryCount: "LAPLACE", WholeDomain: "BOX", GaussianDomain: "GAUSSIAN"}
+_GAUSSIAN = Candidate(("GAUSSIAN",), lambda plan: AllNumbers.of(plan, GaussianDomain))
 _BOX = Candidate(("BOX",), lambda plan: AllNumbers.of(plan, WholeDomain))
 _LAPLACE = Candidate(("LAPLACE",), lambda plan: AllNumbers.of(plan, EveryCount))
 _EVERY_COUNT = Candidates(_least_noise, (_BOX, _LAPLACE))
+_ORDER_COUNT = Candidates(_least_gaussian, (_GAUSSIAN, _BOX, _LAPLACE))
 _LAPLACE_SELECTED = Candidate(("LAPLACE",), _LAPLACE.of, only="errs more")
 _JOINT = Candidate(("JOINT",), _largest, only="only by name")
 _TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), _BOX, _LAPLACE_SELECTED, _JOINT))
+_NOISY = Candidate(("NOISY_TOP_K", "NOISY_MAX"), _largest)
 _TOP_ONE = Candidates(
     _top_k,
     (
-        Candidate(("NOISY_TOP_K", "NOISY_MAX"), _largest),
+        _NOISY,
         _BOX,
         _LAPLACE_SELECTED,
         Candidate(("EXPONENTIAL",), _largest, only="only by name"),
@@ -291,6 +394,17 @@ _ABOVE = Candidates(
         Candidate(("SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
     ),
 )
+_BY_ROUNDS = Candidate(
+    ("SPARSE_VECTOR_BY_ROUNDS",), _by_rounds, only="only by name or what only a sparse vector has"
+)
+_PEELED = Candidate(("PEELED_TOP_K",), lambda plan: _largest(_named(plan, "PEELED_TOP_K")))
+_GUMBEL = Candidate(("GUMBEL_TOP_K",), lambda plan: _largest(_named(plan, "GUMBEL_TOP_K")))
+_TOP_K_ORDER = Candidates(
+    _top_k_by_rounds,
+    (_GUMBEL, _PEELED, _GAUSSIAN, replace(_NOISY, only=_FAR), *_TOP_ONE.mechanisms[1:]),
+)
+_TOP_K_ABOVE_ORDER = Candidates(_above_by_rounds, (_GAUSSIAN, *_TOP_K_ABOVE.mechanisms))
+_ABOVE_ORDER = Candidates(_above_by_rounds, (_BY_ROUNDS, _GAUSSIAN, *_ABOVE.mechanisms))
 _UNKNOWN_KEYS = Candidates(
     _unknown_keys,
     (
@@ -308,20 +422,23 @@ _EXISTING = Candidates(lambda _: ("LAPLACE_THRESHOLD", ""), (Candidate(("LAPLACE
 
 
 def _candidates(plan: Plan) -> Candidates:
+    order = plan.layout.order is not None
     match selection := plan.selection:
         case _ if plan.cells is not None:
             return _QUANTILES
         case AllGroups() | TopK() if plan.existence is not None:
             return _EXISTING
         case Scalar() | AllGroups():
-            return _EVERY_COUNT
+            return _ORDER_COUNT if order else _EVERY_COUNT
         case TopK() if plan.domain_size is None:
             return _UNKNOWN_KEYS
+        case TopK(threshold=None) if order:
+            return _TOP_K_ORDER
         case TopK(threshold=None):
             return _TOP_ONE if selection.k == 1 else _TOP_K
         case TopK():
-            return _TOP_K_ABOVE
+            return _TOP_K_ABOVE_ORDER if order else _TOP_K_ABOVE
         case AboveThreshold():
-            return _ABOVE
+            return _ABOVE_ORDER if order else _ABOVE
         case TopPerPartition():
             raise InternalError("each partition has a plan of its own")

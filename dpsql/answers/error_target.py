@@ -8,8 +8,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis import Plan
+from dpsql.answers import measuring
 from dpsql.answers.choose import choose
 from dpsql.errors import InternalError, QueryRefused
+from dpsql.language import Options
 
 _DIGITS = 900
 """Decimals of three significant digits in a power of ten."""
@@ -37,6 +39,10 @@ def least_epsilon(plan: Plan, most: Fraction | None = None) -> Fraction:
     error, source, at = plan.options.error, plan.query.source, plan.options.at.get("error")
     if error is None:
         raise InternalError("the statement asks for no error")
+    if plan.options.layout is None and plan.filters:
+        found = _less_of_both(plan, most)
+        if found is not None:
+            return found
     wide = predicted_error(plan, Fraction(1))
     if wide is None:
         raise source.refuse("the error of this answer cannot be predicted", at, _hint(plan))
@@ -64,6 +70,42 @@ def least_epsilon(plan: Plan, most: Fraction | None = None) -> Fraction:
             f"error = {_up(predicted_error(plan, _epsilon(_place(most))))}",
         )
     return found
+
+
+def _less_of_both(plan: Plan, most: Fraction | None) -> Fraction | None:
+    """Return the least epsilon at which the layout that it has reaches the error; None: neither is sure.
+
+    Each layout's error falls as epsilon grows, but the one that is taken changes at some epsilon.
+    """
+    found = []
+    for way in ("ORDER", "BASIC"):
+        named = replace(plan, options=replace(plan.options, layout=way))
+        try:
+            epsilon = least_epsilon(named, most)
+        except QueryRefused:
+            continue
+        own = replace(plan, options=replace(plan.options, epsilon=epsilon)).layout
+        if own.way == way.lower():
+            found.append(epsilon)
+    return min(found, default=None)
+
+
+def by_default_error(plan: Plan, epsilon: Fraction | None) -> Options:
+    """Return the options of a plan whose error is the connection's, not the statement's own.
+
+    That error is one of counts. A number whose values are bounded has it in multiples of the largest of them:
+    so it is that of a count of as many rows. Where no error is predicted, the default epsilon takes its
+    place, if there is one.
+    """
+    options, place = plan.options, measuring.quoted(plan)
+    if options.error is None:
+        raise InternalError("there is no default error")
+    if epsilon is not None and predicted_error(plan, Fraction(1)) is None:
+        return replace(options, error=None, epsilon=epsilon)
+    argument = None if place is None else plan.counts[place].argument
+    if argument is None:
+        return options
+    return replace(options, error=options.error * max(abs(argument.low), abs(argument.high)))
 
 
 def predicted_error(plan: Plan, epsilon: Fraction) -> float | None:

@@ -61,7 +61,7 @@ class EveryCount:
         numbers = sum(len(block.places) for block in self.blocks)
         found = list(self.predicted())
         return Quote(
-            Charge(plan.epsilon),
+            Charge(plan.price),
             "Laplace on every group" if grouped else "Laplace",
             max(float(block.noise(1).scale * plan.counts[block.places[0]].step) for block in self.blocks),
             "all for measuring" if len(self.blocks) == 1 else f"divided among {numbers} counts",
@@ -70,7 +70,16 @@ class EveryCount:
             self.tells_apart(measuring.confidence_of(plan)),
             said + notes(plan),
             errors=errors_of(plan, self.blocks, self._level),
+            divided=None if plan.layout.order is None else self._loss,
         )
+
+    def stddev(self, place: int) -> float:
+        """Predict the standard deviation of a number, in its steps."""
+        return self._block(place).noise(1).stddev
+
+    @property
+    def _loss(self) -> PrivacyLoss:
+        return sum((block.noise(1).loss for block in self.blocks), PrivacyLoss())
 
     def predicted(self) -> Iterator[tuple[float, float]]:
         """Yield the standard deviation and half width of each number that is shown as it is measured."""

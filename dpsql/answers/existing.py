@@ -79,7 +79,7 @@ class ExistingGroups:
         if kept is not None:
             notes += (f"of each unit at most {kept} group{'s' * (kept != 1)} counted, chosen by a hash",)
         return Quote(
-            Charge(plan.epsilon, existing.loss.charge.delta),
+            Charge(plan.price, existing.loss.charge.delta),
             "noisy numbers of units above a threshold",
             float(existing.scale),
             split,

@@ -7,6 +7,7 @@ from fractions import Fraction
 from dpsql.analysis import Plan
 from dpsql.language import TopK
 from dpsql.mechanisms import Joint
+from dpsql.privacy import Layout
 
 
 def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
@@ -19,7 +20,7 @@ def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
                 options.at.get("mechanism"),
                 "mechanism = NOISY_TOP_K",
             )
-    if options.noise is not None:
+    if options.noise not in (None, "GAUSSIAN"):
         raise source.refuse(
             "option noise has no meaning for mechanism JOINT", options.at.get("noise"), "leave it out"
         )
@@ -27,7 +28,7 @@ def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
     return Joint.plan(
         plan.groups,
         selection.k,
-        epsilon,
+        Layout(epsilon, plan.layout.order).ranged(),
         sensitivity=sensitivity,
         monotone=monotone,
         lowest=selection.lowest,

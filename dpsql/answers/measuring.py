@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 from dpsql import mechanisms
 from dpsql.analysis import laplace_is_less
 from dpsql.answers.blocks import Block, Values, shares
+from dpsql.answers.gaussian import allowed, gaussian_noise, wished
 from dpsql.estimates import (
     Combined,
     ErrorModel,
@@ -80,6 +81,19 @@ def shown_alone(plan: Plan) -> list[int]:
     return list(distinct.values())
 
 
+def quoted(plan: Plan) -> int | None:
+    """Return the place of a number whose error is the statement's, in `Quote`.
+
+    It is the one that orders the groups, else a count that is shown, else another number that is shown as it
+    is measured; None: there is no such number.
+    """
+    ordering = getattr(plan.selection, "count", None)
+    if ordering is not None:
+        return int(ordering)
+    alone = shown_alone(plan)
+    return next((p for p in alone if plan.counts[p].argument is None), next(iter(alone), None))
+
+
 def share_of(plan: Plan) -> Fraction | None:
     """Return the requested share of epsilon for measuring; None if it is to be chosen."""
     measure = plan.options.measure
@@ -99,7 +113,8 @@ class ShareMeasuring:
     With BOX, one noise is drawn for all counts of all groups. With EACH and ANCHOR, every count has its part
     of epsilon; an ANCHOR measures the total of the ordering count, whose gaps are known. AUTO takes BOX, or
     EACH where the counts of all groups together move so little that this has less noise. The moments of a
-    column have one Laplace noise.
+    column have one Laplace noise. Where the statement's cost at one order is divided, AUTO takes Gaussian
+    noise on all counts if that is less.
     """
 
     plan: Plan
@@ -109,6 +124,8 @@ class ShareMeasuring:
     """The places of the counts to measure, all distinct; the ordering count, if included, is the first."""
     epsilon: Fraction
     strategy: Strategy
+    gaussian: bool = False
+    """Whether the one noise of all counts is Gaussian."""
 
     @classmethod
     def of(
@@ -124,13 +141,42 @@ class ShareMeasuring:
         if less and not chosen and laplace_is_less(plan.counts, measured, moves, most):
             strategy = "EACH"
         made = cls(plan, ordering, measured, epsilon, strategy)
+        if made.places and (plan.options.measure_strategy or "AUTO") == "AUTO" and allowed(plan):
+            made = made.with_less_noise(most)
         if made.places and made.strategy == "BOX":
             made.box(most)
         return made
 
-    def box(self, size: int) -> mechanisms.Box:
+    def with_less_noise(self, most: int) -> ShareMeasuring:
+        """Return the same with Gaussian noise, if that is less for so many groups, or asked for."""
+        other = replace(self, strategy="BOX", gaussian=True)
+        try:
+            noise = other.predicted(most, None)[0]
+        except ValueError:
+            if wished(self.plan):
+                raise
+            return self
+        return other if wished(self.plan) or noise < self.predicted(most, None)[0] else self
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The largest loss of a run."""
+        if not self.places:
+            return PrivacyLoss()
+        return self.box(1).loss if self.gaussian else PrivacyLoss.of(self.epsilon)
+
+    def box(self, size: int) -> mechanisms.Box | mechanisms.Gaussian:
         """Return the one noise of all counts of so many groups, the groups of a count together."""
         counts = [self.plan.counts[place] for place in self.places]
+        if self.gaussian:
+            return gaussian_noise(
+                self.plan,
+                self.places,
+                size,
+                self.epsilon,
+                by_group=False,
+                monotone=all(count.monotone for count in counts),
+            )
         return mechanisms.Box.plan(
             size * len(counts),
             self.epsilon,
@@ -248,11 +294,13 @@ class ShareMeasuring:
     @property
     def measured_by(self) -> str:
         """The strategy, for a quote; empty if no count is measured."""
-        return self.strategy if self.places else ""
+        return ("GAUSSIAN" if self.gaussian else self.strategy) if self.places else ""
 
     @property
     def words(self) -> str:
         """How counts are measured, in words."""
+        if self.gaussian:
+            return "with Gaussian noise"
         if self.strategy == "EACH":
             return "one noisy count a group (EACH)"
         if self.strategy == "ANCHOR":
@@ -318,6 +366,11 @@ class Measuring:
         deviation, width = first.predicted(size, gaps)
         return deviation * step, width * step
 
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The largest loss of a run."""
+        return sum((part.loss for part in self.parts), PrivacyLoss())
+
     def errors(self, size: int, gaps: GapNoise | None) -> dict[Output, str]:
         """Return the predicted errors of sums and averages, in words."""
         return {output: words for part in self.parts for output, words in part.errors(size, gaps).items()}
@@ -334,9 +387,9 @@ class Measuring:
 
 
 def box_measurements(
-    plan: Plan, measured: mechanisms.BoxMeasured, places: list[int]
+    plan: Plan, measured: mechanisms.BoxMeasured | mechanisms.GaussianMeasured, places: list[int]
 ) -> dict[int, Measurement]:
-    """Return the measurement of each count, by place, of a box over as many groups of every count."""
+    """Return the measurement of each count, by place, of one noise over as many groups of every count."""
     box, size = measured.plan, len(measured.value) // len(places)
     return {
         place: Measurement(

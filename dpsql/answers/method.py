@@ -41,7 +41,7 @@ class NoisyResult:
 
     @property
     def charge(self) -> Charge:
-        """What was spent, by basic composition."""
+        """What was spent, by basic composition; `InternalError` if there is Gaussian noise."""
         return self.loss.charge
 
 
@@ -93,7 +93,7 @@ class Quote:
     """The price and the predicted error of an answer, from public parameters alone."""
 
     charge: Charge
-    """The largest charge."""
+    """The largest charge, by the price that the statement names."""
     mechanism: str
     """Name of the mechanism in words, such as `noisy top-k with gap`."""
     scale: float
@@ -114,6 +114,15 @@ class Quote:
     """The strategy that measures counts of selected groups: `BOX`, `EACH` or `ANCHOR`; empty: none does."""
     outlook: Mapping[str, float | tuple[float, float] | AtDistance] = field(default_factory=dict)
     """Further predictions for EXPLAIN, by name; a pair is a range."""
+    divided: PrivacyLoss | None = None
+    """The largest loss, where the statement's cost at one order is divided; None: that of the charge."""
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The largest privacy loss."""
+        return (
+            PrivacyLoss.of(self.charge.epsilon, self.charge.delta) if self.divided is None else self.divided
+        )
 
 
 class Method(Protocol):

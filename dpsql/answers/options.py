@@ -14,8 +14,8 @@ _USES: dict[str, Callable[[Selection], bool]] = {
     "base_hits": lambda selection: isinstance(selection, AboveThreshold),
     "max_groups_contributed": shows_all,
 }
-_EVERY_GROUP = ("BOX", "LAPLACE")
-"""Mechanisms that release every group; a selection then only shows some of them."""
+_EVERY_GROUP = {"BOX": "box", "LAPLACE": "laplace", "GAUSSIAN": "Gaussian"}
+"""Mechanisms that release every group, and their noise; a selection then only shows some of them."""
 _FUNCTIONS = {"gap": "DP_GAP", "p_value": "DP_PVALUE"}
 
 
@@ -29,7 +29,7 @@ def needs_selecting(plan: Plan) -> str:
         return "no option measure"
     if options.measure_strategy in ("EACH", "ANCHOR"):
         return "no option measure_strategy"
-    return "no option noise" if options.noise is not None else ""
+    return "no option noise" if options.noise not in (None, "GAUSSIAN") else ""
 
 
 def wants_sparse_vector(plan: Plan) -> str:
@@ -82,7 +82,7 @@ def check_options(plan: Plan) -> None:
         _check_candidates(plan, selection)
     _check_outputs(plan)
     if plan.domain_size is not None and options.mechanism in _EVERY_GROUP:
-        _check_every_group(plan, str(options.mechanism).lower())
+        _check_every_group(plan, _EVERY_GROUP[options.mechanism])
     _check_limit(plan)
     if isinstance(selection, (AllGroups, Scalar)) and not plan.counts:
         raise source.refuse(
@@ -115,7 +115,7 @@ def _check_outputs(plan: Plan) -> None:
             isinstance(selection, TopK) and (selection.threshold is None or plan.domain_size is None)
         ):
             raise source.refuse("DP_PVALUE requires ORDER BY n DESC LIMIT k", output.at)
-        if output.kind == "p_value" and (options.noise or "EXPONENTIAL") != "EXPONENTIAL":
+        if output.kind == "p_value" and options.noise not in (None, "EXPONENTIAL", "GAUSSIAN"):
             raise source.refuse("p-values are valid for exponential noise only", options.at.get("noise"))
 
 

@@ -33,7 +33,7 @@ from dpsql.engines.ordering import ranks
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
 from dpsql.language import TopPerPartition
-from dpsql.privacy import ApproximateDP, PrivacyLoss
+from dpsql.privacy import PrivacyLoss, largest
 
 
 def of_one(plan: Plan, size: int | None) -> Plan:
@@ -42,13 +42,9 @@ def of_one(plan: Plan, size: int | None) -> Plan:
     if not isinstance(selection, TopPerPartition) or partitions is None:
         raise InternalError("this selection has no partitions")
     share = Fraction(1, partitions.per_unit)
-    options = replace(
-        plan.options,
-        epsilon=plan.epsilon * share,
-        delta=None if plan.options.delta is None else plan.options.delta * share,
-        max_groups_contributed=None,
-    )
-    return replace(plan, selection=selection.best, options=options, domain_size=size, partitions=None)
+    delta = None if plan.options.delta is None else plan.options.delta * share
+    made = plan.with_share(share, delta=delta, max_groups_contributed=None)
+    return replace(made, selection=selection.best, domain_size=size, partitions=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +70,8 @@ class LargestOfPartitions:
         first = choose(of_one(plan, partitions.size))
         quote = replace(
             first.quote,
-            charge=partitions.composed(first.quote.charge),
+            charge=partitions.charged(plan.price, first.quote.charge),
+            divided=None if plan.layout.order is None else first.quote.loss.repeated(partitions.per_unit),
             mechanism=f"{first.quote.mechanism}, in each of {partitions.number:,} partitions",
             split=f"{first.quote.split}, in each partition" if partitions.per_unit > 1 else first.quote.split,
             notes=(_note(plan, partitions), *first.quote.notes),
@@ -143,11 +140,7 @@ class LargestOfPartitions:
 
 def composed(losses: list[PrivacyLoss], times: int) -> PrivacyLoss:
     """Return a loss that is at least the sum of any `times` of some losses."""
-    worst = max(losses, key=lambda loss: (loss.charge.epsilon, loss.charge.delta))
-    if not all(loss.charge.fits(worst.charge) for loss in losses):
-        largest = [max(getattr(loss.charge, name) for loss in losses) for name in ("epsilon", "delta")]
-        worst = PrivacyLoss.of(*largest)
-    return PrivacyLoss(tuple(ApproximateDP(p.epsilon, p.delta, p.times * times) for p in worst.parts))
+    return largest(losses).repeated(times)
 
 
 def _concatenated(parts: list[Combined]) -> Combined:

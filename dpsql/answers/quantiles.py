@@ -17,7 +17,7 @@ from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import figure
 from dpsql.language import AllGroups, Scalar
-from dpsql.privacy import PrivacyLoss
+from dpsql.privacy import Charge, Layout, PrivacyLoss
 
 MOST_HISTOGRAMS = 100_000
 """The most groups of a domain whose quantiles are chosen: each takes some milliseconds."""
@@ -51,17 +51,21 @@ class OfCells:
                 "a condition in WHERE on the keys, or fewer keys",
             )
         if plan.existence is not None:
-            epsilon, m = plan.epsilon / 2, plan.total(plan.existence)
+            epsilon, m = plan.layout.part(Fraction(1, 2)), plan.total(plan.existence)
             if m is None or plan.options.delta is None:
                 raise InternalError("undeclared keys need a delta and a bound on each unit's groups")
             existing = mechanisms.Existing.plan(epsilon, plan.options.delta, groups_per_unit=m)
-        size = part.cells.number
+        size, layout = part.cells.number, Layout(epsilon, plan.layout.order)
         if part.extreme:
             lowest = part.extreme == "least"
-            found = mechanisms.Extreme.plan(size, epsilon, lowest=lowest, groups_per_unit=_groups(plan))
+            found = mechanisms.Extreme.plan(
+                size, layout.ranged(), lowest=lowest, groups_per_unit=_groups(plan)
+            )
             return cls(plan, found, existing)
         asked = [quantile.q for _, quantile in _asked(plan)]
-        made = mechanisms.Quantile.plan(size, epsilon, quantiles=asked, rows_per_unit=part.most)
+        levels = len(set(asked)).bit_length()
+        each = layout.ranged(times=levels)
+        made = mechanisms.Quantile.plan(size, levels * each, quantiles=asked, rows_per_unit=part.most)
         return cls(plan, made, existing)
 
     @property
@@ -76,18 +80,28 @@ class OfCells:
             scale = max(mechanism.scale(part) for _, part in mechanism.targets())
             split = "all for the quantiles"
             outlook["rank_error"] = max(mechanism.rank_errors(level))
-        charge = mechanism.loss.charge
+        loss, charge = mechanism.loss, Charge(self.plan.price)
         words = f"exponential mechanism over {_part(self.plan).cells.number:,} cells"
         notes = (*self._sampled(), *self._notes())
         if existing is not None:
-            charge += existing.loss.charge
+            loss, charge = existing.loss + loss, Charge(self.plan.price, existing.loss.delta)
             half = float(existing.loss.charge.epsilon)
             split = f"{half:g} for existence, {half:g} {split.removeprefix('all ')}"
             words = f"noisy numbers of units above a threshold, {words}"
             outlook["least_units"] = float(existing.threshold)
             notes = (shown_note(existing), *notes)
         return Quote(
-            charge, words, float(scale), split, None, None, None, notes, self._errors(), outlook=outlook
+            charge,
+            words,
+            float(scale),
+            split,
+            None,
+            None,
+            None,
+            notes,
+            self._errors(),
+            outlook=outlook,
+            divided=None if self.plan.layout.order is None else loss,
         )
 
     def _sampled(self) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.whole_domain import WholeDomain
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement
 from dpsql.language import Scalar
-from dpsql.privacy import Charge, PrivacyLoss
+from dpsql.mechanisms import Gaussian
+from dpsql.privacy import Charge, PrivacyLoss, Stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,6 +62,8 @@ class RefinedCount:
         mechanism = mechanisms.Refinement.plan(1, [paid, epsilon], sensitivity=bound, resolution=bits)
         last = mechanisms.Laplace.plan(1, epsilon, sensitivity=bound, resolution=bits)
         quote = Quote(
+            # What it costs beside the first release is the difference where epsilons add. The log-ratio of
+            # both values' laws given the first one is only known to be within the sum: that has the cost.
             Charge(epsilon - paid),
             "Laplace noise, refined",
             float(last.scale),
@@ -68,6 +71,7 @@ class RefinedCount:
             last.stddev,
             last.half_width(measuring.confidence_of(plan)),
             None,
+            divided=PrivacyLoss((Stream(epsilon - paid, epsilon + paid),)),
         )
         return cls(plan, place, mechanism, int(value * 2**bits), quote)
 
@@ -77,8 +81,7 @@ class RefinedCount:
         noise = LaplaceNoise(self.mechanism.scales[-1], self.mechanism.resolution)
         estimate = from_measurement(Measurement(refined.value, noise, self.quote.half_width))
         estimates = [estimate if place == self.place else None for place in range(len(self.plan.counts))]
-        loss = PrivacyLoss.of(self.quote.charge.epsilon)
-        return NoisyResult(np.zeros(1, dtype=np.int64), loss, tuple(estimates))
+        return NoisyResult(np.zeros(1, dtype=np.int64), self.quote.loss, tuple(estimates))
 
 
 def _place_and_grid(first: EveryCount | WholeDomain) -> tuple[int, int]:
@@ -91,6 +94,8 @@ def _place_and_grid(first: EveryCount | WholeDomain) -> tuple[int, int]:
     if isinstance(first, EveryCount):
         if len(first.blocks) == 1 and len(first.blocks[0].places) == 1:
             return first.blocks[0].places[0], first.blocks[0].noise(1).resolution
+    elif isinstance(first.mechanism, Gaussian):
+        raise ValueError("its noise is Gaussian: ask for the first release with noise = LAPLACE")  # noqa: TRY004
     elif len(first.noise.measured) == 1 and not first.noise.differences and first.mechanism.pads <= 1:
         return first.noise.measured[0], (first.mechanism.unit // first.mechanism.bounds[0]).bit_length() - 1
     raise ValueError("only a release of one count can be refined")

@@ -13,10 +13,17 @@ from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import AtDistance, NoisyResult, Quote
 from dpsql.answers.top_k import NOISE
 from dpsql.engines import Counts
-from dpsql.estimates import Combined, GapNoise, Measurement, SparseVectorLaw, from_threshold
+from dpsql.estimates import (
+    Combined,
+    GapNoise,
+    Measurement,
+    SparseVectorLaw,
+    from_measurement,
+    from_threshold,
+)
 from dpsql.language import AboveThreshold, TopK
 from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, Layout
 
 _FAR = 60
 """At this many scales above the threshold every group is a hit in the cheapest branch."""
@@ -28,19 +35,27 @@ _DISTANCES = {"3_scales_below": -_BELOW, "at_threshold": 0, "3_scales_above": 3,
 """Distances in base scales for which EXPLAIN predicts rows, errors and charges."""
 
 
+Scanning = mechanisms.AdaptiveSparseVector | mechanisms.HybridSparseVector | mechanisms.SparseVectorByRounds
+
+
 @dataclass(frozen=True, slots=True)
 class SparseVectors:
     """Selects groups above a threshold by a sparse vector, and measures them if requested."""
 
     plan: Plan
     selection: AboveThreshold | TopK
-    mechanism: mechanisms.AdaptiveSparseVector | mechanisms.HybridSparseVector
+    mechanism: Scanning
     measuring: Measuring
     quote: Quote
 
     @classmethod
-    def of(cls, plan: Plan, selection: AboveThreshold | TopK, *, branches: int = 1) -> SparseVectors:
-        """Divide the statement's epsilon; gaps estimate the counts unless `measure` requests measurements."""
+    def of(
+        cls, plan: Plan, selection: AboveThreshold | TopK, *, branches: int = 1, rounds: bool = False
+    ) -> SparseVectors:
+        """Divide the statement's epsilon; gaps estimate the counts unless `measure` requests measurements.
+
+        With `rounds`, each hit has a threshold of its own.
+        """
         if plan.counts[selection.count].share is not None:
             raise ValueError("a sparse vector compares counts, not sums")
         shown = measuring.wanted(plan, selection.count)
@@ -55,19 +70,19 @@ class SparseVectors:
                 "leave measure out",
             )
         asked = plan.options.measure not in (None, "AUTO")
-        selecting = plan.epsilon * (1 - share)
-        mechanism = _mechanism(plan, selection, selecting, branches)
+        selecting, measured = (plan.layout.part(each) for each in (1 - share, share))
+        mechanism = _mechanism(plan, selection, selecting, branches, rounds=rounds)
         limit = selection.limit if isinstance(selection, AboveThreshold) else selection.k
         most = min(limit or plan.groups, plan.groups)
         places = shown if asked else others
-        second = Measuring.of(plan, selection.count, places, plan.epsilon - selecting, most=most)
+        second = Measuring.of(plan, selection.count, places, measured, most=most)
         quote = _quote(second, selection, mechanism, most, shown=len(others) < len(shown))
         return cls(plan, selection, mechanism, second, quote)
 
     def run(self, counts: Counts) -> NoisyResult:
         """Select the groups; measure them if the quote includes it."""
         mechanism, place = self.mechanism, self.selection.count
-        if isinstance(mechanism, mechanisms.AdaptiveSparseVector):
+        if isinstance(mechanism, mechanisms.AdaptiveSparseVector | mechanisms.SparseVectorByRounds):
             rows, ordered = counts.in_order(place)
             found = mechanism.run(ordered)
             found = replace(found, index=rows[found.index])
@@ -78,6 +93,8 @@ class SparseVectors:
 
         def combine(measured: Measurement | None) -> Combined:
             level, confidence = self.selection.threshold or 0, measuring.confidence_of(self.plan)
+            if measured is not None and isinstance(mechanism, mechanisms.SparseVectorByRounds):
+                return from_measurement(measured)  # the gaps have no common threshold
             return from_threshold(
                 found.gap, level, noise, measured, least=least, plain=plain, confidence=confidence
             )
@@ -93,8 +110,8 @@ class SparseVectors:
 
 
 def _mechanism(
-    plan: Plan, selection: AboveThreshold | TopK, epsilon: Fraction, branches: int
-) -> mechanisms.AdaptiveSparseVector | mechanisms.HybridSparseVector:
+    plan: Plan, selection: AboveThreshold | TopK, epsilon: Fraction, branches: int, *, rounds: bool
+) -> Scanning:
     count, threshold = plan.counts[selection.count], selection.threshold or 0
     options: dict[str, Any] = {
         "share": plan.options.threshold_share,
@@ -105,6 +122,10 @@ def _mechanism(
     if isinstance(selection, TopK):
         return mechanisms.HybridSparseVector.plan(plan.groups, threshold, selection.k, epsilon, **options)
     hits = plan.options.base_hits or selection.limit or 1
+    if rounds:
+        k = min(selection.limit or hits, plan.groups)
+        each = Layout(epsilon, plan.layout.order).pure(times=k)
+        return mechanisms.SparseVectorByRounds.plan(plan.groups, threshold, k, k * each, **options)
     return mechanisms.AdaptiveSparseVector.plan(
         plan.groups, threshold, hits, epsilon, limit=selection.limit, branches=branches, **options
     )
@@ -129,13 +150,14 @@ def law_of(mechanism: SparseVectorPlan, threshold: Fraction) -> SparseVectorLaw:
         1 << (len(mechanism.scales) - 1),
         mechanism.limit,
         float(mechanism.share),
+        isinstance(mechanism, mechanisms.SparseVectorByRounds),
     )
 
 
 def _quote(
     second: Measuring,
     selection: AboveThreshold | TopK,
-    mechanism: mechanisms.AdaptiveSparseVector | mechanisms.HybridSparseVector,
+    mechanism: Scanning,
     most: int,
     *,
     shown: bool,
@@ -145,19 +167,27 @@ def _quote(
     law, branches = law_of(mechanism, selection.threshold or Fraction(0)), len(mechanism.scales)
     base, confidence = float(mechanism.scales[0]), measuring.confidence_of(plan)
     words = "hybrid sparse vector with gap"
-    if mechanism.ordered:
+    gaps = None if law.rounds else _gaps
+    if law.rounds:
+        words = "sparse vector by rounds with gap"
+    elif mechanism.ordered:
         words = "sparse vector with gap" if branches == 1 else "adaptive sparse vector with gap"
     measured = second.epsilon if second.places else Fraction(0)
     threshold = selecting * mechanism.share
     split = f"{float(threshold):.4g} for the threshold, {float(selecting - threshold):.4g} for the groups"
     if measured:
         split += f", {float(measured):.4g} for measuring"
+    if plan.layout.order is not None:
+        share = measuring.share_of(plan)
+        rest = Fraction(1, 2) if share is None else share
+        split = f"{float(1 - rest):g} of its cost for selecting, {float(rest):g} for measuring"
+        split = split if measured else "all for selecting"
     spreads, below, width = law.stddevs()[::-1], law.at(-_BELOW * base), None
     alone = shown and not (second.places and plan.counts[second.places[0]] == plan.counts[selection.count])
     outlook = _outlook(law, mechanism, float(selecting), float(measured), alone=alone)
     outlook["expected_false_rows"] = below.rows
     if second.places and not alone:
-        predicted = [second.predicted(most, _gaps(mechanism, scale)) for scale in mechanism.scales]
+        predicted = [second.predicted(most, gaps and gaps(mechanism, scale)) for scale in mechanism.scales]
         spreads, width = [each[0] or 0.0 for each in predicted], predicted[0][1]
     if shown and branches > 1:
         outlook["predicted_stddev"] = (spreads[0], spreads[-1])
@@ -171,7 +201,7 @@ def _quote(
             text += f", with counts {below.bias:.3g} too high on average"
         notes = (text,)
     return Quote(
-        Charge(plan.epsilon),
+        Charge(plan.price),
         words,
         base,
         split,
@@ -182,6 +212,7 @@ def _quote(
         second.errors(most, None),
         second.measured_by,
         outlook,
+        None if plan.layout.order is None else mechanism.loss + second.loss,
     )
 
 

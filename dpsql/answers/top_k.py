@@ -15,6 +15,7 @@ from dpsql.answers import measuring, unknown
 from dpsql.answers.joint import plan_joint
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import NoisyResult, Quote
+from dpsql.answers.rounds import plan_rounds
 from dpsql.engines import Counts
 from dpsql.estimates import (
     Combined,
@@ -30,15 +31,23 @@ from dpsql.language import TopK
 from dpsql.privacy import Charge
 
 Noise = Literal["exponential", "laplace", "geometric"]
-NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "GEOMETRIC": "geometric"}
+NOISE: dict[str, Noise] = {
+    "EXPONENTIAL": "exponential",
+    "LAPLACE": "laplace",
+    "GEOMETRIC": "geometric",
+    "GAUSSIAN": "exponential",  # that of measured counts
+}
 
 WithGaps = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.LimitedDomain
 """Mechanisms whose gaps estimate the counts of several groups."""
 
-Gapless = mechanisms.TopStable | mechanisms.Joint
+Gapless = mechanisms.TopStable | mechanisms.Joint | mechanisms.GumbelTopK
 """Mechanisms that release groups alone."""
 
-Selecting = WithGaps | mechanisms.Exponential | mechanisms.Joint | unknown.Unknown
+ByRounds = mechanisms.PeeledTopK | mechanisms.GumbelTopK
+"""Mechanisms whose rounds are charged one by one; they are for statements whose cost is divided."""
+
+Selecting = WithGaps | ByRounds | mechanisms.Exponential | mechanisms.Joint | unknown.Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +64,8 @@ class LargestGroups:
     def of(cls, plan: Plan, selection: TopK) -> LargestGroups:
         """Divide the statement's epsilon between selecting and measuring, and predict the error."""
         shown, most = measuring.wanted(plan, selection.count), _most(plan, selection)
-        second = plan.epsilon * _share(plan, selection, shown)
-        first = plan.epsilon - second
+        share = _share(plan, selection, shown)
+        first, second = (plan.layout.part(each) for each in (1 - share, share))
         if plan.domain_size is None:
             mechanism: Selecting = unknown.plan_unknown(plan, selection, first)
         else:
@@ -75,7 +84,7 @@ class LargestGroups:
         threshold = None
         if isinstance(found, mechanisms.Hybrid) and found.reached_threshold:
             threshold = self.selection.threshold
-        gaps = np.zeros(0) if isinstance(found, mechanisms.JointTopK) else found.gap
+        gaps: NDArray[np.float64] = getattr(found, "gap", np.zeros(0))  # some choose without gaps
         # The gap of a single group says nothing of its count, unless it ends at the threshold.
         noise = None if size == 1 and threshold is None else _gap_noise(self.mechanism)
 
@@ -128,6 +137,8 @@ def _mechanism(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> S
             monotone=monotone,
             lowest=selection.lowest,
         )
+    if plan.options.mechanism in {"GUMBEL_TOP_K", "PEELED_TOP_K"}:
+        return plan_rounds(plan, selection, groups, epsilon)
     if selection.threshold is None:
         return mechanisms.NoisyTopK.plan(
             groups,
@@ -151,7 +162,7 @@ def _mechanism(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> S
 
 def _p_values(mechanism: Selecting, gap: NDArray[np.float64]) -> NDArray[np.float64] | None:
     match mechanism:
-        case mechanisms.NoisyTopK() | mechanisms.LimitedDomain():
+        case mechanisms.NoisyTopK() | mechanisms.PeeledTopK() | mechanisms.LimitedDomain():
             return _significance(gap, mechanism.scale, mechanism.noise)
         case mechanisms.LimitedThenStable(limited=limited):
             return _significance(gap, limited.scale, limited.noise)
@@ -187,7 +198,7 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
         )
     if share is not None:
         return share
-    if strategy == "ANCHOR" and len(shown) > 1:
+    if plan.layout.order is not None or (strategy == "ANCHOR" and len(shown) > 1):
         return Fraction(1, 2)
     return measuring_share(
         strategy,
@@ -206,10 +217,11 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         noise, most = _gap_noise(mechanism), _most(plan, selection)
         if noise is not None and isinstance(mechanism, mechanisms.HybridTopK) and most == plan.domain_size:
             noise = noise.over_threshold()  # all groups come before it, or it was reached
-        split = (
-            f"{float(plan.epsilon - second.epsilon):g} for selecting, {float(second.epsilon):g} "
-            f"for measuring {second.words}"
-        )
+        first, rest, of = plan.epsilon - second.epsilon, second.epsilon, ""
+        if plan.layout.order is not None:
+            share = _share(plan, selection, second.places)
+            first, rest, of = 1 - share, share, " of its cost"
+        split = f"{float(first):g}{of} for selecting, {float(rest):g} for measuring {second.words}"
         predicted, half = second.predicted(most, noise)
     if not mechanism.scale:
         split = "all for measuring"
@@ -221,6 +233,10 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         case mechanisms.NoisyTopK():
             words = "noisy max with gap" if selection.argmax else "noisy top-k with gap"
             words += " of the lowest" * selection.lowest
+        case mechanisms.PeeledTopK():
+            words = "peeled top-k with gap" + " of the lowest" * selection.lowest
+        case mechanisms.GumbelTopK():
+            words = "Gumbel top-k" + " of the lowest" * selection.lowest
         case mechanisms.LimitedDomain():
             words = "limited-domain top-k with gap"
         case mechanisms.LimitedThenStable():
@@ -229,7 +245,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
             words = "Top Stable"
         case mechanisms.Joint():
             words = "joint exponential mechanism" + " of the lowest" * selection.lowest
-    charge = Charge(plan.epsilon, mechanism.loss.charge.delta)
+    charge = Charge(plan.price, mechanism.loss.delta)
     quote = Quote(
         charge,
         words,
@@ -240,6 +256,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         _in_unit(plan, selection, mechanism.distinguishable_gap(measuring.confidence_of(plan))),
         errors=second.errors(_most(plan, selection), _gap_noise(mechanism)),
         measured_by=second.measured_by,
+        divided=None if plan.layout.order is None else mechanism.loss + second.loss,
     )
     if not isinstance(mechanism, unknown.Unknown):
         return quote
@@ -253,5 +270,5 @@ def _in_unit(plan: Plan, selection: TopK, difference: float | None) -> float | N
 
 def over_unknown(plan: Plan, selection: TopK) -> tuple[str, str]:
     """Return the mechanism that AUTO takes over keys without a declared domain, and why, in a few words."""
-    first = plan.epsilon * (1 - _share(plan, selection, measuring.wanted(plan, selection.count)))
+    first = plan.layout.part(1 - _share(plan, selection, measuring.wanted(plan, selection.count)))
     return unknown.choice(plan, selection, first)

@@ -14,6 +14,7 @@ from dpsql import mechanisms
 from dpsql.analysis import CommonNoise, Output, Plan, common_noise
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Values, counts_only
+from dpsql.answers.gaussian import gaussian_noise
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.shown import by_noise, measured_in_all, notes, released
 from dpsql.engines import Counts
@@ -34,7 +35,7 @@ class WholeDomain:
 
     plan: Plan
     noise: CommonNoise
-    mechanism: mechanisms.Box
+    mechanism: mechanisms.Box | mechanisms.Gaussian
 
     @classmethod
     def of(cls, plan: Plan) -> WholeDomain:
@@ -57,8 +58,10 @@ class WholeDomain:
         plan, scalar = self.plan, isinstance(self.plan.selection, Scalar)
         found = list(self.predicted())
         words = "box noise" if self.noise.monotone else "cube noise"
+        if isinstance(self.mechanism, mechanisms.Gaussian):
+            words = "Gaussian noise"
         return Quote(
-            Charge(plan.epsilon),
+            Charge(plan.price),
             f"{words} on {f'all {len(self.noise.measured)} counts' if scalar else 'every group'}",
             max(self.stddev(p) * float(plan.counts[p].step) for p in self.noise.measured) / math.sqrt(2),
             "all for measuring",
@@ -67,6 +70,7 @@ class WholeDomain:
             self.tells_apart(measuring.confidence_of(plan)),
             notes(plan),
             errors=self._errors,
+            divided=None if plan.layout.order is None else self.mechanism.loss,
         )
 
     def predicted(self) -> Iterator[tuple[float, float]]:
@@ -153,3 +157,20 @@ class WholeDomain:
     def run(self, counts: Counts) -> NoisyResult:
         """Measure all counts; which are shown depends on noisy values, keys and the public order alone."""
         return measured_in_all(self.plan, (self,), counts)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianDomain(WholeDomain):
+    """Adds Gaussian noise to all distinct counts of all groups, then works on what is noisy."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> GaussianDomain:
+        """Spend all of the cost on one measurement of the counts that are shown, ordered by or compared."""
+        places = released(plan)
+        if needs_laplace(plan, places):
+            raise ValueError("sums that are bounded in all groups together have Laplace noise")
+        noise = common_noise(plan.counts, places, plan.groups)
+        mechanism = gaussian_noise(
+            plan, noise.measured, plan.groups, plan.epsilon, by_group=True, monotone=noise.monotone
+        )
+        return cls(plan, noise, mechanism)

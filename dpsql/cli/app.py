@@ -115,6 +115,17 @@ Examples:
     help="When the statements together cost more than is left, run those that fit instead of none.",
 )
 @click.option(
+    "--error",
+    metavar="ERROR",
+    help="Give each statement that names no price this error: in counts, or in percent (5%) of the policy's "
+    "smallest_interesting.",
+)
+@click.option(
+    "--epsilon-total",
+    metavar="EPSILON",
+    help="Divide an epsilon over all statements, so that those that name no price have even errors.",
+)
+@click.option(
     "--on-error",
     type=click.Choice(["stop", "continue"]),
     default="stop",
@@ -129,6 +140,8 @@ def app(
     *,
     dry_run: bool,
     partial: bool,
+    error: str | None,
+    epsilon_total: str | None,
     **options: Any,  # noqa: ANN401  as declared above
 ) -> int:
     """Ask private data questions in SQL, with differential privacy.
@@ -155,20 +168,26 @@ def app(
                 f"`{ctx.invoked_subcommand}` works on the owner's files, not on a server\n"
                 "Hint: statements do, such as -c 'SHOW PRIVACY BUDGET'"
             )
-        if given or dry_run or partial:
-            raise click.UsageError("-c, -f, --dry-run and --partial go with statements, not with a command")
+        if given or dry_run or partial or error or epsilon_total:
+            raise click.UsageError(
+                "-c, -f, --dry-run, --partial, --error and --epsilon-total go with statements, "
+                "not with a command"
+            )
         return ExitCode.OK
-    if not given and (dry_run or partial):
-        raise click.UsageError("--dry-run and --partial need -c or -f")
+    if not given and (dry_run or partial or error or epsilon_total):
+        raise click.UsageError("--dry-run, --partial, --error and --epsilon-total need -c or -f")
     if not given:
         return _repl(settings)
     from dpsql.cli.batch import Batch
+    from dpsql.cli.even import Target
 
+    target = Target.of(error, epsilon_total)
     pieces = statements(read(given))
     if not pieces:
         return ExitCode.OK
     with settings.answers() as out, _opened(settings) as session:
-        return Batch(session, out, partial=partial, go_on=settings.go_on).run(pieces, dry=dry_run)
+        batch = Batch(session, out, partial=partial, go_on=settings.go_on, target=target)
+        return batch.run(pieces, dry=dry_run)
 
 
 def _repl(settings: Settings) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
+from dpsql.cli.even import LARGEST, decimal, least_error
 from dpsql.cli.exits import ExitCode, UnwritableError, exit_code
 from dpsql.cli.output import ONE_RESULT
-from dpsql.errors import BudgetExceeded, Error
+from dpsql.errors import BudgetExceeded, Error, QueryRefused
 from dpsql.privacy import Charge
 from dpsql.render.figures import charged, left
 from dpsql.render.grid import Style
@@ -16,8 +19,8 @@ from dpsql.render.readable import amounts, footer, price
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from fractions import Fraction
 
+    from dpsql.cli.even import Target
     from dpsql.cli.output import Output
     from dpsql.cli.sources import Piece
     from dpsql.sessions import AnalystSession, PricedStatement, StatementResult
@@ -39,13 +42,17 @@ class Batch:
     """Run what fits when the whole does not."""
     go_on: bool = False
     """Go on after a statement that failed (`--on-error continue`)."""
+    target: Target | None = None
+    """The error of statements that name no price, or the epsilon that all cost together."""
+    _error: Fraction | None = None
+    """The error, once it is known."""
     _code: ExitCode = ExitCode.OK
 
     def run(self, pieces: Sequence[Piece], *, dry: bool = False) -> ExitCode:
         """Price all, then run all (or only show the prices); return the first failure's exit code."""
         self._code = ExitCode.OK
         try:
-            priced = self._price(pieces)
+            priced = self._price(pieces) if self.target is None else self._aimed(pieces, self.target)
             if priced is None:
                 return self._code
             fits = self._fits(priced, quiet=dry)
@@ -55,6 +62,7 @@ class Batch:
             if not fits and not self.partial:
                 return ExitCode.BUDGET_EXCEEDED
             self.output.open()
+            self._set_error()  # a statement that is planned again needs it too
             self._run(priced)
         except KeyboardInterrupt as problem:
             # Cancelling takes 10 ms; a second Ctrl-C must not interrupt it.
@@ -68,6 +76,7 @@ class Batch:
         """Prepare every statement; None when one is wrong and the batch is to stop."""
         priced, answers = [], 0
         with self.session.pricing():  # a SET of the batch applies only from the moment when it runs
+            self._set_error()
             for piece in pieces:
                 try:
                     prepared = self._prepare(piece)
@@ -85,6 +94,54 @@ class Batch:
                 f"{self.output.format} holds one result, and there are {answers} statements"
             )
         return priced
+
+    def _aimed(self, pieces: Sequence[Piece], target: Target) -> _Priced | None:
+        """Prepare every statement with the error of the target, which is found if a total is given."""
+        self._error = target.known(self.session.policy)
+        if target.total is None:
+            return self._price(pieces)
+        self._error = LARGEST
+        priced = self._price(pieces)
+        if priced is None:
+            return None
+        pieces = [piece for piece, _ in priced]  # no other will be accepted with a smaller error
+        fixed = sum((prepared.full_price.epsilon for _, prepared in priced), Fraction(0))
+        if fixed > target.total:
+            narrate.error(
+                f"statements whose epsilon does not follow from an error ask for {charged(fixed)}, which is "
+                f"more than the {charged(target.total)} of --epsilon-total; nothing was run"
+            )
+            self._code = ExitCode.BUDGET_EXCEEDED
+            return None
+        self._error = least_error(partial(self._cost, pieces), fixed, target.total)
+        if self._error == LARGEST:
+            narrate.note("no statement's epsilon follows from --epsilon-total")
+        else:
+            narrate.note(
+                f"with --epsilon-total {charged(target.total)}, statements that name no price have an error "
+                f"of at most {decimal(self._error)}"
+            )
+        return self._price(pieces)
+
+    def _cost(self, pieces: Sequence[Piece], error: Fraction) -> Fraction | None:
+        """Return what the statements cost at an error, stored answers too; None if one cannot have it."""
+        self._error, total = error, Fraction(0)
+        with self.session.pricing():
+            self._set_error()
+            for piece in pieces:
+                try:
+                    prepared = self.session.prepare(piece.text)
+                except QueryRefused:
+                    return None
+                if prepared.setting:
+                    self.session.execute(prepared)
+                total += prepared.full_price.epsilon
+        return total
+
+    def _set_error(self) -> None:
+        """Give the error to the statements that name no price."""
+        if self._error is not None:
+            self.session.execute(self.session.prepare(f"SET dp_error = {decimal(self._error)}"))
 
     def _prepare(self, piece: Piece) -> PricedStatement:
         prepared: PricedStatement = self.session.prepare(piece.text)

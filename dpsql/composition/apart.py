@@ -21,7 +21,7 @@ from dpsql.language import Clause, Options, Query, copied
 _EXTREMES = ("min", "max")
 _SELECTING = ("having", "order", "limit", "qualify")
 _OF_QUANTILES = (
-    *("epsilon", "delta", "error", "confidence", "privacy_unit_column", "fresh", "at"),
+    *("epsilon", "delta", "error", "confidence", "privacy_unit_column", "fresh", "layout", "at"),
     *("max_groups_contributed", "max_rows_contributed", "bound_share", "group_selection_strategy"),
 )
 """The options of a block that concern its quantiles."""

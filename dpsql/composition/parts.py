@@ -25,6 +25,7 @@ from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
 from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, all_of, copied, walked
 from dpsql.policy import Policy
+from dpsql.privacy import Filter
 
 MAX_RELEASES = 16
 MAX_BLOCKS = 128
@@ -57,15 +58,21 @@ class Parts:
 
 
 def parts_of(
-    query: Query, policy: Policy, catalog: Catalog, defaults: Options, blocks: list[Query] | None = None
+    query: Query,
+    policy: Policy,
+    catalog: Catalog,
+    defaults: Options,
+    blocks: list[Query] | None = None,
+    filters: tuple[Filter, ...] = (),
 ) -> Parts:
     """Return the parts of a private statement; refuse one that cannot be taken apart.
 
     `defaults` are the options that hold where the statement gives none. `blocks` gets what `release_blocks`
-    returns, once all of it is known: it is there if the refusal comes later.
+    returns, once all of it is known: it is there if the refusal comes later. `filters` are those of the
+    scopes that are charged, where costs are added beside epsilons.
     """
     with query.source.limited_depth():
-        return _Splitter(query, policy, catalog, defaults).parts([] if blocks is None else blocks)
+        return _Splitter(query, policy, catalog, defaults, filters).parts([] if blocks is None else blocks)
 
 
 def release_blocks(query: Query, policy: Policy, catalog: Catalog) -> list[Query]:
@@ -91,12 +98,19 @@ class _Block:
 class _Splitter:
     """Takes one statement apart, in a copy of its tree."""
 
-    def __init__(self, query: Query, policy: Policy, catalog: Catalog, defaults: Options) -> None:
+    def __init__(
+        self,
+        query: Query,
+        policy: Policy,
+        catalog: Catalog,
+        defaults: Options,
+        filters: tuple[Filter, ...] = (),
+    ) -> None:
         tree = copied(query.tree)
         tree = tree if query.inner else with_counts(tree, policy)
         self.query = with_existing(replace(query, tree=tree), policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
-        self.source = query.source
+        self.source, self.filters = query.source, filters
         self.kinds = Kinds.of(self.query, policy, catalog)
         if len(self.kinds.releases) > MAX_BLOCKS:
             at = self.kinds.releases[MAX_BLOCKS].select
@@ -233,7 +247,8 @@ class _Splitter:
         for tree in (outer, *(tree for tree, _ in self.values)):
             _name_releases(tree, marks, names)
             check_outer(self.query, self.policy, tree, names.values())
-        options = divided(self.written.total, self.defaults, [blocks[i].query.options for i in kept])
+        own = [blocks[i].query.options for i in kept]
+        options = divided(self.written.total, self.defaults, own, self.filters)
         return Parts(
             tuple(
                 ReleasePart(

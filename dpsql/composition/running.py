@@ -227,7 +227,7 @@ def _noted(release: Release, note: str) -> Release:
 
 def _request(part: PreparedPrivate, place: int, places: int) -> Request:
     quote, selection = part.method.quote, type(part.plan.selection).__name__
-    return Request(selection, quote.mechanism, quote.charge, part.refines, place, places)
+    return Request(selection, quote.mechanism, quote.loss.charge, part.refines, place, places)
 
 
 def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
@@ -237,14 +237,25 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     release = Release(
         rows=shown,
         table=details(plan, answer, shown),
-        charge=answer.charge,
+        charge=_priced(prepared, answer),
         statement=text,
         scale=prepared.method.quote.scale,
         **words(plan, prepared.method, prepared.refines, answer.notes),
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
-    return Paid(release, release.charge, to_bytes(release), key)
+    return Paid(release, answer.charge, to_bytes(release), key, answer.loss)
+
+
+def _priced(prepared: PreparedPrivate, answer: NoisyResult) -> Charge:
+    """Return what an answer is said to cost: by the price that the statement names if costs are divided."""
+    layout, quote = prepared.plan.layout, prepared.method.quote
+    if layout.order is None or prepared.refines is not None:
+        return answer.charge
+    if answer.loss == quote.loss:
+        return quote.charge
+    plan, charge = prepared.plan, layout.charged(answer.loss)
+    return Charge(charge.epsilon * plan.price / plan.epsilon, charge.delta)
 
 
 def _answered(prepared: PreparedPrivate) -> tuple[Plan, Counts, NoisyResult]:

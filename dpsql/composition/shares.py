@@ -8,9 +8,11 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from dpsql.analysis import wished_way
 from dpsql.composition.kinds import Kind, Kinds
 from dpsql.errors import Fix, QueryRefused
 from dpsql.language import Clause, Clauses, Options, Outline, Query, all_of
+from dpsql.privacy import Filter, lay_out
 
 _SHARED = ("epsilon", "delta")
 _NAMES = tuple(n for n in Options.__dataclass_fields__ if n != "at")
@@ -98,12 +100,18 @@ class Written:
         return self.own.get(id(select), Clauses()).clause
 
 
-def divided(total: Options, defaults: Options, releases: Sequence[Options]) -> list[Options]:
+def divided(
+    total: Options, defaults: Options, releases: Sequence[Options], filters: tuple[Filter, ...] = ()
+) -> list[Options]:
     """Give each release that has no epsilon or delta of its own an equal part of the statement's.
 
-    The parts are exact: they add up to the statement's epsilon.
+    The parts are exact: they add up to the statement's epsilon. A default error comes before a default
+    epsilon. Where the statement's cost is divided, with these filters of the scopes that are charged, the
+    releases have equal parts of that; then equal parts of epsilon are their prices.
     """
     out = list(releases)
+    if defaults.error is not None:
+        defaults = replace(defaults, epsilon=None)
     for name in _SHARED:
         whole: Fraction | None = getattr(total, name)
         if whole is None:
@@ -113,7 +121,24 @@ def divided(total: Options, defaults: Options, releases: Sequence[Options]) -> l
             sharing = [i for i in sharing if out[i].error is None]
         for i in sharing if whole is not None else ():
             out[i] = replace(out[i], **{name: whole / len(sharing)})  # type: ignore[arg-type]  # a Fraction
+        if name == "epsilon" and whole is not None and filters and len(sharing) > 1:
+            _divide_cost(out, sharing, whole, filters)
     return out
+
+
+def _divide_cost(
+    out: list[Options], sharing: Sequence[int], whole: Fraction, filters: tuple[Filter, ...]
+) -> None:
+    """Give releases equal parts of the cost of an epsilon, if that is what the statement's layout divides."""
+    ways = {wished_way(out[i]) for i in sharing}
+    if "basic" in ways or any(each.order_way is None for each in filters):
+        return
+    layout = lay_out(whole, *filters, way="order" if "order" in ways else None)
+    if layout.order is None:
+        return
+    part = layout.part(Fraction(1, len(sharing)))
+    for i in sharing:
+        out[i] = replace(out[i], epsilon=part, layout="ORDER", price=whole / len(sharing))
 
 
 def _all_inside(select: exp.Select, kinds: Kinds) -> bool:

@@ -5,14 +5,14 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `combine`: counts with standard deviations and intervals from a release, in one call;
 * `hits`: the same for the hits of a sparse vector, whose intervals hold given the hit;
 * `blue`: the best linear unbiased estimate that `combine` uses;
-* `measurement`, `box`: measurements, and the law of box noise;
+* `measurement`, `box`, `gaussian`: measurements, and the laws of box and Gaussian noise;
 * `error_model`, `intervals`: the noises in an error, and intervals that cover it, from the exact formulas
   of `closed_form` or the numeric `law`;
 * `significance`: p-values of gaps;
 * `moments`: averages, sums and variances from the noisy moments of a column, by the laws of `linear` and
   `fieller`;
 * `plan`: budget shares and predicted errors before spending;
-* `sparse_vector`: predicted hits, errors, coverage and charge of a sparse vector run;
+* `sparse_vector`, `renewals`: predicted hits, errors, coverage and charge of a sparse vector run;
 * `variance`: variances of the noises on their grid;
 * `wording`: predicted errors in words.
 """
@@ -28,11 +28,19 @@ from dpsql.estimates.combine import Combined, from_measurement, from_top_k
 from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.hits import from_threshold
 from dpsql.estimates.intervals import Offsets, offsets
-from dpsql.estimates.measurement import BoxNoise, LaplaceNoise, Measurement, MeasuringNoise
+from dpsql.estimates.measurement import (
+    BoxNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    Measurement,
+    MeasuringNoise,
+    SharedNoise,
+)
 from dpsql.estimates.moments import Average, Deviation, Formula, RowCount, SumOfRows, Variance
 from dpsql.estimates.plan import (
     Strategy,
     distinguishable_gap,
+    logistic_gap,
     measuring_share,
     sparse_vector_error,
     split_measuring,
@@ -51,6 +59,7 @@ __all__ = [
     "Estimates",
     "Formula",
     "GapNoise",
+    "GaussianNoise",
     "LaplaceNoise",
     "Measurement",
     "MeasuringNoise",
@@ -58,6 +67,7 @@ __all__ = [
     "Offsets",
     "Outlook",
     "RowCount",
+    "SharedNoise",
     "SparseVectorLaw",
     "Strategy",
     "SumOfRows",
@@ -73,6 +83,7 @@ __all__ = [
     "from_threshold",
     "from_top_k",
     "laplace_variance",
+    "logistic_gap",
     "lower_bound_offset",
     "measuring_share",
     "noise_variance",

@@ -12,8 +12,8 @@ eta_i are independent with variance v_i and mu is *shared* by all items, with me
   and mu is the noise of the threshold.
 
 Measurements of the counts may share noise too: alpha_i = q_i + xi_i - nu, where the xi_i are independent with
-variance a_i and nu, uncorrelated with them, has mean 0 and variance v_nu. That is box noise; v_nu is 0 for
-cube noise and for independent noise.
+variance a_i and nu, uncorrelated with them, has mean 0 and variance v_nu. So are box noise and Gaussian noise
+of which a part is shared; v_nu is 0 for cube noise and for independent noise.
 
 Contains Theorem 3 and section 6.2 of Ding, Wang, Zhang, Kifer, "Free Gap Information from the
 Differentially Private Sparse Vector and Noisy Max Mechanisms", PVLDB 13(3), 2019, as special cases. Given

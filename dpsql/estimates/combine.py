@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpsql.estimates.blue import top_k_offsets
 from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.intervals import offsets
-from dpsql.estimates.measurement import BoxNoise, Measurement
+from dpsql.estimates.measurement import Measurement, SharedNoise
 from dpsql.estimates.variance import Real
 
 
@@ -67,7 +67,7 @@ def from_top_k(
     lowest
         The lowest counts were selected, and gaps are upward. Not with a threshold.
     confidence
-        Level of the intervals; those of box noise have the half-width of the measurement.
+        Level of the intervals; those of one noise for all counts have the half-width of the measurement.
 
     Raises
     ------
@@ -117,14 +117,14 @@ def combine(
 ) -> Combined:
     """Estimate counts from what the gaps say of them, `y` as in `blue`, and from their measurement.
 
-    Box noise is drawn after the selection and is independent of it, so the interval around the measurement
-    covers at its level whatever was selected, ties included. One around the estimate would not: selecting
-    favours groups whose noise was large. So the interval is the measurement's, and the estimate is moved
-    into it.
+    One noise for all counts is drawn after the selection and is independent of it, so the interval around the
+    measurement covers at its level whatever was selected, ties included. One around the estimate would not:
+    selecting favours groups whose noise was large. So the interval is the measurement's, and the estimate is
+    moved into it.
     """
     model = ErrorModel(noise, y.size, None if measured is None else measured.noise)
     value = model.estimate(y, measured).value
-    if measured is not None and isinstance(measured.noise, BoxNoise):
+    if measured is not None and isinstance(measured.noise, SharedNoise):
         alone = from_measurement(measured)
         return replace(alone, value=np.clip(value, alone.low, alone.high), stddev=model.stddev())
     around = offsets(model, confidence)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates.blue import Estimates, anchor_regression, blue, references
 from dpsql.estimates.law import Term
-from dpsql.estimates.measurement import BoxNoise, LaplaceNoise, Measurement, MeasuringNoise
+from dpsql.estimates.measurement import LaplaceNoise, Measurement, MeasuringNoise, SharedNoise
 from dpsql.estimates.variance import Noise, Real, check_noise, noise_variance, positive
 
 
@@ -116,9 +116,9 @@ class ErrorModel:
         v = np.array([self.gaps.variance(scale) for scale in scales])[group]
         v0 = self.gaps.reference_variance()
         match self.measuring, measured:
-            case BoxNoise() as box, Measurement():
+            case SharedNoise() as one, Measurement():
                 return blue(
-                    y, v, v0, each=measured.counts(), each_variance=box.own, shared_variance=box.shared
+                    y, v, v0, each=measured.counts(), each_variance=one.own, shared_variance=one.shared
                 )
             case LaplaceNoise(total=False) as each, Measurement():
                 return blue(y, v, v0, each=measured.counts(), each_variance=each.variance)
@@ -142,9 +142,9 @@ class ErrorModel:
         """Return rho, own, shares, reference: how noises enter the error of an item of this group.
 
         error = rho eta_i + own xi_i + rho (sum over j of shares_j (xi_j - eta_j) - reference mu), with the
-        selection noises eta, the measuring noises xi (for ANCHOR: xi_j is the total's noise over k, the
-        same for all j; for BOX: without the shared part) and the noise mu of the reference. `shares` has one
-        entry a group.
+        selection noises eta, the measuring noises xi (for ANCHOR: xi_j is the total's noise over k, the same
+        for all j; for one noise for all counts: without its shared part) and the noise mu of the reference.
+        `shares` has one entry a group.
         """
         scales, counts, _ = self.groups()
         v = [self.gaps.variance(s) for s in scales]
@@ -156,7 +156,7 @@ class ErrorModel:
             total = sum(n * w for n, w in zip(counts, v, strict=True)) / self.k**2 + mean_variance
             regression = float(anchor_regression(np.array([v[group]]), v0, total, self.k)[0])
             return 1.0, 0.0, [regression / self.k] * len(v), 1 - regression
-        if isinstance(self.measuring, BoxNoise):
+        if isinstance(self.measuring, SharedNoise):
             a, shared = self.measuring.own, self.measuring.shared
         else:
             a, shared = self.measuring.variance, 0.0
@@ -169,7 +169,7 @@ class ErrorModel:
         return a / (a + mine), mine / (a + mine), [moved / (a + w) / precision for w in v], rest
 
     def terms(self, group: int) -> tuple[Term, ...]:
-        """Return the weighted independent noises but box noise in the error of an item of this group."""
+        """Return the weighted independent noises in the error of an item of this group, but one for all."""
         scales, counts, _ = self.groups()
         rho, own, shares, reference = self.weights(group)
         laplace = self.gaps.noise == "laplace"

@@ -1,4 +1,4 @@
-"""Intervals around estimates without box noise: they cover the noise, whose law is public, at a level.
+"""Intervals around estimates of independent noises: they cover the noise, whose law is public, at a level.
 
 The error of an estimate is a weighted sum of the independent noises of selection and measuring. Its
 quantiles are exact where there is a formula (`closed_form`), else the characteristic function of the sum is
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dpsql.estimates.closed_form import check_confidence, count_offset, threshold_gap_offsets
 from dpsql.estimates.error_model import ErrorModel
 from dpsql.estimates.law import quantiles
-from dpsql.estimates.measurement import BoxNoise
+from dpsql.estimates.measurement import SharedNoise
 from dpsql.estimates.variance import Real
 
 
@@ -58,8 +58,8 @@ def offsets(model: ErrorModel, confidence: Real = 0.95) -> Offsets:
     (array([51.4, 51.4]), array([31.1, 31.1]))
     """
     level, gaps, measuring = check_confidence(confidence), model.gaps, model.measuring
-    if isinstance(measuring, BoxNoise):
-        raise ValueError("after box noise the interval is that of the measurement")  # noqa: TRY004  a value
+    if isinstance(measuring, SharedNoise):
+        raise ValueError("after one noise for all counts the interval is that of the measurement")  # noqa: TRY004  a value
     if model.k == 1 and gaps.threshold_scale is None and measuring is not None:
         # One gap to an unknown count carries no information: the estimate is the measurement.
         width = np.array([count_offset(measuring.scale, level, resolution=measuring.resolution)])

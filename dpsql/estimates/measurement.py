@@ -29,13 +29,13 @@ class LaplaceNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class BoxNoise:
-    """Box or cube noise on all counts (BOX): its two uncorrelated parts, in squared counts."""
+class SharedNoise:
+    """One noise on all counts: its two uncorrelated parts, in squared counts."""
 
     own: float
     """Variance of the part that each count has by itself."""
     shared: float
-    """Variance of the part that all counts share; 0 for cube noise."""
+    """Variance of the part that all counts share."""
 
     @property
     def variance(self) -> float:
@@ -43,7 +43,17 @@ class BoxNoise:
         return self.own + self.shared
 
 
-MeasuringNoise = LaplaceNoise | BoxNoise
+@dataclass(frozen=True, slots=True)
+class BoxNoise(SharedNoise):
+    """Box or cube noise on all counts (BOX); cube noise shares nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianNoise(SharedNoise):
+    """Gaussian noise on each count, and where it pays one more on all of them."""
+
+
+MeasuringNoise = LaplaceNoise | SharedNoise
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -83,12 +83,30 @@ def distinguishable_gap(
     return max(0.0, apart + (0.0 if resolution is None else 2.0**-resolution))
 
 
+def logistic_gap(scale: Real, confidence: Real = 0.95) -> float:
+    """Return how far apart two counts must be for Gumbel noise to order them correctly, at this level.
+
+    The difference of two Gumbel noises of one scale is logistic. It is exact on any grid.
+
+    >>> round(logistic_gap(10), 2)
+    29.44
+    """
+    level = float(check_confidence(confidence))
+    return max(0.0, positive(scale, "scale") * math.log(level / (1 - level)))
+
+
 def sparse_vector_error(
-    threshold_scale: Real, query_scale: Real, groups: int, *, branches: int = 1, confidence: Real = 0.95
+    threshold_scale: Real,
+    query_scale: Real,
+    groups: int,
+    *,
+    branches: int = 1,
+    rounds: int = 1,
+    confidence: Real = 0.95,
 ) -> float:
     """Return how far from the threshold all groups must be for a sparse vector to answer all correctly.
 
-    (s0 + s1) ln((n B + 1) / beta): with probability 1 - beta none of the n B + 1 noises exceeds its scale
+    (s0 + s1) ln((n B + R) / beta): with probability 1 - beta none of the n B + R noises exceeds its scale
     times that logarithm. It holds for Laplace noise and, conservatively, for centred one-sided noise. (The
     form is that of Theorem 2 of Smith's lecture on the sparse vector technique, which uses other scales.)
 
@@ -100,6 +118,8 @@ def sparse_vector_error(
         Size n of the public domain.
     branches
         Number B of branches, each with fresh noise.
+    rounds
+        Number R of rounds, each with a fresh threshold.
     confidence
         1 - beta.
 
@@ -108,11 +128,11 @@ def sparse_vector_error(
     >>> round(sparse_vector_error(4, 10, 1000), 1)
     138.7
     """
-    if groups < 1 or branches < 1:
-        raise ValueError("groups and branches must be positive")
+    if groups < 1 or branches < 1 or rounds < 1:
+        raise ValueError("groups, branches and rounds must be positive")
     beta = 1 - check_confidence(confidence)
     scales = positive(threshold_scale, "threshold_scale") + positive(query_scale, "query_scale")
-    return scales * math.log((groups * branches + 1) / beta)
+    return scales * math.log((groups * branches + rounds) / beta)
 
 
 def _rounded(value: float) -> Fraction:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.estimates.renewals import hits_and_rounds
 from dpsql.estimates.variance import Noise, Real, noise_variance
 
 FloatArray = NDArray[np.float64]
@@ -76,6 +77,11 @@ class SparseVectorLaw:
     """Most rows."""
     share: float
     """Part of epsilon that pays for the threshold's noise."""
+    rounds: bool = False
+    """Whether each hit ends a round: the next has a fresh threshold, and only rounds that ran are charged.
+
+    There is one branch. How far hits err is that of the first round, which has most groups.
+    """
 
     def stddevs(self) -> list[float]:
         """Return the standard deviation of gap + threshold by branch, without conditioning on a hit."""
@@ -106,7 +112,7 @@ class SparseVectorLaw:
         rows, units, charge = self._run(hit, passed)
         total = float(rows.sum())
         if total < 1e-200:
-            return Outlook(0.0, math.nan, math.nan, math.nan, 0.0, self.share)
+            return Outlook(0.0, math.nan, math.nan, math.nan, 0.0, charge)
         # Rows at each level of the threshold, which a limit makes fewer than the hits.
         weight = rows / np.maximum(hit, 1e-300) / total
         bias = float(first @ weight)
@@ -122,6 +128,8 @@ class SparseVectorLaw:
 
     def _run(self, hit: FloatArray, passed: list[FloatArray]) -> tuple[FloatArray, FloatArray, float]:
         """Return expected rows and units of a hit by threshold noise, and the charge, for equal counts."""
+        if self.rounds:
+            return self._run_rounds(hit)
         there = np.maximum(hit, 1e-300)
         units = [self.branches_cost >> (len(passed) - 1 - branch) for branch in range(len(passed))]
         parts = [passing / there for passing in passed]
@@ -133,6 +141,11 @@ class SparseVectorLaw:
         spent = float((rows * mean).mean())
         charge = self.share + (1 - self.share) * spent / (self.hits * self.branches_cost)
         return rows, mean, min(1.0, charge)
+
+    def _run_rounds(self, hit: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        hits, begun = hits_and_rounds(hit, self.groups, self.hits)
+        first = -np.expm1(self.groups * np.log1p(-np.minimum(hit, 1 - 1e-15)))
+        return first * hits / max(float(first.mean()), 1e-300), np.ones_like(hit), begun / self.hits
 
 
 def _affordable(units: list[int], parts: list[FloatArray], mean: FloatArray, paid: int) -> FloatArray:

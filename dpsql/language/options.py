@@ -29,8 +29,13 @@ MECHANISMS = (
     "BOX",
     "JOINT",
     "LAPLACE_THRESHOLD",
+    "GAUSSIAN",
+    "PEELED_TOP_K",
+    "GUMBEL_TOP_K",
+    "SPARSE_VECTOR_BY_ROUNDS",
 )
-NOISES = ("EXPONENTIAL", "LAPLACE", "GEOMETRIC")
+NOISES = ("EXPONENTIAL", "LAPLACE", "GEOMETRIC", "GAUSSIAN")
+LAYOUTS = ("BASIC", "ORDER")
 MEASURE_STRATEGIES = ("AUTO", "BOX", "EACH", "ANCHOR")
 INTERVALS = ("SINGLE", "SIMULTANEOUS")
 STRATEGIES = ("PUBLIC_GROUPS", "LAPLACE_THRESHOLD")
@@ -208,7 +213,16 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         "`AUTO` is `BOX`",
     ),
     "mechanism": (_word(*MECHANISMS), "the mechanism by name, or `AUTO`"),
-    "noise": (_word(*NOISES), "the noise of the selection"),
+    "noise": (
+        _word(*NOISES),
+        "the noise of the selection; `GAUSSIAN` is that of measured counts, which needs `accounting = "
+        '"zcdp"`, and `LAPLACE` also says that none is to be Gaussian',
+    ),
+    "layout": (
+        _word(*LAYOUTS),
+        'with `accounting = "zcdp"`: `BASIC` divides epsilon among the statement\'s mechanisms, `ORDER` what '
+        "it costs where costs add; by default what takes the smaller part of the budget",
+    ),
     "base_hits": (_count, "how many groups barely above the threshold the budget must pay for"),
     "threshold_share": (
         _proper,

@@ -36,7 +36,7 @@ MAX_BRACKETS = 8
 """How deeply arrays may be nested in a statement's text."""
 MAX_SUBSCRIPTS = 32
 """How many subscripts may stand one behind the other."""
-_SETTINGS = ("dp_epsilon", "dp_delta", "dp_measure", "dp_confidence")
+_SETTINGS = ("dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence")
 
 
 def parse(text: str, parameters: Parameters = None) -> Statement:

@@ -34,6 +34,9 @@ class Options:
     privacy_unit_column: str | None = None
     fresh: bool | None = None
     intervals: Literal["SINGLE", "SIMULTANEOUS"] | None = None
+    layout: Literal["BASIC", "ORDER"] | None = None
+    price: Fraction | None = None
+    """What a release is said to cost, if it is no epsilon of its own: no option that can be written."""
     at: dict[str, int] = field(default_factory=dict)
 
 
@@ -186,7 +189,9 @@ class Set:
     value: object
 
     def apply(self, defaults: Options) -> Options:
-        """Return the connection's defaults with this one changed."""
+        """Return the connection's defaults with this one changed; a default epsilon ends a default error."""
+        if self.name == "epsilon":
+            defaults = replace(defaults, error=None)
         return replace(defaults, **{self.name: self.value})  # type: ignore[arg-type]  # typed when it was read
 
 

@@ -5,10 +5,12 @@ which knows its scales, its privacy loss and its error; `run` takes counts. The 
 the number of counts they are given and run at once; the result's `plan` is the mechanism that ran.
 
 Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`, `hybrid_top_k`,
-`hybrid_sparse_vector`, `exponential`, `joint`; on an unknown domain `limited_domain`, `top_stable`,
+`hybrid_sparse_vector`, `exponential`, `joint`; by rounds that are charged one by one `peeled_top_k`,
+`gumbel_top_k`, `sparse_vector_by_rounds`; on an unknown domain `limited_domain`, `top_stable`,
 `limited_then_stable`. Queries whose answer no single unit could change: `first_stable`, `stable_answers`.
-Measuring what was selected: `box` (one noise for all counts), `laplace` (each count), `anchor` (their total);
-`release_all` measures all groups, `Refinement` a count again with less noise.
+Measuring what was selected: `box` (one noise for all counts), `gaussian` (noise of concentrated privacy),
+`laplace` (each count), `anchor` (their total); `release_all` measures all groups, `Refinement` a count again
+with less noise.
 On a public grid of values: `quantile`, `extreme`. Among powers of two, a bound of contributions: `ladder`.
 Interactive queries that are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
 ``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``),
@@ -27,8 +29,10 @@ from dpsql.mechanisms.box import Box, BoxMeasured, box
 from dpsql.mechanisms.existence import Existing, ExistingGroups, existing_groups
 from dpsql.mechanisms.exponential import Exponential, exponential
 from dpsql.mechanisms.extremes import Extreme, Extremes, extreme
+from dpsql.mechanisms.gaussian import Gaussian, GaussianMeasured, gaussian
 from dpsql.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
+from dpsql.mechanisms.gumbel import GumbelChoice, GumbelTopK, gumbel_top_k
 from dpsql.mechanisms.histogram import Histograms
 from dpsql.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_sparse_vector
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
@@ -38,10 +42,12 @@ from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_
 from dpsql.mechanisms.limited_then_stable import LimitedThenStable, OrderedThenSet, limited_then_stable
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
+from dpsql.mechanisms.peeled import PeeledTopK, peeled_top_k
 from dpsql.mechanisms.quantile import Quantile, Quantiles, quantile
 from dpsql.mechanisms.refine import Refined, Refinement
 from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
+from dpsql.mechanisms.sparse_vector_rounds import SparseVectorByRounds, sparse_vector_by_rounds
 from dpsql.mechanisms.stable import (
     FirstStable,
     StabilityTests,
@@ -66,8 +72,12 @@ __all__ = [
     "Extreme",
     "Extremes",
     "FirstStable",
+    "Gaussian",
+    "GaussianMeasured",
     "GuessAndCheck",
     "GuessAndCheckPlan",
+    "GumbelChoice",
+    "GumbelTopK",
     "Histograms",
     "Hybrid",
     "HybridSparseVector",
@@ -87,12 +97,14 @@ __all__ = [
     "NoisyTopK",
     "OrderedCounts",
     "OrderedThenSet",
+    "PeeledTopK",
     "Quantile",
     "Quantiles",
     "Refined",
     "Refinement",
     "Rung",
     "SparseVector",
+    "SparseVectorByRounds",
     "StabilityTests",
     "StableAnswers",
     "StableQueries",
@@ -108,6 +120,8 @@ __all__ = [
     "exponential",
     "extreme",
     "first_stable",
+    "gaussian",
+    "gumbel_top_k",
     "hybrid_sparse_vector",
     "hybrid_top_k",
     "in_public_order",
@@ -118,9 +132,11 @@ __all__ = [
     "limited_then_stable",
     "noisy_max",
     "noisy_top_k",
+    "peeled_top_k",
     "quantile",
     "release_all",
     "sparse_vector",
+    "sparse_vector_by_rounds",
     "stable_answers",
     "top_stable",
     "usual_grid",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -24,14 +23,12 @@ from dpsql.estimates.box import (
 )
 from dpsql.estimates.closed_form import check_confidence
 from dpsql.estimates.measurement import BoxNoise
-from dpsql.mechanisms.arguments import bound, counted, positive, whole
+from dpsql.mechanisms.arguments import counted, positive
 from dpsql.mechanisms.audited import AuditCase
+from dpsql.mechanisms.common_unit import bounds_of, common_unit
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
 from dpsql.privacy import Number, PrivacyLoss
-
-_MOST_STEPS = 1 << exact_noise.FINEST
-"""Most grid steps of a count, as for other noise: each step takes a bit of the limit of counts."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -110,26 +107,8 @@ class Box(Mechanism[BoxMeasured]):
         (4.77, 6.63)
         """
         budget = positive(epsilon, "epsilon")
-        one = isinstance(sensitivity, (int, str, float, Fraction, Decimal))
-        given: Sequence[Number] = (sensitivity,) if one else sensitivity  # type: ignore[assignment]  # it is no number
-        repeats, rest = divmod(groups, max(len(given), 1))
-        if rest or (groups and not given):
-            raise ValueError("one sensitivity a count is needed")
-        whole_bounds = {each: int(bound(each)) for each in set(given)}
-        bounds = tuple(whole_bounds[each] for each in given)
-        unit = math.lcm(*whole_bounds.values())
-        finest = _MOST_STEPS * min(bounds, default=1)
-        if unit > finest:
-            unit = max(bounds)
-            if unit > finest:
-                raise ValueError("the bounds of these counts differ too much for one noise")
-            unit <<= (finest // unit).bit_length() - 1
-        bits = resolution
-        if bits is None:
-            bits = min(exact_noise.resolution(unit / budget), (finest // unit).bit_length() - 1)
-        elif not 0 <= whole(bits + 1, "resolution + 1") - 1 <= exact_noise.FINEST or unit << bits > finest:
-            raise ValueError("resolution must be between 0 and 20, and less for bounds that differ much")
-        unit <<= bits
+        bounds, repeats = bounds_of(groups, sensitivity)
+        unit = common_unit(bounds, 1 / budget, resolution)
         made = cls(
             bounds,
             unit,

@@ -18,7 +18,7 @@ from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.histogram import MOST_CELLS, Histogram, Histograms, Ramps, given, level, most_rows
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.privacy import Number, PrivacyLoss
+from dpsql.privacy import BoundedRange, Number, PrivacyLoss
 
 _BEYOND = 20
 """The cell is beyond the largest value of all units with a probability of at most 1 in this."""
@@ -55,8 +55,9 @@ class Extreme(Mechanism[Extremes]):
     is proportional to e^(-d/scale). Of many units with one largest value, that value is best, even if far
     more units have it. *Private:* a unit more moves both numbers by 0 or 1, the distance by at most 1, up or
     down, and so a probability by a factor of at most e^(2/scale); it is in at most m groups, and the factors
-    multiply to at most e^(2 m/scale) = e^epsilon. A cell's units are cut at a public bound, at least 2^41, so
-    that integers do not overflow.
+    multiply to at most e^(2 m/scale) = e^epsilon. The change of the sum of a group's probabilities is the
+    same for all cells, so all log-ratios lie in an interval of length epsilon: the range is bounded by it. A
+    cell's units are cut at a public bound, at least 2^41, so that integers do not overflow.
 
     *Beyond the largest value* d(g) is `units`. With at least so many units some cell has a distance of 0, and
     all cells beyond have at most `cells` e^(-units/scale) of its probability together. `units` is the least
@@ -83,7 +84,7 @@ class Extreme(Mechanism[Extremes]):
         scale = 2 * m / budget
         exact_noise.rate(scale, 0)
         units = max(1, math.ceil(float(scale) * math.log(_BEYOND * cells)))
-        return cls(cells, scale, units, lowest, loss=PrivacyLoss.of(budget))
+        return cls(cells, scale, units, lowest, loss=PrivacyLoss((BoundedRange(budget),)))
 
     def most_units(self, confidence: Fraction) -> float:
         """Predict how many units reach the cell at most; at least 1 does, except in one run of 20."""

@@ -51,6 +51,10 @@ class NoiseSource:
         """Draw cube noise in grid steps, of shape (trials, dimension)."""
         return exact_noise.cube(rate, dimension, trials, entropy=self.entropy)
 
+    def gaussian(self, variance: int, size: int | tuple[int, ...]) -> NDArray[np.int64]:
+        """Draw Gaussian noise in grid steps, for a variance in squared grid steps."""
+        return exact_noise.gaussian(variance, size, entropy=self.entropy)
+
     def ranks(self, n: int, *, trials: int | None = None) -> NDArray[np.int64]:
         """Draw a uniformly random permutation of 0..n-1, or one a trial; the larger rank wins a tie."""
         return exact_noise.ranks(n, trials=trials, entropy=self.entropy)

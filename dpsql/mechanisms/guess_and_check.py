@@ -147,12 +147,12 @@ class GuessAndCheckPlan(Mechanism[Misses]):
             bits,
             math.ceil(-offset * (1 << bits)),
             offset,
-            loss=PrivacyLoss.of(part * budget) + PrivacyLoss.of(each, times=misses),
+            loss=PrivacyLoss.of(budget),
         )
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run with so many misses."""
-        return PrivacyLoss.of(self.threshold_epsilon) + PrivacyLoss.of(self.miss_epsilon, times=units)
+        return PrivacyLoss.of(self.threshold_epsilon + units * self.miss_epsilon)
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> Misses:
         """Check the guess for counts in a public order, until the misses are used up."""

@@ -17,7 +17,7 @@ from dpsql.mechanisms.exponential import distinct
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, placed
 from dpsql.mechanisms.joint_level import Levels
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.privacy import Number, PrivacyLoss
+from dpsql.privacy import BoundedRange, Number, PrivacyLoss
 
 _CELLS = 1 << 22
 
@@ -46,7 +46,8 @@ class Joint(Mechanism[JointTopK]):
     Both terms of a difference move the same way, so each difference and thus the loss of a sequence moves by
     at most c. So it does if both terms move by low to high, high - low = c. If counts are not monotone, each
     term moves by at most c either way and the loss by at most 2 c. In a probability e^(-loss/scale) / sum,
-    numerator and sum each change by at most a factor e^(epsilon/2). With scale c/epsilon the claim is false
+    numerator and sum each change by at most a factor e^(epsilon/2), the sum by the same for all
+    sequences: so the range of the log-ratios is bounded by epsilon. With scale c/epsilon the claim is false
     from k = 2 on, also for monotone counts.
 
     *Exact:* a level V is drawn by `Levels`, with P(V = v) proportional to e^(-v/scale) N(v), N(v) the number
@@ -87,7 +88,7 @@ class Joint(Mechanism[JointTopK]):
             return cls(groups, min(k, groups), Fraction(0), lowest, loss=PrivacyLoss())
         scale = moved * (2 if monotone else 4) / budget
         grid_of("geometric", 0, scale)
-        return cls(groups, min(k, groups), scale, lowest, loss=PrivacyLoss.of(budget))
+        return cls(groups, min(k, groups), scale, lowest, loss=PrivacyLoss((BoundedRange(budget),)))
 
     def distinguishable_gap(self, confidence: Fraction) -> float | None:
         """Predict how far k equal counts must be above all others, themselves equal, to be chosen together.

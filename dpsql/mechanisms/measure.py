@@ -39,10 +39,11 @@ class Laplace(Mechanism[Measured]):
     Notes
     -----
     Discrete Laplace noise of scale m c/epsilon on the grid: P(z) proportional to e^(-|z|/scale). *Private:*
-    neighbouring databases differ in at most m counts, by at most c each, or in any number of counts by at
-    most m c in sum, whole numbers of steps; so the probability of any output by at most a factor
-    e^(m c/scale), the product of the factors e^(change/scale) of the counts, and the sum by at most m c. The
-    values have the positions of their counts: the order of release must be public, or itself be released.
+    neighbouring databases differ in at most m counts, by at most c each, whole numbers of steps; so the
+    probability of any output by at most a factor e^(m c/scale), the product of the factors e^(change/scale)
+    of the counts, and the sum by at most m c. These are m mechanisms of c/scale each. Where counts change by
+    at most C in sum, however it is divided, m is 1 and c is C: one mechanism. The values have the positions
+    of their counts: the order of release must be public, or itself be released.
     """
 
     groups: int

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.noise import Entropy
 from dpsql.order import OrderedCounts
-from dpsql.privacy import Charge, PrivacyLoss
+from dpsql.privacy import Charge, PrivacyLoss, settled
 
 R = TypeVar("R")
 M = TypeVar("M", bound="Mechanism[Any]")
@@ -73,7 +73,10 @@ class Mechanism(ABC, Generic[R]):
         return None
 
     def realised(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run that spent so many units; the same for all unless a mechanism says so."""
+        """Return what a run that spent so many units realised; the same for all unless a mechanism says so.
+
+        It is an amount of `loss`, as `settled` takes it, and not by itself the loss of a mechanism.
+        """
         del units
         return self.loss
 
@@ -92,8 +95,8 @@ class Result(Generic[M]):
 
     @property
     def loss(self) -> PrivacyLoss:
-        """The privacy loss of this run."""
-        return self.plan.realised(int(self.units))
+        """The privacy loss of this run, as it is charged."""
+        return settled(self.plan.loss, self.plan.realised(int(self.units)))
 
     @property
     def charge(self) -> Charge:

@@ -17,7 +17,7 @@ from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.histogram import MOST_CELLS, Histogram, Histograms, Ramps, given, level, most_rows
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.privacy import Number, PrivacyLoss, exact
+from dpsql.privacy import BoundedRange, Number, PrivacyLoss, exact
 
 PARTS = 256
 """Into how many parts a cell's rows may be split between two quantiles, if there are several."""
@@ -69,9 +69,11 @@ class Quantile(Mechanism[Quantiles]):
     included, its distance is abs(b n' - a n). The quantiles of a range are relative to those at its ends.
     *Private:* a row that is in a range by a weight of w moves b n' - a n by at most w max(a, b - a). The
     ranges of a level are disjoint, so the weights of a row add up to at most 1 in all of them, and the
-    factors of a level multiply to at most e^(epsilon/levels). Where a range lies follows from the splits of
-    earlier levels; this holds even if all splits were released. (Kaplan, Schnapp and Stemmer 2022; the
-    fractions are ours, without which quantiles of rows with equal values would not converge.)
+    factors of a level multiply to at most e^(epsilon/levels). The sum of a range's probabilities changes by
+    one factor for all of its candidates, so the log-ratios of a level lie in an interval of that length.
+    Where a range lies follows from the splits of earlier levels; this holds even if all splits were released.
+    (Kaplan, Schnapp and Stemmer 2022; the fractions are ours, without which quantiles of rows with equal
+    values would not converge.)
 
     *Exact:* candidates of equal or of equally spaced distances are drawn by `Ramps`.
     *Order:* the law depends on the grid, which is public, and on which group is which.
@@ -103,8 +105,9 @@ class Quantile(Mechanism[Quantiles]):
         asked = tuple(exact(one).limit_denominator(_DENOMINATOR) for one in quantiles)
         if not asked or min(asked) < 0 or max(asked) > 1:
             raise ValueError("quantiles must lie between 0 and 1, and there must be one")
-        each = budget / len(set(asked)).bit_length()
-        made = cls(cells, asked, most, each, loss=PrivacyLoss.of(budget))
+        levels = len(set(asked)).bit_length()
+        each = budget / levels
+        made = cls(cells, asked, most, each, loss=PrivacyLoss((BoundedRange(each, levels),)))
         for _, relative in made.targets():
             exact_noise.rate(made.scale(relative), 0)
         return made

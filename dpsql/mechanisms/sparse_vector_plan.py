@@ -109,6 +109,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         *,
         limit: int | None = None,
         branches: int = 1,
+        rounds: int = 1,
         share: Number | None,
         margin: Number | None = None,
         sensitivity: Number,
@@ -118,8 +119,8 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         resolution: int | None,
         below: bool,
     ) -> Self:
-        """Check the public arguments, and compute scales and cutoffs."""
-        budget, moved, noise = positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
+        """Check the public arguments, and compute scales and cutoffs; each round has an equal budget."""
+        budget, moved, noise = positive(epsilon, "epsilon") / rounds, bound(sensitivity), kind(noise)
         level = -exact(threshold) if below else exact(threshold)
         hits = min(whole(k, "k"), max(groups, 1))
         if limit is not None:
@@ -152,20 +153,20 @@ class SparseVectorPlan(Mechanism[SparseVector]):
             limit,
             below,
             part,
-            hits,
+            hits * rounds,
             threshold_scale,
             scales,
             bits,
             tuple(max(-_LARGEST_CUTOFF, min(cutoff, _LARGEST_CUTOFF)) for cutoff in cutoffs),
             offsets,
-            loss=PrivacyLoss.of(budget) if groups else PrivacyLoss(),
+            loss=PrivacyLoss.of(budget, times=rounds) if groups else PrivacyLoss(),
         )
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run whose hits cost so many units; a base hit costs 2^(branches - 1)."""
         epsilon = self.loss.charge.epsilon
         unit = (1 - self.share) * epsilon / (self.hits << (len(self.scales) - 1))
-        return PrivacyLoss.of(self.share * epsilon) + PrivacyLoss.of(unit, times=units)
+        return PrivacyLoss.of(self.share * epsilon + units * unit)
 
     def least_gaps(self, found: SparseVector) -> NDArray[np.float64]:
         """Return the least gap that each hit could have had, given all that was decided before it.

@@ -90,9 +90,11 @@ class StabilityTests:
         return Fraction(self.cutoff, 1 << self.resolution) + means[0] - means[1]
 
     def loss(self, paid: int) -> PrivacyLoss:
-        """Return the loss of the threshold and of so many tests that are paid for."""
-        threshold = PrivacyLoss.of(self.threshold_epsilon, self.delta)
-        return threshold + PrivacyLoss.of(self.epsilon, times=paid)
+        """Return the loss of the threshold and of so many tests that are paid for: of one mechanism.
+
+        The threshold's noise is not released, so neither it nor a test is private by itself.
+        """
+        return PrivacyLoss.of(self.threshold_epsilon + paid * self.epsilon, self.delta)
 
     def margins(self, distances: NDArray[np.int64], source: NoiseSource) -> NDArray[np.int64]:
         """Return the margin of each test in grid steps, for distances of shape (trials, tests).

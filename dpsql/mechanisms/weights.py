@@ -27,6 +27,8 @@ class Weights:
         Positive rational.
     copies
         int64: how many groups each entry stands for; they are below 2^40 in all. 1 by default.
+    ascending
+        Whether the distances ascend: then they need not be sorted.
     bits
         Binary places of the weights; for tests.
 
@@ -51,6 +53,7 @@ class Weights:
         rate: Fraction,
         *,
         copies: NDArray[np.int64] | None = None,
+        ascending: bool = False,
         bits: int | None = None,
     ) -> None:
         groups = len(distance) if copies is None else int(copies.sum())
@@ -58,12 +61,17 @@ class Weights:
         # All cells together stay below 2^62.
         self._bits = _BITS - groups.bit_length() if bits is None else bits
         shift, ceilings = _envelope(rate, self._bits)
-        layer = np.minimum(distance >> shift, len(ceilings) - 1).astype(np.uint16)
-        self._order = np.argsort(layer, kind="stable")
-        held = np.bincount(layer, minlength=len(ceilings))
+        self._order: NDArray[np.intp] | None = None
+        if ascending:
+            ends = np.searchsorted(distance, np.arange(1, len(ceilings)) << shift)
+            held = np.diff(np.append(ends, len(distance)), prepend=0)
+        else:
+            layer = np.minimum(distance >> shift, len(ceilings) - 1).astype(np.uint16)
+            self._order = np.argsort(layer, kind="stable")
+            held = np.bincount(layer, minlength=len(ceilings))
         self._reach: NDArray[np.int64] | None = None
         if copies is not None:
-            self._reach = np.cumsum(copies[self._order])
+            self._reach = np.cumsum(copies if self._order is None else copies[self._order])
             last = np.cumsum(held)
             held = np.diff(np.append(0, self._reach)[last], prepend=0)
         self._ceiling, self._first = ceilings, np.cumsum(held) - held
@@ -92,8 +100,10 @@ class Weights:
         """Return the group whose cell contains each integer, and whether the group is accepted."""
         layer = np.searchsorted(self._end, spot, side="right")
         place, rest = np.divmod(spot - self._start[layer], self._ceiling[layer])
-        at = self._first[layer] + place
-        group = self._order[at if self._reach is None else np.searchsorted(self._reach, at, side="right")]
+        at: NDArray[np.int64] = self._first[layer] + place
+        group = at if self._reach is None else np.searchsorted(self._reach, at, side="right")
+        if self._order is not None:
+            group = self._order[group]
         floor = self._floors(group)
         taken: NDArray[np.bool_] = rest < floor
         for i in np.flatnonzero(rest == floor):

@@ -2,15 +2,16 @@
 
 `geometric` is exponential noise on a grid, `laplace` its two-sided version. `geometric_reaching` and
 `laplace_reaching` draw only as many bits as a comparison needs. `ranks` breaks ties.
-`box` and `cube` draw one noise for several counts. `resolution`, `rate` and
-`place` put a mechanism's counts and noise on one grid. Bits come from an `Entropy`: the operating system's,
-except in audits and tests. No result depends on floating-point arithmetic:
-``table`` and ``exact`` compare integers.
+`box` and `cube` draw one noise for several counts, `gaussian` that of concentrated privacy.
+`resolution`, `rate` and `place` put a mechanism's counts and noise on one grid. Bits come from an `Entropy`:
+the operating system's, except in audits and tests. No result depends on floating-point arithmetic:
+``inverse`` compares integers.
 """
 
+from dpsql.certified import exp_bounds, scaled_exp_bounds
 from dpsql.noise.box import box, box_side, check_box, check_cube, cube, uniform
 from dpsql.noise.entropy import Entropy, SeededEntropy, SimulationEntropy, SystemEntropy
-from dpsql.noise.exact import exp_bounds, scaled_exp_bounds
+from dpsql.noise.gaussian import LARGEST_VARIANCE, check_variance, gaussian
 from dpsql.noise.geometric import (
     LARGEST,
     geometric,
@@ -25,6 +26,7 @@ from dpsql.noise.ranks import ranks
 __all__ = [
     "FINEST",
     "LARGEST",
+    "LARGEST_VARIANCE",
     "STEP_LIMIT",
     "Entropy",
     "SeededEntropy",
@@ -34,8 +36,10 @@ __all__ = [
     "box_side",
     "check_box",
     "check_cube",
+    "check_variance",
     "cube",
     "exp_bounds",
+    "gaussian",
     "geometric",
     "geometric_reaching",
     "laplace",

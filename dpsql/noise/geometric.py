@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from dpsql.noise.entropy import Entropy, SystemEntropy
 from dpsql.noise.exact import positive_rational
-from dpsql.noise.table import AMBIGUOUS, Table, table
+from dpsql.noise.inverse import AMBIGUOUS
+from dpsql.noise.table import Table, table
 
 LARGEST = 1 << 61
 """Draws saturate here, at 2^11 times the largest scale, so with probability at most e^-2048."""

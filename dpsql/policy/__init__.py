@@ -3,7 +3,7 @@
 ========================  ==================================================================
 ``load``, ``load_table``  TOML -> the dataclasses (``section`` reads one TOML table)
 ``model``, ``table``,     the dataclasses, each with the checks of its own fields (with ``domain_rules``,
-``budget``, ``parts``     ``engine_rules``, ``length_rules``, ``bounds_rules``)
+``budget``, ``parts``     ``engine_rules``, ``length_rules``, ``bounds_rules``, ``accounting_rules``)
 ``serving``               what the server is told, read by ``load_serving``
 ``rules``                 the checks of tables against each other
 ``keys``                  the keys of each TOML table, with their meanings

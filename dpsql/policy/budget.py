@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from dpsql.policy.accounting_rules import check_accounting
 from dpsql.policy.names import joined, suggest, wrong
-from dpsql.privacy import Charge, exact
+from dpsql.privacy import Accounting, Charge, Filter, exact
 
 _LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")
-_NUMBERS = ("epsilon", "delta", "max_epsilon_per_query", "default_epsilon", "default_delta")
+_NUMBERS = (
+    *("epsilon", "delta", "conversion_delta", "max_epsilon_per_query", "default_epsilon", "default_delta"),
+    "smallest_interesting",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,12 @@ class BudgetPolicy:
     ----------
     epsilon, delta
         The policy's total.
+    accounting
+        How statements add up: `pure`, epsilons add; `zcdp`, statements are admitted by that sum or by the sum
+        of their costs at one order of Renyi divergence.
+    conversion_delta
+        With `zcdp`, the part of delta that pays for the conversion of costs; mechanisms that need a delta
+        share the rest. None: half of delta.
     max_epsilon_per_query
         The most one statement may take; None for no such cap.
     max_failures
@@ -35,6 +45,8 @@ class BudgetPolicy:
         The same for all analysts together; None: ten times as many.
     default_epsilon, default_delta
         For statements that name none; None: such statements are refused.
+    smallest_interesting
+        The smallest count that analysts look at, of which they give an error in percent.
     ledger
         The ledger's file.
     """
@@ -49,6 +61,9 @@ class BudgetPolicy:
     max_failures_total: int | None = None
     max_cancelled: int | None = None
     max_cancelled_total: int | None = None
+    smallest_interesting: Fraction = Fraction(1000)
+    accounting: Accounting = "pure"
+    conversion_delta: Fraction | None = None
 
     def __post_init__(self) -> None:
         _read_numbers(self, "budget")
@@ -59,15 +74,34 @@ class BudgetPolicy:
         """The policy's whole budget."""
         return Charge(self.epsilon, self.delta)
 
+    @property
+    def filter(self) -> Filter:
+        """What the policy's scope admits."""
+        return self.filter_of(self.total)
+
+    def filter_of(self, cap: Charge) -> Filter:
+        """Return what a scope with another budget admits, accounted as the policy's.
+
+        The same share of its delta as of the policy's pays for the conversion. A cap without delta has basic
+        composition only.
+        """
+        if self.accounting == "pure":
+            return Filter.of(cap)
+        part = self.conversion_delta
+        return Filter.of(cap, self.accounting, None if part is None else part * cap.delta / self.delta)
+
     def check(self) -> None:
         """Raise `PolicyError` for a number that is out of range or contradicts another."""
         _check_pair(self, "budget")
+        check_accounting(self.accounting, self.delta, self.conversion_delta)
         most = self.max_epsilon_per_query
         _check_cap("max_epsilon_per_query", most, self.epsilon, "epsilon")
         _check_cap("default_epsilon", self.default_epsilon, self.epsilon, "epsilon")
         if most is not None:
             _check_cap("default_epsilon", self.default_epsilon, most, "max_epsilon_per_query")
-        _check_cap("default_delta", self.default_delta, self.delta, "delta")
+        _check_cap("default_delta", self.default_delta, self.filter.mechanism_delta, self._delta_left)
+        if self.smallest_interesting <= 0:
+            raise wrong("budget.smallest_interesting", "must be greater than 0")
         for name in _LIMITS:
             _check_limit(name, getattr(self, name))
         for name in ("max_failures", "max_cancelled"):
@@ -76,6 +110,10 @@ class BudgetPolicy:
                 raise wrong(
                     f"budget.{name}_total", f"is less than budget.{name}, which could never be reached"
                 )
+
+    @property
+    def _delta_left(self) -> str:
+        return "delta" if self.accounting == "pure" else "delta less budget.conversion_delta"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,14 @@ _TYPES = {
 }
 """The words of `Key.value` that stand for a type; keys with other words need a reader of their own."""
 
+_NO_WINDOWS = (
+    "a budget that starts anew over the same rows promises nothing in the end: after n times the loss may be "
+    "n times epsilon. Declare what is protected as the unit, and give disjoint data their own policies"
+)
+
+REFUSED = dict.fromkeys(("resets", "window", "refresh", "unit_period"), _NO_WINDOWS)
+"""Keys that do not exist on purpose, wherever they stand, each with a hint."""
+
 KEYS: dict[str, dict[str, Key]] = {
     "top level": {
         "budget": Key("a table", "required", "what may be spent"),
@@ -61,6 +69,18 @@ KEYS: dict[str, dict[str, Key]] = {
     "[budget]": {
         "epsilon": Key("a number", "required", "the total that may ever be spent"),
         "delta": Key("a number", "0", "the total delta, for keys without a declared domain"),
+        "accounting": Key(
+            '`"pure"` or `"zcdp"`',
+            '`"pure"`',
+            "how statements add up. `pure`: their epsilons add. `zcdp`: many small statements take less than "
+            "the sum of their epsilons, and the promise is the same; needs a delta",
+        ),
+        "conversion_delta": Key(
+            "a number",
+            "half of `delta`",
+            "with `zcdp`, the part of delta that its proof needs; keys without a declared domain share the "
+            "rest. Analysts' and groups' deltas are divided in the same ratio",
+        ),
         "max_epsilon_per_query": Key("a number", "no cap", "the most one statement may cost"),
         "max_failures": Key(
             "a whole number",
@@ -80,6 +100,12 @@ KEYS: dict[str, dict[str, Key]] = {
             "a number", "none", "for statements that name no epsilon; without it they are refused"
         ),
         "default_delta": Key("a number", "none", "for statements that need a delta and name none"),
+        "smallest_interesting": Key(
+            "a number",
+            "1000",
+            "the smallest count that analysts look at: an error in percent, as in `dpsql --error 5%`, is one "
+            "of it",
+        ),
         "ledger": Key("a path", "`dpsql-ledger.sqlite`", "the file that holds what was spent and answered"),
     },
     "[analysts.NAME]": {

@@ -21,6 +21,7 @@ from dpsql.policy.parts import CsvSource, Defaults, ParquetSource
 from dpsql.policy.section import Section
 from dpsql.policy.table import Table
 from dpsql.policy.views import read_views
+from dpsql.privacy import Accounting
 
 
 def load(path: str | os.PathLike[str]) -> Policy:
@@ -137,7 +138,9 @@ def _budget(raw: object, base: Path) -> BudgetPolicy:
     section = Section(raw, ("budget",), KEYS["[budget]"])
     section.require("epsilon", "write the total that may ever be spent, for instance epsilon = 5.0")
     return BudgetPolicy(
-        ledger=_path(section, "ledger", base) or base / "dpsql-ledger.sqlite", **section.simple()
+        ledger=_path(section, "ledger", base) or base / "dpsql-ledger.sqlite",
+        accounting=cast("Accounting", section.get("accounting", str, "pure")),
+        **section.simple(),
     )
 
 

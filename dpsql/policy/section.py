@@ -7,7 +7,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, TypeVar, cast
 
-from dpsql.policy.keys import Key
+from dpsql.policy.keys import REFUSED, Key
 from dpsql.policy.names import joined, suggest, wrong
 
 T = TypeVar("T")
@@ -40,6 +40,8 @@ class Section:
             raise wrong(self.place(), f"expected a table, found {described(raw)}")
         self._raw: Mapping[str, object] = raw
         for name in raw:
+            if name not in known and name in REFUSED:
+                raise wrong(self.place(name), "a budget is not renewed", REFUSED[name])
             if name not in known:
                 raise wrong(self.place(name), "unknown key", suggest(name, known, "keys here"))
 

@@ -1,6 +1,56 @@
-"""Exact privacy accounting: ``loss`` of a mechanism, and ``charge``, what is charged for it."""
+"""Exact privacy accounting: the loss of mechanisms, what is charged for it, and what a budget admits.
+
+`PrivacyLoss` is the loss of a mechanism or statement, a tuple of parts and a delta:
+
+* It is made by `PrivacyLoss.of(epsilon, delta, times=n)`, `.gaussian(rho)`, or of the parts `PureDP`,
+  `BoundedRange` and `Gaussian`. Losses are added with `+` and multiplied by `.repeated(n)`; `largest` is at
+  least each of several.
+* `.charge` is basic composition (`Charge`; `InternalError` if there is Gaussian noise: `.epsilon` is None
+  then), `.cost(order)` what is added at one order of Renyi divergence.
+* `str(loss)` is its canonical text, such as `pure 1/10 x 5 + gauss 1/200 + delta 1/1000000`;
+  `PrivacyLoss.parse` reads it back.
+* `settled(reserved, realised)` is what is charged for a mechanism that has run. The cost of a realised
+  loss itself is not valid. Losses of mechanisms are settled one by one, then added.
+
+`Filter` is a budget of one scope (the policy, an analyst), `Totals` the sums kept for it:
+
+* `Filter.of(budget, accounting, conversion_delta)` has the constants `.order_way` (`.order`, `.limit`).
+* `filter.amounts(loss)` is what a loss adds to the scope's `Totals`, which have `+` and `-`.
+* `filter.admits(totals, loss)`, with totals that hold the reserved loss of all that runs.
+* `filter.spent(totals)` is the odometer, `filter.more(totals, loss)` how many like this are left.
+
+`lay_out(epsilon, policy_filter, ..)` returns the `Layout` of a statement, which divides it:
+`.pure(share, times)`, `.ranged(share, times)` and `.gaussian(share)` are epsilons and the rho of mechanisms.
+"""
 
 from dpsql.privacy.charge import Charge, Number, exact
-from dpsql.privacy.loss import ApproximateDP, PrivacyLoss
+from dpsql.privacy.conversion import OrderLimit, approximate_epsilon
+from dpsql.privacy.filter import Accounting, Filter, Totals
+from dpsql.privacy.largest import largest
+from dpsql.privacy.layout import Layout, Way, lay_out
+from dpsql.privacy.loss import PrivacyLoss
+from dpsql.privacy.parts import BoundedRange, Gaussian, Part, PureDP, Realised, Stream
+from dpsql.privacy.settling import settled
 
-__all__ = ["ApproximateDP", "Charge", "Number", "PrivacyLoss", "exact"]
+__all__ = [
+    "Accounting",
+    "BoundedRange",
+    "Charge",
+    "Filter",
+    "Gaussian",
+    "Layout",
+    "Number",
+    "OrderLimit",
+    "Part",
+    "PrivacyLoss",
+    "PureDP",
+    "Realised",
+    "Stream",
+    "Totals",
+    "Way",
+    "approximate_epsilon",
+    "exact",
+    "largest",
+    "lay_out",
+    "settled",
+]

@@ -51,13 +51,18 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     for it. Of the policy and the data, only the tables that the statement reads enter. Each part has its own
     hash, so that the parts in which two keys differ are known. With `again` every file is read again.
 
+    Two layouts give answers with other noise, so that of a statement whose costs are divided is part of it.
+
     Where the largest charge has no delta, no answer depends on the option, which several releases share.
     """
     options = {
         n: repr(getattr(plan.options, n))
         for n in plan.options.__dataclass_fields__
-        if n not in ("at", "fresh", "error")
+        if n not in ("at", "fresh", "error", "layout", "price")
     }
+    layout = plan.layout
+    if layout.order is not None:
+        options["layout"] = repr(layout.order)
     if not charge.delta:
         options["delta"] = repr(None)
     tables = tables_read(policy, plan.compiled.tables)

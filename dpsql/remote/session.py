@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -42,6 +42,7 @@ class RemotePrepared:
     private: bool
     price: Charge
     setting: bool
+    full_price: Charge = field(default_factory=Charge)
 
 
 class RemoteSession:
@@ -110,8 +111,10 @@ class RemoteSession:
             if not outgoing.on_catalogue:
                 raise
             return RemotePrepared(outgoing, private=False, price=Charge(), setting=False)
-        price = Charge(Fraction(facts["epsilon"]), Fraction(facts["delta"]))
-        return RemotePrepared(outgoing, facts["private"], price, setting=False)
+        price, full = (
+            Charge(Fraction(each["epsilon"]), Fraction(each["delta"])) for each in (facts, facts["full"])
+        )
+        return RemotePrepared(outgoing, facts["private"], price, setting=False, full_price=full)
 
     def execute(self, prepared: RemotePrepared, *, most: Charge | None = None) -> StatementResult:
         """Run a prepared statement; with `most`, the server charges no more than that, or refuses."""
@@ -154,6 +157,8 @@ class RemoteSession:
             self._pricing.add(name)
         elif name is not None:
             self._set[name] = outgoing.answer()
+            if name == "dp_epsilon":
+                self._set.pop("dp_error", None)  # the server ends it
         return result
 
     def _answer(self, sent: Sent) -> StatementResult:

@@ -63,8 +63,8 @@ def not_agreed(
 
 
 def _alone(planner: Planner) -> Planner:
-    """Return a planner without a default epsilon."""
-    return replace(planner, defaults=replace(planner.defaults, epsilon=None))
+    """Return a planner without a default epsilon or error."""
+    return replace(planner, defaults=replace(planner.defaults, epsilon=None, error=None))
 
 
 def _with_epsilon(

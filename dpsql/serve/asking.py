@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Literal
 from dpsql.analysis import is_private, public_sql
 from dpsql.errors import Error, QueryRefused, QuerySyntaxError, ResultTooLarge
 from dpsql.language import Query, Set, Show, Statement, plain, plain_text
-from dpsql.prepared import Explained, PreparedCommand, PreparedComposed, PreparedPrivate, PreparedPublic
+from dpsql.prepared import (
+    Explained,
+    PreparedCommand,
+    PreparedComposed,
+    PreparedPrivate,
+    PreparedPublic,
+    scopes,
+)
 from dpsql.privacy import Charge
 from dpsql.serve.agreement import names_epsilon, not_agreed
 from dpsql.serve.answer import Answer, Column, Notice, columns_of
@@ -77,12 +84,13 @@ class Asking:
         self._intervals = intervals
         self._facts = facts
         self._signal = signal
+        self._filters = scopes(generation.policy, user.analyst)
 
     # -- answering
 
     def key(self, text: str, parameters: Sequence[object]) -> Key:
         """Return the key of a statement among the plans."""
-        return key(plain_text(text), tuple(plain(parameters) or ()), self.session.defaults)
+        return key(plain_text(text), tuple(plain(parameters) or ()), self.session.defaults, self._filters)
 
     def quick(
         self, text: str, parameters: Sequence[object], types: Sequence[pa.DataType | None]
@@ -95,7 +103,11 @@ class Asking:
             return self._of_catalogue(words, arrays(parameters, values), types)
         if found is None:
             return None
-        asked = (*key(words, values, self.session.defaults), self._intervals, str(types) if values else "")
+        asked = (
+            *key(words, values, self.session.defaults, self._filters),
+            self._intervals,
+            str(types) if values else "",
+        )
         if not isinstance(found.prepared, PreparedPublic):
             database = self.generation.database
             kept = self.generation.stored.get(asked, self.user.analyst, found.engines, database.ledger)
@@ -306,7 +318,7 @@ class Asking:
 
     def description_key(self, text: str, types: Sequence[pa.DataType | None]) -> Key:
         """Return the key of a statement among the descriptions."""
-        return *key(plain_text(text), (), self.session.defaults), self._intervals, str(types)
+        return *key(plain_text(text), (), self.session.defaults, self._filters), self._intervals, str(types)
 
     def described_before(self, text: str, types: Sequence[pa.DataType | None]) -> Description | None:
         """Return the description of a statement that was described before on the data as it is now."""
@@ -335,7 +347,7 @@ class Asking:
         """Return the plan of a statement that was prepared before."""
         generation = self.generation
         engines = generation.database.engines()
-        return generation.plans.get(key(text, values, self.session.defaults), engines)
+        return generation.plans.get(key(text, values, self.session.defaults, self._filters), engines)
 
     def _plan(
         self, text: str, values: tuple[object, ...]
@@ -368,7 +380,7 @@ class Asking:
         if isinstance(prepared, PreparedPrivate) and prepared.refines is not None:
             return prepared  # it holds what the analyst's first release was
         planned = Planned(prepared)
-        asked, views = key(text, values, planner.defaults), self.generation.policy.views
+        asked, views = key(text, values, planner.defaults, self._filters), self.generation.policy.views
         self.generation.plans.put(asked, planned, views, self.user.analyst)
         return planned
 

@@ -299,7 +299,7 @@ class Client:
             session,
             self.user,
             active.running,
-            agreed=self.user.auto_charge or own.epsilon is not None,
+            agreed=self.user.auto_charge or (own.epsilon or own.error) is not None,
             most=self.settings.dp_most,
             intervals=self.settings.dp_columns == "interval",
             facts=self._facts,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpsql.language import Options
     from dpsql.policy import View
     from dpsql.prepared import PreparedComposed, PreparedPrivate
+    from dpsql.privacy import Filter
 
 SIZE = 256
 LONGEST = 16_384
@@ -52,10 +53,16 @@ class Planned:
         return self.prepared.views if isinstance(self.prepared, PreparedPublic) else self.prepared.query.views
 
 
-def key(text: str, parameters: tuple[object, ...], defaults: Options) -> Key:
-    """Return the key of a statement: equal values of different types have different keys."""
+def key(
+    text: str, parameters: tuple[object, ...], defaults: Options, filters: tuple[Filter, ...] = ()
+) -> Key:
+    """Return the key of a statement: equal values of different types have different keys.
+
+    `filters` are those of the scopes that are charged, by which a statement is laid out: analysts with
+    another cap have other plans.
+    """
     values = tuple((type(value).__name__, repr(value)) for value in parameters)
-    return text, values, repr(defaults)
+    return text, values, repr(defaults), filters
 
 
 Description = tuple[tuple["pa.DataType", ...], "pa.Schema"]

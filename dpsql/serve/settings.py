@@ -31,7 +31,7 @@ Changes = tuple[tuple[str, str], ...]
 
 SERVER_VERSION = f"15.0 (dpsql {__version__})"
 _TABLE: dict[str, Setting] = {setting.name.lower(): setting for setting in SETTINGS}
-_OPTIONS = ("epsilon", "delta", "measure", "confidence")
+_OPTIONS = ("epsilon", "error", "delta", "measure", "confidence")
 
 
 class Settings:
@@ -108,11 +108,14 @@ class Settings:
         key = setting.name.lower()
         shown = self._defaults[key] if value is None else self._checked(setting, value)
         before = self.reported()
-        if not local:
-            self._values[key] = shown
-            self._local.pop(key, None)
-        elif self._before is not None:
-            self._local[key] = shown
+        # A default epsilon ends a default error.
+        changed = {key: shown, **({"dp_error": ""} if key == "dp_epsilon" and shown else {})}
+        for each, new in changed.items():
+            if not local:
+                self._values[each] = new
+                self._local.pop(each, None)
+            elif self._before is not None:
+                self._local[each] = new
         return self._changes(before)
 
     def reset(self, name: str | None) -> Changes:
@@ -163,7 +166,8 @@ class Settings:
     def defaults(self) -> Options:
         """The options of statements that do not write them, as `dp_epsilon` and the like were set here.
 
-        Each use parses them. Whoever sets an epsilon has agreed to the price of statements without one.
+        Each use parses them. Whoever sets an epsilon or an error has agreed to the price of statements
+        without one.
         """
         found = Options()
         for name in _OPTIONS:

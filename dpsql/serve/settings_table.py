@@ -208,6 +208,8 @@ SETTINGS: tuple[Setting, ...] = (
     # dpsql's own.
     Setting("dp_epsilon", "", "Epsilon of statements that name none; setting it agrees to the price.",
             _option("epsilon")),
+    Setting("dp_error", "", "Error of statements that name no price; setting it agrees to what that costs.",
+            _option("error")),
     Setting("dp_delta", "", "Delta of private statements that name none.", _option("delta")),
     Setting("dp_measure", "", "Share of epsilon that measures the counts, or AUTO.", _option("measure")),
     Setting("dp_confidence", "", "Level of intervals, 0.95 by default.", _option("confidence")),

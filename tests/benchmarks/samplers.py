@@ -1,4 +1,4 @@
-"""Exact noise over numpy's inexact noise."""
+"""Exact noise over numpy's inexact noise, and Gaussian noise over geometric noise."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .measures import Figure, Goal, alone, beside
 __all__ = ["samplers"]
 
 DRAWS = 1_000_000
+DEVIATIONS = (7, 71, 1448, 10**5, 10**9)
 RATES = (Fraction(1), Fraction(1, 20), Fraction(1, 1500), Fraction(1, 10**5), Fraction(1, 10**9))
 
 
@@ -31,6 +32,14 @@ def samplers(rounds: int) -> Iterator[Figure]:
             run = beside(exact, inexact, rounds)
             goal = Goal("ratio", 5) if name == "geometric" else None
             yield run.figure("noise, a draw", f"{name} of rate {rate}", "ns", scale=1e9 / DRAWS, goal=goal)
+    for deviation in DEVIATIONS:
+        run = beside(
+            partial(noise.gaussian, deviation**2, DRAWS),
+            partial(noise.geometric, Fraction(1, deviation), DRAWS),
+            rounds,
+        )
+        what = f"gaussian of standard deviation {deviation}, over geometric"
+        yield run.figure("noise, a draw", what, "ns", scale=1e9 / DRAWS, goal=Goal("ratio", 5))
     words = 1 << 15
     yield alone(
         "noise, a draw",

@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import AdaptiveSparseVector, HybridSparseVector, Noise, NoiseSource
+from dpsql.mechanisms import (
+    AdaptiveSparseVector,
+    HybridSparseVector,
+    Noise,
+    NoiseSource,
+    SparseVectorByRounds,
+)
 from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
 from dpsql.order import in_public_order
 
@@ -178,6 +184,99 @@ def aligned(
         assert np.array_equal(undone.queries, queries)
         lengths.add((len(omega[0]), int(omega[0][-1]) if len(omega[0]) else -1))
     return lengths
+
+
+@dataclass(frozen=True)
+class RoundNoise(NoiseSource):
+    """In grid steps: of the threshold of each round, and of each group in each round."""
+
+    level: NDArray[np.int64] = field(kw_only=True)
+    queries: NDArray[np.int64] = field(kw_only=True)
+    rounds: list[int] = field(default_factory=list)
+
+    def draw(self, *_: object) -> NDArray[np.int64]:
+        self.rounds.append(len(self.rounds))
+        return self.level[self.rounds[-1]].reshape(1, 1)
+
+    def draw_reaching(
+        self, noise: Noise, scale: Fraction, bits: int, need: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        drawn = self.queries[self.rounds[-1]]
+        drawn = drawn[len(drawn) - len(need) :]
+        where = np.flatnonzero(drawn >= need)
+        return where, drawn[where]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("c", [1, 3])
+@pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
+def test_alignment_of_rounds(noise: Noise, monotone: bool, c: int, seed: int) -> None:
+    assert len(rounds_aligned(noise, c, 1000 * seed + c, monotone=monotone)) >= 8
+
+
+@pytest.mark.parametrize("within", [(0, 4), (-1, 4), (-4, 4), (2, 4)])
+def test_alignment_of_rounds_of_moves_within_a_range(within: tuple[int, int]) -> None:
+    low, high = min(within[0], 0), max(within[1], 0)
+    assert len(rounds_aligned("exponential", high - low, high, monotone=True, within=within)) >= 8
+
+
+def rounds_aligned(
+    noise: Noise, c: int, seed: int, *, monotone: bool, within: tuple[int, int] | None = None
+) -> set[tuple[int, int]]:
+    """Check the alignment of many instances, round by round; return how many hits and rounds there were."""
+    rng, seen = np.random.default_rng(seed), set()
+    for case in range(CASES):
+        n, k = int(rng.integers(1, 9)), int(rng.integers(1, 5))
+        plan = SparseVectorByRounds.plan(
+            n,
+            Fraction((4, "7/2", 0, 2**39)[case % 4]),
+            k,
+            [1, 20][case // 4 % 2],
+            sensitivity=c,
+            threshold_sensitivity=max(within[1], -within[0]) if within else None,
+            monotone=monotone,
+            noise=noise,
+            resolution=None if noise == "geometric" else int(rng.integers(0, 3)),
+        )
+        q = rng.integers(0, 9, n) + (2**39 - 4 if case % 4 == 3 else 0)
+        p = q + (rng.choice([-1, 1]) * rng.integers(0, c + 1, n) if monotone else rng.integers(-c, c + 1, n))
+        if within:
+            p = q + rng.choice([-1, 1]) * rng.choice([0, *within, *range(within[0], within[1] + 1)], n)
+        width = float(rng.choice([0.6, 0.1, 0.02]))
+        level, queries = rng.geometric(width, k) - 1, rng.geometric(width, (k, n)) - 1
+        if noise == "laplace":
+            level -= rng.geometric(width, k) - 1
+            queries -= rng.geometric(width, (k, n)) - 1
+
+        omega = plan.run(in_public_order(q), RoundNoise(level=level, queries=queries))
+        lift = 0 if monotone and (p <= q).all() else c
+        if within:
+            low, high = min(within[0], 0), max(within[1], 0)
+            lift = high if ((p - q <= high) & (p - q >= low)).all() else -low
+        rounds, hits = np.arange(plan.hits) < omega.units, np.arange(len(omega.index))
+        moved, shifted = level.copy(), queries.copy()
+        moved[: plan.hits][rounds] += lift << plan.resolution
+        shifted[hits, omega.index] += lift + (q - p)[omega.index] << plan.resolution
+        again = plan.run(in_public_order(p), RoundNoise(level=moved, queries=shifted))
+        assert np.array_equal(again.index, omega.index)
+        assert np.array_equal(again.gap, omega.gap)
+        assert again.units == omega.units
+
+        step = Fraction(1, 1 << plan.resolution)
+        costs = [int(abs(one)) * step / plan.threshold_scale for one in moved - level]
+        for turn, of_groups in enumerate(np.abs(shifted - queries).sum(axis=1)):
+            costs[turn] += int(of_groups) * step / plan.scales[0]
+        # No round costs more than its part, and those that did not run cost nothing.
+        assert max(costs) <= plan.loss.charge.epsilon / plan.hits
+        assert not any(costs[int(omega.units) :])
+        assert sum(costs) <= omega.charge.epsilon <= plan.loss.charge.epsilon
+        if noise != "laplace":
+            assert (moved >= level).all()
+            assert (shifted >= queries).all()
+        # Rounds and hits are those of omega, which the shifted noise gives again: the shift can be undone.
+        seen.add((len(omega.index), int(omega.units)))
+    return seen
 
 
 def test_a_cost_counted_for_the_wrong_branch_is_seen() -> None:

@@ -1,4 +1,4 @@
-"""Noisy top-k with gap and the first hybrid are private: their proof, run.
+"""Noisy top-k with gap, by rounds too, and the first hybrid are private: their proof, run.
 
 The mechanism is a pure function of counts and noise. For random counts, a neighbour and noise, with
 omega = run(D, H): run(D', phi(H)) = omega; the cost of phi is at most the charge; every shifted
@@ -8,6 +8,7 @@ is the last test.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import HybridTopK, Noise, NoisyTopK, hybrid_top_k, noisy_top_k
+from dpsql.mechanisms import HybridTopK, Noise, NoiseSource, NoisyTopK, PeeledTopK, hybrid_top_k, noisy_top_k
 from dpsql.mechanisms.top_k import select
 from tests.given_noise import GivenNoise
 
@@ -234,6 +235,69 @@ def hybrid_aligned(
         assert np.array_equal(done.units, [len(omega[0])])
         placed.add((len(omega[0]), bool(reached)))
     return placed
+
+
+@dataclass(frozen=True)
+class InTurn(NoiseSource):
+    """The noise and the ranks of each round, handed out in turn."""
+
+    steps: Iterator[NDArray[np.int64]] = field(kw_only=True)
+    order: Iterator[NDArray[np.int64]] = field(kw_only=True)
+
+    def draw(self, *_: object) -> NDArray[np.int64]:
+        return next(self.steps)[None]
+
+    def ranks(self, *_: object, **__: object) -> NDArray[np.int64]:
+        return next(self.order)[None]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("c", [1, 3])
+@pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.parametrize("noise", ["exponential", "laplace"])
+def test_alignment_of_rounds(noise: Noise, monotone: bool, c: int, seed: int) -> None:
+    assert len(rounds_aligned(1000 * seed + c + 20, noise, c, monotone=monotone)) >= 5
+
+
+@pytest.mark.parametrize("within", RANGES)
+def test_alignment_of_rounds_of_moves_within_a_range(within: tuple[int, int]) -> None:
+    low, high = min(within[0], 0), max(within[1], 0)
+    seen = rounds_aligned(high, "exponential", high - low, monotone=True, cases=200, within=within)
+    assert len(seen) >= 5
+
+
+def rounds_aligned(
+    seed: int, noise: Noise, c: int, *, monotone: bool, **options: Any
+) -> set[tuple[int, bool]]:
+    """Check the alignment of each round on what is left, and that the product is these rounds in turn."""
+    rng, seen = np.random.default_rng(seed), set()
+    for q, p, first, k in instances(seed, c, monotone=monotone, laplace=noise == "laplace", **options):
+        n = len(q)
+        rounds = min(k, n - 1)
+        plan = PeeledTopK.plan(n, k, rounds, sensitivity=c, monotone=monotone, noise=noise, resolution=0)
+        fine = [first, *(rng.permutation(first)[: n - turn] for turn in range(1, rounds))]
+        left, spent, omega = np.arange(n), Fraction(0), []
+        for one in fine:
+            released = run(q[left], one, 1)
+            moved = phi(q[left], p[left], released, one)
+            again = run(p[left], moved, 1)
+            assert all(np.array_equal(a, b) for a, b in zip(again, released, strict=True))
+            assert np.array_equal(phi_inverse(q[left], p[left], released, moved), one)
+            cost = Fraction(int(np.abs(moved - one).sum()), FINE) / plan.scale
+            assert cost <= 1
+            if noise == "exponential":
+                assert (moved >= one).all()
+            spent += cost
+            omega.append((left[released[0][0]], released[1][0] // FINE))
+            left = np.delete(left, released[0][0])
+        assert spent <= plan.loss.charge.epsilon
+        seen.add((rounds, spent > rounds - 1))
+
+        floors, ranks = zip(*((one // FINE, np.argsort(np.argsort(one % FINE))) for one in fine), strict=True)
+        done = plan.run([q // FINE], InTurn(steps=iter(floors), order=iter(ranks)))
+        assert done.index[0].tolist() == [int(index) for index, _ in omega] + left.tolist() * (k >= n)
+        assert done.gap[0].tolist() == [gap for _, gap in omega]
+    return seen
 
 
 def test_the_printed_alignment_is_not_injective() -> None:

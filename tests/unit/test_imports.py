@@ -28,7 +28,8 @@ CORE = (
 MAY_IMPORT: dict[str, set[str]] = {
     # The base, which every package may use.
     "errors": set(),
-    "privacy": {"errors"},
+    "certified": set(),
+    "privacy": {"errors", "certified"},
     "order": set(),
     "login": set(),
     "errors_json": {"errors"},
@@ -42,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "estimates": {"privacy"},
     "analysis": {"errors", "privacy", "types", "language", "policy", "tree", "estimates"},
     "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis"},
-    "noise": {"privacy"},
+    "noise": {"certified", "privacy"},
     "mechanisms": {"estimates", "noise", "order", "privacy"},
     "ledger": {"errors", "privacy", "policy"},
     "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates"},
@@ -64,7 +65,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"release", "types"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
-    "info": BASE | {"analysis", "answers", "estimates", "language", "ledger", "policy", "prepared"},
+    "guarantees": {"analysis", "ledger", "privacy"},
+    "info": BASE
+    | {"analysis", "answers", "estimates", "guarantees", "language", "ledger", "policy", "prepared"},
     "composition": BASE
     | {"analysis", "answers", "database", "engines", "info", "language", "ledger", "policy", "prepared"}
     | {"release", "running", "tree"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -10,14 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from dpsql.engines import Counts
 from dpsql.errors import BudgetExceeded, Error, OperationalError, QueryRefused
 from dpsql.policy import load
+from dpsql.prepared import PreparedPrivate
+from dpsql.privacy import PrivacyLoss
 from dpsql.release import Release
 from dpsql.session import Session
-from tests.narrow import engine_of, present, private, replace_engine
+from tests.narrow import engine_of, of_type, present, private, replace_engine
 
 POLICY = """
 share_releases = true
@@ -88,6 +92,22 @@ def test_levels_cost_what_the_last_alone_would(session: Session) -> None:
     low, high = (release.table.column(f"n_{side}")[0].as_py() for side in ("low", "high"))
     assert (high - low) / 2 == pytest.approx(3 / 8, rel=0.05)
     assert session.ledger.check() == []
+
+
+def test_the_loss_is_the_difference_and_at_an_order_that_of_the_sum(session: Session) -> None:
+    """The second value given the first one is private for no less: they may lie on different sides."""
+    first = ask(session, "0.25")
+    found = of_type(session.prepare(f"REFINE RELEASE {first} TO 1"), PreparedPrivate).method
+    assert str(found.quote.loss) == "stream 3/4 of 5/4"
+    assert found.quote.charge.epsilon == found.quote.loss.epsilon == Fraction(3, 4)
+    assert found.quote.loss.cost(Fraction(4)) == PrivacyLoss.of(Fraction(5, 4)).cost(Fraction(4))
+    # The law of the second value given a first one far below, where the count is 0, and where it is 1.
+    p1, p2, values = math.exp(-0.25), math.exp(-1), np.arange(-400, 401)
+    apart = np.where(values > 0, p1 ** values.clip(0) * (1 - p2 / p1), (values == 0) * 1.0)
+    moved = np.correlate(apart, apart, "same")  # the first noise less the second
+    law = [p2 ** np.abs(values - count) * moved[::-1][(values + 30 + 400).clip(0, 800)] for count in (0, 1)]
+    ratio = np.abs(np.log(law[0] / law[0].sum()) - np.log(law[1] / law[1].sum()))[200:-200]
+    assert 3 / 4 + 1 / 10 < ratio.max() <= 5 / 4 + 1e-9
 
 
 def test_the_noise_is_drawn_given_the_first_release(session: Session) -> None:

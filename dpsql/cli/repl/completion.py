@@ -29,7 +29,7 @@ _VALUES = {
     "measure": ("AUTO",),
     "fresh": ("TRUE", "FALSE"),
 }
-_SETTINGS = ("dp_epsilon", "dp_delta", "dp_measure", "dp_confidence")
+_SETTINGS = ("dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence")
 
 _INSIDEOPTIONS = re.compile(r"\bOPTIONS\s*\(((?:[^()']|'[^']*')*)$", re.IGNORECASE)
 _AFTER_TABLE_WORD = re.compile(r"\b(?:FROM|JOIN|DESCRIBE)\s+\w*$", re.IGNORECASE)

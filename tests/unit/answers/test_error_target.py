@@ -191,3 +191,81 @@ def test_of_several_counts_the_widest_reaches_the_error(session: Session, strate
     ]
     assert 59 < max(widths) <= 60
     assert min(widths) < 30
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Session]:
+    """A session of its own, without a default epsilon, where sums have bounds."""
+    policy = POLICY.replace("default_epsilon = 0.7\n", "")
+    yield from opened(tmp_path, policy + "[tables.visits.bounds]\nms = { from = -20, to = 30 }\n")
+
+
+ONE = f"SELECT {N} AS n FROM visits"
+
+
+def test_a_default_error_is_for_statements_that_name_no_price(session: Session) -> None:
+    """It comes before the default epsilon of the policy, and ends where another epsilon is set."""
+    try:
+        session.run("SET dp_error = 50")
+        prices = [
+            private(session.prepare(text)).full_price.epsilon
+            for text in (
+                ONE,
+                asking("epsilon = 0.3", ANSWERS["one count"]),
+                asking("error = 5", ANSWERS["one count"]),
+            )
+        ]
+        assert prices == [Fraction("0.06"), Fraction("0.3"), Fraction("0.6")]
+        facts = json.loads(session.run(f"EXPLAIN (FORMAT JSON) {ONE}").table.column(0)[0].as_py())
+        assert (facts["epsilon"], facts["error"]) == (0.06, 50)
+        session.run("SET dp_epsilon = 0.4")
+        assert private(session.prepare(ONE)).price.epsilon == Fraction("0.4")
+    finally:
+        session.defaults = replace(session.defaults, error=None, epsilon=Fraction("0.7"))
+
+
+def test_a_default_error_is_that_of_each_release(other: Session) -> None:
+    other.run("SET dp_error = 50")
+    both = other.prepare(f"SELECT (SELECT {N} FROM visits WHERE ms > 3) AS a, {N} AS b FROM visits")
+    assert both.price.epsilon == 2 * Fraction("0.06")
+    text = (
+        f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) (SELECT {N} FROM visits WHERE ms > 3) AS a, "
+    )
+    assert other.prepare(f"{text}{N} AS b FROM visits").price.epsilon == 1
+
+
+def test_a_default_error_of_a_sum_is_in_multiples_of_its_largest_value(other: Session) -> None:
+    """Values are cut to -20 .. 30, so that 50 rows are 1,500."""
+    total = "SUM(ms, contribution_bounds_per_row => (-20, 30)) AS s FROM visits"
+    other.run("SET dp_error = 50")
+    other.defaults = replace(other.defaults, max_rows_contributed=4)
+    price = private(other.prepare(f"SELECT {total}")).price
+    assert price == private(other.prepare(asking("error = 1500", total))).price
+    # A count that is shown as well has the error of counts.
+    counted = private(other.prepare(f"SELECT {total.replace(' FROM', f', {N} AS n FROM')}"))
+    assert counted.price == private(other.prepare(asking("error = 50", f"{N} AS n, {total}"))).price
+    assert present(counted.method.quote.half_width) <= 50
+
+
+def test_a_default_error_that_is_not_predicted_is_the_default_epsilon(
+    session: Session, other: Session
+) -> None:
+    average = "SELECT AVG(ms, contribution_bounds_per_row => (0, 30)) AS a FROM visits"
+    for each in (session, other):
+        each.defaults = replace(each.defaults, error=Fraction(50), max_rows_contributed=4)
+    try:
+        assert private(session.prepare(average)).price.epsilon == Fraction("0.7")
+        with pytest.raises(QueryRefused, match="cannot be predicted"):
+            other.prepare(average)
+    finally:
+        session.defaults = replace(session.defaults, error=None, max_rows_contributed=None)
+
+
+def test_streams_and_refinements_do_not_take_a_default_error(other: Session) -> None:
+    other.run("SET dp_error = 50")
+    first = present(other.run(ONE).release)
+    assert first.charge.epsilon == Fraction("0.06")
+    refined = present(other.run(f"REFINE RELEASE {first.number} TO 0.2").release)
+    assert refined.charge.epsilon == Fraction("0.14")
+    with other.checked(tolerance=100, epsilon=1, misses=1) as stream:
+        assert stream.count(ONE, guess=0).value is not None

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpsql import mechanisms
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
@@ -90,6 +91,7 @@ def test_one_noise_measures_the_distinct_counts_of_the_groups_that_were_selected
     assert measuring.orders(measuring.places[0])
     for size in (1, 2, 3):
         box = measuring.box(size)
+        assert isinstance(box, mechanisms.Box)
         assert box.bounds == (1,) * size + (3,) * size + (1,) * size
         assert box.pads > 0
         assert box.loss.charge.epsilon == Fraction(1, 2)
@@ -121,7 +123,9 @@ def test_one_noise_measures_the_distinct_counts_of_the_groups_that_were_selected
 def test_a_difference_among_the_counts_needs_cube_noise(session: Session) -> None:
     rest = f"page, {N} AS n, {N} - {M} AS d {BEST.format('n')}"
     (measuring,) = method_of(session, rest, NOISY).measuring.parts
-    assert measuring.box(3).pads == 0
+    box = measuring.box(3)
+    assert isinstance(box, mechanisms.Box)
+    assert box.pads == 0
 
 
 def test_hits_are_measured_with_one_noise_and_the_compared_count_is_free(session: Session) -> None:

@@ -74,6 +74,10 @@ def box(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
     return batches(changed.Box.plan, **options)
 
 
+def gaussian(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
+    return batches(changed._approximate, **options)
+
+
 def exponential(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
     return batches(changed.Exponential.plan, **options)
 
@@ -229,6 +233,30 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
         "source.cube(self.rate, ",
         "source.cube(2 * self.rate, ",
         [Pair("one above, one below", (1, 1), (2, 0))],
+        {"monotone": False},
+    ),
+    "gaussian: half of the deviation": (
+        gaussian,
+        "gaussian",
+        "source.gaussian(self.own, ",
+        "source.gaussian(self.own // 4, ",
+        [Pair("one above", (1,), (2,))],
+        {},
+    ),
+    "gaussian: shared noise left out": (
+        gaussian,
+        "gaussian",
+        "if self.shared:\n            placed",
+        "if self.shared < 0:\n            placed",
+        [Pair("all above", (0,) * 6, (1,) * 6)],
+        {},
+    ),
+    "gaussian: shared where counts move both ways": (
+        gaussian,
+        "gaussian",
+        "            if monotone\n",
+        "            if monotone or True\n",
+        [Pair("half above, half below", (1,) * 6, (2, 0) * 3)],
         {"monotone": False},
     ),
     "exponential mechanism: wrong monotone constant": (

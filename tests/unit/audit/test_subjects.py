@@ -133,6 +133,11 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "quantiles, three at once",
         "extreme, largest",
         "ladder",
+        "gaussian, a part shared",
+        "gaussian, each count",
+        "peeled top-k",
+        "gumbel top-k",
+        "sparse vector by rounds",
     ):
         assert part in names
     functions = {name for name in mechanisms.__all__ if name[0].islower()} - {
@@ -148,6 +153,10 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "exponential",
         "extreme",
         "first_stable",
+        "gaussian",
+        "gumbel_top_k",
+        "peeled_top_k",
+        "sparse_vector_by_rounds",
         "hybrid_sparse_vector",
         "ladder",
         "quantile",

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +18,7 @@ from dpsql.mechanisms.mechanism import Mechanism, Result
 from dpsql.mechanisms.registry import AUDITED
 from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
-from dpsql.privacy import PrivacyLoss
+from dpsql.privacy import BoundedRange, PrivacyLoss
 
 
 def planned(case: AuditCase, epsilon: Fraction = Fraction(7, 10)) -> Mechanism[Any]:
@@ -43,6 +44,32 @@ def test_the_catalogue_has_what_is_registered() -> None:
     for case in AUDITED:
         assert shipped[case.name].adjacency == case.adjacency
         assert shipped[case.name].delta == case.delta
+
+
+def released_beside_the_choice(result: Result[Any]) -> set[str]:
+    """Return the names of what a result has beside what was chosen; `plan` and `units` are no noise."""
+    return {field.name for field in fields(result)} - {"plan", "units", "index", "cell"}
+
+
+def test_the_range_is_bounded_only_where_nothing_but_the_choice_is_released() -> None:
+    """A gap, a p-value or a noisy count tells more than the range of the choice allows."""
+    found = set()
+    for case in AUDITED:
+        plan = planned(case)
+        if not any(isinstance(part, BoundedRange) for part in plan.loss.parts):
+            continue
+        counts = np.array([9, 7, 3, 5, 1])
+        done = plan.run(in_public_order(counts) if plan.ordered else counts)
+        assert released_beside_the_choice(done) == set(), case.name
+        chosen = done.cell if hasattr(done, "cell") else done.index
+        assert isinstance(chosen, np.ndarray)
+        assert chosen.dtype == np.int64
+        found.add(type(plan))
+    assert found == {mechanisms.GumbelTopK, mechanisms.Joint, mechanisms.Quantile, mechanisms.Extreme}
+    # Those with a gap would be noticed.
+    for plan in (mechanisms.Exponential.plan(5, 1), mechanisms.PeeledTopK.plan(5, 2, 1)):
+        assert not any(isinstance(part, BoundedRange) for part in plan.loss.parts)
+        assert released_beside_the_choice(plan.run(np.arange(5))) == {"gap"}
 
 
 @pytest.mark.parametrize("case", AUDITED, ids=lambda case: case.name)

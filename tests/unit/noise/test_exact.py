@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from dpsql.noise import exp_bounds, scaled_exp_bounds
-from dpsql.noise.table import AMBIGUOUS, table
+from dpsql.noise.inverse import AMBIGUOUS
+from dpsql.noise.table import table
 
 RATES = [
     Fraction(1, 1500),

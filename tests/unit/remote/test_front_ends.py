@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +74,25 @@ def test_a_batch_is_priced_before_it_runs(
     assert "line 3: SELECT user_id" in err
     assert main([*SERVER, "-c", ASK.replace("0.5", "3.5")]) == ExitCode.BUDGET_EXCEEDED
     assert local.budget().spent.epsilon == 0
+
+
+def test_a_total_is_divided_over_a_batch(
+    target: list[Any], local: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = "SELECT COUNT(DISTINCT user_id) AS n FROM visits"
+    batch = f"{count}; {count} WHERE page = 'home'; {ASK}"
+    assert main([*SERVER, "--dry-run", "--epsilon-total", "1.5", "-c", batch]) == ExitCode.OK
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    prices = [float(row["epsilon"]) for row in rows]
+    assert prices[0] == prices[1]
+    assert 0.48 < prices[0] <= 0.5
+    assert prices[2] == 0.5
+    assert (local.defaults.epsilon, local.defaults.error) == (None, None)
+    assert main([*SERVER, "--error", "50", "-c", count]) == ExitCode.OK
+    assert local.budget().spent.epsilon == Fraction("0.06")
+    capsys.readouterr()
+    assert main([*SERVER, "--error", "5%", "-c", count]) == ExitCode.USAGE
+    assert "--error 50" in capsys.readouterr().err
 
 
 def test_the_shell_runs_on_the_server(

@@ -169,6 +169,28 @@ def test_settings_hold_on_the_server_and_pricing_undoes_them(remote: RemoteSessi
     assert wire.texts[-3:-1] == ["RESET dp_confidence", "SET dp_epsilon = 1"]
 
 
+def test_a_default_epsilon_ends_a_default_error_that_pricing_would_restore(
+    remote: RemoteSession, wire: Any
+) -> None:
+    bare = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page"
+    remote.run("SET dp_error = 50")
+    remote.run("SET dp_epsilon = 1")
+    with remote.pricing():
+        for text in ("SET dp_error = 500", "SET dp_epsilon = 2", "SET dp_error = 10"):
+            remote.execute(remote.prepare(text))
+        assert remote.prepare(bare).price.epsilon < 1
+    assert remote.prepare(bare).price == Charge(Fraction(1))
+
+
+def test_a_price_is_told_as_if_nothing_was_stored(remote: RemoteSession) -> None:
+    text = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) page, COUNT(*) AS n FROM visits GROUP BY page"
+    )
+    remote.run(text)
+    prepared = remote.prepare(text)
+    assert (prepared.price, prepared.full_price) == (Charge(), Charge(Fraction(1)))
+
+
 def test_a_command_of_the_connection_is_sent_as_it_is(remote: RemoteSession, wire: Any) -> None:
     assert remote.run("SHOW timezone").table.to_pylist() == [{"TimeZone": "UTC"}]
     assert wire.texts == ["SHOW timezone"]

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from dpsql.language import Options
-from dpsql.prepared import PreparedPrivate
+from dpsql.policy import load
+from dpsql.prepared import PreparedPrivate, scopes
 from dpsql.serve.client import Client
 from dpsql.serve.plan_cache import PlanCache, Planned, key
 from dpsql.serve.service import Service
@@ -108,6 +109,19 @@ def test_values_of_other_types_have_other_keys() -> None:
     keys = {key("q", (value,), Options()) for value in (1, 1.0, True, "1", None)}
     assert len(keys) == 5
     assert key("q", (), Options(epsilon=Fraction(1))) != key("q", (), Options())
+
+
+def test_analysts_with_another_cap_have_other_plans(tmp_path: Path) -> None:
+    """What a statement's epsilon buys depends on the scopes that are charged."""
+    caps = '[analysts.bob]\nepsilon = 5\n[analysts."*"]\nepsilon = 5\ndelta = 1e-7\n'
+    write(tmp_path, 10)
+    path = tmp_path / "capped.toml"
+    for accounting, different in (('delta = 1e-6\naccounting = "zcdp"', True), ("delta = 1e-6", False)):
+        path.write_text(POLICY.replace("epsilon = 100\n", f"epsilon = 100\n{accounting}\n") + caps)
+        policy = load(path)
+        ann, bob, eve = (key("q", (), Options(), scopes(policy, name)) for name in ("ann", "bob", "eve"))
+        assert ann == eve
+        assert (ann != bob) is different
 
 
 def test_other_defaults_have_another_plan(service: Service) -> None:

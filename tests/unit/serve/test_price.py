@@ -153,6 +153,18 @@ def test_a_connection_agrees_by_its_setting_and_an_account_by_the_owner(fresh: S
     assert [release and release.charge.epsilon for release in charges] == [Fraction(1, 10), Fraction(1, 4)]
 
 
+def test_a_connection_agrees_to_what_its_error_costs(fresh: Service) -> None:
+    """Its text names no price: from the plan that was kept, the second time, it does not either."""
+    client = client_of(fresh, dp_error=Fraction(50))
+    release = answered(client, COUNT).release
+    assert release is not None
+    assert release.charge == Charge(Fraction("0.06"))
+    other = "SELECT COUNT(*) AS n FROM visits"
+    assert answered(client_of(fresh, dp_error=Fraction(5000)), other).release is not None
+    for _ in range(2):
+        refused(client_of(fresh), other.replace("n FROM", "m FROM") + " WHERE minutes > 5")
+
+
 def test_the_largest_price_that_was_agreed_holds(fresh: Service) -> None:
     with pytest.raises(PriceNotAgreed, match=r"0\.25 now, and 0\.2 was agreed"):
         answered(client_of(fresh, dp_most=Charge(Fraction(1, 5))), COUNT)

@@ -106,6 +106,8 @@ def test_values_are_shown_as_postgresql_does(name: str, value: str, shown: str, 
         ("dp_epsilon", "x", "22023"),
         ("dp_epsilon", "0.5; SELECT 1", "22023"),
         ("dp_epsilon", "1 2", "22023"),
+        ("dp_error", "0", "22023"),
+        ("dp_error", "'5%'", "22023"),
         ("dp_confidence", "1", "22023"),
         ("dp_columns", "all", "22023"),
         ("dp_most", "-1", "22023"),
@@ -143,6 +145,22 @@ def test_a_value_that_is_not_taken_says_why() -> None:
     with pytest.raises(SettingError, match="statement_timeout") as error:
         settings().set("statement_timeout", "10min")
     assert error.value.hint == "the server's limit is 5min"
+
+
+def test_a_default_epsilon_ends_a_default_error() -> None:
+    one = settings()
+    one.set("dp_epsilon", "0.5")
+    one.set("dp_error", "50")
+    assert one.defaults == Options(epsilon=Fraction(1, 2), error=Fraction(50))
+    one.reset("dp_epsilon")
+    assert one.defaults.error == 50
+    one.begin()
+    one.set("dp_epsilon", "0.5", local=True)
+    assert one.defaults == Options(epsilon=Fraction(1, 2))
+    one.end(committed=True)
+    assert one.defaults == Options(error=Fraction(50))
+    one.set("dp_epsilon", "0.5")
+    assert one.defaults.error is None
 
 
 def test_what_the_server_uses() -> None:

@@ -1,0 +1,227 @@
+"""Measure several counts with Gaussian noise, of which monotone counts share a part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpsql import noise as exact_noise
+from dpsql.estimates.closed_form import check_confidence
+from dpsql.estimates.gaussian import gaussian_half_width, gaussian_simultaneous_half_width
+from dpsql.estimates.measurement import GaussianNoise
+from dpsql.mechanisms.arguments import counted, positive, whole
+from dpsql.mechanisms.audited import AuditCase
+from dpsql.mechanisms.common_unit import bounds_of, common_unit
+from dpsql.mechanisms.gaussian_variance import Changes, least_variances
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource
+from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.privacy import Charge, Filter, Number, PrivacyLoss
+
+_PLACES = 30
+"""Binary places of a square root that chooses a grid."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GaussianMeasured(Result["Gaussian"]):
+    """Counts with Gaussian noise, float64 in `value`, in counts."""
+
+    value: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian(Mechanism[GaussianMeasured]):
+    """Gaussian noise on each of several counts, and where that has less noise in all, one on all of them.
+
+    It is private at an order of Renyi divergence, and for no epsilon alone: `loss` is a `Gaussian` part.
+
+    Attributes
+    ----------
+    bounds
+        How much one unit can change each count.
+    repeats
+        How often the bounds repeat: with those of the m counts of one group, the number of groups.
+    unit
+        Grid steps in the largest change of any count: one of count a is `unit // bounds[a]` steps.
+    own, shared
+        Variances of the noise of each count, and of that of all counts, in squared grid steps; `shared` is 0
+        if there is none.
+
+    Notes
+    -----
+    Discrete Gaussian noise, P(x) proportional to e^(-x^2/(2 variance)) on whole grid steps. Released are the
+    counts, in steps, plus X_i + Z: X_i of variance `own` for each count, Z of variance `shared` for all.
+    *Private:* counts that one unit moves by v in whole steps give the same release if X moves by s - v and Z
+    by -s, for any whole s. Each noise's Renyi divergence of order a is a (its move)^2/(2 variance) (Canonne,
+    Kamath and Steinke 2020), and they are independent, so a times `Changes.rho` is the largest divergence
+    over all changes, if the best s is taken for each. Without shared noise only v^2 counts, whatever its
+    signs: at most `most` counts change by at most `unit` steps.
+
+    All counts move the same way, so one noise for all hides much of a change: it moves by about half of the
+    unit if half of the counts move. The shared part is ours.
+
+    *Grid:* every count is a whole number of the one grid step that the noise has: one of count a is
+    unit // bounds[a] steps, so that a change by bounds[a] is at most unit steps. Counts are clamped to 2^60
+    grid steps, which preserves bounds and direction.
+    """
+
+    bounds: tuple[int, ...]
+    unit: int
+    own: int
+    shared: int
+    repeats: int = 1
+
+    @property
+    def size(self) -> int:
+        """The number of counts."""
+        return len(self.bounds) * self.repeats
+
+    @classmethod
+    def plan(
+        cls,
+        groups: int,
+        rho: Number,
+        *,
+        groups_per_unit: int | None = None,
+        sensitivity: Number | Sequence[Number] = 1,
+        monotone: bool = True,
+        resolution: int | None = None,
+    ) -> Gaussian:
+        """Plan a measurement of counts that may all be released; nothing is spent if there is none.
+
+        Parameters
+        ----------
+        groups
+            Number of counts.
+        rho
+            Budget, in zero-concentrated differential privacy.
+        groups_per_unit
+            The largest number of the counts that a privacy unit can change; None: all of them.
+        sensitivity
+            One bound, or one for each count; fewer are repeated, as the bounds of a group's counts for the
+            counts of all groups, group by group.
+        monotone
+            Whether a unit moves all counts in the same direction. Counts that it moves by low to high, low <=
+            0 <= high, as sums, are monotone ones of bound high - low, if it can change all of them.
+        resolution
+            As in `Mechanism`, for the count with the largest bound.
+
+        >>> round(Gaussian.plan(10, "1/2").stddev(0), 2)
+        2.08
+        >>> round(Gaussian.plan(10, "1/2", monotone=False).stddev(0), 2)
+        3.16
+        """
+        budget = positive(rho, "rho")
+        bounds, repeats = bounds_of(groups, sensitivity)
+        most = groups if groups_per_unit is None else min(whole(groups_per_unit, "groups_per_unit"), groups)
+        # The standard deviation, over the largest change, of noise that hides the change of one count.
+        scale = Fraction(math.isqrt(math.ceil(4**_PLACES / (2 * budget))), 1 << _PLACES)
+        unit = common_unit(bounds, scale, resolution)
+        if not groups:
+            return cls(bounds, unit, 0, 0, repeats, loss=PrivacyLoss())
+        own, shared = (
+            least_variances(Changes(groups, most, unit), budget)
+            if monotone
+            else (math.ceil(most * unit * unit / (2 * budget)), 0)
+        )
+        for variance in (own, *([shared] if shared else [])):
+            exact_noise.check_variance(variance)
+        return cls(bounds, unit, own, shared, repeats, loss=PrivacyLoss.gaussian(budget))
+
+    def noise(self, place: int) -> GaussianNoise:
+        """Return the variances of the noise of one count, and of what it shares with counts of its bound."""
+        squared = self.step(place) ** 2
+        return GaussianNoise(self.own * squared, self.shared * squared)
+
+    def stddev(self, place: int) -> float:
+        """Predict the standard deviation of one count."""
+        return math.sqrt(self.noise(place).variance)
+
+    def difference_stddev(self, place: int) -> float:
+        """Predict the standard deviation of a count of two that have one bound, less the other."""
+        return math.sqrt(2 * self.noise(place).own)
+
+    def half_width(self, place: int, confidence: Fraction, *, simultaneous: bool = False) -> float:
+        """Predict half the width of the interval of one count, or of that of all counts at once."""
+        level = check_confidence(confidence)
+        if simultaneous:
+            width = gaussian_simultaneous_half_width(self.size, float(self.own), float(self.shared), level)
+        else:
+            width = gaussian_half_width(float(self.own + self.shared), level)
+        return (width + 1) * self.step(place)
+
+    def difference_half_width(self, place: int, confidence: Fraction) -> float:
+        """Predict half the width of the interval of the difference of two counts that have one bound."""
+        return (gaussian_half_width(2.0 * self.own, float(confidence)) + 1) * self.step(place)
+
+    def step(self, place: int) -> float:
+        """Return the grid step of one count."""
+        return 1 / (self.unit // self.bounds[place % len(self.bounds)])
+
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GaussianMeasured:
+        """Add the noise to the counts, clamped."""
+        array = counted(counts, self.size, trials=True)
+        if not self.size:
+            return GaussianMeasured(self, array.astype(np.float64))
+        steps = self.unit // np.tile(np.array(self.bounds, dtype=np.int64), self.repeats)
+        limit = exact_noise.STEP_LIMIT // steps
+        placed = np.clip(array, -limit, limit) * steps
+        placed += source.gaussian(self.own, array.shape)
+        if self.shared:
+            placed += source.gaussian(self.shared, (*array.shape[:-1], 1))
+        return GaussianMeasured(self, placed / steps)
+
+
+gaussian = in_one_call(Gaussian.plan)
+"""Release each of given counts; arguments as in `Gaussian.plan`, with the counts first."""
+
+
+_DELTA = Fraction(1, 100)
+
+
+def _approximate(groups: int, epsilon: Number, **options: Any) -> Gaussian:  # noqa: ANN401  as `Gaussian.plan`
+    """Plan for (epsilon, delta)-differential privacy, which an audit can test."""
+    budget = Charge(positive(epsilon, "epsilon"), _DELTA)
+    way = Filter.of(budget, "zcdp", _DELTA).order_way
+    if way is None:
+        raise ValueError("epsilon is too small for this delta")
+    plan = Gaussian.plan(groups, way.limit / way.order, **options)
+    return replace(plan, loss=PrivacyLoss.of(budget.epsilon, budget.delta))
+
+
+AUDITED = (
+    AuditCase(
+        "gaussian, a part shared",
+        "all of k counts, each with Gaussian noise and all with one more",
+        _approximate,
+        "monotone",
+        delta=float(_DELTA),
+        tight=False,
+    ),
+    AuditCase(
+        "gaussian, each count",
+        "all of k counts that a unit moves in any directions, each with Gaussian noise",
+        partial(_approximate, monotone=False),
+        delta=float(_DELTA),
+        tight=False,
+    ),
+    AuditCase(
+        "gaussian, unequal bounds",
+        "two counts, of which a unit changes the first by 2 and the second by 3",
+        lambda groups, **options: _approximate(groups, sensitivity=((2, 3) * groups)[:groups], **options),
+        inputs=lambda _: [
+            ("both above", (1, 1), (3, 4)),
+            ("the first above", (1, 1), (3, 1)),
+            ("both below", (3, 4), (1, 1)),
+        ],
+        delta=float(_DELTA),
+        tight=False,
+    ),
+)
+"""How it is audited."""
