@@ -18,7 +18,7 @@ from typing import Generic, NoReturn, TypeVar
 from dpsql.engines import FAILED, Cancelled, running_statement
 from dpsql.errors import DatabaseError, Error, InterfaceError, StatementFailed
 from dpsql.exclusive import OwnerProcess
-from dpsql.ledger import Ledger, Reservation, Settled
+from dpsql.ledger import Event, Ledger, Reservation, Settled
 from dpsql.privacy import Charge, PrivacyLoss
 
 _T = TypeVar("_T")
@@ -107,20 +107,21 @@ class Running:
         if self._state is not _State.BUSY:
             raise InterfaceError(_OVER)
 
-    def finish(self, work: Sequence[Callable[[], Paid[_T]]]) -> list[tuple[_T, int]]:
+    def finish(self, work: Sequence[Callable[[], Paid[_T]]]) -> tuple[list[tuple[_T, int]], Event]:
         """Run one piece of work for each release, in order, and settle all at once.
 
-        It returns each value with the number of its release. If one fails, none is released.
+        It returns each value with the number of its release, and the ledger's event that stored them. If one
+        fails, none is released.
         """
 
-        def settled() -> list[tuple[_T, int]]:
+        def settled() -> tuple[list[tuple[_T, int]], Event]:
             paid = [piece() for piece in work]
             _before_end()
             self._writing = True
             ended = [Settled(one.charge, one.payload, one.key) for one in paid]
-            numbers = self._ledger.settle_all(self._reservation, ended)
+            numbers, event = self._ledger.settle_all(self._reservation, ended)
             self._state = _State.ENDED
-            return [(one.value, number) for one, number in zip(paid, numbers, strict=True)]
+            return [(one.value, number) for one, number in zip(paid, numbers, strict=True)], event
 
         return self._guarded(settled)
 

@@ -251,7 +251,8 @@ class Session:
     def release(self, number: int) -> Release:
         """Return one of the analyst's own releases, by its number; it costs nothing."""
         self.check()
-        return replace(from_bytes(self.ledger.release(number, self.analyst)), number=number)
+        stored = self.ledger.release(number, self.analyst)
+        return replace(from_bytes(stored.payload), number=number, receipt=str(stored.event))
 
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread; what was charged stays charged."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -32,14 +33,26 @@ _SHOWN = 20
     is_flag=True,
     help="For the owner: let analysts (or --analyst NAME) ask again after too many failed or cancelled ones.",
 )
+@click.option("--check", "check_", is_flag=True, help="Verify that the ledger is sound, all of it.")
+@click.option("--head", is_flag=True, help="Print the receipt of the newest event.")
+@click.option("--receipt", metavar="RECEIPT", help="Tell whether the ledger has the event of a receipt.")
 @click.pass_context
-def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) -> int:
+def budget_command(
+    ctx: click.Context, /, *, json_: bool, clear_failures: bool, check_: bool, head: bool, receipt: str | None
+) -> int:
     """Show what is spent, on what, and what is left."""
-    if ctx.invoked_subcommand is not None:
-        if json_ or clear_failures:
-            raise click.UsageError("--json and --clear-failures do not go with `check`")
-        return ExitCode.OK
     settings: Settings = ctx.obj
+    chosen = [json_, clear_failures, check_, head, receipt is not None]
+    if ctx.invoked_subcommand is not None:
+        if any(chosen):
+            raise click.UsageError("the options of `budget` do not go with `check`")
+        return ExitCode.OK
+    if sum(chosen) > 1:
+        raise click.UsageError("--json, --clear-failures, --check, --head and --receipt go one at a time")
+    if check_:
+        return _check(settings)
+    if receipt is not None:
+        return _compare(settings, receipt)
     if settings.format not in (None, "table", "json"):
         raise click.UsageError("the budget is shown as a table or as JSON")
     with settings.answers("table") as out, settings.open_ledger() as ledger:
@@ -48,6 +61,8 @@ def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) 
             narrate.note(
                 f"failed and cancelled statements of {settings.analyst or 'every analyst'} are cleared"
             )
+        elif head:
+            out.write_text(f"{ledger.head()}\n")
         elif json_ or settings.format == "json":
             out.write_text(_as_json(ledger, settings.analyst))
         else:
@@ -58,15 +73,44 @@ def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) 
 @budget_command.command("check")
 @click.pass_obj
 def budget_check(settings: Settings) -> int:
-    """Verify that the ledger is sound."""
-    with settings.open_ledger() as ledger:
+    """Verify that the ledger is sound, all of it."""
+    return _check(settings)
+
+
+def _check(settings: Settings) -> int:
+    with settings.open_ledger(trusting=True) as ledger:
         problems = ledger.check()
     for problem in problems:
         narrate.error(problem)
     if problems:
         return ExitCode.DATABASE
-    narrate.note("the ledger is sound: every total is the sum of its entries, every release is charged")
+    narrate.note(
+        "the ledger is sound: its events are complete, every total is the sum of its entries, "
+        "every release is charged"
+    )
     return ExitCode.OK
+
+
+def _compare(settings: Settings, receipt: str) -> int:
+    """Tell whether the ledger has the event of a receipt; exit code 1 if not."""
+    number, _, digits = receipt.strip().partition("-")
+    if not (number.isascii() and number.isdigit() and digits):
+        raise click.UsageError("a receipt is a number and 16 digits, such as 12-9f3c0e5d7a1b2c4d")
+    with settings.open_ledger() as ledger:
+        found, newest = ledger.event(int(number[:18])), ledger.head()
+    if found is not None and str(found) == receipt.strip():
+        narrate.note(f"the ledger has event {number} of this receipt")
+        return ExitCode.OK
+    if found is None:
+        narrate.error(
+            f"the ledger has no event {number}, its newest is {newest}: "
+            "it is older than the receipt, or another one"
+        )
+    else:
+        narrate.error(
+            f"event {number} of the ledger is {found}: the receipt is of another ledger, or of a copy"
+        )
+    return ExitCode.QUERY_FAILED
 
 
 @click.command("release")
@@ -78,7 +122,8 @@ def release_command(settings: Settings, /, *, number: int) -> int:
 
     with settings.answers() as out:
         with settings.open_ledger() as ledger:
-            found = from_bytes(ledger.release(number, settings.analyst or "analyst"))
+            stored = ledger.release(number, settings.analyst or "analyst")
+        found = replace(from_bytes(stored.payload), number=number, receipt=str(stored.event))
         out.write(found.rows, found)
     return ExitCode.OK
 
@@ -169,6 +214,7 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
         "total": _charge(budget.total, left),
         "spent": _charge(budget.spent, charged),
         "remaining": _charge(budget.remaining, left),
+        "head": str(ledger.head()),
         "entries": [
             {
                 "entry": e.entry,

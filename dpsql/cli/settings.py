@@ -39,11 +39,11 @@ class Settings:
 
         return load(self.policy)
 
-    def open_ledger(self) -> Ledger:
+    def open_ledger(self, *, trusting: bool = False) -> Ledger:
         """Open the policy's ledger alone: reading the budget needs neither the data nor the engine."""
         from dpsql.ledger import Ledger
 
-        return Ledger.of(self.load_policy())
+        return Ledger.of(self.load_policy(), trusting=trusting)
 
     @contextmanager
     def answers(self, default: str | None = None) -> Iterator[Output]:

@@ -214,6 +214,7 @@ def _together(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Rele
         kept = {name: text for name, text in first.properties.items() if name != "ordering"}
         return replace(first, properties={**({"ordering": ordering[0]} if ordering else {}), **kept})
     new = [release for release in releases if release.reused is None]
+    receipts = {release.receipt for release in new or releases}
     return replace(
         first,
         selection=f"{len(releases)} releases",
@@ -225,6 +226,7 @@ def _together(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Rele
         warnings=tuple(dict.fromkeys(text for release in releases for text in release.warnings)),
         assumed=tuple(dict.fromkeys(each for release in releases for each in release.assumed)),
         number=None,
+        receipt=receipts.pop() if len(receipts) == 1 else "",
         reused=None if new else max(release.reused for release in releases if release.reused),
         charged_again=next((release.charged_again for release in releases if release.charged_again), ""),
         properties={"unit": ", ".join(dict.fromkeys(r.properties.get("unit", "") for r in releases))},

@@ -161,11 +161,11 @@ class Releasing:
         )
         work = [partial(run, place, part) for place, part in parts.items()]
         try:
-            released = Running(self.ledger, reservation).finish(work)
+            released, event = Running(self.ledger, reservation).finish(work)
         finally:  # no frame of an error holds an answer that was not settled
             known.clear()
         return {
-            place: replace(release, number=number, charged_again=again[place])
+            place: replace(release, number=number, charged_again=again[place], receipt=str(event))
             for place, (release, number) in zip(parts, released, strict=True)
         }
 
@@ -179,7 +179,7 @@ class Releasing:
 def _release(stored: StoredRelease, part: PreparedPrivate) -> Release:
     """Return a stored release with the names that a statement gives to its columns."""
     release = renamed(from_bytes(stored.payload), part.plan)
-    return replace(release, reused=stored.when, number=stored.number)
+    return replace(release, reused=stored.when, number=stored.number, receipt=str(stored.event))
 
 
 def _in_order(prepared: PreparedPrivate | PreparedComposed) -> list[int]:

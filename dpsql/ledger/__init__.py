@@ -1,24 +1,34 @@
 """Exact budgets, durable charges, stored releases: one SQLite file beside the policy.
 
-================  ===========================================================================
-``ledger``        `Ledger`, what the session calls
-``charging``      the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
-``refining``      counts that are released again with less noise: after which release, at what epsilon
-``limits``        how many statements may fail or be cancelled, and the slots of those that run
-``store``         a process's connection: transactions, waiting, threads, forks
-``schema``        the file: its tables, creation, recognition and migration
-``amounts``       exact amounts as text
+====================  ===========================================================================
+``ledger``            `Ledger`, what the session calls
+``charging``          the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
+``sharing``           releases that are given again, to their analyst or to another one
+``refining``          counts that are released again with less noise: after which release, at what epsilon
+``caps``              what the policy allows: in all, to each analyst, to groups, to one statement
+``limits``            how many statements may fail or be cancelled, and the slots of those that run
+``totals``            what is spent, of the policy and of each analyst
+``events``            everything that changed, in a chain of hashes
+``listing``           entries and releases, for the owner and for an analyst
+``store``             a process's connection: transactions, waiting, threads, forks
+``schema``            the file: its creation and its recognition
+``tables``            its tables
+``migration``         what brings an older file up to date
+``files``             durable and exclusive use of small files
+``amounts``           exact amounts as text
 ``process_identity``  whether the process that holds a reservation is still alive
-``checking``      the invariants, verified
-``faults``        one clear error for each kind of failure of the file
-``records``       the types that the ledger returns
-================  ===========================================================================
+``checking``          the invariants, verified
+``replay``            the tables, compared with all events
+``faults``            one clear error for each kind of failure of the file
+``records``           the types that the ledger returns
+====================  ===========================================================================
 """
 
 from __future__ import annotations
 
 from dpsql.ledger.amounts import shown
-from dpsql.ledger.charging import GroupCap
+from dpsql.ledger.caps import GroupCap
+from dpsql.ledger.events import Event
 from dpsql.ledger.ledger import Ledger
 from dpsql.ledger.records import (
     Budget,
@@ -35,6 +45,7 @@ from dpsql.ledger.records import (
 __all__ = [
     "Budget",
     "Entry",
+    "Event",
     "GroupCap",
     "Ledger",
     "Lineage",

@@ -52,6 +52,23 @@ def write_charge(charge: Charge) -> tuple[str, str]:
     return write(charge.epsilon), write(charge.delta)
 
 
+def read_loss(text: object) -> Charge:
+    """Read the charge of an entry back, as `write_loss` writes it."""
+    epsilon, separator, delta = text.partition(" ") if isinstance(text, str) else ("", "", "")
+    if not separator:
+        raise DamagedError("not a charge")
+    return read_charge(epsilon, delta)
+
+
+def write_loss(charge: Charge) -> str:
+    """Return the charge of an entry as it is stored.
+
+    >>> write_loss(Charge(Fraction(1, 2)))
+    '1/2 0/1'
+    """
+    return " ".join(write_charge(charge))
+
+
 def too_wide(total: Charge, charge: Charge) -> bool:
     """Whether adding `charge` made the digits of `total` outgrow the ledger.
 

@@ -3,86 +3,30 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from fractions import Fraction
+from typing import Any
 
-from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError, PolicyError
-from dpsql.ledger import limits, process_identity, refining
-from dpsql.ledger.amounts import DamagedError, moved, read_charge, rounded_up, shown, too_wide, write_charge
-from dpsql.ledger.limits import Limits
-from dpsql.ledger.records import Request, Reservation, Settled, StoredRelease
+from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError
+from dpsql.ledger import events, limits, process_identity, refining
+from dpsql.ledger.amounts import (
+    moved,
+    read_charge,
+    read_loss,
+    rounded_up,
+    shown,
+    too_wide,
+    write_charge,
+    write_loss,
+)
+from dpsql.ledger.caps import Caps
+from dpsql.ledger.events import Event
+from dpsql.ledger.records import Request, Reservation, Settled
+from dpsql.ledger.totals import POLICY, group_scope, scope, set_spent, spent, spent_together
 from dpsql.privacy import Charge
 
-POLICY = "policy"
-ANYBODY = "*"
-"""Stands for every analyst whom the policy does not name."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupCap:
-    """The cap on what several analysts spend together."""
-
-    members: tuple[str, ...]
-    cap: Charge
-
-
-@dataclass(frozen=True, slots=True)
-class Caps:
-    """Caps of the policy: on the total, on each analyst, on groups of analysts, on one statement."""
-
-    total: Charge
-    per_query: Fraction | None
-    analysts: Mapping[str, Charge]
-    """Cap by name; `*` is that of each analyst not named. If there is any cap, other analysts are refused."""
-    limits: Limits
-    groups: Mapping[str, GroupCap] = field(default_factory=dict)
-
-    def groups_of(self, analyst: str) -> list[tuple[str, GroupCap]]:
-        """Return the groups that an analyst belongs to, by name."""
-        return [(name, group) for name, group in self.groups.items() if analyst in group.members]
-
-    def of(self, analyst: str) -> Charge | None:
-        """Return an analyst's own cap; None if there is none."""
-        return self.analysts.get(analyst, self.analysts.get(ANYBODY))
-
-    def check_listed(self, analyst: str) -> None:
-        """Refuse an analyst whom the policy does not list, if it lists any. Names are compared exactly."""
-        if self.analysts and self.of(analyst) is None:
-            raise PolicyError(
-                f"the policy lists its analysts, and {analyst!r} is none of them",
-                hint="give a name that it lists (analyst=..., --analyst NAME); for everybody else the owner"
-                ' writes [analysts."*"]',
-            )
-
-
-def group_scope(group: str) -> str:
-    """Return the name of a group's scope, for messages: its total is that of its members."""
-    return f"group {group}"
-
-
-def scope(analyst: str) -> str:
-    """Return the name of an analyst's own scope."""
-    return f"analyst {analyst}"
-
-
-def spent(connection: sqlite3.Connection, name: str) -> Charge:
-    """Return the total charge of a scope: of the policy, or of one analyst."""
-    row = connection.execute("SELECT epsilon, delta FROM scope WHERE name = ?", (name,)).fetchone()
-    if row is not None:
-        return read_charge(*row)
-    if name == POLICY:  # written when the ledger was made, and never deleted
-        raise DamagedError("the policy's total is missing")
-    return Charge()
-
-
-def spent_together(connection: sqlite3.Connection, analysts: Sequence[str]) -> Charge:
-    """Return the total charge of several analysts.
-
-    It is added up at each charge, so that it is right at once when the policy changes who belongs to a group.
-    """
-    return sum((spent(connection, scope(analyst)) for analyst in analysts), Charge())
+_FIXED = ("entry", "at", "analyst", "statement", "reading", "mechanism", "reserved_loss", "shared", "holder")
+"""The columns of an entry that never change."""
 
 
 def reserve(
@@ -104,18 +48,19 @@ def reserve(
     if caps.per_query is not None and charge.epsilon > caps.per_query:
         available = Charge(caps.per_query, (caps.total - spent(connection, POLICY)).delta)
         raise _exceeded(charge, available, "query")
-    _spend_own(connection, caps, analyst, charge)
+    spend_own(connection, caps, analyst, charge)
     _spend(connection, POLICY, charge, caps.total)
     entries: list[int] = []
     for request in requests:
         who = (analyst, statement, request.selection, request.mechanism)
-        entries.append(_enter(connection, request.charge, who, shared=False))
+        entries.append(enter(connection, request.charge, who, shared=False))
         if request.refines is not None:
             refining.begin(connection, entries[-1], analyst, request.charge, request.refines)
         if request.places > 1:
             place = (entries[-1], entries[0], request.place, request.places)
             connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", place)
     limits.take_slot(connection, analyst)
+    events.append(connection, "reserve", _reserved_content(connection, entries), [scope(analyst)])
     parts = [(entry, request.charge) for entry, request in zip(entries, requests, strict=True)]
     return Reservation(entries[0], charge, tuple(parts) if len(parts) > 1 else ())
 
@@ -147,23 +92,42 @@ def settle(
     connection: sqlite3.Connection,
     reservation: Reservation,
     settled: Sequence[Settled],
-) -> tuple[int, ...]:
-    """Lower a reservation to the realised charges and store the releases; return their numbers."""
+) -> tuple[tuple[int, ...], Event]:
+    """Lower a reservation to the realised charges and store the releases.
+
+    It returns the numbers of the releases, and the event that says so.
+    """
     at, analyst, mine = _reserved(connection, reservation)
     if len(settled) != len(reservation.entries):
         raise InternalError("the releases of a statement are settled together")
-    numbers = []
+    number_of_event = events.newest(connection).n + 1
+    numbers, content = [], []
     for (entry, reserved), ended in zip(reservation.entries, settled, strict=True):
         charge = _lowered(connection, entry, analyst, reserved, ended.charge)
-        number = _store(connection, entry, (at, analyst, ended.reuse_key, ended.payload))
+        release = (at, analyst, ended.reuse_key, ended.payload, number_of_event)
+        number = store(connection, entry, release)
         connection.execute(
-            "UPDATE entry SET state = 'settled', charged_epsilon = ?, charged_delta = ?, release = ?"
-            " WHERE entry = ?",
-            (*write_charge(charge), number, entry),
+            "UPDATE entry SET state = 'settled', charged_loss = ?, release = ? WHERE entry = ?",
+            (write_loss(charge), number, entry),
         )
         numbers.append(number)
+        content.append(release_content(entry, number, charge, ended.reuse_key, ended.payload))
     limits.release_slot(connection, analyst, mine)
-    return tuple(numbers)
+    event = events.append(connection, "settle", {"releases": content}, [scope(analyst)])
+    return tuple(numbers), event
+
+
+def release_content(
+    entry: int, number: int, charge: Charge, reuse_key: str | None, payload: bytes | None
+) -> dict[str, Any]:
+    """Return what an event says of a release: its entry, its charge, the hash of its payload."""
+    return {
+        "entry": entry,
+        "release": number,
+        "charged_loss": write_loss(charge),
+        "reuse_key": reuse_key,
+        "payload": events.digest(payload),
+    }
 
 
 def _lowered(
@@ -181,7 +145,7 @@ def _lowered(
         charge = rounded_up(charge, reserved)
         after = [moved(total, less=reserved, more=charge) for total in before]
     for name, total in zip(names, after, strict=True):
-        _set_spent(connection, name, total)
+        set_spent(connection, name, total)
     return charge
 
 
@@ -192,60 +156,12 @@ def end(connection: sqlite3.Connection, reservation: Reservation, *, failed: boo
     for entry, _ in reservation.entries:
         connection.execute("UPDATE entry SET state = ? WHERE entry = ?", (state, entry))
     limits.release_slot(connection, analyst, mine)
-    limits.add(connection, "failure" if failed else "cancelled", analyst)
+    limits.add(connection, state, analyst)
+    content = {"entries": [entry for entry, _ in reservation.entries]}
+    events.append(connection, "fail" if failed else "cancel", content, [scope(analyst)])
 
 
-def find(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> StoredRelease | None:
-    """Return an analyst's own latest release under a reuse key."""
-    row = connection.execute(
-        "SELECT number, at, payload FROM release"
-        " WHERE analyst = ? AND reuse_key = ? AND payload IS NOT NULL ORDER BY number DESC LIMIT 1",
-        (analyst, reuse_key),
-    ).fetchone()
-    return StoredRelease(row[0], datetime.fromisoformat(row[1]), analyst, row[2]) if row else None
-
-
-def number(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> int | None:
-    """Return the number of an analyst's own latest release under a reuse key."""
-    row = connection.execute(
-        "SELECT number FROM release"
-        " WHERE analyst = ? AND reuse_key = ? AND payload IS NOT NULL ORDER BY number DESC LIMIT 1",
-        (analyst, reuse_key),
-    ).fetchone()
-    return None if row is None else int(row[0])
-
-
-def shareable(connection: sqlite3.Connection, reuse_key: str) -> bool:
-    """Whether any analyst has a release under a reuse key."""
-    row = connection.execute(
-        "SELECT 1 FROM release WHERE reuse_key = ? AND payload IS NOT NULL", (reuse_key,)
-    ).fetchone()
-    return row is not None
-
-
-def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str) -> None:
-    """Copy another analyst's release to `analyst`, charged to that one's own cap, if there is one."""
-    caps.check_listed(analyst)
-    if find(connection, reuse_key, analyst) is not None:
-        return  # paid for already, perhaps a moment ago by another thread
-    row = connection.execute(
-        "SELECT e.at, e.statement, e.reading, e.mechanism, e.charged_epsilon, e.charged_delta, r.payload"
-        " FROM release r JOIN entry e ON e.entry = r.entry"
-        " WHERE r.reuse_key = ? AND r.payload IS NOT NULL ORDER BY r.number DESC LIMIT 1",
-        (reuse_key,),
-    ).fetchone()
-    if row is None:
-        return
-    at, statement, selection, mechanism, epsilon, delta, payload = row
-    charge = read_charge(epsilon, delta)
-    _spend_own(connection, caps, analyst, charge)
-    who = (analyst, statement, selection, mechanism)
-    entry = _enter(connection, charge, who, shared=True, at=at)
-    number = _store(connection, entry, (at, analyst, reuse_key, payload))
-    connection.execute("UPDATE entry SET state = 'settled', release = ? WHERE entry = ?", (number, entry))
-
-
-def _spend_own(connection: sqlite3.Connection, caps: Caps, analyst: str, charge: Charge) -> None:
+def spend_own(connection: sqlite3.Connection, caps: Caps, analyst: str, charge: Charge) -> None:
     """Add a charge to an analyst's total, if the analyst's own cap and those of all groups allow it."""
     for name, group in caps.groups_of(analyst):
         before = spent_together(connection, group.members)
@@ -262,18 +178,10 @@ def _spend(connection: sqlite3.Connection, name: str, charge: Charge, cap: Charg
         raise _exceeded(charge, cap - before, name)
     if too_wide(after, charge):
         raise OperationalError("this epsilon or delta has too many digits: give it as a short decimal")
-    _set_spent(connection, name, after)
+    set_spent(connection, name, after)
 
 
-def _set_spent(connection: sqlite3.Connection, name: str, total: Charge) -> None:
-    connection.execute(
-        "INSERT INTO scope VALUES (?, ?, ?)"
-        " ON CONFLICT DO UPDATE SET epsilon = excluded.epsilon, delta = excluded.delta",
-        (name, *write_charge(total)),
-    )
-
-
-def _enter(
+def enter(
     connection: sqlite3.Connection,
     charge: Charge,
     who: tuple[str, str, str, str],
@@ -281,13 +189,13 @@ def _enter(
     shared: bool,
     at: str | None = None,
 ) -> int:
-    amounts = write_charge(charge)
-    when = at or datetime.now(UTC).isoformat(timespec="seconds")
+    """Write an entry: its charge, and who asked what, when, with what selection and mechanism."""
+    loss = write_loss(charge)
+    when = at or now()
     cursor = connection.execute(
-        "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_epsilon, reserved_delta,"
-        " charged_epsilon, charged_delta, state, shared, holder)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)",
-        (when, *who, *amounts, *amounts, int(shared), process_identity.current()),
+        "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_loss, charged_loss, state,"
+        " shared, holder) VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)",
+        (when, *who, loss, loss, int(shared), process_identity.current()),
     )
     if cursor.lastrowid is None:
         raise InternalError("the ledger gave an entry no number")
@@ -299,16 +207,15 @@ def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple
     found = []
     for entry, charge in reservation.entries:
         row = connection.execute(
-            "SELECT reserved_epsilon, reserved_delta, state, at, analyst, holder FROM entry WHERE entry = ?",
-            (entry,),
+            "SELECT reserved_loss, state, at, analyst, holder FROM entry WHERE entry = ?", (entry,)
         ).fetchone()
-        if row is None or write_charge(charge) != row[:2]:
+        if row is None or read_loss(row[0]) != charge:
             raise InternalError("the ledger holds no such reservation")
-        if row[2] != "reserved":
+        if row[1] != "reserved":
             raise InternalError("a reservation was ended twice")
-        if row[5] != process_identity.current():
+        if row[4] != process_identity.current():
             raise InterfaceError("a reservation belongs to the process that made it")
-        found.append(row[3:])
+        found.append(row[2:])
     together = connection.execute(
         "SELECT entry FROM part WHERE first = (SELECT first FROM part WHERE entry = ?)", (reservation.entry,)
     ).fetchall()
@@ -318,12 +225,32 @@ def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple
     return at, analyst, holder
 
 
-def _store(
-    connection: sqlite3.Connection, entry: int, content: tuple[str, str, str | None, bytes | None]
+def entry_content(connection: sqlite3.Connection, entry: int) -> dict[str, Any]:
+    """Return what an event says of an entry: everything in it that never changes."""
+    row = connection.execute(f"SELECT {', '.join(_FIXED)} FROM entry WHERE entry = ?", (entry,)).fetchone()
+    found = dict(zip(_FIXED, row, strict=True))
+    for name, columns in (("part", "first, place, places"), ("refinement", "parent, epsilon")):
+        row = connection.execute(f"SELECT {columns} FROM {name} WHERE entry = ?", (entry,)).fetchone()
+        if row is not None:
+            found[name] = list(row)
+    return found
+
+
+def now() -> str:
+    """Return the present time as the ledger writes it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _reserved_content(connection: sqlite3.Connection, entries: Sequence[int]) -> dict[str, Any]:
+    return {"entries": [entry_content(connection, entry) for entry in entries]}
+
+
+def store(
+    connection: sqlite3.Connection, entry: int, content: tuple[str, str, str | None, bytes | None, int]
 ) -> int:
-    """Store a release, given when it was asked for, by whom, its reuse key and its payload."""
+    """Store a release: when it was asked for, by whom, its reuse key, its payload, its event's number."""
     cursor = connection.execute(
-        "INSERT INTO release (entry, at, analyst, reuse_key, payload) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO release (entry, at, analyst, reuse_key, payload, event) VALUES (?, ?, ?, ?, ?, ?)",
         (entry, *content),
     )
     if cursor.lastrowid is None:

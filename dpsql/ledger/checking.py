@@ -6,9 +6,9 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 
-from dpsql.ledger import refining
-from dpsql.ledger.amounts import DamagedError, read_charge
-from dpsql.ledger.charging import POLICY, scope
+from dpsql.ledger import refining, replay
+from dpsql.ledger.amounts import DamagedError, read_charge, read_loss
+from dpsql.ledger.totals import POLICY, scope
 from dpsql.privacy import Charge
 
 
@@ -28,8 +28,9 @@ def problems(connection: sqlite3.Connection) -> list[str]:
         found += _steps(connection)
         found += _parts(connection)
         found += refining.problems(connection)
+        found += replay.problems(connection)
     except DamagedError as problem:
-        found.append(f"an amount is unreadable: {problem}")
+        found.append(f"something is unreadable: {problem}")
     except sqlite3.DatabaseError:
         if not found:
             raise
@@ -40,11 +41,11 @@ def _entries(connection: sqlite3.Connection) -> Iterator[str]:
     sums = {POLICY: Charge()}
     open_ones: Counter[tuple[str, str]] = Counter()
     rows = connection.execute(
-        "SELECT entry, analyst, state, release, shared, holder, reserved_epsilon, reserved_delta,"
-        " charged_epsilon, charged_delta FROM entry ORDER BY entry"
+        "SELECT entry, analyst, state, release, shared, holder, reserved_loss, charged_loss"
+        " FROM entry ORDER BY entry"
     )
-    for entry, analyst, state, release, shared, holder, *amounts in rows:
-        reserved, charged = read_charge(*amounts[:2]), read_charge(*amounts[2:])
+    for entry, analyst, state, release, shared, holder, *losses in rows:
+        reserved, charged = map(read_loss, losses)
         if not charged.fits(reserved):
             yield f"entry {entry} is charged more than was reserved"
         if state != "settled" and charged != reserved:
@@ -55,7 +56,8 @@ def _entries(connection: sqlite3.Connection) -> Iterator[str]:
             open_ones[analyst, holder] += 1
         for name in (scope(analyst),) if shared else (scope(analyst), POLICY):
             sums[name] = sums.get(name, Charge()) + charged
-    kept = {name: read_charge(*amounts) for name, *amounts in connection.execute("SELECT * FROM scope")}
+    rows = connection.execute("SELECT name, epsilon, delta FROM scope")
+    kept = {name: read_charge(*amounts) for name, *amounts in rows}
     for name in sorted({*sums, *kept}):
         if sums.get(name) != kept.get(name):
             yield f"the total of {name} is not the sum of its entries"
@@ -87,12 +89,12 @@ def _parts(connection: sqlite3.Connection) -> Iterator[str]:
 def _steps(connection: sqlite3.Connection) -> Iterator[str]:
     """Check that the recorded loss of a stream never falls, and is never above its charge."""
     rows = connection.execute(
-        "SELECT p.entry, p.step, p.epsilon, p.delta, e.charged_epsilon, e.charged_delta"
+        "SELECT p.entry, p.step, e.charged_loss, p.epsilon, p.delta"
         " FROM progress p JOIN entry e ON e.entry = p.entry ORDER BY p.entry, p.step"
     )
     last: tuple[int, int, Charge] = (0, 0, Charge())
-    for entry, step, *amounts in rows:
-        spent, charged = read_charge(*amounts[:2]), read_charge(*amounts[2:])
+    for entry, step, loss, *amounts in rows:
+        spent, charged = read_charge(*amounts), read_loss(loss)
         before = last[1:] if last[0] == entry else (0, Charge())
         if step != before[0] + 1 or not before[1].fits(spent):
             yield f"the steps of entry {entry} are not in order"

@@ -51,7 +51,8 @@ def faults(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         text = _TEXTS.get(_code(error), "cannot be used: is it damaged?")
         raise OperationalError(f"the ledger {path.name} {text}") from None
-    except DamagedError:
-        raise OperationalError(f"the ledger {path.name} is damaged: restore it from a backup") from None
+    except DamagedError as problem:
+        text = f"the ledger {path.name} is damaged: {problem}; restore it from a backup"
+        raise OperationalError(text) from None
     except OSError as error:
         raise OperationalError(f"the ledger {path.name} cannot be used: {error.strerror}") from None

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
-from dpsql.ledger import charging, checking, limits, refining
-from dpsql.ledger.amounts import read_charge
-from dpsql.ledger.charging import ANYBODY, POLICY, Caps, GroupCap, scope
+from dpsql.ledger import charging, checking, events, limits, listing, refining, sharing
+from dpsql.ledger.caps import ANYBODY, Caps, GroupCap
+from dpsql.ledger.events import Event
 from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import (
     Budget,
@@ -28,12 +28,13 @@ from dpsql.ledger.records import (
     StoredRelease,
 )
 from dpsql.ledger.store import Store
+from dpsql.ledger.totals import POLICY, scope, spent, spent_together
 from dpsql.policy import Policy
 from dpsql.privacy import Charge
 
 _ENTRIES_PER_CHECKPOINT = 128
-_LATELY = 1000
-"""How many of the latest releases are searched for a statement's text, which has no index."""
+_CAPS = "caps"
+"""The name under which the caps that the ledger was opened with last are stored."""
 
 
 class Ledger:
@@ -64,6 +65,7 @@ class Ledger:
         max_cancelled: int | None = None,
         max_cancelled_total: int | None = None,
         groups: Mapping[str, GroupCap] = MappingProxyType({}),
+        trusting: bool = False,
     ) -> Self:
         """Open a policy's ledger, making a new one if there is none.
 
@@ -82,14 +84,27 @@ class Ledger:
             How many of all analysts together; ten times as many if left out.
         groups
             The caps on what several analysts spend together.
+        trusting
+            Open it without the checks of its newest event and write none, for `check` to tell what is wrong.
         """
         most = Limits.of(max_failures, max_failures_total, max_cancelled, max_cancelled_total)
         caps = Caps(total, per_query, dict(analysts), most, dict(groups))
-        return cls(Store(Path(path).resolve(), policy_id), caps)
+        opened = cls(Store(Path(path).resolve(), policy_id, trusting=trusting), caps)
+        if not trusting:
+            opened._record_caps()
+        return opened
+
+    def _record_caps(self) -> None:
+        """Write an event if the caps are not those that the ledger was opened with last."""
+        written = events.canonical(self._caps.content)
+        if self.recall(_CAPS) != written:
+            with self._store.write() as connection:
+                connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_CAPS, written))
+                events.append(connection, "policy", {"at": charging.now(), "caps": self._caps.content})
 
     @classmethod
-    def of(cls, policy: Policy) -> Self:
-        """Open the ledger that a policy names, with the policy's caps."""
+    def of(cls, policy: Policy, *, trusting: bool = False) -> Self:
+        """Open the ledger that a policy names, with the policy's caps; see `open` for `trusting`."""
         budget = policy.budget
         return cls.open(
             budget.ledger,
@@ -102,6 +117,7 @@ class Ledger:
             max_cancelled=budget.max_cancelled,
             max_cancelled_total=budget.max_cancelled_total,
             groups={name: GroupCap(group.members, group.charge) for name, group in policy.groups.items()},
+            trusting=trusting,
         )
 
     def close(self) -> None:
@@ -151,7 +167,7 @@ class Ledger:
         asked = [replace(r, selection=_text(r.selection), mechanism=_text(r.mechanism)) for r in requests]
         with self._store.write() as connection:
             for key in shared:
-                charging.share(connection, self._caps, key, name)
+                sharing.share(connection, self._caps, key, name)
             reservation = charging.reserve(connection, self._caps, name, text, asked)
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
@@ -181,14 +197,16 @@ class Ledger:
         reuse_key: str | None = None,
     ) -> int:
         """Lower the reservation to the realised charge and store the release, as `settle_all` does."""
-        return self.settle_all(reservation, [Settled(charge, release, reuse_key)])[0]
+        return self.settle_all(reservation, [Settled(charge, release, reuse_key)])[0][0]
 
-    def settle_all(self, reservation: Reservation, settled: Sequence[Settled]) -> tuple[int, ...]:
+    def settle_all(
+        self, reservation: Reservation, settled: Sequence[Settled]
+    ) -> tuple[tuple[int, ...], Event]:
         """Lower each part of a reservation to its realised charge and store the releases, all or none.
 
-        It returns their numbers. The answer may be returned to the analyst only after that. A realised charge
-        above the reserved one or below the last step's, or a reservation that has ended already, is an
-        `InternalError`; another process's reservation is an `InterfaceError`.
+        It returns their numbers, and the event that stored them. Only after that may the answer be returned
+        to the analyst. A realised charge above the reserved one or below the last step's, or a reservation
+        that has ended already, is an `InternalError`; another process's reservation is an `InterfaceError`.
         """
         with self._store.write() as connection:
             return charging.settle(connection, reservation, settled)
@@ -210,19 +228,19 @@ class Ledger:
     def find(self, reuse_key: str, analyst: str) -> StoredRelease | None:
         """Return the analyst's own latest release under a reuse key, which costs nothing again."""
         with self._store.read() as connection:
-            return charging.find(connection, reuse_key, _named(analyst))
+            return sharing.find(connection, reuse_key, _named(analyst))
 
     def numbers(self, reuse_keys: Sequence[str], analyst: str) -> tuple[int, ...] | None:
         """Return the numbers of the releases that `find` finds; None unless it finds one under each key."""
         name = _named(analyst)
         with self._store.read() as connection:
-            found = [charging.number(connection, key, name) for key in reuse_keys]
+            found = [sharing.number(connection, key, name) for key in reuse_keys]
         return None if None in found else tuple(number for number in found if number is not None)
 
     def shareable(self, reuse_key: str) -> bool:
         """Whether any analyst has a release under the key."""
         with self._store.read() as connection:
-            return charging.shareable(connection, reuse_key)
+            return sharing.shareable(connection, reuse_key)
 
     def share(self, reuse_keys: Iterable[str], analyst: str) -> None:
         """Copy other analysts' releases under the keys to this one, where the policy shares releases.
@@ -233,44 +251,20 @@ class Ledger:
         """
         with self._store.write() as connection:
             for key in reuse_keys:
-                charging.share(connection, self._caps, key, _named(analyst))
+                sharing.share(connection, self._caps, key, _named(analyst))
 
     def releases(self, analyst: str) -> list[ReleaseInfo]:
         """List an analyst's own releases, oldest first."""
         with self._store.read() as connection:
-            rows = connection.execute(
-                "SELECT r.number, r.at, r.analyst, e.statement, e.reading, e.mechanism, e.charged_epsilon,"
-                " e.charged_delta, COALESCE(p.place, 1), COALESCE(p.places, 1)"
-                " FROM release r JOIN entry e ON e.entry = r.entry LEFT JOIN part p ON p.entry = e.entry"
-                " WHERE r.analyst = ? ORDER BY r.number",
-                (_named(analyst),),
-            ).fetchall()
-        return [
-            ReleaseInfo(
-                n,
-                datetime.fromisoformat(at),
-                who,
-                text,
-                selection,
-                mechanism,
-                read_charge(*charge),
-                place,
-                places,
-            )
-            for n, at, who, text, selection, mechanism, *charge, place, places in rows
-        ]
+            return listing.releases(connection, _named(analyst))
 
-    def release(self, number: int, analyst: str) -> bytes:
-        """Return the payload of one of the analyst's own releases; `ProgrammingError` if there is none."""
+    def release(self, number: int, analyst: str) -> StoredRelease:
+        """Return one of the analyst's own releases; `ProgrammingError` if there is none."""
         with self._store.read() as connection:
-            row = connection.execute(
-                "SELECT payload FROM release WHERE number = ? AND analyst = ? AND payload IS NOT NULL",
-                (number, _named(analyst)),
-            ).fetchone()
-        if row is None:
+            found = sharing.release(connection, number, _named(analyst))
+        if found is None:
             raise ProgrammingError(f"you have no release {number}")
-        payload: bytes = row[0]
-        return payload
+        return found
 
     def lineage(self, number: int, analyst: str) -> Lineage | None:
         """Return what refining one of the analyst's own releases needs to know; None if there is none."""
@@ -286,11 +280,11 @@ class Ledger:
         """
         caps, name = self._caps, None if analyst is None else _named(analyst)
         with self._store.read() as connection:
-            in_all = charging.spent(connection, POLICY)
+            in_all = spent(connection, POLICY)
             left = [caps.total - in_all]
-            own = Charge() if name is None else charging.spent(connection, scope(name))
+            own = Charge() if name is None else spent(connection, scope(name))
             for _, group in caps.groups_of(name) if name is not None else ():
-                left.append(group.cap - charging.spent_together(connection, group.members))
+                left.append(group.cap - spent_together(connection, group.members))
         cap = None if name is None else caps.of(name)
         if cap is not None:
             left.append(cap - own)
@@ -299,24 +293,8 @@ class Ledger:
 
     def entries(self, analyst: str | None = None, *, limit: int | None = None) -> list[Entry]:
         """List the entries for the owner, newest first; an analyst may not be shown their states."""
-        where, given = ("", ()) if analyst is None else (" WHERE analyst = ?", (_named(analyst),))
         with self._store.read() as connection:
-            rows = connection.execute(
-                "SELECT entry, at, analyst, statement, reading, mechanism, reserved_epsilon, reserved_delta,"
-                f" charged_epsilon, charged_delta, state, release, shared FROM entry{where}"
-                " ORDER BY entry DESC LIMIT ?",
-                (*given, -1 if limit is None else max(0, limit)),
-            ).fetchall()
-        entries = []
-        for n, at, who, text, selection, mechanism, *amounts, state, release, shared in rows:
-            reserved, charged = read_charge(*amounts[:2]), read_charge(*amounts[2:])
-            when = datetime.fromisoformat(at)
-            entries.append(
-                Entry(
-                    n, when, who, text, selection, mechanism, reserved, charged, state, release, bool(shared)
-                )
-            )
-        return entries
+            return listing.entries(connection, None if analyst is None else _named(analyst), limit)
 
     def failures(self, analyst: str) -> int:
         """Return how many of the analyst's statements count as failed, for the owner."""
@@ -332,6 +310,17 @@ class Ledger:
         """Reset the counts of failed and cancelled statements, of an analyst or of all; for the owner."""
         with self._store.write() as connection:
             limits.clear(connection, analyst)
+            events.append(connection, "clear-failures", {"at": charging.now(), "analyst": analyst})
+
+    def head(self) -> Event:
+        """Return the newest event: as text, the receipt of everything so far."""
+        with self._store.read() as connection:
+            return events.newest(connection)
+
+    def event(self, n: int) -> Event | None:
+        """Return the event of a number; None if there is none."""
+        with self._store.read() as connection:
+            return events.at(connection, n)
 
     def vetted(self, source: str, version: str) -> bool:
         """Whether this version of a source was read through its declared types before."""
@@ -344,13 +333,13 @@ class Ledger:
     def recall(self, name: str) -> str | None:
         """Return the value stored under a name; None if there is none."""
         with self._store.read() as connection:
-            row = connection.execute("SELECT value FROM meta WHERE name = ?", (_text(name),)).fetchone()
+            row = connection.execute("SELECT value FROM setting WHERE name = ?", (_text(name),)).fetchone()
         return None if row is None else str(row[0])
 
     def remember(self, name: str, value: str) -> None:
         """Store a value under a name, replacing an older one."""
         with self._store.write() as connection:
-            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_text(name), value))
+            connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_text(name), value))
 
     def asked(
         self, question: str, statement: str, analyst: str, place: int = 1
@@ -360,22 +349,8 @@ class Ledger:
         Keys of the same question begin with `question`; text is compared for recent releases only, at the
         same place among the releases of the statement.
         """
-        name = _named(analyst)
         with self._store.read() as connection:
-            same_question = connection.execute(
-                "SELECT reuse_key, at FROM release WHERE analyst = ? AND reuse_key >= ? AND reuse_key < ?"
-                " ORDER BY number DESC LIMIT 1",
-                (name, question, question + "g"),  # a key goes on with hexadecimal digits
-            ).fetchall()
-            same_text = connection.execute(
-                "SELECT r.reuse_key, r.at FROM release r JOIN entry e ON e.entry = r.entry"
-                " LEFT JOIN part p ON p.entry = e.entry"
-                " WHERE r.number > (SELECT max(number) FROM release) - ? AND r.analyst = ?"
-                " AND r.reuse_key IS NOT NULL AND e.statement = ? AND COALESCE(p.place, 1) = ?"
-                " ORDER BY r.number DESC LIMIT 4",
-                (_LATELY, name, _text(statement), place),
-            ).fetchall()
-        return [(key, datetime.fromisoformat(at)) for key, at in same_question + same_text]
+            return listing.asked(connection, question, _text(statement), _named(analyst), place)
 
     def check(self) -> list[str]:
         """Verify every invariant; return a sentence for each violation."""

@@ -48,7 +48,7 @@ def check(connection: sqlite3.Connection, limits: Limits, analyst: str) -> None:
     """Refuse a statement if it could exceed a limit, should all running ones fail or be cancelled."""
     _keep_lost(connection, analyst)
     running, running_total = _counts(connection, "running", analyst)
-    failed, failed_total = _counts(connection, "failure", analyst)
+    failed, failed_total = _counts(connection, "failed", analyst)
     cancelled, cancelled_total = _counts(connection, "cancelled", analyst)
     if failed >= limits.failures:
         raise TooManyFailures(
@@ -100,7 +100,7 @@ def release_slot(connection: sqlite3.Connection, analyst: str, mine: str) -> Non
 
 
 def add(connection: sqlite3.Connection, table: str, analyst: str, n: int = 1) -> None:
-    """Count statements that ended without an answer, in the table `failure` or `cancelled`."""
+    """Count statements that ended without an answer, in the table `failed` or `cancelled`."""
     connection.execute(
         f"INSERT INTO {table} VALUES (?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", (analyst, n)
     )
@@ -109,7 +109,7 @@ def add(connection: sqlite3.Connection, table: str, analyst: str, n: int = 1) ->
 def failures(connection: sqlite3.Connection, analyst: str) -> int:
     """Return how many of an analyst's statements failed, including those whose process may have ended."""
     lost = sum(n for _, n, living in _held(connection, analyst) if not living)
-    return lost + _counts(connection, "failure", analyst)[0]
+    return lost + _counts(connection, "failed", analyst)[0]
 
 
 def ended(connection: sqlite3.Connection, table: str, analyst: str) -> int:
@@ -120,7 +120,7 @@ def ended(connection: sqlite3.Connection, table: str, analyst: str) -> int:
 def clear(connection: sqlite3.Connection, analyst: str | None) -> None:
     """Reset the counts of failed and cancelled statements, of one analyst or of all."""
     chosen, given = ("analyst = ?", (analyst,)) if analyst is not None else ("1", ())
-    connection.execute(f"DELETE FROM failure WHERE {chosen}", given)
+    connection.execute(f"DELETE FROM failed WHERE {chosen}", given)
     connection.execute(f"DELETE FROM cancelled WHERE {chosen}", given)
     held = connection.execute(f"SELECT DISTINCT holder FROM running WHERE {chosen}", given).fetchall()
     for (other,) in held:
@@ -141,7 +141,7 @@ def _keep_lost(connection: sqlite3.Connection, analyst: str) -> None:
     for other, n, living in _held(connection, analyst):
         if living is False:
             connection.execute("DELETE FROM running WHERE analyst = ? AND holder = ?", (analyst, other))
-            add(connection, "failure", analyst, n)
+            add(connection, "failed", analyst, n)
 
 
 def _held(connection: sqlite3.Connection, analyst: str) -> list[tuple[str, int, bool | None]]:

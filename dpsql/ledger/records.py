@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
+from dpsql.ledger.events import Event
 from dpsql.privacy import Charge
 
 
@@ -75,6 +76,8 @@ class StoredRelease:
     """When it was asked for, in UTC; not when it was answered, which would tell the run time."""
     analyst: str
     payload: bytes
+    event: Event
+    """The event that stored it; of a release older than the events, that of the migration."""
 
 
 @dataclass(frozen=True, slots=True)

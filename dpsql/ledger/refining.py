@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dpsql.errors import InternalError, OperationalError
-from dpsql.ledger.amounts import read, write
+from dpsql.ledger.amounts import read, read_loss, write
 from dpsql.ledger.records import Lineage, RefinementStep
 from dpsql.privacy import Charge
 
@@ -30,7 +30,7 @@ def lineage(connection: sqlite3.Connection, number: int, analyst: str) -> Lineag
         ).fetchone()
         before = _refined_by(connection, first)
     statement, shared, key, charged = connection.execute(
-        "SELECT e.statement, e.shared, r.reuse_key, e.charged_epsilon"
+        "SELECT e.statement, e.shared, r.reuse_key, e.charged_loss"
         " FROM entry e JOIN release r ON r.entry = e.entry WHERE e.entry = ?",
         (first,),
     ).fetchone()
@@ -42,7 +42,7 @@ def lineage(connection: sqlite3.Connection, number: int, analyst: str) -> Lineag
         epsilon,
         statement,
         key,
-        read(charged),
+        read_loss(charged).epsilon,
         shared=bool(shared),
         refined=child is not None,
         child=None if child is None else child[0],
@@ -68,11 +68,12 @@ def begin(
 def problems(connection: sqlite3.Connection) -> Iterator[str]:
     """Return a sentence for each refinement that costs too little, or that its analyst had no right to."""
     rows = connection.execute(
-        "SELECT f.entry, f.parent, f.epsilon, e.analyst, e.reserved_epsilon"
+        "SELECT f.entry, f.parent, f.epsilon, e.analyst, e.reserved_loss"
         " FROM refinement f JOIN entry e ON e.entry = f.entry"
     ).fetchall()
     for entry, parent, epsilon, analyst, reserved in rows:
-        problem = _problem(connection, analyst, read(reserved), RefinementStep(parent, read(epsilon)))
+        refines = RefinementStep(parent, read(epsilon))
+        problem = _problem(connection, analyst, read_loss(reserved).epsilon, refines)
         if problem:
             yield f"entry {entry} {problem}"
 
@@ -82,14 +83,14 @@ def _problem(
 ) -> str | None:
     """Say why a refinement at this price is not allowed; None: it is."""
     row = connection.execute(
-        "SELECT e.entry, e.analyst, e.shared, e.charged_epsilon FROM release r JOIN entry e"
+        "SELECT e.entry, e.analyst, e.shared, e.charged_loss FROM release r JOIN entry e"
         " ON e.entry = r.entry WHERE r.number = ?",
         (refines.parent,),
     ).fetchone()
     if row is None or row[1] != analyst or row[2]:
         return "is of a release that is not the analyst's own"
     before = _refined_by(connection, row[0])
-    spent = read(row[3]) if before is None else before.epsilon
+    spent = read_loss(row[3]).epsilon if before is None else before.epsilon
     if price <= 0 or spent + price < refines.epsilon:
         return "costs less than what it adds"
     return None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.ledger import faults as waiting
+from dpsql.ledger.events import check_newest
 from dpsql.ledger.faults import busy, faults
 from dpsql.ledger.schema import create, recognise, update
 
@@ -32,9 +33,14 @@ _PRAGMAS = (
 class Store:
     """A ledger's file, opened for one policy; safe for threads, forks, and other processes."""
 
-    def __init__(self, path: Path, policy_id: str) -> None:
+    def __init__(self, path: Path, policy_id: str, *, trusting: bool = False) -> None:
+        """Open the file, making a new one if there is none.
+
+        `trusting`: open it although its newest event does not fit the rest of the file, to find out more.
+        """
         self.path = path
         self._policy_id = policy_id
+        self._trusting = trusting
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._process = os.getpid()
@@ -43,10 +49,11 @@ class Store:
         self._closed = False
         _STORES.add(self)
         with faults(path):
-            create(path, policy_id)
+            self.created = create(path, policy_id)
+            """Whether there was no file before."""
         with self.write() as connection:
             # Shows at once whether the file can be written; to begin a transaction does not.
-            connection.execute("UPDATE meta SET value = value")
+            connection.execute("UPDATE setting SET value = value")
 
     def close(self) -> None:
         """Close the file; nothing but `close` may be called afterwards."""
@@ -60,7 +67,7 @@ class Store:
     def read(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection in a read transaction, which sees one state of the ledger."""
         # BEGIN alone takes no snapshot: the first statement does.
-        with self._transaction("BEGIN", "SELECT 1 FROM meta") as connection:
+        with self._transaction("BEGIN", "SELECT 1 FROM setting") as connection:
             yield connection
 
     @contextmanager
@@ -138,6 +145,8 @@ class Store:
         if mode != "wal":
             raise OperationalError(f"the ledger {self.path.name} is on a file system without shared memory")
         update(connection)
+        if not self._trusting:
+            check_newest(connection)
 
     def _roll_back(self, error: BaseException) -> None:
         """Roll the transaction back; after an SQLite error, also close the connection."""

@@ -47,6 +47,9 @@ class Release:
     """Sentences for the analyst; they never depend on unreleased data."""
     number: int | None = None
     """The release's number in the ledger."""
+    receipt: str = ""
+    """The ledger's event that stored it: its number and 16 digits of its hash. A ledger without that event is
+    older than the release, or not the one that paid for it."""
     reused: datetime | None = None
     """When the stored answer was first given, if this one cost nothing because it was asked before."""
     charged_again: str = ""
@@ -135,7 +138,7 @@ def cell(release: Release) -> pa.Table:
 
     table = release.table
     listed = zip(*(values(column) for column in table.columns), strict=True)
-    facts = {name: getattr(release, name) for name in ("number", "selection", *_FACTS)} | {
+    facts = {name: getattr(release, name) for name in ("number", "receipt", "selection", *_FACTS)} | {
         "epsilon": float(release.charge.epsilon),
         "delta": float(release.charge.delta),
         "confidence": float(release.confidence),

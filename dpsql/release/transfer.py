@@ -56,6 +56,7 @@ def from_arrow(data: bytes) -> tuple[pa.Table, Release | None]:
 def _facts(release: Release) -> dict[str, Any]:
     return facts_of(release) | {
         "number": release.number,
+        "receipt": release.receipt,
         "reused": None if release.reused is None else release.reused.isoformat(),
         "charged_again": release.charged_again,
         "parts": [_facts(part) for part in release.parts],
@@ -66,9 +67,11 @@ def _release(facts: dict[str, Any], rows: pa.Table, table: pa.Table) -> Release:
     facts = {name: value for name, value in facts.items() if name != "parts"}
     reused = facts.pop("reused")
     number, charged_again = facts.pop("number"), facts.pop("charged_again")
+    receipt = facts.pop("receipt", "")  # an older server sends none
     return replace(
         release_of(facts, rows, table),
         number=number,
+        receipt=receipt,
         reused=None if reused is None else datetime.fromisoformat(reused),
         charged_again=charged_again,
     )

@@ -207,6 +207,7 @@ def _released(release: Release, first_row: int) -> Facts:
     reused = None if release.reused is None else release.reused.isoformat(" ", "minutes")
     facts = {
         "release": release.number,
+        "receipt": release.receipt or None,
         "statement": release.statement,
         "mechanism": release.mechanism,
         "reused_from": reused,

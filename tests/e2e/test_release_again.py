@@ -30,6 +30,12 @@ def test_a_release_is_read_back_by_its_number(policy: Path, capfd: pytest.Captur
         again = con.release(first.number)
         assert again.rows == first.rows
         assert again.charge == first.charge
+        # Each answer has the receipt of what it cost, also when it is given again.
+        assert again.receipt == first.receipt
+        reused = con.execute(ASKED).release
+        assert reused is not None
+        assert reused.reused is not None
+        assert reused.receipt == first.receipt
         assert con.budget().spent == spent
     with (
         dpsql.connect(policy, analyst="bob") as con,
@@ -41,6 +47,10 @@ def test_a_release_is_read_back_by_its_number(policy: Path, capfd: pytest.Captur
         main(["-p", str(policy), "--analyst", "alice", "--format", "csv", "release", str(first.number)]) == 0
     )
     lines = capfd.readouterr().out.splitlines()
+    assert main(["-p", str(policy), "budget", "--receipt", first.receipt]) == 0
+    told = ["-p", str(policy), "--analyst", "alice", "--format", "csv", "-c", f"SHOW RELEASE {first.number}"]
+    assert main(told) == 0
+    assert f'""receipt"":""{first.receipt}""' in capfd.readouterr().out.replace(": ", ":")
     assert lines[0] == "clinic,n"
     assert [line.partition(",")[0] for line in lines[1:]] == first.rows.column("clinic").to_pylist()
     assert main(["-p", str(policy), "--analyst", "bob", "release", str(first.number)]) == 1

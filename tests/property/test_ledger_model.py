@@ -218,7 +218,7 @@ class LedgerMachine(RuleBasedStateMachine):
             settled.append(Settled(realised, stored, key))
             self.model.refund(reserved - realised, who)
             self.model.releases.append((who, key, stored, realised))
-        numbers = self.handles[at].settle_all(reservation, settled)
+        numbers, _ = self.handles[at].settle_all(reservation, settled)
         self.model.running[who] -= 1
         assert [*numbers] == [*range(len(self.model.releases) + 1)][-len(settled) :]
 

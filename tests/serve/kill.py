@@ -10,14 +10,14 @@ import argparse
 import asyncio
 import json
 import random
-import sqlite3
 import sys
 import tempfile
-from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from dpsql.ledger import Ledger
+from dpsql.policy import load
 from dpsql.serve.user import User
 from tests.serve.swarm import COUNT, Served, ServerError, ask, prepare, serving
 
@@ -74,10 +74,8 @@ class Asked:
 
 def entries(policy: Path) -> list[tuple[str, str, str, Fraction]]:
     """Return analyst, text, state and epsilon of the ledger's entries: what is reserved stays charged."""
-    amount = "CASE state WHEN 'reserved' THEN reserved_epsilon ELSE charged_epsilon END"
-    with closing(sqlite3.connect(policy.with_name("clinic-ledger.sqlite"))) as connection:
-        rows = connection.execute(f"SELECT analyst, statement, state, {amount} FROM entry").fetchall()
-    return [(analyst, text, state, Fraction(epsilon)) for analyst, text, state, epsilon in rows]
+    with Ledger.of(load(policy)) as ledger:
+        return [(e.analyst, e.statement, e.state, e.charged.epsilon) for e in ledger.entries()]
 
 
 def judged(policy: Path, served: Served, asked: Asked) -> Round:

@@ -174,6 +174,45 @@ def test_check_finds_a_changed_total(shell: Shell, policy: Path) -> None:
     assert err.startswith("dpsql: error: the total of policy")
 
 
+def test_the_check_goes_through_all_events(shell: Shell, policy: Path) -> None:
+    spend(policy, "ada", Charge(Fraction(1, 3)))
+    spend(policy, "ada", Charge(Fraction(1, 3)))
+    assert shell("budget", "--check")[0] == 0
+    with sqlite3.connect(policy.parent / "ledger.sqlite") as connection:
+        connection.execute("DROP TRIGGER event_is_final")
+        connection.execute("UPDATE event SET record = replace(record, '1/3', '1/4') WHERE n = 4")
+    connection.close()
+    for command in (("budget", "--check"), ("budget", "check")):
+        code, _, err = shell(*command)
+        assert code == ExitCode.DATABASE
+        assert "dpsql: error: event 4 is not what it was when it was written" in err
+    assert shell("budget")[0] == 0, "the newest events are as they were"
+
+
+def test_a_receipt_is_known_by_its_ledger_alone(shell: Shell, policy: Path) -> None:
+    spend(policy, "ada", Charge(Fraction(1, 3)))
+    code, head, err = shell("budget", "--head")
+    assert (code, err) == (0, "")
+    number, digits = head.strip().split("-")
+    assert (number, len(digits)) == ("4", 16)
+    assert json.loads(shell("budget", "--json")[1])["head"] == head.strip()
+    spend(policy, "ada", Charge(Fraction(1, 3)))
+    code, out, err = shell("budget", "--receipt", head)
+    assert (code, out) == (0, "")
+    assert "has event 4" in err
+    other = f"4-{'0' * 16}"
+    for receipt, says in (
+        (f"99-{digits}", "has no event 99, its newest is 6-"),
+        (other, f"event 4 of the ledger is {head.strip()}"),
+    ):
+        code, out, err = shell("budget", "--receipt", receipt)
+        assert (code, out) == (ExitCode.QUERY_FAILED, "")
+        assert says in err
+    for wrong in ("", "4", "x-1", f"{number}-", "--no"):
+        assert shell("budget", f"--receipt={wrong}")[0] == ExitCode.USAGE
+    assert shell("budget", "--head", "--check")[0] == ExitCode.USAGE
+
+
 def test_a_damaged_ledger_is_a_database_error(shell: Shell, policy: Path) -> None:
     (policy.parent / "ledger.sqlite").write_bytes(b"nonsense" * 1000)
     for command in (("budget",), ("budget", "check")):

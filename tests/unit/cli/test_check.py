@@ -133,7 +133,7 @@ def test_a_fact_that_does_not_hold(owner: Owner) -> None:
     assert "dpsql: error: the policy is not true of its data: 1 of" in done.err
     # What failed is not remembered as read.
     with Session(load(owner.folder / "dpsql.toml")).ledger._store.read() as connection:
-        assert connection.execute("SELECT * FROM meta WHERE name LIKE 'vetted%'").fetchall() == []
+        assert connection.execute("SELECT * FROM setting WHERE name LIKE 'vetted%'").fetchall() == []
 
 
 def test_rows_of_nobody_are_told_and_may_repeat(owner: Owner) -> None:

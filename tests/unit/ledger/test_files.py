@@ -18,7 +18,7 @@ import pytest
 
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.ledger import Ledger, RefinementStep, Request, Reservation, faults
-from dpsql.ledger.schema import VERSION
+from dpsql.ledger.migration import VERSION
 from dpsql.privacy import Charge
 
 TENTH = Charge(Fraction(1, 10))
@@ -285,7 +285,7 @@ def test_a_damaged_file(path: Path) -> None:
         "UPDATE scope SET epsilon = '0.1'",
         "UPDATE scope SET delta = NULL",
         "UPDATE scope SET epsilon = '2/4'",
-        "DELETE FROM meta",
+        "DELETE FROM setting",
         "DROP TABLE scope",
         "DELETE FROM scope",
         "PRAGMA user_version = 0",
@@ -364,7 +364,7 @@ def test_the_entries_cannot_be_changed_by_accident(path: Path) -> None:
         "DELETE FROM release",
         "UPDATE release SET payload = x'00'",
         "UPDATE entry SET state = 'failed', release = NULL",
-        "UPDATE entry SET charged_epsilon = '0/1'",
+        "UPDATE entry SET charged_loss = '0/1 0/1'",
         "UPDATE entry SET statement = ''",
     ]
     with open_at(path) as ledger:
@@ -376,7 +376,7 @@ def test_the_entries_cannot_be_changed_by_accident(path: Path) -> None:
             with pytest.raises(sqlite3.IntegrityError):
                 # Refunded without a release.
                 connection.execute(
-                    "UPDATE entry SET state = 'failed', charged_epsilon = '0/1' WHERE state = 'reserved'"
+                    "UPDATE entry SET state = 'failed', charged_loss = '0/1 0/1' WHERE state = 'reserved'"
                 )
         assert ledger.check() == []
 
@@ -385,11 +385,14 @@ TAMPERINGS: list[tuple[str, str]] = [
     ("UPDATE scope SET epsilon = '0/1' WHERE name = 'policy'", "the total of policy"),
     ("UPDATE scope SET delta = '1/9' WHERE name = 'analyst ann'", "the total of analyst ann"),
     ("DELETE FROM scope WHERE name = 'analyst ann'", "the total of analyst ann"),
-    ("INSERT INTO scope VALUES ('analyst bob', '1/2', '0/1')", "the total of analyst bob"),
+    (
+        "INSERT INTO scope (name, epsilon, delta) VALUES ('analyst bob', '1/2', '0/1')",
+        "the total of analyst bob",
+    ),
     ("UPDATE scope SET epsilon = 'x' WHERE name = 'policy'", "unreadable"),
     ("DELETE FROM entry WHERE state = 'reserved'", "the total of policy"),
-    ("UPDATE entry SET charged_epsilon = '1/1' WHERE state = 'settled'", "more than was reserved"),
-    ("UPDATE entry SET charged_epsilon = '0/1' WHERE state = 'reserved'", "not charged in full"),
+    ("UPDATE entry SET charged_loss = '1/1 0/1' WHERE state = 'settled'", "more than was reserved"),
+    ("UPDATE entry SET charged_loss = '0/1 0/1' WHERE state = 'reserved'", "not charged in full"),
     ("UPDATE entry SET release = 1 WHERE state = 'reserved'", "reserved but has a release"),
     ("UPDATE entry SET release = NULL WHERE state = 'settled'", "settled but has no release"),
     ("UPDATE release SET analyst = 'bob'", "release 1 has no settled entry"),
@@ -430,7 +433,7 @@ def test_an_interrupt_at_any_point_leaves_the_ledger_whole(path: Path) -> None:
             left = [point]
 
             def interrupt(frame: object, event: str, argument: object, left: list[int] = left) -> None:
-                if event in ("c_call", "c_return"):
+                if event in ("c_call", "c_return") and argument is not sys.setprofile:
                     left[0] -= 1
                     if left[0] == 0:
                         sys.setprofile(None)
@@ -440,7 +443,8 @@ def test_an_interrupt_at_any_point_leaves_the_ledger_whole(path: Path) -> None:
             try:
                 ledger.settle(reserve(ledger), TENTH, release=b"rows", reuse_key="k")
                 handed_out += 1
-                break
+                if left[0] > 20:  # charges differ a little in their number of calls
+                    break
             except KeyboardInterrupt:
                 continue
             finally:

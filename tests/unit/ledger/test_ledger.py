@@ -75,7 +75,7 @@ def test_a_charge_from_reservation_to_release(open_ledger: Open) -> None:
     assert stored is not None
     assert (stored.number, stored.analyst, stored.payload) == (number, "ann", b"rows")
     assert before <= stored.when <= datetime.now(UTC)
-    assert ledger.release(number, "ann") == b"rows"
+    assert ledger.release(number, "ann").payload == b"rows"
     (info,) = ledger.releases("ann")
     assert (info.number, info.statement, info.selection, info.mechanism) == (
         number,
@@ -416,7 +416,7 @@ def test_a_release_is_found_by_its_key_and_owner_only(open_ledger: Open) -> None
     assert ledger.find("k", "bob") is None
     assert ledger.find("K", "ann") is None
     assert ledger.find("empty", "ann") is None
-    assert ledger.release(first, "ann") == b"one"
+    assert ledger.release(first, "ann").payload == b"one"
     assert [info.number for info in ledger.releases("ann")] == [first, second, third, nothing]
     assert ledger.releases("bob") == []
     for number, analyst in ((first, "bob"), (99, "ann"), (nothing, "ann")):
@@ -444,7 +444,7 @@ def test_a_shared_release_is_charged_to_the_second_analyst_alone(open_ledger: Op
     found = ledger.find("k", "bob")
     assert found is not None
     assert found.number == shared.number
-    assert ledger.release(shared.number, "bob") == b"rows"
+    assert ledger.release(shared.number, "bob") == shared
     assert [entry.shared for entry in ledger.entries()] == [True, False]
     ledger.settle(reserve(ledger, "1/5"), cost("1/5"), release=b"more", reuse_key="big")
     with pytest.raises(BudgetExceeded) as caught:
@@ -573,10 +573,13 @@ def test_releases_of_one_statement_are_charged_and_end_together(open_ledger: Ope
         with pytest.raises(InternalError):
             ledger.settle_all(held, settled)
     assert [entry.state for entry in ledger.entries()] == ["reserved"] * 2
-    numbers = ledger.settle_all(held, [Settled(cost("1/7"), b"a", "k"), Settled(cost("1/10"), b"b", "l")])
+    numbers, event = ledger.settle_all(
+        held, [Settled(cost("1/7"), b"a", "k"), Settled(cost("1/10"), b"b", "l")]
+    )
     assert numbers == (1, 2)
     assert ledger.budget().spent == cost("17/70")
-    assert [ledger.release(number, "ann") for number in numbers] == [b"a", b"b"]
+    assert [ledger.release(number, "ann").payload for number in numbers] == [b"a", b"b"]
+    assert {ledger.release(number, "ann").event for number in numbers} == {event} == {ledger.head()}
     assert [(info.place, info.places) for info in ledger.releases("ann")] == [(1, 2), (2, 2)]
     for fails in (True, True, False):
         (ledger.fail if fails else ledger.cancel)(several(ledger, "1/100", "1/100"))

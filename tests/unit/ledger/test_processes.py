@@ -439,7 +439,9 @@ def campaign(folder: Path, kills: int) -> tuple[int, int]:
             assert ledger.budget().spent.epsilon == sum((e.charged.epsilon for e in entries), Fraction(0))
             settled = {entry.release for entry in entries if entry.state == "settled"}
             assert set(answers) <= settled
-            assert all(ledger.release(number, "ann") == payload for number, payload in answers.items())
+            assert all(
+                ledger.release(number, "ann").payload == payload for number, payload in answers.items()
+            )
             left = sum(entry.state == "reserved" for entry in entries)
             assert ledger.failures("ann") == left + sum(entry.state == "failed" for entry in entries)
         if kill % 10 == 9 or kill == kills - 1:

@@ -1,0 +1,66 @@
+"""The caps of a policy: on the total, on each analyst, on groups of analysts, on one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from dpsql.errors import PolicyError
+from dpsql.ledger.amounts import write, write_charge
+from dpsql.ledger.limits import Limits
+from dpsql.privacy import Charge
+
+ANYBODY = "*"
+"""Stands for every analyst whom the policy does not name."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCap:
+    """The cap on what several analysts spend together."""
+
+    members: tuple[str, ...]
+    cap: Charge
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Caps of the policy: on the total, on each analyst, on groups of analysts, on one statement."""
+
+    total: Charge
+    per_query: Fraction | None
+    analysts: Mapping[str, Charge]
+    """Cap by name; `*` is that of each analyst not named. If there is any cap, other analysts are refused."""
+    limits: Limits
+    groups: Mapping[str, GroupCap] = field(default_factory=dict)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The caps as an event tells them."""
+        return {
+            "total": write_charge(self.total),
+            "per_query": None if self.per_query is None else write(self.per_query),
+            "analysts": {name: write_charge(cap) for name, cap in self.analysts.items()},
+            "groups": {
+                name: [*group.members, *write_charge(group.cap)] for name, group in self.groups.items()
+            },
+            "limits": astuple(self.limits),
+        }
+
+    def groups_of(self, analyst: str) -> list[tuple[str, GroupCap]]:
+        """Return the groups that an analyst belongs to, by name."""
+        return [(name, group) for name, group in self.groups.items() if analyst in group.members]
+
+    def of(self, analyst: str) -> Charge | None:
+        """Return an analyst's own cap; None if there is none."""
+        return self.analysts.get(analyst, self.analysts.get(ANYBODY))
+
+    def check_listed(self, analyst: str) -> None:
+        """Refuse an analyst whom the policy does not list, if it lists any. Names are compared exactly."""
+        if self.analysts and self.of(analyst) is None:
+            raise PolicyError(
+                f"the policy lists its analysts, and {analyst!r} is none of them",
+                hint="give a name that it lists (analyst=..., --analyst NAME); for everybody else the owner"
+                ' writes [analysts."*"]',
+            )

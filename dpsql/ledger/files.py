@@ -1,0 +1,61 @@
+"""Durable and exclusive use of small files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock(handle: int) -> bool:
+        """Take the lock of an open file; return whether that was possible at once."""
+        os.lseek(handle, 0, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        return True
+
+    def unlock(handle: int) -> None:
+        """Give the lock back."""
+        os.lseek(handle, 0, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def lock(handle: int) -> bool:
+        """Take the lock of an open file; return whether that was possible at once."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(handle: int) -> None:
+        """Give the lock back; also where a forked child has inherited the open file."""
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: a file lost in a power failure would be made again, empty."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def replace_durably(path: Path, content: bytes) -> None:
+    """Replace a file as a whole, durably; its users hold a lock, so that the draft has one name."""
+    draft = path.with_name(f".{path.name}.new")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)

@@ -1,0 +1,153 @@
+"""Brings a ledger of an older version up to date, in one transaction; every charge stays what it is."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from dpsql.ledger import events, tables
+from dpsql.ledger.amounts import DamagedError, read_charge, write_loss
+from dpsql.ledger.totals import POLICY, scope
+from dpsql.privacy import Charge
+
+VERSION: Final = 5
+"""The present version of the schema."""
+
+_ADDED: Final = {
+    2: tables.CANCELLED + tables.PROGRESS + tables.PROGRESS_RUNS,
+    3: tables.REFINEMENT,
+    4: tables.PART,
+}
+"""What the versions 2 to 4 added to the one before each."""
+
+_NEW_NAMES: Final = """
+ALTER TABLE meta RENAME TO setting_before;
+DROP TRIGGER progress_while_it_runs;
+DROP TRIGGER entry_stays;
+DROP TRIGGER entry_ends_once;
+ALTER TABLE scope RENAME TO scope_before;
+ALTER TABLE failure RENAME TO failure_before;
+"""
+_OLD_GONE: Final = """
+INSERT INTO setting SELECT name, value FROM setting_before;
+INSERT INTO failed SELECT analyst, n FROM failure_before;
+DROP TABLE setting_before;
+DROP TABLE failure_before;
+DROP TABLE scope_before;
+DROP TABLE entry;
+ALTER TABLE entry_now RENAME TO entry;
+"""
+
+_COLUMNS: Final = "entry, at, analyst, statement, reading, mechanism, state, release, shared, holder"
+
+
+def to_present(connection: sqlite3.Connection, found: int) -> None:
+    """Bring the tables of version `found` up to date; the caller holds the write transaction.
+
+    A process of an older dpsql that has the file open finds neither its tables nor its columns any more, so
+    that it can write nothing; what it had reserved stays charged in full.
+    """
+    for version, added in _ADDED.items():
+        if version > found:
+            run(connection, added)
+    _check_totals(connection)
+    run(connection, _NEW_NAMES + tables.META + tables.ENTRY.format(entry="entry_now"))
+    run(connection, tables.SCOPE + tables.FAILED + tables.RELEASE_EVENT)
+    _copy(connection)
+    run(connection, _OLD_GONE + tables.ENTRY_TRIGGERS + tables.PROGRESS_RUNS)
+    _first_event(connection, found)
+    if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
+        raise DamagedError("a row refers to one that is missing")
+
+
+def run(connection: sqlite3.Connection, script: str) -> None:
+    """Run the statements of a script; `executescript` would commit the open transaction."""
+    begun = ""
+    for line in script.splitlines(keepends=True):
+        begun += line
+        if sqlite3.complete_statement(begun):
+            connection.execute(begun)
+            begun = ""
+
+
+def _check_totals(connection: sqlite3.Connection) -> None:
+    """Raise `DamagedError` unless the totals are the sums of the entries."""
+    sums = {POLICY: Charge()}
+    for analyst, shared, *amounts in connection.execute(
+        "SELECT analyst, shared, charged_epsilon, charged_delta FROM entry"
+    ):
+        for name in (scope(analyst),) if shared else (scope(analyst), POLICY):
+            sums[name] = sums.get(name, Charge()) + read_charge(*amounts)
+    kept = {name: read_charge(*total) for name, *total in connection.execute("SELECT * FROM scope")}
+    if sums != kept:
+        raise DamagedError("its totals are not the sums of its entries")
+
+
+def _copy(connection: sqlite3.Connection) -> None:
+    rows = connection.execute(
+        f"SELECT {_COLUMNS}, reserved_epsilon, reserved_delta, charged_epsilon, charged_delta FROM entry"
+    )
+    connection.executemany(
+        f"INSERT INTO entry_now ({_COLUMNS}, reserved_loss, charged_loss)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            (*row[:-4], write_loss(read_charge(*row[-4:-2])), write_loss(read_charge(*row[-2:])))
+            for row in rows
+        ),
+    )
+    connection.execute(
+        "INSERT INTO scope (name, epsilon, delta) SELECT name, epsilon, delta FROM scope_before"
+    )
+
+
+def _first_event(connection: sqlite3.Connection, found: int) -> None:
+    """Write the first event, with the totals and with the hash of all entries and releases so far."""
+    running = [entry for (entry,) in connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")]
+    (last,) = connection.execute("SELECT COALESCE(max(entry), 0) FROM entry").fetchone()
+    content = {
+        "version": found,
+        "ledger": new_id(connection),
+        "entries": last,
+        "running": running,
+        "digest": digest_of(connection, last, running),
+    }
+    event = events.append(connection, "migration", content, events.stored_totals(connection))
+    connection.execute("INSERT INTO setting VALUES ('migration', ?)", (str(event.n),))
+
+
+def new_id(connection: sqlite3.Connection) -> str:
+    """Give the ledger a random identifier, under which its mark is found; return it."""
+    connection.execute("INSERT INTO setting VALUES ('ledger', lower(hex(randomblob(16))))")
+    (made,) = connection.execute("SELECT value FROM setting WHERE name = 'ledger'").fetchone()
+    return str(made)
+
+
+def digest_of(connection: sqlite3.Connection, last: int, running: Iterable[int]) -> str:
+    """Return the SHA-256 of all entries up to `last` and of their releases.
+
+    Entries in `running` count as they were when they had no end.
+    """
+    found = hashlib.sha256()
+    for row in _content(connection, last, frozenset(running)):
+        found.update(events.canonical(row).encode() + b"\n")
+    return found.hexdigest()
+
+
+def _content(connection: sqlite3.Connection, last: int, running: frozenset[int]) -> Iterator[list[Any]]:
+    rows = connection.execute(
+        "SELECT e.entry, e.at, e.analyst, e.statement, e.reading, e.mechanism, e.reserved_loss, e.shared,"
+        " e.holder, e.charged_loss, e.state, r.number, r.at, r.analyst, r.reuse_key, r.payload"
+        " FROM entry e LEFT JOIN release r ON r.number = e.release WHERE e.entry <= ? ORDER BY e.entry",
+        (last,),
+    )
+    for *row, payload in rows:
+        entry, loss = row[0], row[6]
+        if entry in running:
+            yield [*row[:9], loss, "reserved"]
+        else:
+            yield [*row, events.digest(payload)]
+    for name in ("part", "refinement"):
+        for kept in connection.execute(f"SELECT * FROM {name} WHERE entry <= ? ORDER BY entry", (last,)):
+            yield [name, *kept]

@@ -1,0 +1,140 @@
+"""Compares the tables of a ledger with its events, one after the other, for the owner's check."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from dpsql.ledger import events
+from dpsql.ledger.amounts import DamagedError, moved, read_charge, read_loss
+from dpsql.ledger.charging import entry_content, release_content
+from dpsql.ledger.migration import digest_of
+from dpsql.ledger.totals import POLICY, scope
+from dpsql.privacy import Charge
+
+_Record = Mapping[str, Any]
+
+
+def problems(connection: sqlite3.Connection) -> Iterator[str]:
+    """Return a sentence for each event that was changed, and for each row that no event tells of."""
+    replay = _Replay(connection)
+    last = 0
+    for n, record, follows in events.chain(connection):
+        if not follows:
+            yield f"event {n} is not what it was when it was written, or one before it is missing"
+        yield from replay.compare(n, record)
+        last = n
+    if not last:
+        yield "there are no events"
+    yield from replay.left()
+
+
+class _Replay:
+    """What the tables should hold after the events so far."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._totals = {POLICY: Charge()}
+        self._running: dict[int, Charge] = {}
+        """The entries without an end, and what they have reserved."""
+        self._entries = self._releases = 0
+        self._rules: dict[str, Callable[[_Record], Iterator[str]]] = {
+            "migration": self._migration,
+            "reserve": self._entered,
+            "share": self._shared,
+            "settle": self._settled,
+            "fail": self._ended("failed"),
+            "cancel": self._ended("cancelled"),
+        }
+
+    def compare(self, n: int, record: _Record) -> Iterator[str]:
+        """Compare what an event says with the tables, and its totals with the sums."""
+        try:
+            rule = self._rules.get(record["event"])
+            if rule is not None:
+                yield from (f"event {n}: {text}" for text in rule(record))
+            for name, total in record["totals"].items():
+                if read_charge(*total[:2]) != self._totals.get(name, Charge()):
+                    yield f"event {n}: the total of {name} is not the sum of the events"
+        except (KeyError, TypeError, ValueError, DamagedError):
+            yield f"event {n} cannot be read"
+
+    def left(self) -> Iterator[str]:
+        """Compare what is left at the end."""
+        rows = self._connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")
+        if {entry for (entry,) in rows} != self._running.keys():
+            yield "the entries that have not ended are not those of the events"
+        for table, number in (("entry", self._entries), ("release", self._releases)):
+            (found,) = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
+            if found != number:
+                yield f"the table {table} has {found} rows, and the events tell of {number}"
+
+    def _add(self, charge: Charge, *names: str, less: Charge | None = None) -> None:
+        for name in names:
+            self._totals[name] = moved(self._totals.get(name, Charge()), less=less or Charge(), more=charge)
+
+    def _migration(self, record: _Record) -> Iterator[str]:
+        connection, last = self._connection, record["entries"]
+        if digest_of(connection, last, record["running"]) != record["digest"]:
+            yield "the entries and releases from before the migration are not what they were"
+        running = set(record["running"])
+        rows = connection.execute(
+            "SELECT entry, analyst, shared, reserved_loss, charged_loss FROM entry WHERE entry <= ?", (last,)
+        )
+        for entry, analyst, shared, reserved, charged in rows:
+            charge = read_loss(reserved if entry in running else charged)
+            self._entries += 1
+            if entry in running:
+                self._running[entry] = charge
+            else:
+                self._releases += connection.execute(
+                    "SELECT COUNT(*) FROM release WHERE entry = ?", (entry,)
+                ).fetchone()[0]
+            self._add(charge, scope(analyst), *([] if shared else [POLICY]))
+
+    def _entered(self, record: _Record) -> Iterator[str]:
+        for content in record["entries"]:
+            entry, charge = content["entry"], read_loss(content["reserved_loss"])
+            found = self._connection.execute("SELECT 1 FROM entry WHERE entry = ?", (entry,)).fetchone()
+            if found is None:
+                yield f"entry {entry} is missing"
+            elif entry_content(self._connection, entry) != content:
+                yield f"entry {entry} is not what it was when it was reserved"
+            self._entries += 1
+            self._running[entry] = charge
+            self._add(charge, scope(content["analyst"]), *([] if content["shared"] else [POLICY]))
+
+    def _shared(self, record: _Record) -> Iterator[str]:
+        yield from self._entered(record)
+        yield from self._settled(record)
+
+    def _settled(self, record: _Record) -> Iterator[str]:
+        for content in record["releases"]:
+            entry, charge = content["entry"], read_loss(content["charged_loss"])
+            row = self._connection.execute(
+                "SELECT e.analyst, e.shared, e.state, e.charged_loss, e.at = r.at AND e.analyst = r.analyst,"
+                " r.number, r.reuse_key, r.payload FROM entry e JOIN release r ON r.number = e.release"
+                " WHERE e.entry = ?",
+                (entry,),
+            ).fetchone()
+            if row is None:
+                yield f"the release of entry {entry} is missing"
+                continue
+            analyst, shared, state, charged, same, number, key, payload = row
+            found = release_content(entry, number, read_loss(charged), key, payload)
+            if state != "settled" or not same or found != content:
+                yield f"entry {entry} or its release is not what it was when it was settled"
+            self._releases += 1
+            reserved = self._running.pop(entry)
+            self._add(charge, scope(analyst), *([] if shared else [POLICY]), less=reserved)
+
+    def _ended(self, state: str) -> Callable[[_Record], Iterator[str]]:
+        def compare(record: _Record) -> Iterator[str]:
+            for entry in record["entries"]:
+                del self._running[entry]
+                row = self._connection.execute("SELECT state FROM entry WHERE entry = ?", (entry,)).fetchone()
+                if row != (state,):
+                    yield f"entry {entry} has not {state}"
+
+        return compare

@@ -1,0 +1,241 @@
+"""Ledgers of older versions: brought up to date whole or not at all, every charge as it was."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dpsql.errors import OperationalError
+from dpsql.ledger import Ledger, RefinementStep
+from dpsql.ledger.migration import VERSION
+from dpsql.privacy import Charge
+
+DUMP = Path(__file__).parent / "data" / "ledger_version_4.sql"
+"""A ledger as version 4 of the schema has it, with every kind of entry; two of them have no end."""
+
+TOTAL = Charge(Fraction(10), Fraction(1, 1000))
+
+
+def open_at(path: Path) -> Ledger:
+    return Ledger.open(path, policy_id="p", total=TOTAL, max_failures=9)
+
+
+@contextmanager
+def raw(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A ledger of version 4."""
+    path = tmp_path / "ledger.sqlite"
+    with raw(path) as connection:
+        connection.executescript(DUMP.read_text())
+    return path
+
+
+def version(path: Path) -> int:
+    with raw(path) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def structure(path: Path) -> dict[str, object]:
+    """The columns of all tables, and the text of all triggers."""
+    with raw(path) as connection:
+        found: dict[str, object] = {}
+        for kind, name, text in connection.execute("SELECT type, name, sql FROM sqlite_master"):
+            if kind == "table":
+                found[name] = connection.execute(f"PRAGMA table_info({name})").fetchall()
+            else:
+                found[name] = re.sub(r'["\s]+', " ", text or "")
+        return found
+
+
+def test_every_charge_and_release_stays(path: Path) -> None:
+    with open_at(path) as ledger:
+        assert ledger.budget().spent == Charge(Fraction(344, 105), Fraction(1, 10000))
+        assert ledger.budget("bob").spent == Charge(Fraction(344, 105), Fraction(1, 10000))
+        assert (ledger.failures("ann"), ledger.cancelled("bob")) == (1, 1)
+        assert [entry.state for entry in ledger.entries()].count("reserved") == 2
+        shared = next(entry for entry in ledger.entries() if entry.shared)
+        assert shared.charged == Charge(Fraction(1, 3), Fraction(1, 10000))
+        found = ledger.find("k", "ann")
+        assert found is not None
+        assert (found.payload, found.event.n) == (b"rows", 1), "the migration has its hash"
+        assert ledger.release(5, "ann").payload == b"finer"
+        assert ledger.vetted("visits", "v1")
+        assert ledger.check() == []
+        refined = ledger.reserve(
+            analyst="ann",
+            statement="s",
+            selection="r",
+            mechanism="m",
+            charge=Charge(Fraction(1)),
+            refines=RefinementStep(5, Fraction(7, 3)),
+        )
+        ledger.settle(refined, Charge(Fraction(1)), release=b"finest")
+        assert ledger.check() == []
+    assert version(path) == VERSION
+
+
+def test_it_has_the_structure_of_a_new_one(path: Path, tmp_path: Path) -> None:
+    open_at(path).close()
+    open_at(tmp_path / "new.sqlite").close()
+    assert structure(path) == structure(tmp_path / "new.sqlite")
+
+
+@pytest.mark.parametrize(("before", "gone"), [(3, ["part"]), (2, ["part", "refinement"])])
+def test_versions_before_it_are_brought_up_to_date(path: Path, before: int, gone: list[str]) -> None:
+    with raw(path) as connection:
+        for table in gone:
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute(f"PRAGMA user_version = {before}")
+    with open_at(path) as ledger:
+        assert ledger.check() == []
+        assert len(ledger.entries()) == 10
+
+
+def test_what_was_reserved_before_is_ended_after(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_at(path) as ledger:
+        monkeypatch.setattr("dpsql.ledger.process_identity.current", lambda: "elsewhere|1|1")
+        from dpsql.ledger import Reservation
+
+        nine = Reservation(9, Charge(Fraction(1, 2)))
+        ledger.settle(nine, Charge(Fraction(1, 4)))
+        ledger.fail(Reservation(10, Charge(Fraction(1, 7))))
+        assert ledger.budget().spent.epsilon == Fraction(344, 105) - Fraction(1, 4)
+        assert ledger.check() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE scope SET epsilon = '3/1' WHERE name = 'policy'",
+        "DELETE FROM scope WHERE name = 'analyst cem'",
+        "INSERT INTO release VALUES (9, 99, '', 'ann', NULL, NULL)",
+    ],
+)
+def test_a_damaged_one_stays_as_it_is(path: Path, change: str) -> None:
+    with raw(path) as connection:
+        connection.execute(change)
+    with pytest.raises(OperationalError, match=r"damaged.*restore it"):
+        open_at(path)
+    assert version(path) == 4
+    with raw(path) as connection:
+        assert connection.execute("SELECT COUNT(reserved_epsilon) FROM entry").fetchone() == (10,)
+
+
+OLD = [
+    # What version 4 of dpsql runs, in this order, to reserve,
+    "SELECT COALESCE(SUM(n), 0) FROM failure",
+    "INSERT INTO scope VALUES ('analyst ann', '0/1', '0/1')"
+    " ON CONFLICT DO UPDATE SET epsilon = excluded.epsilon, delta = excluded.delta",
+    "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_epsilon, reserved_delta,"
+    " charged_epsilon, charged_delta, state, shared, holder)"
+    " VALUES ('', 'ann', '', '', '', '1/1', '0/1', '1/1', '0/1', 'reserved', 0, '')",
+    # to settle, step, fail and cancel,
+    "SELECT reserved_epsilon, reserved_delta, state, at, analyst, holder FROM entry WHERE entry = 9",
+    "UPDATE entry SET state = 'settled', charged_epsilon = '0/1', release = 1 WHERE entry = 9",
+    "INSERT INTO failure VALUES ('ann', 1) ON CONFLICT DO UPDATE SET n = n + excluded.n",
+    # to share, to clear failures, and to remember that a source was vetted.
+    "SELECT e.charged_epsilon, r.payload FROM release r JOIN entry e ON e.entry = r.entry",
+    "DELETE FROM failure WHERE 1",
+    "INSERT OR REPLACE INTO meta VALUES ('vetted visits', 'v2')",
+    "SELECT 1 FROM meta",
+]
+
+
+def test_an_older_dpsql_that_has_it_open_can_write_nothing(path: Path) -> None:
+    with raw(path) as old:
+        for statement in OLD:
+            old.execute("BEGIN")
+            old.execute(statement)
+            old.execute("ROLLBACK")
+        open_at(path).close()
+        for statement in OLD:
+            with pytest.raises(sqlite3.OperationalError, match=r"no such|no column named|has \d columns but"):
+                old.execute(statement)
+    with open_at(path) as ledger:
+        assert ledger.check() == []
+        assert ledger.vetted("visits", "v1")
+
+
+KILLED = """
+import os, signal, sys
+from fractions import Fraction
+from pathlib import Path
+from dpsql.ledger import Ledger
+from dpsql.privacy import Charge
+
+path, every = Path(sys.argv[1]), sys.argv[2] == "call"
+whole = path.read_bytes()
+
+def die_at(point):
+    left = [point]
+    def profile(frame, event, argument):
+        if event in ("c_call", "c_return") and (every or getattr(argument, "__name__", "") == "execute"):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.setprofile(profile)
+
+def opened():
+    return Ledger.open(path, policy_id="p", total=Charge(Fraction(10), Fraction(1, 1000)))
+
+point, stride, seen = 1, int(sys.argv[3]), []
+while True:
+    child = os.fork()
+    if child == 0:
+        die_at(point)
+        opened()
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    import sqlite3
+    raw = sqlite3.connect(path)
+    version = raw.execute("PRAGMA user_version").fetchone()[0]
+    tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    columns = {row[1] for row in raw.execute("PRAGMA table_info(entry)")}
+    raw.close()
+    # A whole file of one version.
+    old = {"meta" in tables, "failure" in tables, "reserved_epsilon" in columns}
+    new = {"event" in tables, "setting" in tables, "reserved_loss" in columns}
+    assert (old, new) == ({version == 4}, {version == 5}), point
+    assert not {name for name in tables if name.endswith(("_before", "_now"))}, point
+    with opened() as ledger:
+        assert ledger.check() == [], point
+        assert ledger.budget().spent.epsilon == Fraction(344, 105), point
+        assert len(ledger.entries()) == 10 and len(ledger.releases("ann")) == 5, point
+    seen.append(version)
+    if code == 0:
+        break
+    assert code == -signal.SIGKILL, (point, code)
+    for left in path.parent.glob(path.name + "-*"):
+        left.unlink()
+    path.write_bytes(whole)
+    point += stride
+print(len(seen), *sorted(set(seen)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "stride"),
+    [("execute", 2), pytest.param("call", 1, marks=pytest.mark.slow)],
+)
+def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
+    path: Path, where: str, stride: int
+) -> None:
+    command = [sys.executable, "-c", KILLED, str(path), where, str(stride)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    steps, *versions = ran.stdout.split()
+    assert versions == ["4", "5"]
+    assert int(steps) > 40
