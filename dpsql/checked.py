@@ -45,7 +45,7 @@ class _Stream:
     def __init__(self, session: _Session, name: str, mechanism: GuessAndCheck) -> None:
         self._session = session
         self._mechanism = mechanism
-        reservation = session.ledger.reserve(
+        reservation = session.ledger.reserve_stream(
             analyst=session.analyst,
             statement=f"{name}(tolerance={mechanism.plan.threshold_scale})",
             selection=name,

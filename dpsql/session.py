@@ -82,6 +82,11 @@ class Session:
         """The policy's cap on the epsilon of one statement."""
         return self.policy.budget.max_epsilon_per_query
 
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """What whoever opened the ledger should know, in sentences."""
+        return self.ledger.messages
+
     def check(self) -> None:
         """Raise `InterfaceError` if the session is closed, or belongs to another process."""
         self.turn.check()

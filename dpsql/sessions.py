@@ -70,6 +70,10 @@ class AnyAnalystSession(Protocol[_Prepared]):
     def max_epsilon_per_query(self) -> Fraction | None:
         """The largest epsilon of one statement; None without such a cap."""
 
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """What the user should know from the start, such as that the ledger is new."""
+
     def check(self) -> None:
         """Raise `InterfaceError` if the session is closed, or belongs to another process."""
 

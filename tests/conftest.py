@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
+from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C interrupt, and keep the bytecode of what is imported."""
     _interruptible()
     _keep_bytecode(config)
+    config.add_cleanup(_state_elsewhere())
 
 
 def pytest_collection_finish() -> None:
@@ -41,6 +47,17 @@ def _interruptible() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _state_elsewhere() -> Callable[[], None]:
+    """Keep the marks of the tests' ledgers out of the user's home, also in child processes.
+
+    They are in memory where there is a folder for that: the marks of thousands of ledgers are not waited for.
+    """
+    memory = Path("/dev/shm")
+    folder = tempfile.mkdtemp(prefix="dpsql-tests-state-", dir=memory if memory.is_dir() else None)
+    os.environ["XDG_STATE_HOME"] = folder
+    return functools.partial(shutil.rmtree, folder, ignore_errors=True)
 
 
 def _keep_bytecode(config: pytest.Config) -> None:

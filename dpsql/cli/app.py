@@ -49,6 +49,8 @@ def open_session(settings: Settings) -> AnalystSession:
 def _opened(settings: Settings) -> Iterator[AnalystSession]:
     session = open_session(settings)
     try:
+        for text in session.messages:
+            narrate.note(text)
         if session.policy is not None and not session.policy.analysts:
             narrate.warning(
                 "names of analysts are not verified: the policy lists none under [analysts], "

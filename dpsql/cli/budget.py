@@ -36,23 +36,38 @@ _SHOWN = 20
 @click.option("--check", "check_", is_flag=True, help="Verify that the ledger is sound, all of it.")
 @click.option("--head", is_flag=True, help="Print the receipt of the newest event.")
 @click.option("--receipt", metavar="RECEIPT", help="Tell whether the ledger has the event of a receipt.")
+@click.option(
+    "--accept-restored",
+    is_flag=True,
+    help="For the owner: go on with a ledger that is older than its mark, or lost: that is spent.",
+)
 @click.pass_context
 def budget_command(
-    ctx: click.Context, /, *, json_: bool, clear_failures: bool, check_: bool, head: bool, receipt: str | None
+    ctx: click.Context,
+    /,
+    *,
+    json_: bool,
+    clear_failures: bool,
+    check_: bool,
+    head: bool,
+    receipt: str | None,
+    accept_restored: bool,
 ) -> int:
     """Show what is spent, on what, and what is left."""
     settings: Settings = ctx.obj
-    chosen = [json_, clear_failures, check_, head, receipt is not None]
+    chosen = [json_, clear_failures, check_, head, receipt is not None, accept_restored]
     if ctx.invoked_subcommand is not None:
         if any(chosen):
             raise click.UsageError("the options of `budget` do not go with `check`")
         return ExitCode.OK
     if sum(chosen) > 1:
-        raise click.UsageError("--json, --clear-failures, --check, --head and --receipt go one at a time")
+        raise click.UsageError("the options of `budget` go one at a time")
     if check_:
         return _check(settings)
     if receipt is not None:
         return _compare(settings, receipt)
+    if accept_restored:
+        return _accept(settings)
     if settings.format not in (None, "table", "json"):
         raise click.UsageError("the budget is shown as a table or as JSON")
     with settings.answers("table") as out, settings.open_ledger() as ledger:
@@ -78,8 +93,12 @@ def budget_check(settings: Settings) -> int:
 
 
 def _check(settings: Settings) -> int:
-    with settings.open_ledger(trusting=True) as ledger:
+    from dpsql.ledger import Opening
+
+    with settings.open_ledger(Opening.INSPECT) as ledger:
         problems = ledger.check()
+        if not ledger.marked:
+            narrate.note("no mark is kept (high_water = false): that an older copy is in use goes unnoticed")
     for problem in problems:
         narrate.error(problem)
     if problems:
@@ -88,6 +107,23 @@ def _check(settings: Settings) -> int:
         "the ledger is sound: its events are complete, every total is the sum of its entries, "
         "every release is charged"
     )
+    return ExitCode.OK
+
+
+def _accept(settings: Settings) -> int:
+    """Count as spent what the mark tells of a ledger that was lost or is older."""
+    from dpsql.ledger import Opening
+    from dpsql.render.figures import charged
+
+    with settings.open_ledger(Opening.ACCEPT) as ledger:
+        added = ledger.accepted
+    if added is None:
+        narrate.note("the ledger is as its mark tells: there is nothing to accept")
+        return ExitCode.OK
+    narrate.note("the ledger goes on; statements that had no end stay charged in full")
+    for name, more in added.items():
+        delta = f", delta {charged(more.delta)}" if more.delta else ""
+        narrate.note(f"spent in addition, {name}: epsilon {charged(more.epsilon)}{delta}")
     return ExitCode.OK
 
 

@@ -40,6 +40,8 @@ def check_command(settings: Settings) -> int:
         from dpsql.ledger import Ledger
 
         with Ledger.of(policy) as ledger:
+            for text in ledger.messages:
+                narrate.note(text)
             for table, version in report.passed.items():
                 ledger.vet(table, version)
     notes = sum(finding.level == "note" for finding in report.findings)

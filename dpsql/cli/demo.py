@@ -168,4 +168,8 @@ def copy_data() -> Path:
     for file in sorted(shipped.iterdir()):
         if file.suffix in (".toml", ".parquet", ".csv", ".md"):
             shutil.copyfile(file, folder / file.name)
+    policy = folder / POLICY
+    text = policy.read_text(encoding="utf-8")
+    # Nothing is written outside of the folder, which may be deleted at any time.
+    policy.write_text(text.replace("[budget]\n", "[budget]\nhigh_water = false\n", 1), encoding="utf-8")
     return folder

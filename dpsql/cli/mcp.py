@@ -79,6 +79,8 @@ def _over_policy(settings: Settings, free: Fraction, person: Fraction | None) ->
     narrate.warning("for the owner's trials: the program runs on the machine that holds the data")
     session = Session(policy, settings.analyst)
     try:
+        for text in session.messages:
+            narrate.note(text)
         _run(over_session(session, free_below=free, ask_person_above=person))
     finally:
         session.close()

@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpsql.cli import narrate
 from dpsql.cli.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpsql.ledger import Ledger
+    from dpsql.ledger import Ledger, Opening
     from dpsql.policy import Policy
     from dpsql.remote import Target
 
@@ -39,11 +40,14 @@ class Settings:
 
         return load(self.policy)
 
-    def open_ledger(self, *, trusting: bool = False) -> Ledger:
+    def open_ledger(self, opening: Opening | None = None) -> Ledger:
         """Open the policy's ledger alone: reading the budget needs neither the data nor the engine."""
-        from dpsql.ledger import Ledger
+        from dpsql.ledger import Ledger, Opening
 
-        return Ledger.of(self.load_policy(), trusting=trusting)
+        ledger = Ledger.of(self.load_policy(), opening or Opening.USE)
+        for text in ledger.messages:
+            narrate.note(text)
+        return ledger
 
     @contextmanager
     def answers(self, default: str | None = None) -> Iterator[Output]:

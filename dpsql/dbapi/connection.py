@@ -83,8 +83,14 @@ class Connection:
     ProgrammingError = errors.ProgrammingError
     NotSupportedError = errors.NotSupportedError
 
+    messages: list[tuple[type[errors.Warning], errors.Warning]]
+    """What the user should know of the connection, in PEP 249's form: pairs of a class and a warning. That a
+    ledger was made stands here. Nothing clears it but the user: `del connection.messages[:]`.
+    """
+
     def __init__(self, session: AnalystSession) -> None:
         self._session = session
+        self.messages = [(errors.Warning, errors.Warning(text)) for text in session.messages]
 
     def cursor(self) -> Cursor:
         """Make a cursor, which runs statements."""

@@ -19,6 +19,11 @@
 ``process_identity``  whether the process that holds a reservation is still alive
 ``checking``          the invariants, verified
 ``replay``            the tables, compared with all events
+``mark``              the ledger's newest event and totals, in a file that lies elsewhere
+``mark_places``       where that file is
+``high_water``        the mark, compared with the ledger and written before rows are handed out
+``seen``              a ledger as one transaction sees it
+``restoring``         goes on with an older ledger: what its mark tells is spent
 ``faults``            one clear error for each kind of failure of the file
 ``records``           the types that the ledger returns
 ====================  ===========================================================================
@@ -29,7 +34,7 @@ from __future__ import annotations
 from dpsql.ledger.amounts import shown
 from dpsql.ledger.caps import GroupCap
 from dpsql.ledger.events import Event
-from dpsql.ledger.ledger import Ledger
+from dpsql.ledger.ledger import Ledger, Opening
 from dpsql.ledger.records import (
     Budget,
     Entry,
@@ -49,6 +54,7 @@ __all__ = [
     "GroupCap",
     "Ledger",
     "Lineage",
+    "Opening",
     "RefinementStep",
     "ReleaseInfo",
     "Request",

@@ -56,6 +56,8 @@ def _entries(connection: sqlite3.Connection) -> Iterator[str]:
             open_ones[analyst, holder] += 1
         for name in (scope(analyst),) if shared else (scope(analyst), POLICY):
             sums[name] = sums.get(name, Charge()) + charged
+    for name, *amounts in connection.execute("SELECT scope, epsilon, delta FROM restored"):
+        sums[name] = sums.get(name, Charge()) + read_charge(*amounts)
     rows = connection.execute("SELECT name, epsilon, delta FROM scope")
     kept = {name: read_charge(*amounts) for name, *amounts in rows}
     for name in sorted({*sums, *kept}):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +17,9 @@ from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.ledger import charging, checking, events, limits, listing, refining, sharing
 from dpsql.ledger.caps import ANYBODY, Caps, GroupCap
 from dpsql.ledger.events import Event
+from dpsql.ledger.high_water import HighWater
 from dpsql.ledger.limits import Limits
+from dpsql.ledger.mark_places import MarkPlace, mark_place
 from dpsql.ledger.records import (
     Budget,
     Entry,
@@ -27,6 +31,7 @@ from dpsql.ledger.records import (
     Settled,
     StoredRelease,
 )
+from dpsql.ledger.seen import Seen
 from dpsql.ledger.store import Store
 from dpsql.ledger.totals import POLICY, scope, spent, spent_together
 from dpsql.policy import Policy
@@ -35,6 +40,17 @@ from dpsql.privacy import Charge
 _ENTRIES_PER_CHECKPOINT = 128
 _CAPS = "caps"
 """The name under which the caps that the ledger was opened with last are stored."""
+
+
+class Opening(Enum):
+    """What is done with a ledger that is not as its newest event and its mark tell."""
+
+    USE = "use"
+    """It is refused."""
+    INSPECT = "inspect"
+    """It is opened for `Ledger.check`; no event is written."""
+    ACCEPT = "accept"
+    """If it is older than its mark, or missing, what the mark tells counts as spent in it from now on."""
 
 
 class Ledger:
@@ -47,9 +63,12 @@ class Ledger:
     Every failure of the file is an `OperationalError`, and leaves nothing released.
     """
 
-    def __init__(self, store: Store, caps: Caps) -> None:
+    def __init__(self, store: Store, caps: Caps, mark: HighWater) -> None:
         self._store = store
         self._caps = caps
+        self._mark = mark
+        self.accepted: Mapping[str, Charge] | None = None
+        """What was added to each scope by `Opening.ACCEPT`; None if there was nothing to accept."""
 
     @classmethod
     def open(
@@ -65,7 +84,8 @@ class Ledger:
         max_cancelled: int | None = None,
         max_cancelled_total: int | None = None,
         groups: Mapping[str, GroupCap] = MappingProxyType({}),
-        trusting: bool = False,
+        high_water: str | os.PathLike[str] | bool | None = None,
+        opening: Opening = Opening.USE,
     ) -> Self:
         """Open a policy's ledger, making a new one if there is none.
 
@@ -84,14 +104,29 @@ class Ledger:
             How many of all analysts together; ten times as many if left out.
         groups
             The caps on what several analysts spend together.
-        trusting
-            Open it without the checks of its newest event and write none, for `check` to tell what is wrong.
+        high_water
+            The file of its mark, which is to lie elsewhere than the ledger; None stands for one in the user's
+            folder for state, False for no mark.
+        opening
+            What to do if it is not as its newest event and its mark tell.
         """
         most = Limits.of(max_failures, max_failures_total, max_cancelled, max_cancelled_total)
         caps = Caps(total, per_query, dict(analysts), most, dict(groups))
-        opened = cls(Store(Path(path).resolve(), policy_id, trusting=trusting), caps)
-        if not trusting:
-            opened._record_caps()
+        file = Path(path).resolve()
+        mark = HighWater(_place(high_water), file)
+        lost = mark.lost()
+        if opening is not Opening.ACCEPT:
+            mark.refuse_missing()
+        opened = cls(Store(file, policy_id, trusting=opening is Opening.INSPECT), caps, mark)
+        try:
+            if opening is Opening.ACCEPT:
+                opened.accepted = mark.accept(opened._store, lost)
+            if opening is not Opening.INSPECT:
+                opened._record_caps()
+                mark.open(opened._store)
+        except BaseException:
+            opened.close()
+            raise
         return opened
 
     def _record_caps(self) -> None:
@@ -103,8 +138,8 @@ class Ledger:
                 events.append(connection, "policy", {"at": charging.now(), "caps": self._caps.content})
 
     @classmethod
-    def of(cls, policy: Policy, *, trusting: bool = False) -> Self:
-        """Open the ledger that a policy names, with the policy's caps; see `open` for `trusting`."""
+    def of(cls, policy: Policy, opening: Opening = Opening.USE) -> Self:
+        """Open the ledger that a policy names, with the policy's caps; see `open` for `opening`."""
         budget = policy.budget
         return cls.open(
             budget.ledger,
@@ -117,8 +152,19 @@ class Ledger:
             max_cancelled=budget.max_cancelled,
             max_cancelled_total=budget.max_cancelled_total,
             groups={name: GroupCap(group.members, group.charge) for name, group in policy.groups.items()},
-            trusting=trusting,
+            high_water=budget.high_water,
+            opening=opening,
         )
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """What whoever has opened it should know, in sentences."""
+        new = (f"new ledger {self._store.path}: nothing is spent yet",) if self._is_new else ()
+        return (*new, *self._mark.messages)
+
+    @property
+    def _is_new(self) -> bool:
+        return self._store.created and not self.accepted
 
     def close(self) -> None:
         """Close the file."""
@@ -140,9 +186,20 @@ class Ledger:
         charge: Charge,
         refines: RefinementStep | None = None,
     ) -> Reservation:
-        """Charge a statement's or a stream's maximum, as `reserve_all` does for several releases."""
+        """Charge a statement's maximum, as `reserve_all` does for several releases."""
         request = Request(selection, mechanism, charge, refines)
         return self.reserve_all(analyst=analyst, statement=statement, requests=[request])
+
+    def reserve_stream(
+        self, *, analyst: str, statement: str, selection: str, mechanism: str, charge: Charge
+    ) -> Reservation:
+        """Charge the maximum of a stream, which hands answers out before it is settled."""
+        request = Request(selection, mechanism, charge)
+        reservation = self.reserve_all(analyst=analyst, statement=statement, requests=[request])
+        with self._store.read() as connection:
+            seen = Seen.of(connection)
+        self._mark.cover(self._store, seen)
+        return reservation
 
     def reserve_all(
         self, *, analyst: str, statement: str, requests: Sequence[Request], shared: Sequence[str] = ()
@@ -166,6 +223,7 @@ class Ledger:
         name, text = _named(analyst), _text(statement)
         asked = [replace(r, selection=_text(r.selection), mechanism=_text(r.mechanism)) for r in requests]
         with self._store.write() as connection:
+            self._mark.hold(connection)
             for key in shared:
                 sharing.share(connection, self._caps, key, name)
             reservation = charging.reserve(connection, self._caps, name, text, asked)
@@ -209,7 +267,11 @@ class Ledger:
         that has ended already, is an `InternalError`; another process's reservation is an `InterfaceError`.
         """
         with self._store.write() as connection:
-            return charging.settle(connection, reservation, settled)
+            self._mark.hold(connection)
+            numbers, event = charging.settle(connection, reservation, settled)
+            seen = Seen.of(connection)
+        self._mark.cover(self._store, seen)
+        return numbers, event
 
     def fail(self, reservation: Reservation) -> None:
         """End a statement that failed: it stays charged in full and counts as one of `max_failures`."""
@@ -227,8 +289,17 @@ class Ledger:
 
     def find(self, reuse_key: str, analyst: str) -> StoredRelease | None:
         """Return the analyst's own latest release under a reuse key, which costs nothing again."""
+        name = _named(analyst)
+        return self._handed_out(lambda connection: sharing.find(connection, reuse_key, name))
+
+    def _handed_out(self, find: Callable[[sqlite3.Connection], StoredRelease | None]) -> StoredRelease | None:
+        """Return a stored release; the mark is made as new as its event before."""
         with self._store.read() as connection:
-            return sharing.find(connection, reuse_key, _named(analyst))
+            found = find(connection)
+            seen = None if found is None or self._mark.covers(found.event) else Seen.of(connection)
+        if seen is not None:
+            self._mark.cover(self._store, seen)
+        return found
 
     def numbers(self, reuse_keys: Sequence[str], analyst: str) -> tuple[int, ...] | None:
         """Return the numbers of the releases that `find` finds; None unless it finds one under each key."""
@@ -250,6 +321,7 @@ class Ledger:
         Raises `BudgetExceeded` if that cap does not allow all of them; then none is copied.
         """
         with self._store.write() as connection:
+            self._mark.hold(connection)
             for key in reuse_keys:
                 sharing.share(connection, self._caps, key, _named(analyst))
 
@@ -260,8 +332,8 @@ class Ledger:
 
     def release(self, number: int, analyst: str) -> StoredRelease:
         """Return one of the analyst's own releases; `ProgrammingError` if there is none."""
-        with self._store.read() as connection:
-            found = sharing.release(connection, number, _named(analyst))
+        name = _named(analyst)
+        found = self._handed_out(lambda connection: sharing.release(connection, number, name))
         if found is None:
             raise ProgrammingError(f"you have no release {number}")
         return found
@@ -355,7 +427,21 @@ class Ledger:
     def check(self) -> list[str]:
         """Verify every invariant; return a sentence for each violation."""
         with self._store.read() as connection:
-            return checking.problems(connection)
+            found = checking.problems(connection)
+        problem = self._mark.problem(self._store)
+        return found if problem is None else [*found, problem]
+
+    @property
+    def marked(self) -> bool:
+        """Whether a mark is kept, so that an older copy of the ledger is noticed."""
+        return self._mark.kept
+
+
+def _place(high_water: str | os.PathLike[str] | bool | None) -> MarkPlace | None:
+    """Return where the mark is kept; None: nowhere."""
+    if high_water is False:
+        return None
+    return mark_place(None if high_water is None or high_water is True else Path(high_water).resolve())
 
 
 def _text(text: str) -> str:

@@ -54,7 +54,7 @@ def to_present(connection: sqlite3.Connection, found: int) -> None:
             run(connection, added)
     _check_totals(connection)
     run(connection, _NEW_NAMES + tables.META + tables.ENTRY.format(entry="entry_now"))
-    run(connection, tables.SCOPE + tables.FAILED + tables.RELEASE_EVENT)
+    run(connection, tables.SCOPE + tables.RESTORED + tables.FAILED + tables.RELEASE_EVENT)
     _copy(connection)
     run(connection, _OLD_GONE + tables.ENTRY_TRIGGERS + tables.PROGRESS_RUNS)
     _first_event(connection, found)

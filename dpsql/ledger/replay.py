@@ -38,7 +38,7 @@ class _Replay:
         self._totals = {POLICY: Charge()}
         self._running: dict[int, Charge] = {}
         """The entries without an end, and what they have reserved."""
-        self._entries = self._releases = 0
+        self._entries = self._releases = self._n = 0
         self._rules: dict[str, Callable[[_Record], Iterator[str]]] = {
             "migration": self._migration,
             "reserve": self._entered,
@@ -46,11 +46,13 @@ class _Replay:
             "settle": self._settled,
             "fail": self._ended("failed"),
             "cancel": self._ended("cancelled"),
+            "restored": self._restored,
         }
 
     def compare(self, n: int, record: _Record) -> Iterator[str]:
         """Compare what an event says with the tables, and its totals with the sums."""
         try:
+            self._n = n
             rule = self._rules.get(record["event"])
             if rule is not None:
                 yield from (f"event {n}: {text}" for text in rule(record))
@@ -128,6 +130,16 @@ class _Replay:
             self._releases += 1
             reserved = self._running.pop(entry)
             self._add(charge, scope(analyst), *([] if shared else [POLICY]), less=reserved)
+
+    def _restored(self, record: _Record) -> Iterator[str]:
+        yield from self._ended("cancelled")({"entries": record["ended"]})
+        rows = self._connection.execute(
+            "SELECT scope, epsilon, delta FROM restored WHERE event = ?", (self._n,)
+        ).fetchall()
+        if {name: amounts for name, *amounts in rows} != record["added"]:
+            yield "what was added to the totals is not what it was"
+        for name, amounts in record["added"].items():
+            self._add(read_charge(*amounts), name)
 
     def _ended(self, state: str) -> Callable[[_Record], Iterator[str]]:
         def compare(record: _Record) -> Iterator[str]:

@@ -83,6 +83,19 @@ CREATE TABLE scope (
 ) WITHOUT ROWID;
 """
 
+RESTORED: Final = """
+-- What is charged beside the entries: the mark of a ledger that was lost or replaced told of it.
+CREATE TABLE restored (
+    event INTEGER NOT NULL REFERENCES event (n) DEFERRABLE INITIALLY DEFERRED, scope TEXT NOT NULL,
+    epsilon TEXT, delta TEXT NOT NULL, cost TEXT, alpha TEXT,
+    PRIMARY KEY (event, scope)
+) WITHOUT ROWID;
+CREATE TRIGGER restored_stays BEFORE DELETE ON restored
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER restored_is_final BEFORE UPDATE ON restored
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+"""
+
 FAILED: Final = """
 -- How many statements of an analyst failed since the owner last looked.
 CREATE TABLE failed (analyst TEXT PRIMARY KEY, n INTEGER NOT NULL CHECK (n >= 0)) WITHOUT ROWID;
@@ -152,7 +165,8 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 
 ALL: Final = "".join(
     (
-        *(META, ENTRY.format(entry="entry"), RELEASE, RELEASE_EVENT, SCOPE, FAILED, RUNNING, CANCELLED),
+        *(META, ENTRY.format(entry="entry"), RELEASE, RELEASE_EVENT, SCOPE, RESTORED),
+        *(FAILED, RUNNING, CANCELLED),
         *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS),
     )
 )

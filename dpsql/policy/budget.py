@@ -49,6 +49,9 @@ class BudgetPolicy:
         The smallest count that analysts look at, of which they give an error in percent.
     ledger
         The ledger's file.
+    high_water
+        The file of the ledger's mark, by which an older copy of the ledger is noticed; None: in the user's
+        folder for state. False: no mark is kept.
     """
 
     epsilon: Fraction
@@ -62,12 +65,15 @@ class BudgetPolicy:
     max_cancelled: int | None = None
     max_cancelled_total: int | None = None
     smallest_interesting: Fraction = Fraction(1000)
+    high_water: Path | bool | None = None
     accounting: Accounting = "pure"
     conversion_delta: Fraction | None = None
 
     def __post_init__(self) -> None:
         _read_numbers(self, "budget")
         object.__setattr__(self, "ledger", Path(self.ledger))
+        if self.high_water is not None and not isinstance(self.high_water, bool):
+            object.__setattr__(self, "high_water", Path(self.high_water))
 
     @property
     def total(self) -> Charge:
@@ -104,6 +110,10 @@ class BudgetPolicy:
             raise wrong("budget.smallest_interesting", "must be greater than 0")
         for name in _LIMITS:
             _check_limit(name, getattr(self, name))
+        if self.high_water == self.ledger:
+            raise wrong(
+                "budget.high_water", "is the ledger itself", "its mark is another file, best elsewhere"
+            )
         for name in ("max_failures", "max_cancelled"):
             own, total = getattr(self, name), getattr(self, f"{name}_total")
             if own is not None and total is not None and total < own:

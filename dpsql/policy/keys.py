@@ -107,6 +107,12 @@ KEYS: dict[str, dict[str, Key]] = {
             "of it",
         ),
         "ledger": Key("a path", "`dpsql-ledger.sqlite`", "the file that holds what was spent and answered"),
+        "high_water": Key(
+            "a path, or `true` or `false`",
+            "a file in the user's folder for state",
+            "the file of the ledger's mark, by which an older copy of the ledger is noticed; best on another "
+            "volume than the ledger. `false`: no mark is kept",
+        ),
     },
     "[analysts.NAME]": {
         "epsilon": Key(

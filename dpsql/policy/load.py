@@ -137,9 +137,11 @@ def _must_exist(path: Path, key: str) -> None:
 def _budget(raw: object, base: Path) -> BudgetPolicy:
     section = Section(raw, ("budget",), KEYS["[budget]"])
     section.require("epsilon", "write the total that may ever be spent, for instance epsilon = 5.0")
+    chosen = section.raw("high_water")
     return BudgetPolicy(
         ledger=_path(section, "ledger", base) or base / "dpsql-ledger.sqlite",
         accounting=cast("Accounting", section.get("accounting", str, "pure")),
+        high_water=chosen if isinstance(chosen, bool) else _path(section, "high_water", base),
         **section.simple(),
     )
 

@@ -53,6 +53,8 @@ class RemoteSession:
 
     policy = None
     """The policy lies on the server."""
+    messages: tuple[str, ...] = ()
+    """The ledger lies on the server, whose log has what its owner should know."""
 
     def __init__(self, target: Target, password: str) -> None:
         self.turn = Turn("connection")

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 class Service(Protocol):
     """Answers statements. What blocks is called in a thread beside the event loop's."""
 
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """What the owner should know of the ledger that is open."""
+
     def reload(self, policy: Policy, config: ServeConfig, users: Users) -> object:
         """Answer on another policy from now on, or raise `Error` and change nothing; blocks."""
 

@@ -88,7 +88,7 @@ class Server:
         config, found = self._state.config, []
         count = len(self._state.users)
         self._log("started", {"version": __version__, "database": config.name, "count": count})
-        self._log.warnings(self._state.warnings)
+        self._log.warnings((*self._state.warnings, *self._service.messages))
         for address in config.listen:
             self._sockets.append(await listen(address, self._wire.factory(tls_required=not address.local)))
             found += addresses(self._sockets[-1])
@@ -164,7 +164,7 @@ class Server:
         self._wire.assign(state)
         self._state = state
         self._log("reloaded", {"count": len(state.users)})
-        self._log.warnings(state.warnings)
+        self._log.warnings((*state.warnings, *self._service.messages))
 
     async def _health(self) -> tuple[int, str]:
         return 200, "ok\n"

@@ -134,6 +134,11 @@ class Service:
             pool.close()
         self.generation.close()
 
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """What the owner should know of the ledger that is open."""
+        return self.generation.database.ledger.messages
+
     def ready(self) -> bool:
         """Return whether the policy is open and its ledger can be written."""
         if self._shared.closing:

@@ -86,6 +86,7 @@ class FakeSession:
         self.max_epsilon_per_query: Fraction | None = None
         self.closed = self.cancelled = False
         self.turn = Turn("connection")
+        self.messages: tuple[str, ...] = ()
 
     def check(self) -> None:
         if self.closed:

@@ -69,7 +69,7 @@ def private_statements(policy: Policy, statements: Iterable[tuple[str, str]]) ->
 def _open(policy: Policy, folder: Path) -> Session:
     """Open a session with a scratch ledger in a new folder, and a budget that is never used up."""
     ledger = Path(tempfile.mkdtemp(dir=folder)) / "ledger.sqlite"
-    budget = replace(policy.budget, epsilon=_ENDLESS, delta=_DELTA, ledger=ledger)
+    budget = replace(policy.budget, epsilon=_ENDLESS, delta=_DELTA, ledger=ledger, high_water=False)
     scratch = replace(policy, budget=budget, analysts={}, groups={}, share_releases=False)
     return Session(scratch, analyst="audit")
 

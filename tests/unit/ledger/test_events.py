@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import OperationalError
-from dpsql.ledger import GroupCap, Ledger, RefinementStep, Request, Reservation, Settled, events
+from dpsql.ledger import GroupCap, Ledger, Opening, RefinementStep, Request, Reservation, Settled, events
 from dpsql.privacy import Charge
 
 TENTH = Charge(Fraction(1, 10))
 
 
 def open_at(path: Path, **given: object) -> Ledger:
-    return Ledger.open(path, **{"policy_id": "p", "total": Charge(Fraction(10)), **given})  # type: ignore[arg-type]  # any keyword
+    return Ledger.open(
+        path, **{"policy_id": "p", "total": Charge(Fraction(10)), "high_water": False, **given}
+    )  # type: ignore[arg-type]  # any keyword
 
 
 def reserve(ledger: Ledger, analyst: str = "ann", refines: RefinementStep | None = None) -> Reservation:
@@ -151,7 +153,7 @@ def test_what_the_newest_event_shows_is_seen_when_the_file_is_opened(
     edited(path, *changes)
     with pytest.raises(OperationalError, match=r"is damaged: .*; restore it from a backup"):
         open_at(path)
-    with open_at(path, trusting=True) as ledger:
+    with open_at(path, opening=Opening.INSPECT) as ledger:
         assert ledger.check() != []
 
 
@@ -205,7 +207,7 @@ SEEN_BY_CHECK: list[tuple[tuple[str, ...], str]] = [
 @pytest.mark.parametrize(("changes", "says"), SEEN_BY_CHECK)
 def test_any_change_is_seen_by_the_check(path: Path, changes: tuple[str, ...], says: str) -> None:
     edited(path, *changes)
-    with open_at(path, trusting=True) as ledger:
+    with open_at(path, opening=Opening.INSPECT) as ledger:
         found = ledger.check()
     assert any(says in problem for problem in found), found
 

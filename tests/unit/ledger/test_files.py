@@ -25,7 +25,7 @@ TENTH = Charge(Fraction(1, 10))
 
 
 def open_at(path: Path, policy_id: str = "p") -> Ledger:
-    return Ledger.open(path, policy_id=policy_id, total=Charge(Fraction(1000)))
+    return Ledger.open(path, policy_id=policy_id, total=Charge(Fraction(1000)), high_water=False)
 
 
 def reserve(ledger: Ledger) -> Reservation:
@@ -261,12 +261,14 @@ def test_a_damaged_file(path: Path) -> None:
         ledger.fail(ledger.reserve_all(analyst="ann", statement="s", requests=two))
         ledger.cancel(reserve(ledger))
         ledger.step(reserve(ledger), 1, Charge(Fraction(1, 100)))
-        number = ledger.settle(reserve(ledger), TENTH, release=b"x")
+        number = ledger.settle(reserve(ledger), TENTH, release=b"x", reuse_key="k")
         step = RefinementStep(number, 2 * TENTH.epsilon)
         ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH, refines=step)
+    with raw(path) as connection:  # of an empty table nothing can be lost
+        (empty,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'restored'").fetchone()
     whole = path.read_bytes()
     refused = 0
-    for page in range(len(whole) // 4096):
+    for page in {*range(len(whole) // 4096)} - {empty - 1}:
         for fill in (b"\0", b"\xff"):
             path.write_bytes(whole[: page * 4096 + 100] + fill * 3996 + whole[(page + 1) * 4096 :])
             try:
@@ -425,6 +427,8 @@ def test_a_handler_that_enters_a_charge_underway_is_a_bug(path: Path) -> None:
         assert ledger.check() == []
 
 
+# An interrupt right after a file was opened, before its block is entered, leaves it to be closed by itself.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_at_any_point_leaves_the_ledger_whole(path: Path) -> None:
     """Ctrl-C arrives between any two calls into SQLite, before and after each of them."""
     with Ledger.open(path, policy_id="p", total=Charge(Fraction(1000)), max_failures=1000) as ledger:

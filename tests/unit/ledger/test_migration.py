@@ -189,7 +189,8 @@ def die_at(point):
     sys.setprofile(profile)
 
 def opened():
-    return Ledger.open(path, policy_id="p", total=Charge(Fraction(10), Fraction(1, 1000)))
+    total, mark = Charge(Fraction(10), Fraction(1, 1000)), f"{path}-mark"
+    return Ledger.open(path, policy_id="p", total=total, high_water=mark)
 
 point, stride, seen = 1, int(sys.argv[3]), []
 while True:

@@ -26,14 +26,18 @@ from dpsql.ledger import Ledger, Request, Settled
 
 tenth = Charge(Fraction(1, 10))
 def open_ledger(total=10**6, max_failures=10**6):
-    return Ledger.open(sys.argv[1], policy_id="p", total=Charge(Fraction(total)), max_failures=max_failures)
+    mark = sys.argv[1] + ".mark"
+    return Ledger.open(
+        sys.argv[1], policy_id="p", total=Charge(Fraction(total)), max_failures=max_failures, high_water=mark
+    )
 def reserve(ledger, charge=tenth, analyst="ann"):
     return ledger.reserve(analyst=analyst, statement="s", selection="r", mechanism="m", charge=charge)
 """
 
 
 def open_ledger(path: Path, total: Fraction = Fraction(10**6), max_failures: int = 10**6) -> Ledger:
-    return Ledger.open(path, policy_id="p", total=Charge(total), max_failures=max_failures)
+    mark = path.with_name(path.name + ".mark")
+    return Ledger.open(path, policy_id="p", total=Charge(total), max_failures=max_failures, high_water=mark)
 
 
 def reserve(ledger: Ledger, epsilon: Fraction = Fraction(1, 10)) -> Reservation:
@@ -143,7 +147,8 @@ def test_many_processes_make_one_new_ledger(tmp_path: Path) -> None:
         with open_ledger(path) as ledger:
             assert len(ledger.entries()) == 6
             assert ledger.check() == []
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["0.sqlite", "1.sqlite", "2.sqlite"]
+    found = {entry.name for entry in tmp_path.iterdir()} - {f"{n}.sqlite.mark.lock" for n in range(3)}
+    assert found == {f"{n}.sqlite{mark}" for n in range(3) for mark in ("", ".mark")}
 
 
 # --- fork --------------------------------------------------------------------------------------------
@@ -243,7 +248,7 @@ from_the_start = sys.argv[2] == "open"
 folder = pathlib.Path(sys.argv[1]).parent
 if not from_the_start:
     open_ledger().close()
-    empty = pathlib.Path(sys.argv[1]).read_bytes()
+    empty = {name: pathlib.Path(name).read_bytes() for name in (sys.argv[1], sys.argv[1] + ".mark")}
 
 def die_at(point):
     left = [point]
@@ -288,7 +293,8 @@ while True:
     for name in folder.iterdir():
         name.unlink()
     if not from_the_start:
-        pathlib.Path(sys.argv[1]).write_bytes(empty)
+        for name, content in empty.items():
+            pathlib.Path(name).write_bytes(content)
     point += 1
 print(json.dumps(outcomes))
 """

@@ -17,7 +17,9 @@ from dpsql.privacy import Charge
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open(tmp_path / "ledger.sqlite", policy_id="p", total=Charge(Fraction(10))) as made:
+    with Ledger.open(
+        tmp_path / "ledger.sqlite", policy_id="p", total=Charge(Fraction(10)), high_water=False
+    ) as made:
         yield made
 
 

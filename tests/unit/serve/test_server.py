@@ -85,6 +85,8 @@ class FakeService:
     def ready(self) -> bool:
         return self.is_ready
 
+    messages: tuple[str, ...] = ()
+
     def figures(self) -> Figures:
         return FIGURES
 

@@ -1,0 +1,188 @@
+"""Compares a ledger with its mark, and writes the mark: before a row is handed out, and only forwards."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from dpsql.errors import OperationalError
+from dpsql.ledger import events, restoring
+from dpsql.ledger.events import Event
+from dpsql.ledger.mark import Mark, MarkFile
+from dpsql.ledger.mark_places import MarkPlace
+from dpsql.ledger.seen import OFF, Seen, begin, hold, identifier
+from dpsql.ledger.store import Store
+from dpsql.privacy import Charge
+
+ACCEPT = "`dpsql budget --accept-restored`"
+
+
+class HighWater:
+    """Keeps the mark of one ledger, for the threads of one process; without a place, keeps none."""
+
+    def __init__(self, place: MarkPlace | None, path: Path) -> None:
+        """Take the mark's place, and the path of the ledger."""
+        self._place = place
+        self._path = path
+        self._last: Mark | None = None
+        """The mark as this process has last seen or written it."""
+        self._process, self._lock = os.getpid(), threading.RLock()
+        self.messages: list[str] = []
+        """What the user should know."""
+
+    def refuse_missing(self) -> None:
+        """Raise `OperationalError` if there is no ledger, and a mark says that there was one."""
+        mark = None if self._place is None or os.path.lexists(self._path) else self._place.at(self._path)
+        if mark is not None:
+            where = "" if mark.path == str(self._path) else f", of the ledger {mark.path}"
+            raise OperationalError(
+                f"the ledger {self._path} is missing, but its mark is there{where}: {mark.event.n} events are"
+                f" missing\nHint: restore it from a backup. Without one, {ACCEPT} begins a new one, in which"
+                " what the mark tells is spent. For other data, name another file in [budget] ledger"
+            )
+
+    def open(self, store: Store) -> None:
+        """Compare a ledger that was just opened with its mark; begin a mark if there is none."""
+        if self._place is None:
+            return
+        with store.read() as connection:
+            file = self._place.file(identifier(connection)).named()
+        with file.locked():
+            mark = file.read()
+            with store.read() as connection:
+                seen, problem = Seen.of(connection), self._problem(connection, mark)
+            if problem is not None:
+                raise self._refused(problem, f"the ledger {self._path}", f" (mark: {file.path})")
+            if mark is None:
+                self._last = self._begin(store, file, known=bool(seen.begun))
+            else:
+                self._last = mark
+                self._write(file, seen)
+            self._place.keep(seen.ledger, self._path)
+
+    def hold(self, connection: sqlite3.Connection) -> None:
+        """Write an event if the mark is another one than when the last answer was stored."""
+        hold(connection, OFF if self._last is None else self._last.holder)
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is a mark."""
+        return self._place is not None
+
+    def covers(self, event: Event) -> bool:
+        """Whether the mark is known to be as new as an event, or none is kept."""
+        return self._place is None or (self._last is not None and self._last.event.n >= event.n)
+
+    def cover(self, store: Store, seen: Seen) -> None:
+        """Write the mark if it is older than what was seen; only then may rows of it be handed out."""
+        with self._alone():
+            if self._place is None or self.covers(seen.event):
+                return
+            file = self._place.file(seen.ledger)
+            with file.locked():
+                mark = file.read()
+                if mark != self._last:
+                    with store.read() as connection:
+                        seen, problem = Seen.of(connection), self._problem(connection, mark)
+                    if problem is not None:
+                        raise self._refused(problem, "the ledger")
+                    self._last = mark or self._last
+                self._write(file, seen)
+
+    def problem(self, store: Store) -> str | None:
+        """Say what of the ledger is not as the mark tells; None: nothing, or there is no mark."""
+        if self._place is None:
+            return None
+        with store.read() as connection:
+            return self._problem(connection, self._place.file(identifier(connection)).named().read())
+
+    def accept(self, store: Store, lost: Mark | None) -> dict[str, Charge] | None:
+        """Count what the mark tells as spent, and begin a new mark; return what was added to each scope.
+
+        `lost` is the mark of a ledger that was at this place and is no more. Returns None if the ledger is as
+        its mark tells.
+        """
+        if self._place is None:
+            return None
+        with store.read() as connection:
+            file = self._place.file(identifier(connection)).named()
+        with file.locked():
+            mark = file.read()
+            with store.read() as connection:
+                if lost is None and self._problem(connection, mark) is None:
+                    return None
+            mark = lost or mark or self._place.at(self._path)
+            if mark is None:
+                return None
+            with store.write() as connection:
+                holder = _random(connection)
+                added = restoring.accept(connection, mark, holder)
+                seen = Seen.of(connection)
+            file.write(Mark(seen.ledger, str(self._path), holder, seen.event, seen.begun, seen.totals))
+            self._place.keep(seen.ledger, self._path)
+        return added
+
+    def lost(self) -> Mark | None:
+        """Return the mark of the ledger that was here, if there is none any more."""
+        return None if self._place is None or os.path.lexists(self._path) else self._place.at(self._path)
+
+    def _begin(self, store: Store, file: MarkFile, *, known: bool) -> Mark:
+        with store.write() as connection:
+            holder = _random(connection)
+            begin(connection, "mark", {"holder": holder}, holder)
+            seen = Seen.of(connection)
+        if known:
+            self.messages.append(
+                f"no mark of the ledger was found in {file.path}: whether it is the newest copy is unknown;"
+                " a new mark begins"
+            )
+        mark = Mark(seen.ledger, str(self._path), holder, seen.event, seen.begun, seen.totals)
+        file.write(mark)
+        return mark
+
+    def _write(self, file: MarkFile, seen: Seen) -> None:
+        """Write the mark, by its holder; `_last` is the one in the file, or the one that was lost from it."""
+        assert self._last is not None  # noqa: S101  it was opened
+        mark = Mark(seen.ledger, str(self._path), self._last.holder, seen.event, seen.begun, seen.totals)
+        if mark != self._last:
+            file.write(mark)
+        self._last = mark
+
+    def _problem(self, connection: sqlite3.Connection, mark: Mark | None) -> str | None:
+        """Say what of the ledger is not as its mark tells; None: nothing."""
+        if mark is None:
+            other = self._place.at(self._path) if self._place is not None else None
+            if other is None or other.ledger == identifier(connection):
+                return None
+            return f"another ledger was here, and its mark tells of {other.event.n} events"
+        if mark.ledger != identifier(connection):
+            return f"its mark is that of another ledger, {Path(mark.path).name}"
+        missing = mark.event.n - events.newest(connection).n
+        if missing > 0:
+            told = "1 event is" if missing == 1 else f"{missing} events are"
+            return f"this ledger is older than the mark: {told} missing"
+        if events.at(connection, mark.event.n) != mark.event:
+            n = mark.event.n
+            return f"an older copy of it went on alone: event {n} is not the one that the mark tells of"
+        return None
+
+    def _refused(self, problem: str, ledger: str, mark: str = "") -> OperationalError:
+        return OperationalError(
+            f"{ledger} cannot be used: {problem}{mark}\nHint: bring the newest ledger back. Without it,"
+            f" {ACCEPT} goes on with this one, in which what the mark tells is also spent. A copy for other"
+            " data needs another file in [budget] ledger"
+        )
+
+    def _alone(self) -> AbstractContextManager[object]:
+        """Return the lock that keeps the other threads out; a child of a fork has a lock of its own."""
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.RLock()
+        return self._lock
+
+
+def _random(connection: sqlite3.Connection) -> str:
+    (made,) = connection.execute("SELECT lower(hex(randomblob(16)))").fetchone()
+    return str(made)
