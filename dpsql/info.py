@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
@@ -24,7 +25,7 @@ from dpsql.language import (
     TopK,
     TopPerPartition,
 )
-from dpsql.ledger import Budget, Ledger, RefinementStep
+from dpsql.ledger import Budget, Ledger, RefinementStep, rows_of
 from dpsql.policy import Policy, fold
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge, PrivacyLoss
@@ -324,17 +325,8 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
     if statement.what == "budget":
         budget = ledger.budget(analyst)
         most = policy.budget.max_epsilon_per_query
-        exact = {name: _exact(getattr(budget, name)) for name in ("total", "spent", "remaining")}
-        table = pa.table(
-            {
-                "scope": ["epsilon", "delta"],
-                "total": [_down(budget.total.epsilon), f"{float(budget.total.delta):g}"],
-                "spent": [_up(budget.spent.epsilon), f"{float(budget.spent.delta):g}"],
-                "remaining": [_down(budget.remaining.epsilon), f"{float(budget.remaining.delta):g}"],
-            }
-        )
         cap = {"max_epsilon_per_query": None if most is None else str(most)}
-        return _with_facts(table, "budget", {**exact, **cap})
+        return _with_facts(_budget_table(budget, policy), "budget", {**budget.facts, **cap})
     if statement.what == "tables":
         tables = list(policy.tables.values())
         units = [
@@ -353,13 +345,27 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
             "number": pa.array([r.number for r in found], pa.int64()),
             "when": pa.array([r.when.isoformat(" ", "seconds") for r in found], pa.string()),
             "selection": pa.array([r.selection for r in found], pa.string()),
-            "epsilon": pa.array([_up(r.charge.epsilon) for r in found], pa.string()),
+            "epsilon": pa.array(
+                [None if r.charge.epsilon is None else _up(r.charge.epsilon) for r in found], pa.string()
+            ),
             "part": pa.array(
                 [f"{r.place} of {r.places}" if r.places > 1 else None for r in found], pa.string()
             ),
             "statement": pa.array([r.statement for r in found], pa.string()),
         }
     )
+
+
+def _budget_table(budget: Budget, policy: Policy) -> pa.Table:
+    rows: Sequence[tuple[str, ...]]
+    if budget.accounting == "pure":
+        amounts = (budget.total, budget.spent, budget.remaining)
+        epsilons = [_down(amounts[0].epsilon), _up(amounts[1].epsilon), _down(amounts[2].epsilon)]
+        rows = [("epsilon", *epsilons), ("delta", *(f"{float(each.delta):g}" for each in amounts))]
+    else:
+        rows = rows_of(budget, policy.budget.default_epsilon)
+    names = ("scope", "total", "spent", "remaining")
+    return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
 
 def describe(statement: Describe, policy: Policy, catalog: Catalog) -> pa.Table:

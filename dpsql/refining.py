@@ -40,6 +40,8 @@ class Refining:
             raise source.refuse(f"you have no release {n}", refine.at, "SHOW RELEASES lists yours")
         if lineage.shared:
             raise source.refuse(f"release {n} was made for another analyst", refine.at)
+        if lineage.first_epsilon is None:
+            raise source.refuse(f"release {n} has Gaussian noise, and only other noise is refined", refine.at)
         if lineage.refined:
             child = f"refine release {lineage.child}, which refined it" if lineage.child else None
             raise source.refuse(

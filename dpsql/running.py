@@ -118,7 +118,9 @@ class Running:
             paid = [piece() for piece in work]
             _before_end()
             self._writing = True
-            ended = [Settled(one.charge, one.payload, one.key) for one in paid]
+            ended = [
+                Settled(one.charge if one.loss is None else one.loss, one.payload, one.key) for one in paid
+            ]
             numbers, event = self._ledger.settle_all(self._reservation, ended)
             self._state = _State.ENDED
             return [(one.value, number) for one, number in zip(paid, numbers, strict=True)], event

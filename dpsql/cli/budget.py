@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dpsql.cli.settings import Settings
     from dpsql.ledger import Budget, Entry, Ledger
-    from dpsql.privacy import Charge
+    from dpsql.privacy import Charge, PrivacyLoss
     from dpsql.render.grid import Style
 
 
@@ -81,7 +81,8 @@ def budget_command(
         elif json_ or settings.format == "json":
             out.write_text(_as_json(ledger, settings.analyst))
         else:
-            out.write_text(_report(ledger, settings.analyst, out.style))
+            like = settings.load_policy().budget.default_epsilon
+            out.write_text(_report(ledger, settings.analyst, like, out.style))
     return ExitCode.OK
 
 
@@ -122,8 +123,9 @@ def _accept(settings: Settings) -> int:
         return ExitCode.OK
     narrate.note("the ledger goes on; statements that had no end stay charged in full")
     for name, more in added.items():
-        delta = f", delta {charged(more.delta)}" if more.delta else ""
-        narrate.note(f"spent in addition, {name}: epsilon {charged(more.epsilon)}{delta}")
+        amounts = {"epsilon": more.epsilon, "delta": more.delta, "cost": more.cost}
+        said = ", ".join(f"{what} {charged(amount)}" for what, amount in amounts.items() if amount)
+        narrate.note(f"spent in addition, {name}: {said or 'what has no epsilon'}")
     return ExitCode.OK
 
 
@@ -164,14 +166,15 @@ def release_command(settings: Settings, /, *, number: int) -> int:
     return ExitCode.OK
 
 
-def _report(ledger: Ledger, analyst: str | None, style: Style) -> str:
+def _report(ledger: Ledger, analyst: str | None, like: Fraction | None, style: Style) -> str:
     """Draw the budget, the spending over time and the latest entries."""
     from dpsql.render.plots import chart
 
     budget = ledger.budget(analyst)
     entries = ledger.entries(analyst)
-    text = _amounts(budget, style)
-    text += chart([(e.when, e.charged.epsilon) for e in reversed(entries)], budget.total.epsilon, style)
+    text = _amounts(budget, like, style)
+    spent = [(e.when, e.charged.epsilon or Fraction(0)) for e in reversed(entries)]
+    text += chart(spent, budget.total.epsilon, style)
     if entries:
         text += _shares("analyst", [(e.analyst, e) for e in entries], style)
         text += _shares("mechanism", [(e.mechanism, e) for e in entries], style)
@@ -183,9 +186,16 @@ def _report(ledger: Ledger, analyst: str | None, style: Style) -> str:
     return text
 
 
-def _amounts(budget: Budget, style: Style) -> str:
+def _amounts(budget: Budget, like: Fraction | None, style: Style) -> str:
+    from dpsql.ledger import rows_of
     from dpsql.render.figures import charged, left
 
+    if budget.accounting != "pure":
+        names = ("", "total", "spent", "remaining")
+        rows = zip(*rows_of(budget, like), strict=True)
+        return draw(
+            [column(name, list(cells), style) for name, cells in zip(names, rows, strict=True)], style
+        )
     parts = ["epsilon", "delta"] if budget.total.delta else ["epsilon"]
     # What is spent is rounded up, what there is and what is left down.
     amounts = {
@@ -207,7 +217,7 @@ def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> st
     spent: dict[str, Fraction] = defaultdict(Fraction)
     asked = Counter(name for name, _ in entries)
     for name, entry in entries:
-        spent[name] += entry.charged.epsilon
+        spent[name] += entry.charged.epsilon or 0
     names = sorted(spent, key=lambda name: (-spent[name], name))
     columns = [
         column(f"by {what}", names, style),
@@ -225,7 +235,7 @@ def _list(entries: Sequence[Entry], style: Style) -> str:
         column("entry", [str(e.entry) for e in entries], style, number=True),
         column("when (UTC)", [f"{e.when:%Y-%m-%d %H:%M}" for e in entries], style),
         column("analyst", [" ".join(e.analyst.split()) for e in entries], style),
-        column("epsilon", [charged(e.charged.epsilon) for e in entries], style, number=True),
+        column("epsilon", [_epsilon(e.charged) for e in entries], style, number=True),
         column("delta", [charged(e.charged.delta) for e in entries], style, number=True),
         column("mechanism", [e.mechanism for e in entries], style),
         column("statement", [" ".join(e.statement.split()) for e in entries], style),
@@ -250,6 +260,8 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
         "total": _charge(budget.total, left),
         "spent": _charge(budget.spent, charged),
         "remaining": _charge(budget.remaining, left),
+        "accounting": budget.accounting,
+        "order_way": _order_way(budget),
         "head": str(ledger.head()),
         "entries": [
             {
@@ -259,12 +271,43 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
                 "statement": e.statement,
                 "selection": e.selection,
                 "mechanism": e.mechanism,
-                **_charge(e.charged, charged),
+                **_loss(e.charged),
             }
             for e in reversed(ledger.entries(analyst))
         ],
     }
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _order_way(budget: Budget) -> dict[str, object] | None:
+    """Return order, limit and sum of costs; None if only epsilons add up."""
+    if budget.alpha is None or budget.limit is None or budget.cost is None:
+        return None
+    from dpsql.render.figures import charged, left
+
+    amounts = {"alpha": budget.alpha, "limit": budget.limit, "cost": budget.cost}
+    shown = {
+        "alpha": float(budget.alpha),  # a multiple of 1/64
+        "limit": float(left(budget.limit)),
+        "cost": float(charged(budget.cost)),
+    }
+    return {**shown, "exact": {name: str(amount) for name, amount in amounts.items()}}
+
+
+def _epsilon(loss: PrivacyLoss) -> str:
+    """Show the epsilon of an entry; Gaussian noise has none that could be added to others."""
+    from dpsql.render.figures import charged
+
+    return "none" if loss.epsilon is None else charged(loss.epsilon)
+
+
+def _loss(loss: PrivacyLoss) -> dict[str, object]:
+    from dpsql.render.figures import charged
+
+    if loss.epsilon is not None:
+        return {**_charge(loss.charge, charged), "loss": str(loss)}
+    exact = {"epsilon": None, "delta": str(loss.delta)}
+    return {"epsilon": None, "delta": float(charged(loss.delta)), "exact": exact, "loss": str(loss)}
 
 
 def _charge(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, object]:

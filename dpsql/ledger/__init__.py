@@ -8,6 +8,11 @@
 ``caps``              what the policy allows: in all, to each analyst, to groups, to one statement
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run
 ``totals``            what is spent, of the policy and of each analyst
+``accounts``          the scopes of a policy: what each has left, and their orders
+``budgets``           what is spent and left
+``budget_rows``       how that is shown where costs add up
+``sums``              the totals as they are to be, from all entries
+``running_sums``      the totals as they are to be, after each event
 ``events``            everything that changed, in a chain of hashes
 ``listing``           entries and releases, for the owner and for an analyst
 ``store``             a process's connection: transactions, waiting, threads, forks
@@ -32,11 +37,12 @@
 from __future__ import annotations
 
 from dpsql.ledger.amounts import shown
+from dpsql.ledger.budget_rows import rows_of
+from dpsql.ledger.budgets import Budget, ScopeBudget
 from dpsql.ledger.caps import GroupCap
 from dpsql.ledger.events import Event
 from dpsql.ledger.ledger import Ledger, Opening
 from dpsql.ledger.records import (
-    Budget,
     Entry,
     Lineage,
     RefinementStep,
@@ -59,7 +65,9 @@ __all__ = [
     "ReleaseInfo",
     "Request",
     "Reservation",
+    "ScopeBudget",
     "Settled",
     "StoredRelease",
+    "rows_of",
     "shown",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, Part, PrivacyLoss, PureDP, Realised, Stream, Totals
 
 
 class DamagedError(ValueError):
@@ -52,48 +54,48 @@ def write_charge(charge: Charge) -> tuple[str, str]:
     return write(charge.epsilon), write(charge.delta)
 
 
-def read_loss(text: object) -> Charge:
-    """Read the charge of an entry back, as `write_loss` writes it."""
-    epsilon, separator, delta = text.partition(" ") if isinstance(text, str) else ("", "", "")
-    if not separator:
-        raise DamagedError("not a charge")
-    return read_charge(epsilon, delta)
+def read_loss(text: object) -> PrivacyLoss:
+    """Read the loss of an entry back; `DamagedError` for anything that `str` of one does not write."""
+    try:
+        return _parsed(text) if isinstance(text, str) else PrivacyLoss.parse("")
+    except ValueError:
+        raise DamagedError("not a privacy loss") from None
 
 
-def write_loss(charge: Charge) -> str:
-    """Return the charge of an entry as it is stored.
-
-    >>> write_loss(Charge(Fraction(1, 2)))
-    '1/2 0/1'
-    """
-    return " ".join(write_charge(charge))
+_parsed = lru_cache(maxsize=1024)(PrivacyLoss.parse)
 
 
-def too_wide(total: Charge, charge: Charge) -> bool:
-    """Whether adding `charge` made the digits of `total` outgrow the ledger.
+def too_wide(total: Totals, more: Totals) -> bool:
+    """Whether adding `more` made the digits of `total` outgrow the ledger.
 
     A decimal of up to 60 places is always fine: all of those together need one denominator of 200 bits.
     """
-    pairs = ((total.epsilon, charge.epsilon), (total.delta, charge.delta))
+    zero = Fraction(0)
+    pairs = (
+        (total.epsilon or zero, more.epsilon or zero),
+        (total.delta, more.delta),
+        (total.cost, more.cost),
+    )
     return any(
         _GRID % part.denominator and whole.denominator.bit_length() > _WIDEST for whole, part in pairs
     ) or any(max(part.denominator, part.numerator).bit_length() > _WIDEST for _, part in pairs)
 
 
-def moved(spent: Charge, *, less: Charge, more: Charge) -> Charge:
-    """Return `spent - less + more`, exactly."""
-    try:
-        return Charge(spent.epsilon - less.epsilon + more.epsilon, spent.delta - less.delta + more.delta)
-    except ValueError:
-        raise DamagedError("a total is less than what it is the sum of") from None
+def rounded_up(loss: PrivacyLoss) -> PrivacyLoss:
+    """Return a loss that is no less, and in which what was realised has at most 60 decimals."""
 
+    def rounded(amount: Fraction) -> Fraction:
+        return Fraction(math.ceil(amount * _GRID), _GRID)
 
-def rounded_up(charge: Charge, most: Charge) -> Charge:
-    """Return the least decimal of 60 places that is not below `charge`, or `most` if that is less."""
-    return Charge(
-        min(most.epsilon, Fraction(math.ceil(charge.epsilon * _GRID), _GRID)),
-        min(most.delta, Fraction(math.ceil(charge.delta * _GRID), _GRID)),
-    )
+    parts: list[Part] = []
+    for part in loss.parts:
+        if not isinstance(part, (Realised, Stream)) or part.reserved is None:
+            parts.append(part)
+        elif rounded(part.epsilon) < part.reserved:
+            parts.append(replace(part, epsilon=rounded(part.epsilon)))
+        else:
+            parts.append(PureDP(part.reserved, part.times))
+    return PrivacyLoss(tuple(parts), rounded(loss.delta))
 
 
 def shown(amount: Fraction, *, up: bool) -> str:

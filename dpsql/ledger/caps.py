@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from dpsql.errors import PolicyError
 from dpsql.ledger.amounts import write, write_charge
 from dpsql.ledger.limits import Limits
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, Filter
 
 ANYBODY = "*"
 """Stands for every analyst whom the policy does not name."""
@@ -34,6 +34,18 @@ class Caps:
     """Cap by name; `*` is that of each analyst not named. If there is any cap, other analysts are refused."""
     limits: Limits
     groups: Mapping[str, GroupCap] = field(default_factory=dict)
+    filter_of: Callable[[Charge], Filter] = Filter.of
+    """What a scope with a budget admits."""
+
+    @property
+    def filter(self) -> Filter:
+        """What the policy's scope admits."""
+        return self.filter_of(self.total)
+
+    def own_filter(self, analyst: str) -> Filter | None:
+        """Return what an analyst's own scope admits; None if there is no cap."""
+        cap = self.of(analyst)
+        return None if cap is None else self.filter_of(cap)
 
     @property
     def content(self) -> dict[str, Any]:
@@ -46,6 +58,8 @@ class Caps:
                 name: [*group.members, *write_charge(group.cap)] for name, group in self.groups.items()
             },
             "limits": astuple(self.limits),
+            "conversion_delta": write(self.filter.conversion_delta),
+            "alpha": None if (order := order_of(self.filter)) is None else write(order),
         }
 
     def groups_of(self, analyst: str) -> list[tuple[str, GroupCap]]:
@@ -64,3 +78,8 @@ class Caps:
                 hint="give a name that it lists (analyst=..., --analyst NAME); for everybody else the owner"
                 ' writes [analysts."*"]',
             )
+
+
+def order_of(each: Filter | None) -> Fraction | None:
+    """Return the order of a scope's costs; None if it has none."""
+    return None if each is None or each.order_way is None else each.order_way.order

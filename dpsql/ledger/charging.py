@@ -5,25 +5,31 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError
 from dpsql.ledger import events, limits, process_identity, refining
-from dpsql.ledger.amounts import (
-    moved,
-    read_charge,
-    read_loss,
-    rounded_up,
-    shown,
-    too_wide,
-    write_charge,
-    write_loss,
-)
-from dpsql.ledger.caps import Caps
+from dpsql.ledger.amounts import read_charge, read_loss, rounded_up, shown, too_wide, write_charge
+from dpsql.ledger.budgets import ScopeBudget
+from dpsql.ledger.caps import Caps, order_of
 from dpsql.ledger.events import Event
 from dpsql.ledger.records import Request, Reservation, Settled
-from dpsql.ledger.totals import POLICY, group_scope, scope, set_spent, spent, spent_together
-from dpsql.privacy import Charge
+from dpsql.ledger.totals import (
+    POLICY,
+    Stored,
+    amounts,
+    at_order,
+    group_scope,
+    keep_members,
+    member,
+    names_of,
+    put,
+    scope,
+    together,
+)
+from dpsql.privacy import Charge, Filter, PrivacyLoss, Stream
+from dpsql.privacy import settled as settled_loss
 
 _FIXED = ("entry", "at", "analyst", "statement", "reading", "mechanism", "reserved_loss", "shared", "holder")
 """The columns of an entry that never change."""
@@ -35,34 +41,55 @@ def reserve(
     analyst: str,
     statement: str,
     requests: Sequence[Request],
+    *,
+    stream: bool = False,
 ) -> Reservation:
     """Charge the maximum of all releases of a statement if every cap allows their sum.
 
     Else it raises, having written nothing. The releases hold one slot: together they fail at most once.
     """
-    charge = sum((request.charge for request in requests), Charge())
-    if not requests or any(request.charge.epsilon <= 0 for request in requests) or charge.delta >= 1:
+    price = sum((request.charge for request in requests), Charge())
+    if not requests or any(request.charge.epsilon <= 0 for request in requests) or price.delta >= 1:
         raise InternalError("a private statement costs an epsilon above 0 and a delta below 1")
+    losses = [_reserved_loss(connection, request) for request in requests]
+    if not all(loss.parts for loss in losses):
+        raise InternalError("a private statement has a loss")
+    loss = sum(losses, PrivacyLoss())
     caps.check_listed(analyst)
     limits.check(connection, caps.limits, analyst)
-    if caps.per_query is not None and charge.epsilon > caps.per_query:
-        available = Charge(caps.per_query, (caps.total - spent(connection, POLICY)).delta)
-        raise _exceeded(charge, available, "query")
-    spend_own(connection, caps, analyst, charge)
-    _spend(connection, POLICY, charge, caps.total)
+    if caps.per_query is not None and price.epsilon > caps.per_query:
+        left = ScopeBudget(POLICY, caps.filter, at_order(connection, POLICY, order_of(caps.filter)).totals)
+        raise exceeded(price, Charge(caps.per_query, left.remaining.delta), "query")
+    spend_own(connection, caps, analyst, loss, price=price)
+    _admit(connection, POLICY, caps.filter, loss, price)
+    _add(connection, POLICY, order_of(caps.filter), loss, loss)
     entries: list[int] = []
-    for request in requests:
+    for request, reserved in zip(requests, losses, strict=True):
         who = (analyst, statement, request.selection, request.mechanism)
-        entries.append(enter(connection, request.charge, who, shared=False))
+        entries.append(enter(connection, reserved, who, shared=False))
         if request.refines is not None:
             refining.begin(connection, entries[-1], analyst, request.charge, request.refines)
         if request.places > 1:
             place = (entries[-1], entries[0], request.place, request.places)
             connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", place)
     limits.take_slot(connection, analyst)
-    events.append(connection, "reserve", _reserved_content(connection, entries), [scope(analyst)])
-    parts = [(entry, request.charge) for entry, request in zip(entries, requests, strict=True)]
-    return Reservation(entries[0], charge, tuple(parts) if len(parts) > 1 else ())
+    content = {"entries": [entry_content(connection, entry) for entry in entries]}
+    events.append(connection, "reserve", content, names_of(connection, analyst))
+    parts = tuple(zip(entries, losses, strict=True))
+    return Reservation(entries[0], loss, parts if len(parts) > 1 else (), stream=stream)
+
+
+def _reserved_loss(connection: sqlite3.Connection, request: Request) -> PrivacyLoss:
+    """Return the largest loss of a release.
+
+    One that refines another has noise that depends on the other's. Together they are as private as the new
+    one, which basic composition knows; given the other, the new one's loss may be both their epsilons.
+    """
+    if request.refines is None:
+        return request.reserved
+    paid = request.charge.epsilon
+    before = refining.paid_before(connection, request.refines.parent)
+    return PrivacyLoss((Stream(paid, paid + 2 * before),)) if before else PrivacyLoss.of(paid)
 
 
 def step(connection: sqlite3.Connection, reservation: Reservation, number: int, charge: Charge) -> None:
@@ -73,7 +100,7 @@ def step(connection: sqlite3.Connection, reservation: Reservation, number: int, 
     last, before = progress(connection, reservation.entry)
     if number != last + 1:
         raise InternalError("a stream's steps are written in order, by one user of its reservation")
-    if not before.fits(charge) or not charge.fits(reservation.charge):
+    if not before.fits(charge) or not charge.fits(reservation.loss.charge):
         raise InternalError("what a stream has spent lies between what it had spent and what is reserved")
     connection.execute(
         "INSERT INTO progress VALUES (?, ?, ?, ?)", (reservation.entry, number, *write_charge(charge))
@@ -103,50 +130,78 @@ def settle(
     number_of_event = events.newest(connection).n + 1
     numbers, content = [], []
     for (entry, reserved), ended in zip(reservation.entries, settled, strict=True):
-        charge = _lowered(connection, entry, analyst, reserved, ended.charge)
+        charged = _settled(connection, entry, reserved, ended.charge, stream=reservation.stream)
+        charged = _lowered(connection, entry, analyst, reserved, charged)
         release = (at, analyst, ended.reuse_key, ended.payload, number_of_event)
         number = store(connection, entry, release)
         connection.execute(
             "UPDATE entry SET state = 'settled', charged_loss = ?, release = ? WHERE entry = ?",
-            (write_loss(charge), number, entry),
+            (str(charged), number, entry),
         )
         numbers.append(number)
-        content.append(release_content(entry, number, charge, ended.reuse_key, ended.payload))
+        content.append(release_content(entry, number, charged, ended.reuse_key, ended.payload))
     limits.release_slot(connection, analyst, mine)
-    event = events.append(connection, "settle", {"releases": content}, [scope(analyst)])
+    event = events.append(connection, "settle", {"releases": content}, names_of(connection, analyst))
     return tuple(numbers), event
 
 
 def release_content(
-    entry: int, number: int, charge: Charge, reuse_key: str | None, payload: bytes | None
+    entry: int, number: int, charged: PrivacyLoss, reuse_key: str | None, payload: bytes | None
 ) -> dict[str, Any]:
-    """Return what an event says of a release: its entry, its charge, the hash of its payload."""
+    """Return what an event says of a release: its entry, its loss, the hash of its payload."""
     return {
         "entry": entry,
         "release": number,
-        "charged_loss": write_loss(charge),
+        "charged_loss": str(charged),
         "reuse_key": reuse_key,
         "payload": events.digest(payload),
     }
 
 
-def _lowered(
-    connection: sqlite3.Connection, entry: int, analyst: str, reserved: Charge, charge: Charge
-) -> Charge:
-    """Lower the totals from an entry's reserved charge to its realised one; return what is charged."""
-    if not charge.fits(reserved):
+def _settled(
+    connection: sqlite3.Connection,
+    entry: int,
+    reserved: PrivacyLoss,
+    realised: Charge | PrivacyLoss,
+    *,
+    stream: bool,
+) -> PrivacyLoss:
+    """Return what an entry is charged in the end."""
+    epsilon, delta = realised.epsilon, realised.delta
+    most = reserved.epsilon
+    if delta > reserved.delta or (most is not None and (epsilon is None or epsilon > most)):
         raise InternalError("a statement's realised charge is more than what was reserved for it")
-    if not progress(connection, entry)[1].fits(charge):
+    if connection.execute("SELECT 1 FROM refinement WHERE entry = ?", (entry,)).fetchone():
+        return PrivacyLoss(reserved.parts, delta)
+    if isinstance(realised, PrivacyLoss):
+        if stream:
+            raise InternalError("a stream is settled to a charge")
+        found = realised
+    elif epsilon == most:
+        found = PrivacyLoss(reserved.parts, delta)
+    else:
+        found = settled_loss(reserved, PrivacyLoss.of(realised.epsilon, delta), stream=stream)
+    if not progress(connection, entry)[1].fits(Charge(found.epsilon or Fraction(0), delta)):
         raise InternalError("a stream is settled for less than its answers have cost")
-    names = (POLICY, scope(analyst))
-    before = [spent(connection, name) for name in names]
-    after = [moved(total, less=reserved, more=charge) for total in before]
-    if any(too_wide(total, charge) for total in after):
-        charge = rounded_up(charge, reserved)
-        after = [moved(total, less=reserved, more=charge) for total in before]
+    return found
+
+
+def _lowered(
+    connection: sqlite3.Connection, entry: int, analyst: str, reserved: PrivacyLoss, charged: PrivacyLoss
+) -> PrivacyLoss:
+    """Lower the totals from an entry's reserved loss to the one it is charged; return the latter."""
+    names = [POLICY, *names_of(connection, analyst)]
+    before = [at_order(connection, name, None) for name in names]
+    for total in before:
+        if total.order is not None and charged.cost(total.order) > reserved.cost(total.order):
+            raise InternalError("a statement's realised cost is more than what was reserved for it")
+    after = [total.moved(reserved, charged) for total in before]
+    if any(too_wide(total.totals, amounts(reserved, charged, total.order)) for total in after):
+        charged = rounded_up(charged)
+        after = [total.moved(reserved, charged) for total in before]
     for name, total in zip(names, after, strict=True):
-        set_spent(connection, name, total)
-    return charge
+        put(connection, name, total)
+    return charged
 
 
 def end(connection: sqlite3.Connection, reservation: Reservation, *, failed: bool) -> None:
@@ -158,44 +213,93 @@ def end(connection: sqlite3.Connection, reservation: Reservation, *, failed: boo
     limits.release_slot(connection, analyst, mine)
     limits.add(connection, state, analyst)
     content = {"entries": [entry for entry, _ in reservation.entries]}
-    events.append(connection, "fail" if failed else "cancel", content, [scope(analyst)])
+    events.append(connection, "fail" if failed else "cancel", content, names_of(connection, analyst))
 
 
-def spend_own(connection: sqlite3.Connection, caps: Caps, analyst: str, charge: Charge) -> None:
-    """Add a charge to an analyst's total, if the analyst's own cap and those of all groups allow it."""
+def spend_own(
+    connection: sqlite3.Connection,
+    caps: Caps,
+    analyst: str,
+    reserved: PrivacyLoss,
+    charged: PrivacyLoss | None = None,
+    *,
+    price: Charge | None = None,
+) -> None:
+    """Add a loss to an analyst's total, if the analyst's own cap and those of all groups allow it.
+
+    They have to allow the reserved loss also where another one is charged: else an outcome could be told from
+    what is refused.
+    """
+    own = caps.own_filter(analyst)
+    orders = {scope(analyst): order_of(own)}
     for name, group in caps.groups_of(analyst):
-        before = spent_together(connection, group.members)
-        if not (before + charge).fits(group.cap):
-            raise _exceeded(charge, group.cap - before, group_scope(name))
-    _spend(connection, scope(analyst), charge, caps.of(analyst))
+        admits = caps.filter_of(group.cap)
+        order = order_of(admits)
+        if order is not None:
+            keep_members(connection, name, group.members, order)
+            orders[member(name, analyst)] = order
+        _admit(connection, group_scope(name), admits, reserved, price, group.members)
+    if own is not None:
+        _admit(connection, scope(analyst), own, reserved, price)
+    for name in {*names_of(connection, analyst), *orders}:
+        _add(connection, name, orders.get(name), reserved, reserved if charged is None else charged)
 
 
-def _spend(connection: sqlite3.Connection, name: str, charge: Charge, cap: Charge | None) -> None:
-    """Add a charge to the total of a scope, if its cap allows it."""
-    before = spent(connection, name)
-    after = before + charge
-    if cap is not None and not after.fits(cap):
-        raise _exceeded(charge, cap - before, name)
-    if too_wide(after, charge):
+def _admit(
+    connection: sqlite3.Connection,
+    name: str,
+    admits: Filter,
+    loss: PrivacyLoss,
+    price: Charge | None,
+    members: Sequence[str] | None = None,
+) -> None:
+    """Raise `BudgetExceeded` unless a scope admits a loss; `members` are those of a group."""
+    order = order_of(admits)
+    if members is None:
+        total = at_order(connection, name, order).totals
+    else:
+        total = together(connection, name.removeprefix(group_scope("")), members, order)
+    if not admits.admits(total, loss):
+        asked = loss.charge if price is None else price
+        one = PrivacyLoss.of(asked.epsilon, asked.delta)
+        raise exceeded(
+            asked,
+            ScopeBudget(name, admits, total).remaining,
+            name,
+            other=one != loss and admits.admits(total, one),
+        )
+
+
+def _add(
+    connection: sqlite3.Connection,
+    name: str,
+    order: Fraction | None,
+    reserved: PrivacyLoss,
+    charged: PrivacyLoss,
+) -> None:
+    """Add an entry that is not written yet to the total of a scope, at an order or at that of the total."""
+    before = at_order(connection, name, order)
+    more = amounts(reserved, charged, before.order)
+    after = Stored(before.totals + more, before.order)
+    if too_wide(after.totals, more):
         raise OperationalError("this epsilon or delta has too many digits: give it as a short decimal")
-    set_spent(connection, name, after)
+    put(connection, name, after)
 
 
 def enter(
     connection: sqlite3.Connection,
-    charge: Charge,
+    loss: PrivacyLoss,
     who: tuple[str, str, str, str],
     *,
     shared: bool,
     at: str | None = None,
 ) -> int:
-    """Write an entry: its charge, and who asked what, when, with what selection and mechanism."""
-    loss = write_loss(charge)
+    """Write an entry: its reserved loss, and who asked what, when, with what selection and mechanism."""
     when = at or now()
     cursor = connection.execute(
         "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_loss, charged_loss, state,"
         " shared, holder) VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)",
-        (when, *who, loss, loss, int(shared), process_identity.current()),
+        (when, *who, str(loss), str(loss), int(shared), process_identity.current()),
     )
     if cursor.lastrowid is None:
         raise InternalError("the ledger gave an entry no number")
@@ -205,11 +309,11 @@ def enter(
 def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple[str, str, str]:
     """Return time, analyst and process of a reservation; raise if it has ended, or is only a part of one."""
     found = []
-    for entry, charge in reservation.entries:
+    for entry, loss in reservation.entries:
         row = connection.execute(
             "SELECT reserved_loss, state, at, analyst, holder FROM entry WHERE entry = ?", (entry,)
         ).fetchone()
-        if row is None or read_loss(row[0]) != charge:
+        if row is None or read_loss(row[0]) != loss:
             raise InternalError("the ledger holds no such reservation")
         if row[1] != "reserved":
             raise InternalError("a reservation was ended twice")
@@ -241,10 +345,6 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _reserved_content(connection: sqlite3.Connection, entries: Sequence[int]) -> dict[str, Any]:
-    return {"entries": [entry_content(connection, entry) for entry in entries]}
-
-
 def store(
     connection: sqlite3.Connection, entry: int, content: tuple[str, str, str | None, bytes | None, int]
 ) -> int:
@@ -258,11 +358,16 @@ def store(
     return cursor.lastrowid
 
 
-def _exceeded(requested: Charge, available: Charge, name: str) -> BudgetExceeded:
-    """Return the error; the requested amount is rounded up, the available one down."""
-    exceeded = "epsilon" if requested.epsilon > available.epsilon else "delta"
-    costs = f"the statement costs {exceeded} {shown(getattr(requested, exceeded), up=True)}, but"
-    left = shown(getattr(available, exceeded), up=False)
+def exceeded(requested: Charge, available: Charge, name: str, *, other: bool = False) -> BudgetExceeded:
+    """Return the error; the requested amount is rounded up, the available one down.
+
+    `other`: the statement would be admitted if its epsilon were divided among its mechanisms.
+    """
+    over = (
+        "epsilon" if requested.epsilon > available.epsilon or requested.delta <= available.delta else "delta"
+    )
+    costs = f"the statement costs {over} {shown(getattr(requested, over), up=True)}, but"
+    left = shown(getattr(available, over), up=False)
     if name == "query":
         text = f"{costs} one statement may cost at most {left}"
     elif name == POLICY:
@@ -271,6 +376,8 @@ def _exceeded(requested: Charge, available: Charge, name: str) -> BudgetExceeded
         text = f"{costs} only {left} of the budget of your {name} is left"
     else:
         text = f"{costs} only {left} of your own budget is left"
+    if other:
+        text += ", in which it fits only with OPTIONS (layout = 'basic')"
     return BudgetExceeded(
         text, (requested.epsilon, requested.delta), (available.epsilon, available.delta), scope=name
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from fractions import Fraction
 
 from dpsql.ledger import refining, replay
 from dpsql.ledger.amounts import DamagedError, read_charge, read_loss
-from dpsql.ledger.totals import POLICY, scope
+from dpsql.ledger.sums import kept_sums, sums
 from dpsql.privacy import Charge
 
 
@@ -38,15 +39,14 @@ def problems(connection: sqlite3.Connection) -> list[str]:
 
 
 def _entries(connection: sqlite3.Connection) -> Iterator[str]:
-    sums = {POLICY: Charge()}
     open_ones: Counter[tuple[str, str]] = Counter()
     rows = connection.execute(
-        "SELECT entry, analyst, state, release, shared, holder, reserved_loss, charged_loss"
-        " FROM entry ORDER BY entry"
+        "SELECT entry, analyst, state, release, holder, reserved_loss, charged_loss FROM entry ORDER BY entry"
     )
-    for entry, analyst, state, release, shared, holder, *losses in rows:
+    for entry, analyst, state, release, holder, *losses in rows:
         reserved, charged = map(read_loss, losses)
-        if not charged.fits(reserved):
+        most = reserved.epsilon
+        if charged.delta > reserved.delta or (most is not None and (charged.epsilon or 0) > most):
             yield f"entry {entry} is charged more than was reserved"
         if state != "settled" and charged != reserved:
             yield f"entry {entry} is {state} but not charged in full"
@@ -54,14 +54,10 @@ def _entries(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"entry {entry} is {state} but has {'a' if release is not None else 'no'} release"
         if state == "reserved":
             open_ones[analyst, holder] += 1
-        for name in (scope(analyst),) if shared else (scope(analyst), POLICY):
-            sums[name] = sums.get(name, Charge()) + charged
-    for name, *amounts in connection.execute("SELECT scope, epsilon, delta FROM restored"):
-        sums[name] = sums.get(name, Charge()) + read_charge(*amounts)
-    rows = connection.execute("SELECT name, epsilon, delta FROM scope")
-    kept = {name: read_charge(*amounts) for name, *amounts in rows}
-    for name in sorted({*sums, *kept}):
-        if sums.get(name) != kept.get(name):
+    kept = kept_sums(connection)
+    found = sums(connection, kept)
+    for name in sorted({*found, *kept}):
+        if found.get(name) != kept.get(name):
             yield f"the total of {name} is not the sum of its entries"
     for analyst, holder, n in connection.execute("SELECT * FROM running"):
         if n > open_ones[analyst, holder]:
@@ -100,6 +96,6 @@ def _steps(connection: sqlite3.Connection) -> Iterator[str]:
         before = last[1:] if last[0] == entry else (0, Charge())
         if step != before[0] + 1 or not before[1].fits(spent):
             yield f"the steps of entry {entry} are not in order"
-        if not spent.fits(charged):
+        if not spent.fits(Charge(charged.epsilon or Fraction(0), charged.delta)):
             yield f"entry {entry} is charged less than its steps have spent"
         last = (entry, step, spent)

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsql.ledger.amounts import DamagedError
-from dpsql.ledger.totals import POLICY
+from dpsql.ledger.totals import POLICY, Row
 
 _BEGINNING = "0" * 64
 """Stands for the hash before the first event."""
 
-Total = tuple[str | None, str, str | None, str | None]
-"""A row of the table of scopes without its name: epsilon, delta, cost, alpha, as stored."""
+Total = Row
+"""A row of the table of scopes without its name."""
 
 
 @dataclass(frozen=True, slots=True)

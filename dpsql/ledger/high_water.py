@@ -15,7 +15,7 @@ from dpsql.ledger.mark import Mark, MarkFile
 from dpsql.ledger.mark_places import MarkPlace
 from dpsql.ledger.seen import OFF, Seen, begin, hold, identifier
 from dpsql.ledger.store import Store
-from dpsql.privacy import Charge
+from dpsql.privacy import Totals
 
 ACCEPT = "`dpsql budget --accept-restored`"
 
@@ -99,7 +99,7 @@ class HighWater:
         with store.read() as connection:
             return self._problem(connection, self._place.file(identifier(connection)).named().read())
 
-    def accept(self, store: Store, lost: Mark | None) -> dict[str, Charge] | None:
+    def accept(self, store: Store, lost: Mark | None) -> dict[str, Totals] | None:
         """Count what the mark tells as spent, and begin a new mark; return what was added to each scope.
 
         `lost` is the mark of a ledger that was at this place and is no more. Returns None if the ledger is as

@@ -15,13 +15,14 @@ from typing import Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.ledger import charging, checking, events, limits, listing, refining, sharing
+from dpsql.ledger.accounts import reorder, standing
+from dpsql.ledger.budgets import Budget
 from dpsql.ledger.caps import ANYBODY, Caps, GroupCap
 from dpsql.ledger.events import Event
 from dpsql.ledger.high_water import HighWater
 from dpsql.ledger.limits import Limits
 from dpsql.ledger.mark_places import MarkPlace, mark_place
 from dpsql.ledger.records import (
-    Budget,
     Entry,
     Lineage,
     RefinementStep,
@@ -33,9 +34,8 @@ from dpsql.ledger.records import (
 )
 from dpsql.ledger.seen import Seen
 from dpsql.ledger.store import Store
-from dpsql.ledger.totals import POLICY, scope, spent, spent_together
 from dpsql.policy import Policy
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, Filter, PrivacyLoss, Totals
 
 _ENTRIES_PER_CHECKPOINT = 128
 _CAPS = "caps"
@@ -67,7 +67,7 @@ class Ledger:
         self._store = store
         self._caps = caps
         self._mark = mark
-        self.accepted: Mapping[str, Charge] | None = None
+        self.accepted: Mapping[str, Totals] | None = None
         """What was added to each scope by `Opening.ACCEPT`; None if there was nothing to accept."""
 
     @classmethod
@@ -85,6 +85,7 @@ class Ledger:
         max_cancelled_total: int | None = None,
         groups: Mapping[str, GroupCap] = MappingProxyType({}),
         high_water: str | os.PathLike[str] | bool | None = None,
+        filter_of: Callable[[Charge], Filter] = Filter.of,
         opening: Opening = Opening.USE,
     ) -> Self:
         """Open a policy's ledger, making a new one if there is none.
@@ -107,11 +108,13 @@ class Ledger:
         high_water
             The file of its mark, which is to lie elsewhere than the ledger; None stands for one in the user's
             folder for state, False for no mark.
+        filter_of
+            What a scope with a budget admits; by default, what its epsilon allows by basic composition.
         opening
             What to do if it is not as its newest event and its mark tell.
         """
         most = Limits.of(max_failures, max_failures_total, max_cancelled, max_cancelled_total)
-        caps = Caps(total, per_query, dict(analysts), most, dict(groups))
+        caps = Caps(total, per_query, dict(analysts), most, dict(groups), filter_of)
         file = Path(path).resolve()
         mark = HighWater(_place(high_water), file)
         lost = mark.lost()
@@ -135,7 +138,9 @@ class Ledger:
         if self.recall(_CAPS) != written:
             with self._store.write() as connection:
                 connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_CAPS, written))
-                events.append(connection, "policy", {"at": charging.now(), "caps": self._caps.content})
+                reorder(connection, self._caps)
+                content = {"at": charging.now(), "caps": self._caps.content}
+                events.append(connection, "policy", content, events.stored_totals(connection))
 
     @classmethod
     def of(cls, policy: Policy, opening: Opening = Opening.USE) -> Self:
@@ -153,6 +158,7 @@ class Ledger:
             max_cancelled_total=budget.max_cancelled_total,
             groups={name: GroupCap(group.members, group.charge) for name, group in policy.groups.items()},
             high_water=budget.high_water,
+            filter_of=budget.filter_of,
             opening=opening,
         )
 
@@ -195,20 +201,27 @@ class Ledger:
     ) -> Reservation:
         """Charge the maximum of a stream, which hands answers out before it is settled."""
         request = Request(selection, mechanism, charge)
-        reservation = self.reserve_all(analyst=analyst, statement=statement, requests=[request])
+        reservation = self.reserve_all(analyst=analyst, statement=statement, requests=[request], stream=True)
         with self._store.read() as connection:
             seen = Seen.of(connection)
         self._mark.cover(self._store, seen)
         return reservation
 
     def reserve_all(
-        self, *, analyst: str, statement: str, requests: Sequence[Request], shared: Sequence[str] = ()
+        self,
+        *,
+        analyst: str,
+        statement: str,
+        requests: Sequence[Request],
+        shared: Sequence[str] = (),
+        stream: bool = False,
     ) -> Reservation:
         """Charge the maximum of all releases of a statement; durable when this returns.
 
         Nothing is written when it raises: every cap allows the sum, or nothing is charged. `refines` of a
         request also records that it refines a release, which is possible once for each. `shared` has the keys
-        of other analysts' releases, which become the analyst's own as by `share`.
+        of other analysts' releases, which become the analyst's own as by `share`. `stream`: the one request
+        takes its questions one by one; see `reserve_stream`.
 
         Raises
         ------
@@ -226,7 +239,7 @@ class Ledger:
             self._mark.hold(connection)
             for key in shared:
                 sharing.share(connection, self._caps, key, name)
-            reservation = charging.reserve(connection, self._caps, name, text, asked)
+            reservation = charging.reserve(connection, self._caps, name, text, asked, stream=stream)
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
         return reservation
@@ -249,7 +262,7 @@ class Ledger:
     def settle(
         self,
         reservation: Reservation,
-        charge: Charge,
+        charge: Charge | PrivacyLoss,
         *,
         release: bytes | None = None,
         reuse_key: str | None = None,
@@ -352,16 +365,7 @@ class Ledger:
         """
         caps, name = self._caps, None if analyst is None else _named(analyst)
         with self._store.read() as connection:
-            in_all = spent(connection, POLICY)
-            left = [caps.total - in_all]
-            own = Charge() if name is None else spent(connection, scope(name))
-            for _, group in caps.groups_of(name) if name is not None else ():
-                left.append(group.cap - spent_together(connection, group.members))
-        cap = None if name is None else caps.of(name)
-        if cap is not None:
-            left.append(cap - own)
-        smallest = Charge(min(each.epsilon for each in left), min(each.delta for each in left))
-        return Budget(caps.total, in_all, smallest) if cap is None else Budget(cap, own, smallest)
+            return standing(connection, caps, name)
 
     def entries(self, analyst: str | None = None, *, limit: int | None = None) -> list[Entry]:
         """List the entries for the owner, newest first; an analyst may not be shown their states."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.ledger import events, tables
-from dpsql.ledger.amounts import DamagedError, read_charge, write_loss
+from dpsql.ledger.amounts import DamagedError, read, read_charge
 from dpsql.ledger.totals import POLICY, scope
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, Part, PrivacyLoss, PureDP, Realised, Stream
 
 VERSION: Final = 5
 """The present version of the schema."""
@@ -40,7 +41,7 @@ DROP TABLE entry;
 ALTER TABLE entry_now RENAME TO entry;
 """
 
-_COLUMNS: Final = "entry, at, analyst, statement, reading, mechanism, state, release, shared, holder"
+_COLUMNS: Final = "entry, at, analyst, statement, reading, mechanism, state, release, holder, shared"
 
 
 def to_present(connection: sqlite3.Connection, found: int) -> None:
@@ -89,17 +90,39 @@ def _copy(connection: sqlite3.Connection) -> None:
     rows = connection.execute(
         f"SELECT {_COLUMNS}, reserved_epsilon, reserved_delta, charged_epsilon, charged_delta FROM entry"
     )
+    refined = {
+        entry: read(total) for entry, total in connection.execute("SELECT entry, epsilon FROM refinement")
+    }
     connection.executemany(
         f"INSERT INTO entry_now ({_COLUMNS}, reserved_loss, charged_loss)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            (*row[:-4], write_loss(read_charge(*row[-4:-2])), write_loss(read_charge(*row[-2:])))
-            for row in rows
-        ),
+        ((*row[:-4], *_losses(row[-5], row[-4:], refined.get(row[0]))) for row in rows),
     )
     connection.execute(
         "INSERT INTO scope (name, epsilon, delta) SELECT name, epsilon, delta FROM scope_before"
     )
+
+
+def _losses(shared: int, amounts: Sequence[object], total: Fraction | None) -> tuple[str, str]:
+    """Return the reserved and the charged loss of an entry of an older version, as they are stored.
+
+    `amounts` are the reserved epsilon and delta, and the charged ones. The entry was private with the
+    reserved epsilon, and its outcome realised the charged one. Whether it took its questions one by one is
+    not known, so it keeps the cost of the reserved epsilon. Of a release that was shared only the realised
+    epsilon is known. `total` is that of a release that refined others, together with them: given these, its
+    loss was at most twice that.
+    """
+    reserved, charged = read_charge(*amounts[:2]), read_charge(*amounts[2:])
+    if shared:
+        whole = PrivacyLoss((Realised(charged.epsilon),) if charged.epsilon else (), charged.delta)
+        return str(whole), str(whole)
+    most = reserved.epsilon if total is None else 2 * total
+    whole = PrivacyLoss(_part(reserved.epsilon, most), reserved.delta)
+    return str(whole), str(PrivacyLoss(_part(charged.epsilon, most), charged.delta))
+
+
+def _part(epsilon: Fraction, most: Fraction) -> tuple[Part, ...]:
+    return (Stream(epsilon, most) if epsilon < most else PureDP(epsilon),)
 
 
 def _first_event(connection: sqlite3.Connection, found: int) -> None:

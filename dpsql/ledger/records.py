@@ -7,16 +7,7 @@ from datetime import datetime
 from fractions import Fraction
 
 from dpsql.ledger.events import Event
-from dpsql.privacy import Charge
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What may be spent in all, what is spent, and what is left. All exact."""
-
-    total: Charge
-    spent: Charge
-    remaining: Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +20,33 @@ class RefinementStep:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A release that a statement asks for: its selection, its mechanism, its largest charge."""
+    """A release that a statement asks for: its selection, its mechanism, its price."""
 
     selection: str
     mechanism: str
     charge: Charge
+    """The price by which it is known: the largest epsilon of a statement, and its delta."""
     refines: RefinementStep | None = None
     place: int = 1
     """Its place among the releases of the statement, from 1."""
     places: int = 1
     """How many releases the statement has; some may be stored, and are not asked for."""
+    loss: PrivacyLoss | None = None
+    """The largest loss that is to be reserved; None: that of one pure mechanism at this price."""
+
+    @property
+    def reserved(self) -> PrivacyLoss:
+        """The largest loss."""
+        return PrivacyLoss.of(self.charge.epsilon, self.charge.delta) if self.loss is None else self.loss
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """How a release ended: its realised charge, its stored form, the key under which it is found again."""
+    """How a release ended: its realised loss, its stored form, the key under which it is found again."""
 
-    charge: Charge
+    charge: Charge | PrivacyLoss
+    """A `PrivacyLoss` is charged as it is: its mechanisms are settled. A `Charge` is the realised one of a
+    single pure mechanism."""
     payload: bytes | None = None
     reuse_key: str | None = None
 
@@ -56,15 +57,17 @@ class Reservation:
 
     entry: int
     """The entry of its first release."""
-    charge: Charge
-    """The largest charge of all its releases together."""
-    parts: tuple[tuple[int, Charge], ...] = ()
-    """Entry and largest charge of each release; empty: there is one."""
+    loss: PrivacyLoss
+    """The largest loss of all its releases together."""
+    parts: tuple[tuple[int, PrivacyLoss], ...] = ()
+    """Entry and largest loss of each release; empty: there is one."""
+    stream: bool = False
+    """Whether it takes its questions one by one."""
 
     @property
-    def entries(self) -> tuple[tuple[int, Charge], ...]:
-        """Entry and largest charge of each release."""
-        return self.parts or ((self.entry, self.charge),)
+    def entries(self) -> tuple[tuple[int, PrivacyLoss], ...]:
+        """Entry and largest loss of each release."""
+        return self.parts or ((self.entry, self.loss),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class ReleaseInfo:
     statement: str
     selection: str
     mechanism: str
-    charge: Charge
+    charge: PrivacyLoss
     place: int = 1
     """Its place among the releases of its statement, from 1."""
     places: int = 1
@@ -108,8 +111,8 @@ class Lineage:
     """The text of the statement that released the count first."""
     reuse_key: str | None
     """The key of that statement."""
-    first_epsilon: Fraction
-    """What that statement cost."""
+    first_epsilon: Fraction | None
+    """What that statement cost; None if it has no epsilon."""
     shared: bool
     """Whether the release was another analyst's."""
     refined: bool
@@ -128,8 +131,8 @@ class Entry:
     statement: str
     selection: str
     mechanism: str
-    reserved: Charge
-    charged: Charge
+    reserved: PrivacyLoss
+    charged: PrivacyLoss
     state: str
     """`reserved` (running, or ended without a record), `settled`, `failed`, `cancelled`; all but `settled`
     are charged in full."""

@@ -73,9 +73,21 @@ def problems(connection: sqlite3.Connection) -> Iterator[str]:
     ).fetchall()
     for entry, parent, epsilon, analyst, reserved in rows:
         refines = RefinementStep(parent, read(epsilon))
-        problem = _problem(connection, analyst, read_loss(reserved).epsilon, refines)
+        problem = _problem(connection, analyst, read_loss(reserved).epsilon or Fraction(0), refines)
         if problem:
             yield f"entry {entry} {problem}"
+
+
+def paid_before(connection: sqlite3.Connection, number: int) -> Fraction:
+    """Return the epsilon of a release and of those that it refines; 0 if it has none or is not there."""
+    row = connection.execute(
+        "SELECT e.entry, e.charged_loss FROM release r JOIN entry e ON e.entry = r.entry WHERE r.number = ?",
+        (number,),
+    ).fetchone()
+    if row is None:
+        return Fraction(0)
+    before = _refined_by(connection, row[0])
+    return (read_loss(row[1]).epsilon or Fraction(0)) if before is None else before.epsilon
 
 
 def _problem(
@@ -91,6 +103,8 @@ def _problem(
         return "is of a release that is not the analyst's own"
     before = _refined_by(connection, row[0])
     spent = read_loss(row[3]).epsilon if before is None else before.epsilon
+    if spent is None:
+        return "is of a release that has no epsilon"
     if price <= 0 or spent + price < refines.epsilon:
         return "costs less than what it adds"
     return None

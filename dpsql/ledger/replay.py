@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dpsql.ledger import events
-from dpsql.ledger.amounts import DamagedError, moved, read_charge, read_loss
+from dpsql.ledger.amounts import DamagedError, read_loss
 from dpsql.ledger.charging import entry_content, release_content
 from dpsql.ledger.migration import digest_of
-from dpsql.ledger.totals import POLICY, scope
-from dpsql.privacy import Charge
+from dpsql.ledger.running_sums import RunningSums
+from dpsql.ledger.totals import POLICY, Stored, scope
+from dpsql.privacy import PrivacyLoss
 
 _Record = Mapping[str, Any]
 
@@ -35,8 +36,8 @@ class _Replay:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._totals = {POLICY: Charge()}
-        self._running: dict[int, Charge] = {}
+        self._sums = RunningSums()
+        self._running: dict[int, PrivacyLoss] = {}
         """The entries without an end, and what they have reserved."""
         self._entries = self._releases = self._n = 0
         self._rules: dict[str, Callable[[_Record], Iterator[str]]] = {
@@ -57,7 +58,7 @@ class _Replay:
             if rule is not None:
                 yield from (f"event {n}: {text}" for text in rule(record))
             for name, total in record["totals"].items():
-                if read_charge(*total[:2]) != self._totals.get(name, Charge()):
+                if Stored.read(tuple(total)) != self._sums.at(name, total[3]):
                     yield f"event {n}: the total of {name} is not the sum of the events"
         except (KeyError, TypeError, ValueError, DamagedError):
             yield f"event {n} cannot be read"
@@ -72,10 +73,6 @@ class _Replay:
             if found != number:
                 yield f"the table {table} has {found} rows, and the events tell of {number}"
 
-    def _add(self, charge: Charge, *names: str, less: Charge | None = None) -> None:
-        for name in names:
-            self._totals[name] = moved(self._totals.get(name, Charge()), less=less or Charge(), more=charge)
-
     def _migration(self, record: _Record) -> Iterator[str]:
         connection, last = self._connection, record["entries"]
         if digest_of(connection, last, record["running"]) != record["digest"]:
@@ -85,27 +82,27 @@ class _Replay:
             "SELECT entry, analyst, shared, reserved_loss, charged_loss FROM entry WHERE entry <= ?", (last,)
         )
         for entry, analyst, shared, reserved, charged in rows:
-            charge = read_loss(reserved if entry in running else charged)
             self._entries += 1
             if entry in running:
-                self._running[entry] = charge
+                self._running[entry] = read_loss(reserved)
             else:
                 self._releases += connection.execute(
                     "SELECT COUNT(*) FROM release WHERE entry = ?", (entry,)
                 ).fetchone()[0]
-            self._add(charge, scope(analyst), *([] if shared else [POLICY]))
+            loss = read_loss(reserved if entry in running else charged)
+            self._sums.enter(entry, read_loss(reserved), loss, _names(analyst, shared))
 
     def _entered(self, record: _Record) -> Iterator[str]:
         for content in record["entries"]:
-            entry, charge = content["entry"], read_loss(content["reserved_loss"])
+            entry, loss = content["entry"], read_loss(content["reserved_loss"])
             found = self._connection.execute("SELECT 1 FROM entry WHERE entry = ?", (entry,)).fetchone()
             if found is None:
                 yield f"entry {entry} is missing"
             elif entry_content(self._connection, entry) != content:
                 yield f"entry {entry} is not what it was when it was reserved"
             self._entries += 1
-            self._running[entry] = charge
-            self._add(charge, scope(content["analyst"]), *([] if content["shared"] else [POLICY]))
+            self._running[entry] = loss
+            self._sums.enter(entry, loss, loss, _names(content["analyst"], content["shared"]))
 
     def _shared(self, record: _Record) -> Iterator[str]:
         yield from self._entered(record)
@@ -113,9 +110,9 @@ class _Replay:
 
     def _settled(self, record: _Record) -> Iterator[str]:
         for content in record["releases"]:
-            entry, charge = content["entry"], read_loss(content["charged_loss"])
+            entry, loss = content["entry"], read_loss(content["charged_loss"])
             row = self._connection.execute(
-                "SELECT e.analyst, e.shared, e.state, e.charged_loss, e.at = r.at AND e.analyst = r.analyst,"
+                "SELECT e.state, e.charged_loss, e.at = r.at AND e.analyst = r.analyst,"
                 " r.number, r.reuse_key, r.payload FROM entry e JOIN release r ON r.number = e.release"
                 " WHERE e.entry = ?",
                 (entry,),
@@ -123,23 +120,23 @@ class _Replay:
             if row is None:
                 yield f"the release of entry {entry} is missing"
                 continue
-            analyst, shared, state, charged, same, number, key, payload = row
+            state, charged, same, number, key, payload = row
             found = release_content(entry, number, read_loss(charged), key, payload)
             if state != "settled" or not same or found != content:
                 yield f"entry {entry} or its release is not what it was when it was settled"
             self._releases += 1
-            reserved = self._running.pop(entry)
-            self._add(charge, scope(analyst), *([] if shared else [POLICY]), less=reserved)
+            del self._running[entry]
+            self._sums.settle(entry, loss)
 
     def _restored(self, record: _Record) -> Iterator[str]:
         yield from self._ended("cancelled")({"entries": record["ended"]})
         rows = self._connection.execute(
-            "SELECT scope, epsilon, delta FROM restored WHERE event = ?", (self._n,)
+            "SELECT scope, epsilon, delta, cost, alpha, most FROM restored WHERE event = ?", (self._n,)
         ).fetchall()
         if {name: amounts for name, *amounts in rows} != record["added"]:
             yield "what was added to the totals is not what it was"
         for name, amounts in record["added"].items():
-            self._add(read_charge(*amounts), name)
+            self._sums.restore(name, tuple(amounts))
 
     def _ended(self, state: str) -> Callable[[_Record], Iterator[str]]:
         def compare(record: _Record) -> Iterator[str]:
@@ -150,3 +147,7 @@ class _Replay:
                     yield f"entry {entry} has not {state}"
 
         return compare
+
+
+def _names(analyst: str, shared: int) -> tuple[str, ...]:
+    return (scope(analyst),) if shared else (scope(analyst), POLICY)

@@ -12,7 +12,7 @@ from dpsql.ledger.caps import Caps
 from dpsql.ledger.charging import enter, entry_content, release_content, spend_own, store
 from dpsql.ledger.events import Event
 from dpsql.ledger.records import StoredRelease
-from dpsql.ledger.totals import scope
+from dpsql.ledger.totals import names_of
 
 _EVENT: Final = "COALESCE(r.event, (SELECT CAST(value AS INTEGER) FROM setting WHERE name = 'migration'))"
 """The number of a release's event; of an older release, that of the migration, which has its hash too."""
@@ -69,22 +69,26 @@ def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: s
     if find(connection, reuse_key, analyst) is not None:
         return  # paid for already, perhaps a moment ago by another thread
     row = connection.execute(
-        "SELECT e.at, e.statement, e.reading, e.mechanism, e.charged_loss, r.payload"
+        "SELECT e.at, e.statement, e.reading, e.mechanism, e.reserved_loss, e.charged_loss, r.payload"
         " FROM release r JOIN entry e ON e.entry = r.entry"
         " WHERE r.reuse_key = ? AND r.payload IS NOT NULL ORDER BY r.number DESC LIMIT 1",
         (reuse_key,),
     ).fetchone()
     if row is None:
         return
-    at, statement, selection, mechanism, loss, payload = row
-    charge = read_loss(loss)
-    spend_own(connection, caps, analyst, charge)
+    at, statement, selection, mechanism, *losses, payload = row
+    reserved, charged = map(read_loss, losses)
+    # What was realised may not be shown less dear than it was, nor dearer: the scope takes it as it is.
+    spend_own(connection, caps, analyst, reserved, charged)
     who = (analyst, statement, selection, mechanism)
-    entry = enter(connection, charge, who, shared=True, at=at)
+    entry = enter(connection, reserved, who, shared=True, at=at)
     number = store(connection, entry, (at, analyst, reuse_key, payload, events.newest(connection).n + 1))
-    connection.execute("UPDATE entry SET state = 'settled', release = ? WHERE entry = ?", (number, entry))
+    connection.execute(
+        "UPDATE entry SET state = 'settled', charged_loss = ?, release = ? WHERE entry = ?",
+        (str(charged), number, entry),
+    )
     content = {
         "entries": [entry_content(connection, entry)],
-        "releases": [release_content(entry, number, charge, reuse_key, payload)],
+        "releases": [release_content(entry, number, charged, reuse_key, payload)],
     }
-    events.append(connection, "share", content, [scope(analyst)])
+    events.append(connection, "share", content, names_of(connection, analyst))

@@ -88,6 +88,7 @@ RESTORED: Final = """
 CREATE TABLE restored (
     event INTEGER NOT NULL REFERENCES event (n) DEFERRABLE INITIALLY DEFERRED, scope TEXT NOT NULL,
     epsilon TEXT, delta TEXT NOT NULL, cost TEXT, alpha TEXT,
+    most TEXT, -- what it costs at most, at any order
     PRIMARY KEY (event, scope)
 ) WITHOUT ROWID;
 CREATE TRIGGER restored_stays BEFORE DELETE ON restored

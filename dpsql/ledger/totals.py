@@ -1,16 +1,26 @@
-"""The totals of the scopes: of the policy, and of each analyst."""
+"""The totals of the scopes: of the policy, of each analyst, and of analysts at the order of a group."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Final
 
-from dpsql.ledger.amounts import DamagedError, read_charge, write_charge
-from dpsql.privacy import Charge
+from dpsql.errors import OperationalError
+from dpsql.ledger.amounts import DamagedError, read, read_loss, write
+from dpsql.privacy import PrivacyLoss, Totals
 
 POLICY: Final = "policy"
 """The scope of everything that is released to anybody."""
+
+_GROUP: Final = "group "
+_ZERO: Final = Fraction(0)
+
+Row = tuple[str | None, str, str | None, str | None]
+"""A total as it is stored: epsilon, delta, cost, and the order of the cost."""
 
 
 def scope(analyst: str) -> str:
@@ -20,31 +30,156 @@ def scope(analyst: str) -> str:
 
 def group_scope(group: str) -> str:
     """Return the name of a group's scope, for messages: its total is that of its members."""
-    return f"group {group}"
+    return f"{_GROUP}{group}"
 
 
-def spent(connection: sqlite3.Connection, name: str) -> Charge:
-    """Return the total charge of a scope: of the policy, or of one analyst."""
-    row = connection.execute("SELECT epsilon, delta FROM scope WHERE name = ?", (name,)).fetchone()
+def member(group: str, analyst: str) -> str:
+    """Return the name of what an analyst has spent, at the order of a group's costs."""
+    return _GROUP + json.dumps([group, analyst])
+
+
+def owner(name: str) -> str | None:
+    """Return the analyst whose entries a scope adds up; None: it is the policy's."""
+    if name == POLICY:
+        return None
+    if name.startswith(_GROUP):
+        return str(json.loads(name.removeprefix(_GROUP))[1])
+    return name.removeprefix(scope(""))
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A total, and the order of its cost; None: it has no cost."""
+
+    totals: Totals
+    order: Fraction | None = None
+
+    @classmethod
+    def read(cls, row: Row) -> Stored:
+        """Read a row; `DamagedError` for anything that `row` does not return."""
+        epsilon, delta, cost, order = row
+        if (cost is None) != (order is None):
+            raise DamagedError("a cost without its order")
+        amounts = (
+            None if epsilon is None else read(epsilon),
+            read(delta),
+            _ZERO if cost is None else read(cost),
+        )
+        return cls(Totals(*amounts), None if order is None else read(order))
+
+    @property
+    def row(self) -> Row:
+        """The total as it is stored."""
+        totals, order = self.totals, self.order
+        return (
+            None if totals.epsilon is None else write(totals.epsilon),
+            write(totals.delta),
+            None if order is None else write(totals.cost),
+            None if order is None else write(order),
+        )
+
+    def moved(self, reserved: PrivacyLoss, charged: PrivacyLoss) -> Stored:
+        """Return the total after an entry was settled."""
+        try:
+            less = amounts(reserved, reserved, self.order)
+            totals = self.totals - less + amounts(reserved, charged, self.order)
+        except ValueError:
+            raise DamagedError("a total is less than what it is the sum of") from None
+        return replace(self, totals=totals)
+
+
+def amounts(reserved: PrivacyLoss, charged: PrivacyLoss, order: Fraction | None) -> Totals:
+    """Return what an entry adds to a total with costs at an order.
+
+    It has no epsilon if its reserved loss has none, whatever was charged in the end.
+    """
+    epsilon = None if reserved.epsilon is None else charged.epsilon
+    return Totals(epsilon, charged.delta, _ZERO if order is None else charged.cost(order))
+
+
+def stored(connection: sqlite3.Connection, name: str) -> Stored | None:
+    """Return the total of a scope as it is stored; None if there is none."""
+    row = connection.execute(
+        "SELECT epsilon, delta, cost, alpha FROM scope WHERE name = ?", (name,)
+    ).fetchone()
     if row is not None:
-        return read_charge(*row)
+        return Stored.read(row)
     if name == POLICY:  # written when the ledger was made, and never deleted
         raise DamagedError("the policy's total is missing")
-    return Charge()
+    return None
 
 
-def spent_together(connection: sqlite3.Connection, analysts: Sequence[str]) -> Charge:
-    """Return the total charge of several analysts.
+def at_order(connection: sqlite3.Connection, name: str, order: Fraction | None) -> Stored:
+    """Return the total of a scope with costs at an order; None: at that of the stored ones."""
+    found = stored(connection, name)
+    if found is not None and order in (None, found.order):
+        return found
+    if found is None and name.startswith(_GROUP):
+        found = stored(connection, scope(owner(name) or ""))
+    if found is None:
+        return Stored(Totals(), order)
+    return Stored(replace(found.totals, cost=_added_up(connection, name, order)), order)
+
+
+def put(connection: sqlite3.Connection, name: str, total: Stored) -> None:
+    """Write the total of a scope."""
+    connection.execute("INSERT OR REPLACE INTO scope VALUES (?, ?, ?, ?, ?)", (name, *total.row))
+
+
+def together(
+    connection: sqlite3.Connection, group: str, members: Iterable[str], order: Fraction | None
+) -> Totals:
+    """Return the total of several analysts, at the order of their group's costs.
 
     It is added up at each charge, so that it is right at once when the policy changes who belongs to a group.
     """
-    return sum((spent(connection, scope(analyst)) for analyst in analysts), Charge())
+    found = Totals()
+    for analyst in members:
+        name = scope(analyst) if order is None else member(group, analyst)
+        total = at_order(connection, name, order)
+        found += total.totals if order is not None else replace(total.totals, cost=_ZERO)
+    return found
 
 
-def set_spent(connection: sqlite3.Connection, name: str, total: Charge) -> None:
-    """Write the total of a scope."""
-    connection.execute(
-        "INSERT INTO scope (name, epsilon, delta) VALUES (?, ?, ?)"
-        " ON CONFLICT DO UPDATE SET epsilon = excluded.epsilon, delta = excluded.delta",
-        (name, *write_charge(total)),
+def keep_members(connection: sqlite3.Connection, group: str, members: Iterable[str], order: Fraction) -> None:
+    """Store what each member of a group has spent at the order of the group's costs, where it is not."""
+    for analyst in members:
+        name = member(group, analyst)
+        found = stored(connection, name)
+        if found is None or found.order != order:
+            put(connection, name, at_order(connection, name, order))
+
+
+def names_of(connection: sqlite3.Connection, analyst: str) -> list[str]:
+    """Return the stored scopes that an analyst's entries count in, but for the policy's."""
+    rows = connection.execute("SELECT name FROM scope WHERE name >= 'group [' AND name < 'group \\'")
+    groups = [name for (name,) in rows if owner(name) == analyst]
+    return [scope(analyst), *groups]
+
+
+def _added_up(connection: sqlite3.Connection, name: str, order: Fraction | None) -> Fraction:
+    """Return the cost at an order of all entries of a scope, and of what was restored."""
+    if order is None:
+        return _ZERO
+    analyst = owner(name)
+    chosen, given = ("shared = 0", ()) if analyst is None else ("analyst = ?", (analyst,))
+    losses = connection.execute(f"SELECT charged_loss, COUNT(*) FROM entry WHERE {chosen} GROUP BY 1", given)
+    cost = sum((n * read_loss(loss).cost(order) for loss, n in losses), _ZERO)
+    rows = connection.execute(
+        "SELECT cost, alpha, most FROM restored WHERE scope = ?",
+        (POLICY if analyst is None else scope(analyst),),
     )
+    return cost + sum((restored_cost(row, order) for row in rows), _ZERO)
+
+
+def restored_cost(row: tuple[str | None, str | None, str | None], order: Fraction) -> Fraction:
+    """Return what was restored to a scope, at an order: cost and order as stored, and its largest cost."""
+    cost, at, most = row
+    if cost is not None and at is not None and read(at) == order:
+        return read(cost)
+    if most is None:
+        raise OperationalError(
+            "what was restored to this ledger has no cost at another order: the budget's epsilon, delta and"
+            " accounting have to stay what they were"
+        )
+    return read(most)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 from dpsql.engines import length_check_key
 from dpsql.engines.duckdb.checks import Inspector, UnreadableError
@@ -14,6 +15,8 @@ from dpsql.policy import EnumDomain, Policy, Table, shown_length
 from dpsql.policy.names import joined
 from dpsql.release import source_version
 from dpsql.versions import Versions
+
+_LARGE_DELTA = Fraction(1, 10_000)
 
 
 def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: None) -> Report:
@@ -31,6 +34,9 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
             f"database.engine: data in {policy.engine} cannot be verified, only what DuckDB reads can"
         )
     report, versions = Report(), Versions(policy)
+    if policy.budget.accounting == "zcdp" and policy.budget.delta > _LARGE_DELTA:
+        text = "is more than 1e-4: with that chance nothing is promised; values like 1e-6 are customary"
+        report.add("note", "budget.delta", text)
     stamps = versions.stamps()
     try:
         inspector = Inspector(policy)

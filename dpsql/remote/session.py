@@ -200,8 +200,7 @@ class RemoteSession:
         facts = _facts(self.run(text).table, "budget")
         most = facts["max_epsilon_per_query"]
         self._most = (None if most is None else Fraction(most),)
-        amounts = (facts[name] for name in ("total", "spent", "remaining"))
-        return Budget(*(Charge(Fraction(each["epsilon"]), Fraction(each["delta"])) for each in amounts))
+        return Budget.read(facts)
 
     def release(self, number: int) -> Release:
         """Return one of the analyst's own releases, by its number; it costs nothing."""

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
@@ -135,6 +134,4 @@ def question_key(prepared: Prepared) -> str:
 
 def budget_of(result: StatementResult) -> Budget:
     """Read the exact amounts that SHOW PRIVACY BUDGET has beside its rows."""
-    facts = json.loads((result.table.schema.metadata or {})[b"dpsql.budget"])
-    amounts = (facts[name] for name in ("total", "spent", "remaining"))
-    return Budget(*(Charge(Fraction(each["epsilon"]), Fraction(each["delta"])) for each in amounts))
+    return Budget.read(json.loads((result.table.schema.metadata or {})[b"dpsql.budget"]))

@@ -75,7 +75,7 @@ class Asked:
 def entries(policy: Path) -> list[tuple[str, str, str, Fraction]]:
     """Return analyst, text, state and epsilon of the ledger's entries: what is reserved stays charged."""
     with Ledger.of(load(policy)) as ledger:
-        return [(e.analyst, e.statement, e.state, e.charged.epsilon) for e in ledger.entries()]
+        return [(e.analyst, e.statement, e.state, e.charged.charge.epsilon) for e in ledger.entries()]
 
 
 def judged(policy: Path, served: Served, asked: Asked) -> Round:

@@ -60,7 +60,7 @@ def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  a
     written to the file that -p names, which must not exist yet.
     """
     from dpsql.cli.init.tables import InitOptions, Tables
-    from dpsql.cli.init.text import AMOUNTS, policy_text
+    from dpsql.cli.init.text import AMOUNTS, DELTA, policy_text
     from dpsql.owner import introspect_sources
     from dpsql.policy import load
 
@@ -72,6 +72,8 @@ def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  a
     tables = Tables(introspect_sources(options.sources), options, ask)
     if given["epsilon"] is None:
         given["epsilon"] = ask("epsilon, all that can ever be spent", "1") if ask else "1"
+    if given["delta"] is None:
+        given["delta"] = DELTA
     amounts = {name: _number(name, text) for name, _, _ in AMOUNTS if (text := given[name]) is not None}
     text = policy_text(tables.declared, amounts, path)
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsql.policy.names import joined, name_problem
+from dpsql.privacy import exact
 from dpsql.render.cells import escape_controls
 
 if TYPE_CHECKING:
@@ -118,9 +119,12 @@ def _section(key: str, lines: list[tuple[str, str]], above: str = "") -> str:
     return "\n".join([f"{above}[{key}]", *texts]) + "\n"
 
 
+DELTA = "1e-6"
+"""The delta of a new policy."""
+
 AMOUNTS = (
     ("epsilon", "5", "all that can ever be spent, by everybody together"),
-    ("delta", "1e-6", "for keys whose values are not declared; far below one over the number of units"),
+    ("delta", "1e-6", "a chance left out of the promise; far below one over the number of units"),
     ("max_epsilon_per_query", "1", "the most one statement may take"),
     ("default_epsilon", "0.5", "for statements that name none"),
     ("default_delta", "1e-9", "the same for delta"),
@@ -130,6 +134,9 @@ AMOUNTS = (
 def _budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]]:
     for name, example, comment in AMOUNTS:
         yield f"{name} = {amounts[name]}" if name in amounts else f"# {name} = {example}", comment
+        if name == "delta" and exact(amounts.get("delta", "0").strip('"')):
+            yield 'accounting = "zcdp"', "the same promise for about three times as many small statements:"
+            yield "", 'costs add up that grow with the square of epsilon. "pure" adds epsilons'
     yield f"ledger = {quoted(ledger)}", "beside this file: what was spent and what was answered"
 
 

@@ -204,7 +204,7 @@ def test_a_receipt_is_known_by_its_ledger_alone(shell: Shell, policy: Path) -> N
     assert "has event 5" in err
     other = f"5-{'0' * 16}"
     for receipt, says in (
-        (f"99-{digits}", "has no event 99, its newest is 6-"),
+        (f"99-{digits}", "has no event 99, its newest is 7-"),
         (other, f"event 5 of the ledger is {head.strip()}"),
     ):
         code, out, err = shell("budget", "--receipt", receipt)
@@ -277,3 +277,22 @@ def test_no_chart() -> None:
     assert chart([], Fraction(10), Style(80)) == ""
     assert chart([(START, Fraction(1))], Fraction(0), Style(80)) == ""
     assert chart([(START, Fraction(1))], Fraction(10), Style(12)) == ""
+
+
+def test_a_budget_of_two_sums(shell: Shell, policy: Path) -> None:
+    lines = ("epsilon = 10", "delta = 1e-6")
+    text = policy.read_text().replace("\n".join(lines), "\n".join([*lines, 'accounting = "zcdp"']), 1)
+    policy.write_text(text)
+    spend(policy, "ada", Charge(Fraction(1, 10)))
+    code, out, _ = shell("budget")
+    assert code == 0
+    assert [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()[3:7]] == [
+        ["epsilon", "10", "0.1", "300 more of 0.1"],
+        ["delta", "1e-6", "5e-7 conversion, 0 unknown domains", "5e-7"],
+        ["basic way", "10", "0.1", "99 more of 0.1"],
+        ["order way", "5.89065", "0.0195234", "300 more of 0.1 (alpha 3.98437)"],
+    ]
+    found = json.loads(shell("budget", "--json")[1])
+    assert found["accounting"] == "zcdp"
+    assert found["order_way"]["alpha"] == 3.984375
+    assert found["entries"][0]["loss"] == "pure 1/10"

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -83,6 +84,7 @@ def test_a_commented_policy_that_loads(run: Run, here: Path) -> None:
     text = Path("dpsql.toml").read_text("utf-8")
     policy = load("dpsql.toml")
     assert policy.budget.epsilon == 5
+    assert (policy.budget.delta, policy.budget.accounting) == (Fraction(1, 10**6), "zcdp")
     assert policy.budget.ledger == here / "dpsql-ledger.sqlite"
     assert policy.tables["visits"].unit == UnitColumn("user_id")
     assert policy.tables["pages"].public
@@ -389,3 +391,9 @@ def test_the_real_question_goes_to_the_terminal(
     out, err = capfd.readouterr()
     assert out == ""
     assert "how many [1]: " in err
+
+
+def test_without_delta_epsilons_add(run: Run) -> None:
+    done = run("init", "visits.parquet", "--unit", "user_id", "--delta", "0")
+    assert done.code == ExitCode.OK, done.err
+    assert load("dpsql.toml").budget.accounting == "pure"

@@ -562,7 +562,7 @@ def test_a_statement_that_is_killed_stays_charged_in_full(folder: Path) -> None:
         lost = [entry.state for entry in entries]
         assert lost == ["reserved"] * 12 + ["settled"] * 3
         assert spent(session) == 5 * Fraction(3, 2)
-        assert all(entry.charged == Charge(Fraction(1, 2)) for entry in entries)
+        assert all(entry.charged.charge == Charge(Fraction(1, 2)) for entry in entries)
         assert [session.ledger.failures(name) for name in ("1", "2", "3", "settle_all", "over")] == [
             1,
             1,

@@ -19,9 +19,8 @@ TENTH = Charge(Fraction(1, 10))
 
 
 def open_at(path: Path, **given: object) -> Ledger:
-    return Ledger.open(
-        path, **{"policy_id": "p", "total": Charge(Fraction(10)), "high_water": False, **given}
-    )  # type: ignore[arg-type]  # any keyword
+    settings = {"policy_id": "p", "total": Charge(Fraction(10)), "high_water": False, **given}
+    return Ledger.open(path, **settings)  # type: ignore[arg-type]  # any keyword
 
 
 def reserve(ledger: Ledger, analyst: str = "ann", refines: RefinementStep | None = None) -> Reservation:
@@ -68,7 +67,7 @@ def test_every_change_is_an_event(path: Path) -> None:
         {
             "entry": 1,
             "release": 1,
-            "charged_loss": "1/10 0/1",
+            "charged_loss": "pure 1/10",
             "reuse_key": "k",
             "payload": events.digest(b"rows"),
         }
@@ -178,7 +177,7 @@ SEEN_BY_CHECK: list[tuple[tuple[str, ...], str]] = [
     # A charge is made smaller everywhere but in the events.
     (
         (
-            "UPDATE entry SET charged_loss = '1/20 0/1' WHERE entry = 1",
+            "UPDATE entry SET charged_loss = 'pure 1/20' WHERE entry = 1",
             "UPDATE scope SET epsilon = '11/20' WHERE name = 'policy'",
             "UPDATE scope SET epsilon = '1/2' WHERE name = 'analyst ann'",
         ),

@@ -19,7 +19,7 @@ from dpsql.errors import (
 )
 from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled, StoredRelease
 from dpsql.ledger.amounts import DamagedError, read, rounded_up, shown, too_wide, write
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss, PureDP, Realised, Stream, Totals
 
 Open = Callable[..., Ledger]
 
@@ -65,7 +65,7 @@ def test_a_charge_from_reservation_to_release(open_ledger: Open) -> None:
     ledger = open_ledger()
     before = datetime.now(UTC) - timedelta(seconds=1)
     reservation = reserve(ledger, "1/3", "1/2000")
-    assert reservation.charge == cost("1/3", "1/2000")
+    assert reservation.loss.charge == cost("1/3", "1/2000")
     assert ledger.budget().spent == cost("1/3", "1/2000")
     number = ledger.settle(reservation, cost("1/7", "1/3000"), release=b"rows", reuse_key="k")
     budget = ledger.budget()
@@ -83,9 +83,9 @@ def test_a_charge_from_reservation_to_release(open_ledger: Open) -> None:
         "top-k",
         "noisy top-k",
     )
-    assert info.charge == cost("1/7", "1/3000")
+    assert info.charge.charge == cost("1/7", "1/3000")
     (entry,) = ledger.entries()
-    assert (entry.reserved, entry.charged) == (cost("1/3", "1/2000"), cost("1/7", "1/3000"))
+    assert (entry.reserved.charge, entry.charged.charge) == (cost("1/3", "1/2000"), cost("1/7", "1/3000"))
     assert (entry.state, entry.release, entry.shared) == ("settled", number, False)
     assert ledger.check() == []
 
@@ -226,7 +226,7 @@ def test_a_reservation_ends_once(open_ledger: Open) -> None:
 def test_a_reservation_of_nowhere_is_a_bug(open_ledger: Open) -> None:
     ledger = open_ledger()
     mine = reserve(ledger, "1/10")
-    for wrong in (Reservation(99, mine.charge), Reservation(mine.entry, cost("1/5"))):
+    for wrong in (Reservation(99, mine.loss), Reservation(mine.entry, PrivacyLoss.of(Fraction(1, 5)))):
         with pytest.raises(InternalError, match="no such reservation"):
             ledger.settle(wrong, cost("1/20"))
 
@@ -540,11 +540,16 @@ def test_awkward_fractions_cannot_make_the_ledger_slow_or_stuck(open_ledger: Ope
 
 
 def test_rounding_up_never_goes_below_or_above() -> None:
-    charge, most = cost("1/3", "1/7"), cost("1/3", "1/2")
-    rounded = rounded_up(charge, most)
-    assert rounded.epsilon == most.epsilon
-    assert Fraction(1, 7) < rounded.delta < Fraction(1, 7) + Fraction(1, 10**60)
-    assert not too_wide(rounded, cost("1/10", "1/10"))
+    third, step = Fraction(1, 3), Fraction(1, 10**60)
+    loss = PrivacyLoss((Realised(third, Fraction(1)), Stream(third, third + step / 9)), Fraction(1, 7))
+    rounded = rounded_up(loss)
+    (first, second) = rounded.parts
+    assert isinstance(first, Realised)
+    assert third < first.epsilon < third + step
+    assert second == PureDP(third + step / 9), "never more than was reserved"
+    assert Fraction(1, 7) < rounded.delta < Fraction(1, 7) + step
+    few = Totals(first.epsilon, rounded.delta)
+    assert not too_wide(few, few)
 
 
 def several(ledger: Ledger, *epsilons: str, analyst: str = "ann") -> Reservation:
@@ -562,7 +567,7 @@ def test_releases_of_one_statement_are_charged_and_end_together(open_ledger: Ope
     assert (caught.value.scope, caught.value.requested) == ("query", (Fraction(51, 100), Fraction(0)))
     assert ledger.entries() == []
     held = several(ledger, "1/5", "1/10")
-    assert held.charge == cost("3/10")
+    assert held.loss.charge == cost("3/10")
     assert ledger.budget().spent == cost("3/10")
     (first, second) = held.entries
     for wrong in (Reservation(*first), Reservation(*second), Reservation(first[0], first[1], (first, first))):

@@ -17,7 +17,7 @@ import pytest
 from dpsql.errors import OperationalError
 from dpsql.ledger import Ledger, Opening, Reservation, faults, files
 from dpsql.ledger.mark import Mark
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, Totals
 
 TENTH = Charge(Fraction(1, 10))
 
@@ -59,7 +59,7 @@ def spend(ledger: Ledger, analyst: str = "ann", key: str | None = None) -> int:
 def spent(ledger: Ledger, analyst: str | None = None) -> Fraction:
     if analyst is None:
         return ledger.budget().spent.epsilon
-    return sum((entry.charged.epsilon for entry in ledger.entries(analyst)), Fraction(0))
+    return sum((entry.charged.charge.epsilon for entry in ledger.entries(analyst)), Fraction(0))
 
 
 def mark_file(state: Path) -> Path:
@@ -175,7 +175,7 @@ def test_an_older_copy_is_refused_and_then_goes_on_with_what_was_spent(path: Pat
         assert ledger.check() == ["this ledger is older than the mark: 6 events are missing"]
         assert ledger.event(newest.n) is None, "its receipts show it, too"
     with open_at(path, Opening.ACCEPT) as ledger:
-        assert ledger.accepted == {"policy": Charge(Fraction(3, 10)), "analyst ann": Charge(Fraction(3, 10))}
+        assert ledger.accepted == {"policy": Totals(Fraction(3, 10)), "analyst ann": Totals(Fraction(3, 10))}
         assert spent(ledger) == Fraction(5, 10)
         assert ledger.check() == []
     with open_at(path) as ledger:

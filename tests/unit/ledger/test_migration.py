@@ -16,7 +16,8 @@ import pytest
 from dpsql.errors import OperationalError
 from dpsql.ledger import Ledger, RefinementStep
 from dpsql.ledger.migration import VERSION
-from dpsql.privacy import Charge
+from dpsql.policy import BudgetPolicy
+from dpsql.privacy import Charge, PrivacyLoss, PureDP, Realised, Stream
 
 DUMP = Path(__file__).parent / "data" / "ledger_version_4.sql"
 """A ledger as version 4 of the schema has it, with every kind of entry; two of them have no end."""
@@ -67,7 +68,7 @@ def test_every_charge_and_release_stays(path: Path) -> None:
         assert (ledger.failures("ann"), ledger.cancelled("bob")) == (1, 1)
         assert [entry.state for entry in ledger.entries()].count("reserved") == 2
         shared = next(entry for entry in ledger.entries() if entry.shared)
-        assert shared.charged == Charge(Fraction(1, 3), Fraction(1, 10000))
+        assert shared.charged.charge == Charge(Fraction(1, 3), Fraction(1, 10000))
         found = ledger.find("k", "ann")
         assert found is not None
         assert (found.payload, found.event.n) == (b"rows", 1), "the migration has its hash"
@@ -85,6 +86,33 @@ def test_every_charge_and_release_stays(path: Path) -> None:
         ledger.settle(refined, Charge(Fraction(1)), release=b"finest")
         assert ledger.check() == []
     assert version(path) == VERSION
+
+
+def test_what_each_entry_cost_is_known(path: Path) -> None:
+    """Nothing tells which of them were streams, so each costs what was reserved for it."""
+    with open_at(path) as ledger:
+        found = {entry.entry: entry for entry in ledger.entries()}
+        with raw(path) as connection:
+            refined = {entry for (entry,) in connection.execute("SELECT entry FROM refinement")}
+        assert refined
+        for entry in found.values():
+            (part,) = entry.charged.parts
+            if entry.shared:
+                assert isinstance(part, Realised)
+                assert entry.reserved == entry.charged
+            elif entry.charged != entry.reserved or entry.entry in refined:
+                assert isinstance(part, Stream)
+                assert entry.charged.cost(Fraction(4)) == entry.reserved.cost(Fraction(4))
+            else:
+                assert part == PureDP(part.epsilon)
+    total = Charge(Fraction(10), Fraction(1, 1000))
+    policy = BudgetPolicy(total.epsilon, total.delta, accounting="zcdp")
+    with Ledger.open(path, policy_id="p", total=total, filter_of=policy.filter_of) as ledger:
+        order = ledger.budget().alpha
+        assert order is not None
+        entries = [entry for entry in ledger.entries() if not entry.shared]
+        assert ledger.budget().cost == sum((e.charged.cost(order) for e in entries), Fraction(0))
+        assert ledger.check() == []
 
 
 def test_it_has_the_structure_of_a_new_one(path: Path, tmp_path: Path) -> None:
@@ -109,9 +137,9 @@ def test_what_was_reserved_before_is_ended_after(path: Path, monkeypatch: pytest
         monkeypatch.setattr("dpsql.ledger.process_identity.current", lambda: "elsewhere|1|1")
         from dpsql.ledger import Reservation
 
-        nine = Reservation(9, Charge(Fraction(1, 2)))
+        nine = Reservation(9, PrivacyLoss.of(Fraction(1, 2)))
         ledger.settle(nine, Charge(Fraction(1, 4)))
-        ledger.fail(Reservation(10, Charge(Fraction(1, 7))))
+        ledger.fail(Reservation(10, PrivacyLoss.of(Fraction(1, 7))))
         assert ledger.budget().spent.epsilon == Fraction(344, 105) - Fraction(1, 4)
         assert ledger.check() == []
 

@@ -103,6 +103,42 @@ def test_processes_at_once(tmp_path: Path, total: Fraction, all_granted: bool) -
     assert (refused == 0) == all_granted
 
 
+LAST = """
+import time
+from dpsql.policy import BudgetPolicy
+
+total = Charge(Fraction(10), Fraction(1, 10**6))
+policy = BudgetPolicy(total.epsilon, total.delta, accounting="zcdp")
+ledger = Ledger.open(sys.argv[1], policy_id="p", total=total, filter_of=policy.filter_of, max_failures=1000)
+if sys.argv[2] == "first":
+    requests = [Request("r", "m", tenth, place=i + 1, places=300) for i in range(300)]
+    ledger.reserve_all(analyst="ann", statement="s", requests=requests)
+else:
+    print("ready", flush=True)
+    while not os.path.exists(sys.argv[1] + ".go"):
+        time.sleep(0.001)
+    try:
+        reserve(ledger)
+        print("admitted")
+    except BudgetExceeded:
+        print("refused")
+assert ledger.check() == []
+"""
+
+
+def test_of_eight_processes_one_is_admitted_with_the_last_statement(tmp_path: Path) -> None:
+    """The 301st statement of .1 under (10, 1e-6) is the last one that fits, by the sum of costs."""
+    path = tmp_path / "ledger.sqlite"
+    finish(start(LAST, path, "first"))
+    processes = [start(LAST, path, "last") for _ in range(8)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    path.with_name(path.name + ".go").touch()
+    assert sorted(process.communicate()[0] for process in processes) == ["admitted\n"] + 7 * ["refused\n"]
+    assert [process.returncode for process in processes] == 8 * [0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("total", [Fraction(10**6), Fraction(70)])
 def test_eight_processes_with_two_hundred_charges_each(tmp_path: Path, total: Fraction) -> None:
@@ -287,7 +323,7 @@ while True:
         assert len(ledger.releases("ann")) == settled, point
         outcomes.append((told, settled, lost))
         for entry in entries:
-            assert entry.charged == tenth
+            assert entry.charged.charge == tenth
     if code == 0:
         break
     for name in folder.iterdir():
@@ -317,7 +353,7 @@ STREAM_CRASHES = (
 """,
         """        answered = told.count("a")
         for entry in entries:
-            assert entry.charged.epsilon == Fraction(1, 20 if entry.state == "settled" else 10), point
+            assert entry.charged.charge.epsilon == Fraction(1, 20 if entry.state == "settled" else 10), point
         with ledger._store.read() as connection:
             steps = connection.execute("SELECT COUNT(*) FROM progress").fetchone()[0]
         assert answered <= steps <= 1, point
@@ -325,7 +361,7 @@ STREAM_CRASHES = (
     )
     .replace(
         """        for entry in entries:
-            assert entry.charged == tenth
+            assert entry.charged.charge == tenth
 """,
         "",
     )
@@ -442,7 +478,9 @@ def campaign(folder: Path, kills: int) -> tuple[int, int]:
         with open_ledger(path) as ledger:
             assert ledger.check() == []
             entries = ledger.entries()
-            assert ledger.budget().spent.epsilon == sum((e.charged.epsilon for e in entries), Fraction(0))
+            assert ledger.budget().spent.epsilon == sum(
+                (e.charged.charge.epsilon for e in entries), Fraction(0)
+            )
             settled = {entry.release for entry in entries if entry.state == "settled"}
             assert set(answers) <= settled
             assert all(

@@ -42,7 +42,7 @@ def reserve(
 
 
 def settled(ledger: Ledger, held: Reservation, payload: bytes = b"x", key: str | None = None) -> int:
-    return ledger.settle(held, held.charge, release=payload, reuse_key=key)
+    return ledger.settle(held, held.loss.charge, release=payload, reuse_key=key)
 
 
 def test_a_lineage_has_the_first_statement_and_the_epsilon_of_all(ledger: Ledger) -> None:

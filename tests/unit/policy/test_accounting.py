@@ -17,6 +17,7 @@ source = "v.csv"
 unit = "person"
 columns = { person = "BIGINT", page = "VARCHAR" }
 """
+MILLIONTH = Fraction(1, 10**6)
 TENTH = PrivacyLoss.of(Fraction(1, 10))
 
 
@@ -52,11 +53,14 @@ def test_all_of_delta_may_serve_the_conversion(read: Write) -> None:
 
 
 def test_caps_divide_their_delta_in_the_policys_ratio() -> None:
-    budget = BudgetPolicy(10, "1e-6", accounting="zcdp", conversion_delta="1e-7")
+    budget = BudgetPolicy(Fraction(10), MILLIONTH, accounting="zcdp", conversion_delta=MILLIONTH / 10)
     cap = budget.filter_of(Charge(Fraction(5), Fraction(1, 10**7)))
     assert cap.conversion_delta == Fraction(1, 10**8)
     assert budget.filter_of(Charge(Fraction(5))).order_way is None
-    assert BudgetPolicy(10, "1e-6").filter_of(Charge(Fraction(5), Fraction(1, 10**7))).order_way is None
+    assert (
+        BudgetPolicy(Fraction(10), MILLIONTH).filter_of(Charge(Fraction(5), Fraction(1, 10**7))).order_way
+        is None
+    )
 
 
 @pytest.mark.parametrize(

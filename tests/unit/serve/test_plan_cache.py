@@ -82,7 +82,10 @@ def test_a_plan_is_the_analysts_neither_by_its_price_nor_by_its_rows(service: Se
         asked(client, COUNT)
     assert plans(service) == 1
     ledger = service.generation.database.ledger
-    assert {entry.analyst: int(entry.charged.epsilon) for entry in ledger.entries()} == {"alice": 1, "bob": 1}
+    assert {entry.analyst: int(entry.charged.charge.epsilon) for entry in ledger.entries()} == {
+        "alice": 1,
+        "bob": 1,
+    }
     assert [len(ledger.releases(name)) for name in ("alice", "bob")] == [1, 1]
 
 
