@@ -227,24 +227,25 @@ def _noted(release: Release, note: str) -> Release:
 
 def _request(part: PreparedPrivate, place: int, places: int) -> Request:
     quote, selection = part.method.quote, type(part.plan.selection).__name__
-    return Request(selection, quote.mechanism, quote.loss.charge, part.refines, place, places)
+    return Request(selection, quote.mechanism, quote.charge, part.refines, place, places, quote.loss)
 
 
 def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     """Count and run the mechanism; called by `Running.finish` after the charge was written."""
     plan, counts, answer = _answered(prepared)
     shown = rows(plan, answer, counts)
+    charge = _priced(prepared, answer)
     release = Release(
         rows=shown,
         table=details(plan, answer, shown),
-        charge=_priced(prepared, answer),
+        charge=charge,
         statement=text,
         scale=prepared.method.quote.scale,
         **words(plan, prepared.method, prepared.refines, answer.notes),
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
-    return Paid(release, answer.charge, to_bytes(release), key, answer.loss)
+    return Paid(release, charge, to_bytes(release), key, answer.loss)
 
 
 def _priced(prepared: PreparedPrivate, answer: NoisyResult) -> Charge:
