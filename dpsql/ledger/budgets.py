@@ -127,6 +127,8 @@ class Budget:
             raise ValueError("an epsilon above 0 is needed")
         if loss.epsilon is not None and len(loss.parts) == 1 and loss.epsilon > self.remaining.epsilon:
             return 0
+        if not self.scopes:  # of an older server, which adds epsilons
+            return 0 if loss.epsilon is None else self.remaining.epsilon // loss.epsilon
         found = [each.filter.more(each.totals, loss) for each in self.scopes]
         return min(n for n in found if n is not None)
 

@@ -63,10 +63,10 @@ def reserve(
     spend_own(connection, caps, analyst, loss, price=price)
     _admit(connection, POLICY, caps.filter, loss, price)
     _add(connection, POLICY, order_of(caps.filter), loss, loss)
-    entries: list[int] = []
+    entries, at = list[int](), now()
     for request, reserved in zip(requests, losses, strict=True):
         who = (analyst, statement, request.selection, request.mechanism)
-        entries.append(enter(connection, reserved, who, shared=False))
+        entries.append(enter(connection, reserved, who, shared=False, at=at))
         if request.refines is not None:
             refining.begin(connection, entries[-1], analyst, request.charge, request.refines)
         if request.places > 1:
@@ -292,14 +292,13 @@ def enter(
     who: tuple[str, str, str, str],
     *,
     shared: bool,
-    at: str | None = None,
+    at: str,
 ) -> int:
     """Write an entry: its reserved loss, and who asked what, when, with what selection and mechanism."""
-    when = at or now()
     cursor = connection.execute(
         "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_loss, charged_loss, state,"
         " shared, holder) VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)",
-        (when, *who, str(loss), str(loss), int(shared), process_identity.current()),
+        (at, *who, str(loss), str(loss), int(shared), process_identity.current()),
     )
     if cursor.lastrowid is None:
         raise InternalError("the ledger gave an entry no number")
@@ -377,7 +376,7 @@ def exceeded(requested: Charge, available: Charge, name: str, *, other: bool = F
     else:
         text = f"{costs} only {left} of your own budget is left"
     if other:
-        text += ", in which it fits only with OPTIONS (layout = 'basic')"
+        text += ", in which it fits only with OPTIONS (layout = BASIC)"
     return BudgetExceeded(
         text, (requested.epsilon, requested.delta), (available.epsilon, available.delta), scope=name
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpsql.ledger import events
@@ -40,6 +40,7 @@ class _Replay:
         self._running: dict[int, PrivacyLoss] = {}
         """The entries without an end, and what they have reserved."""
         self._entries = self._releases = self._n = 0
+        self._last: Mapping[str, Sequence[str | None]] = {}
         self._rules: dict[str, Callable[[_Record], Iterator[str]]] = {
             "migration": self._migration,
             "reserve": self._entered,
@@ -57,7 +58,8 @@ class _Replay:
             rule = self._rules.get(record["event"])
             if rule is not None:
                 yield from (f"event {n}: {text}" for text in rule(record))
-            for name, total in record["totals"].items():
+            self._last = record["totals"]
+            for name, total in self._last.items():
                 if Stored.read(tuple(total)) != self._sums.at(name, total[3]):
                     yield f"event {n}: the total of {name} is not the sum of the events"
         except (KeyError, TypeError, ValueError, DamagedError):
@@ -65,6 +67,9 @@ class _Replay:
 
     def left(self) -> Iterator[str]:
         """Compare what is left at the end."""
+        for name, total in self._last.items():
+            if events.stored_total(self._connection, name) != tuple(total):
+                yield f"the total of {name} is not the one that the newest event tells of"
         rows = self._connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")
         if {entry for (entry,) in rows} != self._running.keys():
             yield "the entries that have not ended are not those of the events"
@@ -112,10 +117,10 @@ class _Replay:
         for content in record["releases"]:
             entry, loss = content["entry"], read_loss(content["charged_loss"])
             row = self._connection.execute(
-                "SELECT e.state, e.charged_loss, e.at = r.at AND e.analyst = r.analyst,"
+                "SELECT e.state, e.charged_loss, e.at = r.at AND e.analyst = r.analyst AND r.event = ?,"
                 " r.number, r.reuse_key, r.payload FROM entry e JOIN release r ON r.number = e.release"
                 " WHERE e.entry = ?",
-                (entry,),
+                (self._n, entry),
             ).fetchone()
             if row is None:
                 yield f"the release of entry {entry} is missing"

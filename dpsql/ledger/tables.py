@@ -72,9 +72,10 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """The stored releases, as in version 1; `RELEASE_EVENT` is added to them."""
 
 RELEASE_EVENT: Final = """
-ALTER TABLE release ADD COLUMN event INTEGER REFERENCES event (n) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE release ADD COLUMN event INTEGER;
 """
-"""The event that stored a release; NULL for those that are older than the events."""
+"""The event that stored a release; NULL for those that are older than the events. It is written before the
+event, and is no declared reference: each event would search all releases for those that wait for it."""
 
 SCOPE: Final = """
 -- The totals of the entries, so that a charge does not read them all.

@@ -304,7 +304,7 @@ def test_another_layout_that_fits_is_named(path: Path) -> None:
     with open_at(path, total=Charge(Fraction(1), MILLIONTH)) as ledger:
         reserve(ledger, PrivacyLoss.of(Fraction(85, 100)))
         rounds = PrivacyLoss((PureDP(Fraction(1, 20), 5),))
-        with pytest.raises(BudgetExceeded, match="layout = 'basic'"):
+        with pytest.raises(BudgetExceeded, match="layout = BASIC"):
             reserve(ledger, rounds)
         reserve(ledger, None)
 
@@ -349,3 +349,39 @@ def test_what_was_restored_costs_at_most_its_epsilon_at_another_order(path: Path
         assert order is not None
         assert ledger.budget().cost == pure_cost(Fraction(1, 10), order) + Fraction(4, 10)
         assert ledger.check() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE scope SET cost = '1/100' WHERE name = 'policy'",
+        "UPDATE scope SET cost = NULL, alpha = NULL WHERE name = 'policy'",
+        "UPDATE scope SET alpha = '4/1' WHERE name = 'policy'",
+        "UPDATE scope SET epsilon = NULL WHERE name = 'policy'",
+    ],
+)
+def test_a_changed_cost_is_seen_when_the_file_is_opened(path: Path, change: str) -> None:
+    with open_at(path) as ledger:
+        ledger.settle(reserve(ledger, None), TENTH, release=b"x")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(change)
+        connection.commit()
+    with pytest.raises(OperationalError, match="its totals are not those of event"):
+        open_at(path)
+    with open_at(path, opening=Opening.INSPECT) as ledger:
+        assert any("the total of policy is not" in problem for problem in ledger.check())
+
+
+def test_a_loss_that_was_exchanged_for_a_cheaper_one_is_found(path: Path) -> None:
+    """As much epsilon in five rounds costs less, so that the sums of epsilons tell nothing."""
+    with open_at(path) as ledger:
+        loss = PrivacyLoss.of(Fraction(1, 10))
+        ledger.settle_all(reserve(ledger, loss), [Settled(loss, b"x")])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TRIGGER entry_ends_once")
+        connection.execute("UPDATE entry SET charged_loss = 'pure 1/50 x 5'")
+        connection.commit()
+    with open_at(path, opening=Opening.INSPECT) as ledger:
+        found = ledger.check()
+    assert "the total of policy is not the sum of its entries" in found
+    assert any("entry 1 or its release is not what it was" in problem for problem in found)

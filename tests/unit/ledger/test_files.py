@@ -366,7 +366,7 @@ def test_the_entries_cannot_be_changed_by_accident(path: Path) -> None:
         "DELETE FROM release",
         "UPDATE release SET payload = x'00'",
         "UPDATE entry SET state = 'failed', release = NULL",
-        "UPDATE entry SET charged_loss = '0/1 0/1'",
+        "UPDATE entry SET charged_loss = 'none'",
         "UPDATE entry SET statement = ''",
     ]
     with open_at(path) as ledger:
@@ -378,7 +378,7 @@ def test_the_entries_cannot_be_changed_by_accident(path: Path) -> None:
             with pytest.raises(sqlite3.IntegrityError):
                 # Refunded without a release.
                 connection.execute(
-                    "UPDATE entry SET state = 'failed', charged_loss = '0/1 0/1' WHERE state = 'reserved'"
+                    "UPDATE entry SET state = 'failed', charged_loss = 'none' WHERE state = 'reserved'"
                 )
         assert ledger.check() == []
 
@@ -393,8 +393,8 @@ TAMPERINGS: list[tuple[str, str]] = [
     ),
     ("UPDATE scope SET epsilon = 'x' WHERE name = 'policy'", "unreadable"),
     ("DELETE FROM entry WHERE state = 'reserved'", "the total of policy"),
-    ("UPDATE entry SET charged_loss = '1/1 0/1' WHERE state = 'settled'", "more than was reserved"),
-    ("UPDATE entry SET charged_loss = '0/1 0/1' WHERE state = 'reserved'", "not charged in full"),
+    ("UPDATE entry SET charged_loss = 'pure 1' WHERE state = 'settled'", "more than was reserved"),
+    ("UPDATE entry SET charged_loss = 'none' WHERE state = 'reserved'", "not charged in full"),
     ("UPDATE entry SET release = 1 WHERE state = 'reserved'", "reserved but has a release"),
     ("UPDATE entry SET release = NULL WHERE state = 'settled'", "settled but has no release"),
     ("UPDATE release SET analyst = 'bob'", "release 1 has no settled entry"),

@@ -104,7 +104,7 @@ def test_what_each_entry_cost_is_known(path: Path) -> None:
                 assert isinstance(part, Stream)
                 assert entry.charged.cost(Fraction(4)) == entry.reserved.cost(Fraction(4))
             else:
-                assert part == PureDP(part.epsilon)
+                assert isinstance(part, PureDP)
     total = Charge(Fraction(10), Fraction(1, 1000))
     policy = BudgetPolicy(total.epsilon, total.delta, accounting="zcdp")
     with Ledger.open(path, policy_id="p", total=total, filter_of=policy.filter_of) as ledger:
