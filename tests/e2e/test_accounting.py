@@ -62,8 +62,9 @@ def test_every_statement_that_fits_is_answered(tmp_path: Path, accounting: str, 
 
 
 def test_show_has_both_sums(tmp_path: Path) -> None:
+    """Gaussian noise has no epsilon, so after it the first sum admits nothing more."""
     with dpsql.connect(policy_of(tmp_path, "zcdp")) as con:
-        con.execute(ASKED)
+        con.execute(ASKED.replace("fresh", "noise = LAPLACE, fresh"))
         rows = con.execute("SHOW PRIVACY BUDGET").fetchall()
         assert [tuple(row) for row in rows] == [
             ("epsilon", "10", "0.1", "300 more of 0.1"),
@@ -76,6 +77,13 @@ def test_show_has_both_sums(tmp_path: Path) -> None:
         assert budget.cost is not None
         assert budget.limit is not None
         assert 0 < budget.cost < budget.limit < budget.total.epsilon
+        con.execute(ASKED)
+        rows = con.execute("SHOW PRIVACY BUDGET").fetchall()
+        assert [tuple(row) for row in rows if row[0] != "delta"] == [
+            ("epsilon", "10", "4.90059", "299 more of 0.1"),
+            ("basic way", "10", "none", "0 more of 0.1"),
+            ("order way", "5.89065", "0.0390467", "299 more of 0.1 (alpha 3.98437)"),
+        ]
 
 
 def test_show_is_as_before_where_epsilons_add(tmp_path: Path) -> None:
