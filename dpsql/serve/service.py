@@ -99,8 +99,8 @@ class Service:
         """Open another policy, or the same one again; raises, and changes nothing, if it cannot be opened.
 
         It blocks. What runs ends on the policy on which it began; what waits begins on the new one. Clients
-        whose users are gone, or belong to another analyst now, are ended, and their numbers returned. How many
-        statements may run and wait stays as it was when the server started.
+        whose users are gone, or belong to another analyst now, are ended, and their numbers returned. How
+        many statements may run and wait stays as it was when the server started.
         """
         with self._reloading:
             before = self.generation

@@ -1,7 +1,7 @@
 """The settings of one connection: SET, SHOW, RESET and what the client is told of them.
 
-SET lasts for the connection, unless its transaction, or a savepoint before it, is rolled back. SET LOCAL lasts
-to the end of the transaction, and does nothing outside one. RESET goes back to what the client asked
+SET lasts for the connection, unless its transaction, or a savepoint before it, is rolled back. SET LOCAL
+lasts to the end of the transaction, and does nothing outside one. RESET goes back to what the client asked
 for at its start, else to the default.
 """
 
@@ -134,7 +134,7 @@ class Settings:
         self._saved.append((self._values, self._local))
 
     def keep(self, savepoints: int, *, undo: bool) -> Changes:
-        """Keep so many savepoints; `undo` what was set since the last of them. Return what the client is told."""
+        """Keep so many savepoints; `undo` what was set since the last of them. Return what changed."""
         before = self.reported()
         del self._saved[savepoints:]
         if undo:

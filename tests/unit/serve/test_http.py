@@ -112,6 +112,25 @@ def test_clients_need_certificates_where_the_policy_says_so(tmp_path: Path) -> N
     asyncio.run(main())
 
 
+def test_a_request_with_two_lengths_ends_its_connection() -> None:
+    async def main() -> None:
+        application = Application()
+        front = HttpFront(lambda _: application, Address("127.0.0.1", 0), None)
+        (url,) = await front.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+        hidden = b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        lengths = f"Content-Length: {5 + len(hidden)}\r\nTransfer-Encoding: chunked\r\n".encode()
+        writer.write(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n" + lengths + b"\r\n0\r\n\r\n" + hidden)
+        found = await asyncio.wait_for(reader.read(), 5)
+        assert found.startswith(b"HTTP/1.1 400 ")
+        assert found.count(b"HTTP/1.1 ") == 1
+        assert not application.asked.is_set()
+        writer.close()
+        await front.stop()
+
+    asyncio.run(main())
+
+
 def test_an_address_in_use_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = Address("127.0.0.1", taken.getsockname()[1])

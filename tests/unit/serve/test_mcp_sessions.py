@@ -1,0 +1,81 @@
+"""Sessions of MCP: one user's are ended before they keep out another's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+from dpsql.serve.mcp_sessions import Receive, Send, SessionsOfUsers
+
+Pair = tuple[bytes, bytes]
+
+
+class Protocol:
+    """Opens a session for a request without one, and ends those that are deleted by their users."""
+
+    def __init__(self) -> None:
+        self.open: dict[bytes, bytes] = {}
+        self._opened = 0
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        user, session = headers.get(b"authorization", b""), headers.get(b"mcp-session-id")
+        status, found = 200, b""
+        if user == b"Bearer wrong":
+            status = 401
+        elif session is None:
+            self._opened += 1
+            found = str(self._opened).encode()
+            self.open[found] = user
+        elif self.open.get(session) != user:
+            status = 404
+        elif scope["method"] == "DELETE":
+            assert await receive() == {"type": "http.request", "body": b"", "more_body": False}
+            del self.open[session]
+        answered = [(b"mcp-session-id", found)] if found else []
+        await send({"type": "http.response.start", "status": status, "headers": answered})
+
+
+def ask(application: SessionsOfUsers, user: str, session: str = "", method: str = "POST") -> None:
+    headers: list[Pair] = [(b"host", b"here"), (b"authorization", f"Bearer {user}".encode())]
+    headers += [(b"mcp-session-id", session.encode())] if session else []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(_: object) -> None:
+        return None
+
+    asyncio.run(application({"type": "http", "method": method, "headers": headers}, receive, send))  # type: ignore[arg-type]
+
+
+def user_of(token: str) -> str | None:
+    return None if token == "wrong" else token.partition("-")[0]
+
+
+def test_the_session_used_least_recently_is_ended() -> None:
+    protocol = Protocol()
+    application = SessionsOfUsers(protocol, user_of, most=2)
+    for _ in range(2):
+        ask(application, "alice")
+    ask(application, "bob")
+    ask(application, "alice", "1")
+    ask(application, "alice")
+    assert protocol.open == {b"1": b"Bearer alice", b"3": b"Bearer bob", b"4": b"Bearer alice"}
+    for _ in range(20):
+        ask(application, "alice")
+    assert sorted(protocol.open.values()) == [b"Bearer alice", b"Bearer alice", b"Bearer bob"]
+    assert b"3" in protocol.open
+
+
+def test_sessions_that_ended_and_refused_ones_take_no_place() -> None:
+    protocol = Protocol()
+    application = SessionsOfUsers(protocol, user_of, most=2)
+    ask(application, "alice")
+    ask(application, "alice")
+    ask(application, "alice", "1", "DELETE")
+    ask(application, "wrong")
+    ask(application, "bob", "2", "DELETE")  # not his
+    ask(application, "alice")
+    assert protocol.open == {b"2": b"Bearer alice", b"3": b"Bearer alice"}
