@@ -41,7 +41,7 @@ def unambiguous(application: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class HttpFront:
-    """An application on one address: with TLS where other machines reach it, without where none does.
+    """An application on one address: with TLS where other machines reach it or clients need certificates.
 
     `application` makes it, given the address with the port that the system chose where the policy says 0.
     """
@@ -49,7 +49,7 @@ class HttpFront:
     def __init__(self, application: Callable[[Address], Any], address: Address, tls: Tls | None) -> None:
         self._application = application
         self._address = address
-        self._tls = None if address.local else tls
+        self._tls = None if address.local and not (tls is not None and tls.clients) else tls
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> list[str]:

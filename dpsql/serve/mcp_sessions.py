@@ -1,4 +1,4 @@
-"""`SessionsOfUsers`: ends a user's oldest sessions of MCP where they are too many.
+"""`SessionsOfUsers`: ends a user's oldest sessions of MCP where they are too many, and checks certificates.
 
 The SDK has one limit for all sessions, which one program could fill: no other would be let in.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+
+from dpsql.serve.tls import CLIENT
 
 MOST = 50
 """Sessions of one user; another one ends the one that was used least recently."""
@@ -38,6 +40,11 @@ class SessionsOfUsers:
             return
         given = dict(scope["headers"])
         user = self._user_of(given.get(b"authorization", b"").decode("latin-1").partition(" ")[2].strip())
+        state = scope.get("state") or {}
+        if CLIENT in state and user is not None and state[CLIENT] != user:
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"the certificate is another user's"})
+            return
         own = OrderedDict[bytes, None]() if user is None else self._sessions.setdefault(user, OrderedDict())
         if given.get(_ID) in own:
             own.move_to_end(given[_ID])

@@ -95,13 +95,15 @@ def test_tls_where_other_machines_reach_it(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_clients_need_certificates_where_the_policy_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_clients_need_certificates_where_the_policy_says_so(tmp_path: Path, host: str) -> None:
     certificate, key = self_signed.make(tmp_path)
     made = tls.load(certificate, key, clientcert=certificate)
 
     async def main() -> None:
-        front = HttpFront(lambda _: Application(), Address("0.0.0.0", 0), made)
+        front = HttpFront(lambda _: Application(), Address(host, 0), made)
         (url,) = await front.start()
+        assert url.startswith("https://")
         client = ssl.create_default_context(cafile=certificate)
         answer = b""
         with suppress(ssl.SSLError, ConnectionError):  # TLS 1.3 tells a client only when it reads

@@ -37,17 +37,23 @@ class Protocol:
         await send({"type": "http.response.start", "status": status, "headers": answered})
 
 
-def ask(application: SessionsOfUsers, user: str, session: str = "", method: str = "POST") -> None:
+def ask(
+    application: SessionsOfUsers, user: str, session: str = "", method: str = "POST", **state: object
+) -> int:
+    statuses: list[int] = []
     headers: list[Pair] = [(b"host", b"here"), (b"authorization", f"Bearer {user}".encode())]
     headers += [(b"mcp-session-id", session.encode())] if session else []
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    async def send(_: object) -> None:
-        return None
+    async def send(message: MutableMapping[str, Any]) -> None:
+        statuses.extend([message["status"]] if "status" in message else [])
 
-    asyncio.run(application({"type": "http", "method": method, "headers": headers}, receive, send))  # type: ignore[arg-type]
+    asyncio.run(
+        application({"type": "http", "method": method, "headers": headers, "state": state}, receive, send)
+    )
+    return statuses[0]
 
 
 def user_of(token: str) -> str | None:
@@ -79,3 +85,11 @@ def test_sessions_that_ended_and_refused_ones_take_no_place() -> None:
     ask(application, "bob", "2", "DELETE")  # not his
     ask(application, "alice")
     assert protocol.open == {b"2": b"Bearer alice", b"3": b"Bearer alice"}
+
+
+def test_a_certificate_is_that_of_the_user_of_the_token() -> None:
+    application = SessionsOfUsers(Protocol(), user_of)
+    assert ask(application, "alice", dpsql_client="alice") == 200
+    assert ask(application, "alice", dpsql_client="bob") == 401
+    assert ask(application, "alice", dpsql_client=None) == 401
+    assert ask(application, "alice") == 200

@@ -250,6 +250,33 @@ def test_plain_bytes_behind_the_request_for_tls_end_the_connection(server_tls: t
     assert f.fields(found[5:])["C"] == "08P01"
 
 
+def test_where_clients_need_certificates_nobody_logs_in_without_tls(server_tls: tls.Tls) -> None:
+    needed = tls.load(server_tls.certificate, server_tls.key, clientcert=server_tls.certificate)
+
+    async def test(bench: Bench) -> str:
+        alice = await bench.connect()
+        await alice.send(f.startup({"user": "alice"}))
+        ((_, body),) = await alice.rest()
+        return f.fields(body)["C"]
+
+    assert run(test, Bench(tls=needed)) == "28000"
+
+
+def test_a_certificate_is_that_of_the_user_who_logs_in(server_tls: tls.Tls) -> None:
+    needed = tls.load(server_tls.certificate, server_tls.key, clientcert=server_tls.certificate)
+    context = ssl.create_default_context(cafile=server_tls.certificate)
+    context.load_cert_chain(server_tls.certificate, server_tls.key)  # its common name is none of the users
+
+    async def test(bench: Bench) -> str:
+        alice = await bench.connect()
+        await alice.start_tls(context)
+        with pytest.raises(f.RefusedError) as refused:
+            await alice.log_in(password=PASSWORD)
+        return refused.value.fields["C"]
+
+    assert run(test, Bench(tls=needed)) == "28000"
+
+
 def test_tls_is_asked_for_once(server_tls: tls.Tls, client_tls: ssl.SSLContext) -> None:
     async def test(bench: Bench) -> str:
         stranger = await bench.connect()
