@@ -164,8 +164,8 @@ class _Parser:
         if having is None:
             if clause.threshold is None:
                 return None
-            place = self._count_of(clause.by, "is compared")
-            return self._limited(_Threshold(clause.threshold, place, "ABOVE THRESHOLD"), clause.at)
+            of = self._count_of(clause.by, "is compared")
+            return self._limited(_Threshold(clause.threshold, of, "ABOVE THRESHOLD"), clause.at)
         if clause.threshold is not None:
             raise self.source.refuse("the threshold is given twice", having)
         found = compared(having.this)

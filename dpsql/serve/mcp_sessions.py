@@ -1,11 +1,11 @@
-"""`SessionsOfUsers`: ends a user's oldest sessions of MCP where they are too many, and checks certificates.
+"""`SessionsOfUsers`: ends a user's oldest sessions of MCP where they are too many, and limits requests.
 
 The SDK has one limit for all sessions, which one program could fill: no other would be let in.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -13,6 +13,8 @@ from dpsql.serve.tls import CLIENT
 
 MOST = 50
 """Sessions of one user; another one ends the one that was used least recently."""
+MOST_AT_ONCE = 40
+"""Requests of one user at the same time, those that wait for news among them."""
 _ID = b"mcp-session-id"
 
 Message = MutableMapping[str, Any]
@@ -32,20 +34,33 @@ class SessionsOfUsers:
         self._most = most
         self._sessions: dict[str, OrderedDict[bytes, None]] = {}
         """The ids of each user's sessions, the one that was used last at the end."""
+        self._asked: Counter[str] = Counter()
+        """How many requests of each user are being answered."""
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request, and end the session that there is no room for any more."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        given = dict(scope["headers"])
-        user = self._user_of(given.get(b"authorization", b"").decode("latin-1").partition(" ")[2].strip())
-        state = scope.get("state") or {}
-        if CLIENT in state and user is not None and state[CLIENT] != user:
-            await send({"type": "http.response.start", "status": 401, "headers": []})
-            await send({"type": "http.response.body", "body": b"the certificate is another user's"})
+        user = self._user_of(_given(scope).get(b"authorization", b"")[len("Bearer ") :].decode("latin-1"))
+        if user is None:
+            await self._application(scope, receive, send)  # which refuses it
             return
-        own = OrderedDict[bytes, None]() if user is None else self._sessions.setdefault(user, OrderedDict())
+        state = scope.get("state") or {}
+        if CLIENT in state and state[CLIENT] != user:
+            await _refuse(send, 401, b"the certificate is another user's")
+        elif self._asked[user] >= MOST_AT_ONCE:
+            await _refuse(send, 429, b"too many requests at the same time")
+        else:
+            self._asked[user] += 1
+            try:
+                await self._answer(scope, receive, send, user)
+            finally:
+                self._asked[user] -= 1
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send, user: str) -> None:
+        given = _given(scope)
+        own = self._sessions.setdefault(user, OrderedDict())
         if given.get(_ID) in own:
             own.move_to_end(given[_ID])
 
@@ -73,3 +88,13 @@ class SessionsOfUsers:
         await self._application(
             {**scope, "method": "DELETE", "headers": [*kept, (_ID, session)]}, receive, send
         )
+
+
+def _given(scope: Message) -> dict[bytes, bytes]:
+    """Return the headers; of several with one name the first, which the SDK reads."""
+    return dict(reversed(scope["headers"]))
+
+
+async def _refuse(send: Send, status: int, why: bytes) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": []})
+    await send({"type": "http.response.body", "body": why})

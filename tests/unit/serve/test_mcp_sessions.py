@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import MutableMapping
 from typing import Any
 
+import pytest
+
+from dpsql.serve import mcp_sessions
 from dpsql.serve.mcp_sessions import Receive, Send, SessionsOfUsers
 
 Pair = tuple[bytes, bytes]
@@ -19,7 +22,7 @@ class Protocol:
         self._opened = 0
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
+        headers = dict(reversed(scope["headers"]))
         user, session = headers.get(b"authorization", b""), headers.get(b"mcp-session-id")
         status, found = 200, b""
         if user == b"Bearer wrong":
@@ -42,6 +45,7 @@ def ask(
 ) -> int:
     statuses: list[int] = []
     headers: list[Pair] = [(b"host", b"here"), (b"authorization", f"Bearer {user}".encode())]
+    headers.append((b"authorization", b"Bearer wrong"))  # the first one counts
     headers += [(b"mcp-session-id", session.encode())] if session else []
 
     async def receive() -> dict[str, Any]:
@@ -93,3 +97,38 @@ def test_a_certificate_is_that_of_the_user_of_the_token() -> None:
     assert ask(application, "alice", dpsql_client="bob") == 401
     assert ask(application, "alice", dpsql_client=None) == 401
     assert ask(application, "alice") == 200
+
+
+def test_one_user_has_so_many_requests_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_sessions, "MOST_AT_ONCE", 2)
+
+    async def main() -> None:
+        go, found = asyncio.Event(), list[tuple[str, int]]()
+
+        async def waiting(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+            await go.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        application = SessionsOfUsers(waiting, user_of)
+
+        async def one(user: str) -> None:
+            async def receive() -> dict[str, Any]:
+                return {}
+
+            async def send(message: MutableMapping[str, Any]) -> None:
+                if "status" in message:
+                    found.append((user, message["status"]))
+
+            headers = [(b"authorization", f"Bearer {user}".encode())]
+            await application({"type": "http", "method": "GET", "headers": headers}, receive, send)
+
+        tasks = [asyncio.create_task(one(user)) for user in ("alice", "alice-2", "alice", "bob")]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        assert found == [("alice", 429)]
+        go.set()
+        await asyncio.gather(*tasks)
+        assert sorted(status for _, status in found) == [200, 200, 200, 429]
+        await one("alice")
+        assert found[-1] == ("alice", 200)
+
+    asyncio.run(main())
