@@ -96,5 +96,6 @@ def _given(scope: Message) -> dict[bytes, bytes]:
 
 
 async def _refuse(send: Send, status: int, why: bytes) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": []})
+    headers = [(b"connection", b"close")]  # so that others find room
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": why})
