@@ -28,6 +28,7 @@ from dpsql.language import (
     copied,
     walked,
 )
+from dpsql.language.options import MAX_NUMBER
 from dpsql.policy import fold
 
 _LIMIT = Fix("LIMIT 10", guess="10")
@@ -163,7 +164,8 @@ class _Parser:
         if having is None:
             if clause.threshold is None:
                 return None
-            return _Threshold(clause.threshold, self._count_of(clause.by, "is compared"), "ABOVE THRESHOLD")
+            of = self._count_of(clause.by, "is compared")
+            return self._limited(_Threshold(clause.threshold, of, "ABOVE THRESHOLD"), clause.at)
         if clause.threshold is not None:
             raise self.source.refuse("the threshold is given twice", having)
         found = compared(having.this)
@@ -176,7 +178,13 @@ class _Parser:
                 having.this,
                 "HAVING n >= 100",
             )
-        return _Threshold(found[1], place, "HAVING")
+        return self._limited(_Threshold(found[1], place, "HAVING"), having.this)
+
+    def _limited(self, threshold: _Threshold, at: exp.Expr | int | None) -> _Threshold:
+        """Return a threshold; refuse one that no noise and no prediction can be added to."""
+        if abs(threshold.value) > MAX_NUMBER:
+            raise self.source.refuse("a threshold is at most 1e100", at)
+        return threshold
 
     def _scalar(self, threshold: _Threshold | None) -> Selection:
         select = self.select

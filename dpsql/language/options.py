@@ -44,6 +44,9 @@ _NAMES = {"kappa": "max_groups_contributed"}
 MIN_EPSILON = Fraction(1, 10**6)
 MAX_EPSILON = Fraction(10**6)
 MAX_INTEGER = 10**9
+MAX_NUMBER = Fraction(10**100)
+"""The largest number of an option or a threshold; its inverse is the smallest above 0. All have floats."""
+_LEAST_CONFIDENCE = Fraction(1, 10**9)
 
 
 def parse_options(source: Source, tokens: Sequence[Token]) -> Options:
@@ -131,6 +134,13 @@ def _number(token: Token, sign: str) -> Fraction:
     return exact(sign + token.text)
 
 
+def _sized(value: Fraction) -> Fraction:
+    """Return a number that can be computed with in floating point; `ValueError` for others."""
+    if value and not 1 / MAX_NUMBER <= value <= MAX_NUMBER:
+        raise ValueError("it must be no more than 1e100, and no nearer to 0 than 1e-100")
+    return value
+
+
 def _epsilon(token: Token, sign: str) -> Fraction:
     value = _number(token, sign)
     if not MIN_EPSILON <= value <= MAX_EPSILON:
@@ -144,7 +154,7 @@ def _error(token: Token, sign: str) -> Fraction:
     value = _number(token, sign)
     if value <= 0:
         raise ValueError("it must be more than 0")
-    return value
+    return _sized(value)
 
 
 def _within(words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
@@ -154,7 +164,7 @@ def _within(words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
         value = _number(token, sign)
         if not 0 <= value < 1 or (open_low and value == 0):
             raise ValueError(f"it must be {words}")
-        return value
+        return _sized(value)
 
     return read
 
@@ -195,6 +205,15 @@ def _name(token: Token, sign: str) -> str:
 
 
 _proper = _within("more than 0 and less than 1", open_low=True)
+
+
+def _confidence(token: Token, sign: str) -> Fraction:
+    value = _proper(token, sign)
+    if not _LEAST_CONFIDENCE <= value <= 1 - _LEAST_CONFIDENCE:
+        raise ValueError("it must lie between 0.000000001 and 0.999999999")
+    return value
+
+
 _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     "epsilon": (_epsilon, "the most the statement may cost, from 0.000001 to 1,000,000"),
     "delta": (
@@ -248,7 +267,7 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         "the share of epsilon that finds bounds privately, where a sum has none; 0.2 by default",
     ),
     "confidence": (
-        _proper,
+        _confidence,
         "the probability that an interval covers the true count; 0.95 by default",
     ),
     "intervals": (

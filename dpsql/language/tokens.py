@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.language.dollars import OPAQUE, after_comment, split_tokens
 from dpsql.language.source import Source
 
 MAX_TEXT = 100_000
@@ -32,11 +32,9 @@ _SPELLED = frozenset({"position", "substring", "trim", "overlay"})
 _STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})
 
 
-_OPAQUE = re.compile(r"""'[^']*'?|"[^"]*"?|--[^\n]*|\$\$.*?(?:\$\$|\Z)|/\*|;""", re.DOTALL)
-"""A quoted text, a line of comment, the begin of a comment, or a semicolon."""
+_OPAQUE = re.compile(f"{OPAQUE}|;", re.DOTALL)
 _COMMENTS = ("--", "/*", "{#")
 """How comments begin; the tokenizer knows those of Jinja, too."""
-_COMMENT = re.compile(r"/\*|\*/")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -79,7 +77,7 @@ def tokenize(source: Source) -> list[Token]:
     if stray is not None:
         raise source.syntax("the statement has an invalid Unicode character", stray.start())
     try:
-        tokens: list[Token] = list(DuckDB().tokenize(source.text))
+        tokens = split_tokens(source.text)
     except TokenError:
         raise source.syntax(
             "a quoted text, name or comment is not closed", _last_quote(source.text)
@@ -145,20 +143,8 @@ def _semicolons(script: str) -> list[int]:
         if match[0] == ";":
             found.append(match.start())
         elif match[0] == "/*":
-            i = _after_comment(script, i)
+            i = after_comment(script, i)
     return found
-
-
-def _after_comment(script: str, i: int) -> int:
-    """Return the end of the comment that was opened before `i`; comments may be nested."""
-    depth = 1
-    while depth:
-        match = _COMMENT.search(script, i)
-        if match is None:
-            return len(script)
-        depth += 1 if match[0] == "/*" else -1
-        i = match.end()
-    return i
 
 
 def _has_code(part: str) -> bool:
@@ -166,7 +152,7 @@ def _has_code(part: str) -> bool:
     if not part.startswith(_COMMENTS):
         return True
     try:
-        return bool(DuckDB().tokenize(part))
+        return bool(split_tokens(part))
     except TokenError:
         return True
 

@@ -56,7 +56,7 @@ class Budget:
     total: Charge
     spent: Charge
     remaining: Charge
-    scopes: tuple[ScopeBudget, ...] = field(default=(), repr=False)
+    scopes: tuple[ScopeBudget, ...] = field(default=(), repr=False, compare=False)
     """Those that bind, the one that is shown first."""
 
     @classmethod

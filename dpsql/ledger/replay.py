@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dpsql.ledger import events
@@ -40,7 +40,7 @@ class _Replay:
         self._running: dict[int, PrivacyLoss] = {}
         """The entries without an end, and what they have reserved."""
         self._entries = self._releases = self._n = 0
-        self._last: Mapping[str, Sequence[str | None]] = {}
+        self._last: Mapping[str, Any] = {}
         self._rules: dict[str, Callable[[_Record], Iterator[str]]] = {
             "migration": self._migration,
             "reserve": self._entered,

@@ -283,9 +283,9 @@ class Client:
     def _new(self, generation: Generation, active: Active) -> Asking:
         """Return the steps of a statement on a policy, which is kept open meanwhile."""
         self._generation = generation
+        self.user = self._service.user(self.user) or self.user
         # Statements of a session wait for each other, in threads that others need; so each has its own.
         session = Session(generation.database, self.user.analyst)
-        self.user = self._service.user(self.user)
         budget = generation.policy.budget
         own = self.settings.defaults
         session.defaults = replace(

@@ -22,8 +22,26 @@ _GRACE = 20
 _BACKLOG = 128
 
 
+def unambiguous(application: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an application that refuses requests with two lengths, and ends their connections.
+
+    Somebody between client and server could see another end of such a request than the server does, and take
+    what is behind it for a request of somebody else.
+    """
+
+    async def answer(scope: dict[str, Any], receive: Callable[..., Any], send: Callable[..., Any]) -> None:
+        names = {name for name, _ in scope["headers"]} if scope["type"] == "http" else set()
+        if not {b"content-length", b"transfer-encoding"} <= names:
+            await application(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 400, "headers": [(b"connection", b"close")]})
+        await send({"type": "http.response.body", "body": b"two lengths"})
+
+    return answer
+
+
 class HttpFront:
-    """An application on one address: with TLS where other machines reach it, without where none does.
+    """An application on one address: with TLS where other machines reach it or clients need certificates.
 
     `application` makes it, given the address with the port that the system chose where the policy says 0.
     """
@@ -31,7 +49,7 @@ class HttpFront:
     def __init__(self, application: Callable[[Address], Any], address: Address, tls: Tls | None) -> None:
         self._application = application
         self._address = address
-        self._tls = None if address.local else tls
+        self._tls = None if address.local and not (tls is not None and tls.clients) else tls
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> list[str]:
@@ -51,7 +69,7 @@ class HttpFront:
         opened = _open(self._address)
         address = replace(self._address, port=opened.getsockname()[1])
         config = uvicorn.Config(
-            self._application(address),
+            unambiguous(self._application(address)),
             log_config=None,
             access_log=False,
             server_header=False,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpsql.serve.throttle import network
+from dpsql.serve.tls import CLIENT, common_name
 
 SECONDS = 10.0
 """Seconds in which a request has to come whole, and after an answer the next one."""
@@ -25,6 +27,9 @@ class LimitedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin."""
         super().connection_made(transport)
+        encrypted = transport.get_extra_info("ssl_object")
+        if encrypted is not None and encrypted.context.verify_mode == ssl.CERT_REQUIRED:
+            self.app_state = {**self.app_state, CLIENT: common_name(encrypted)}
         origin = _origin(self)
         same = sum(_origin(each) == origin for each in self.connections if isinstance(each, H11Protocol))
         if len(self.connections) > _MOST or same > _MOST_OF_ONE_NETWORK:

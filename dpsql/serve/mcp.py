@@ -25,12 +25,11 @@ from dpsql.serve.agent import Asked, Tools
 from dpsql.serve.backends import asked_of, budget_of
 from dpsql.serve.confirm import Confirmations, SpendingRule
 from dpsql.serve.mcp_server import server
+from dpsql.serve.mcp_sessions import SessionsOfUsers
 from dpsql.serve.settings import Settings
 from dpsql.sessions import StatementResult
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-
     from dpsql.ledger import Budget
     from dpsql.policy import Policy, ServeConfig
     from dpsql.prepared import Prepared
@@ -156,7 +155,9 @@ class Programs:
         return backend
 
 
-def http_app(service: Callable[[], Service], users: Callable[[], Users], config: ServeConfig) -> Starlette:
+def http_app(
+    service: Callable[[], Service], users: Callable[[], Users], config: ServeConfig
+) -> SessionsOfUsers:
     """Return the application that answers at `/mcp`; what may be reloaded is asked for at each request."""
     address = config.mcp.listen
     assert address is not None  # noqa: S101  without an address nothing is served
@@ -168,6 +169,12 @@ def http_app(service: Callable[[], Service], users: Callable[[], Users], config:
     programs = Programs(service, users, config)
     # The tokens are the server's own, so there is no one else to name as their issuer.
     auth = AuthSettings(issuer_url=AnyHttpUrl(f"http://localhost:{address.port}"), resource_server_url=None)
-    return server(programs.tools, auth=auth, token_verifier=programs).streamable_http_app(
+    made = server(programs.tools, auth=auth, token_verifier=programs).streamable_http_app(
         transport_security=security, max_request_body_size=LARGEST_REQUEST
     )
+
+    def user_of(token: str) -> str | None:
+        user = users().by_token(token)
+        return None if user is None else user.name
+
+    return SessionsOfUsers(made, user_of)

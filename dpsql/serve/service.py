@@ -99,8 +99,8 @@ class Service:
         """Open another policy, or the same one again; raises, and changes nothing, if it cannot be opened.
 
         It blocks. What runs ends on the policy on which it began; what waits begins on the new one. Clients
-        whose users are gone are ended, and their numbers returned. How many statements may run and wait stays
-        as it was when the server started.
+        whose users are gone, or belong to another analyst now, are ended, and their numbers returned. How
+        many statements may run and wait stays as it was when the server started.
         """
         with self._reloading:
             before = self.generation
@@ -109,8 +109,7 @@ class Service:
                 opened, config or before.config, users or before.users, self._catalogue
             )
             before.retire()
-        known = self.generation.users
-        gone = [each for each in self._registry.all() if known.user(each.user.name) is None]
+        gone = [each for each in self._registry.all() if self._shared.user(each.user) is None]
         for each in gone:
             each.terminate()
         return tuple(each.number for each in gone)

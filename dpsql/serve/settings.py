@@ -1,7 +1,7 @@
 """The settings of one connection: SET, SHOW, RESET and what the client is told of them.
 
-SET lasts for the connection, unless its transaction is rolled back. SET LOCAL lasts to the end of the
-transaction, and does nothing outside one. Savepoints undo neither. RESET goes back to what the client asked
+SET lasts for the connection, unless its transaction, or a savepoint before it, is rolled back. SET LOCAL
+lasts to the end of the transaction, and does nothing outside one. RESET goes back to what the client asked
 for at its start, else to the default.
 """
 
@@ -67,10 +67,12 @@ class Settings:
         for name, value in (startup or {}).items():
             setting = _find(name)
             self._defaults[setting.name.lower()] = self._checked(setting, value)
-        self._values = dict(self._defaults)
+        self._values = self._defaults
         self._local: dict[str, str] = {}
         self._before: dict[str, str] | None = None
         """The values at the begin of the transaction; None outside one."""
+        self._saved: list[tuple[dict[str, str], dict[str, str]]] = []
+        """The values, and those of SET LOCAL, at each savepoint. A dictionary is replaced, never changed."""
 
     # -- show
 
@@ -110,12 +112,11 @@ class Settings:
         before = self.reported()
         # A default epsilon ends a default error.
         changed = {key: shown, **({"dp_error": ""} if key == "dp_epsilon" and shown else {})}
-        for each, new in changed.items():
-            if not local:
-                self._values[each] = new
-                self._local.pop(each, None)
-            elif self._before is not None:
-                self._local[each] = new
+        if not local:
+            self._values = {**self._values, **changed}
+            self._local = {name: value for name, value in self._local.items() if name not in changed}
+        elif self._before is not None:
+            self._local = {**self._local, **changed}
         return self._changes(before)
 
     def reset(self, name: str | None) -> Changes:
@@ -123,21 +124,32 @@ class Settings:
         if name is not None:
             return self.set(name, None)
         before = self.reported()
-        self._values = dict(self._defaults)
-        self._local.clear()
+        self._values, self._local = self._defaults, {}
         return self._changes(before)
 
     def begin(self) -> None:
         """Begin a transaction: what is set from now on can be undone."""
-        self._before = dict(self._values)
+        self._before = self._values
+
+    def save(self) -> None:
+        """Set a savepoint."""
+        self._saved.append((self._values, self._local))
+
+    def keep(self, savepoints: int, *, undo: bool) -> Changes:
+        """Keep so many savepoints; `undo` what was set since the last of them. Return what changed."""
+        before = self.reported()
+        del self._saved[savepoints:]
+        if undo:
+            self._values, self._local = self._saved[-1]
+        return self._changes(before)
 
     def end(self, *, committed: bool) -> Changes:
         """End a transaction; a rollback undoes what was set in it. Return what the client is told."""
         before = self.reported()
         if self._before is not None and not committed:
             self._values = self._before
-        self._before = None
-        self._local.clear()
+        self._before, self._local = None, {}
+        self._saved.clear()
         return self._changes(before)
 
     def _changes(self, before: Changes) -> Changes:

@@ -58,9 +58,13 @@ class Shared:
         """
         return self._short if size <= SHORT else self._long
 
-    def user(self, user: User) -> User:
-        """Return a user as the users file has him now."""
-        return self.generation.users.user(user.name) or user
+    def user(self, user: User) -> User | None:
+        """Return a user as the users file has him now; None if he may not log in, or as another analyst only.
+
+        A connection is of the analyst who logged in, to its end.
+        """
+        found = self.generation.users.user(user.name)
+        return found if found is not None and found.analyst == user.analyst else None
 
     def abandon(self, active: Active, future: Future[object]) -> None:
         """Let a statement run on that nobody awaits any more; the end of the server stops it."""

@@ -34,6 +34,17 @@ class Tls:
         return self.authorities is not None
 
 
+CLIENT = "dpsql_client"
+"""Where an application finds, in the state of a request, the common name of the client's certificate."""
+
+
+def common_name(connection: ssl.SSLObject) -> str | None:
+    """Return the common name in the certificate that the client of a connection has shown, if any."""
+    certificate = connection.getpeercert() or {}
+    names = [part for name in certificate.get("subject", ()) for part in name]
+    return next((str(part[1]) for part in names if part[0] == "commonName"), None)
+
+
 def load(certificate: Path, key: Path, clientcert: Path | None = None) -> Tls:
     """Read a certificate with its chain and its key.
 

@@ -1,7 +1,8 @@
 """An analyst who does his worst with all his connections: joins, large messages, portals, half-open logins.
 
-`python -m tests.serve.hostile POLICY PORT USER` goes on until its standard input ends,
+`python -m tests.serve.hostile POLICY PORT USER [--more]` goes on until its standard input ends,
 and prints what it got. It is a process of its own, so that it does not slow the clients beside it.
+With `--more` there are also long texts, which keep Python busy, and products of the catalogue's tables.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ MIB = 1 << 20
 class Hostile:
     """Tasks that each keep one connection busy until `end`; `done` counts what they got."""
 
-    def __init__(self, served: Served, user: str, seed: int = 1) -> None:
+    def __init__(self, served: Served, user: str, seed: int = 1, *, more: bool = False) -> None:
         self._served = served
+        self._more = more
         self._user = user
         self._numbers = itertools.count(seed)
         self._tasks: list[asyncio.Task[None]] = []
@@ -38,7 +40,8 @@ class Hostile:
 
     async def begin(self) -> None:
         """Open the connections and begin."""
-        kinds = (self._joins, self._large, self._portals, self._nested, self._catalogue)
+        kinds = [self._joins, self._large, self._portals]
+        kinds += [self._nested, self._catalogue] if self._more else []
         for number in range(CONNECTIONS):
             client = await self._served.connect(self._user)
             self._tasks.append(asyncio.create_task(self._again(kinds[number % len(kinds)], client)))
@@ -123,10 +126,11 @@ class Hostile:
 class HostileProcess:
     """A process that does it."""
 
-    def __init__(self, served: Served, user: str) -> None:
+    def __init__(self, served: Served, user: str, *, more: bool = False) -> None:
         """Start it and wait until its connections are open."""
+        options = ["--more"] if more else []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name, str(served.policy), str(served.port), user],
+            [sys.executable, "-m", __spec__.name, str(served.policy), str(served.port), user, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -139,8 +143,9 @@ class HostileProcess:
         return self._process.communicate(timeout=60)[0].strip()
 
 
-async def _main(policy: Path, port: int, user: str) -> None:
-    hostile = Hostile(Served(policy, None, port, policy, trusting(policy)), user)  # type: ignore[arg-type]
+async def _main(policy: Path, port: int, user: str, *, more: bool) -> None:
+    served = Served(policy, None, port, policy, trusting(policy))  # type: ignore[arg-type]
+    hostile = Hostile(served, user, more=more)
     await hostile.begin()
     print("begun", flush=True)
     await asyncio.to_thread(sys.stdin.read)
@@ -150,4 +155,4 @@ async def _main(policy: Path, port: int, user: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
+    asyncio.run(_main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], more="--more" in sys.argv[4:]))

@@ -1,8 +1,8 @@
 """Measures the server under load: `python -m tests.serve.load [--seconds N] [part ..]`, figures beside goals.
 
-Parts: stored, composed, counts, idle, connect, cancel, neighbour. The clients run in this process and take
-processor time of their own. On a machine that does something else times are upper bounds; the processor time
-of the server for an answer says more there.
+Parts: stored, composed, counts, idle, connect, cancel, neighbour, neighbour-more. The clients run in this
+process and take processor time of their own. On a machine that does something else times are upper bounds;
+the processor time of the server for an answer says more there.
 """
 
 from __future__ import annotations
@@ -206,14 +206,14 @@ async def cancel(served: Served, _: float) -> None:
     await close([client])
 
 
-async def neighbour(served: Served, seconds: float) -> None:
+async def neighbour(served: Served, seconds: float, *, more: bool = False) -> None:
     """Stored answers and new counts of one analyst beside another one who does his worst."""
     await warm(served)
-    clients = [await served.connect() for _ in range(5)]
-    show("5 clients alone", str(await thinking(clients, seconds)), "-")
-    hostile = await asyncio.to_thread(HostileProcess, served, "carol")
+    clients = [await served.connect() for _ in range(20)]
+    show("20 clients alone", str(await thinking(clients, seconds)), "-")
+    hostile = await asyncio.to_thread(HostileProcess, served, "carol", more=more)
     times = await thinking(clients, seconds)
-    show("beside 20 hostile connections of another", str(times), "p95 < 100 ms")
+    show("beside 20 hostile connections of another", str(times), "-" if more else "p95 < 100 ms")
     counts = Times()
     for number in range(5):
         await counts.of(
@@ -228,6 +228,11 @@ async def neighbour(served: Served, seconds: float) -> None:
     await close(clients)
 
 
+async def neighbour_more(served: Served, seconds: float) -> None:
+    """The same beside one who also sends long texts, and asks for products of the catalogue's tables."""
+    await neighbour(served, seconds, more=True)
+
+
 PARTS = {
     "stored": stored,
     "composed": composed,
@@ -236,6 +241,7 @@ PARTS = {
     "connect": connect,
     "cancel": cancel,
     "neighbour": neighbour,
+    "neighbour-more": neighbour_more,
 }
 
 

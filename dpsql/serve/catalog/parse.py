@@ -9,6 +9,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.language.dollars import split_tokens
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.tokens import CHANGES
 
@@ -24,7 +25,7 @@ def tokenize(text: str) -> list[Token]:
     if len(text) > MAX_TEXT or "\x00" in text:
         raise UnknownQuestion("too long")
     try:
-        tokens: list[Token] = list(Postgres().tokenize(text))
+        tokens = split_tokens(text, Postgres)
     except SqlglotError:
         raise UnknownQuestion("tokens") from None
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:

@@ -91,6 +91,8 @@ def _item(t: Context, node: exp.Expr, scope: Scope) -> str:
         case exp.Table() if isinstance(node.this, exp.Identifier):
             sql = _relation(t, node, scope)
         case exp.Table():
+            if isinstance(node.this, exp.Parameter | exp.Literal):
+                raise UnknownQuestion("a value as a relation")
             refuse_others(node.args, ("this", "alias", "ordinality", "joins"), "function")
             sql = _function(t, node.this, node.args.get("alias"), scope, bool(node.args.get("ordinality")))
         case exp.Subquery():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Self
 
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import Source
+from dpsql.language.dollars import split_tokens
 
 _TEXTS = frozenset(
     {TokenType.STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING, TokenType.UNICODE_STRING}
@@ -172,7 +172,7 @@ def _tokens(text: str) -> list[Token]:
     (FETCH, EXECUTE) as one text. So places are one too large.
     """
     try:
-        found: list[Token] = list(DuckDB().tokenize("(" + text))[1:]
+        found = split_tokens("(" + text)[1:]
     except TokenError:
         return []
     return found[:-1] if found and found[-1].token_type == TokenType.SEMICOLON else found

@@ -199,6 +199,10 @@ class WireSession:
             changes = self.settings.end(committed=change.ended)
         if change.began:
             self.settings.begin()
+        if change.saved:
+            self.settings.save()
+        if change.kept is not None:
+            changes = self.settings.keep(change.kept, undo=change.undone)
         warnings = () if change.warning is None else (change.warning,)
         return Result(change.tag, warnings=warnings, changes=changes)
 

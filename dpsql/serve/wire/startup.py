@@ -94,7 +94,8 @@ async def receive_startup(channel: Channel, context: WireContext, *, tls_require
             return None
         else:
             startup = parse_startup(code, body)
-            if tls_required and channel.tls is None:
+            certified = context.tls is not None and context.tls.clients
+            if (tls_required or certified) and channel.tls is None:
                 raise FatalError(
                     "28000", "the server is reached by TLS only", "sslmode=verify-full asks for it"
                 )

@@ -6,6 +6,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from dpsql.serve.catalog.facts import Encryption
+from dpsql.serve.tls import common_name
 
 if TYPE_CHECKING:
     from dpsql.serve.tls import Tls
@@ -38,9 +39,7 @@ class TlsLayer:
     @property
     def client_name(self) -> str | None:
         """The common name in the client's certificate, if it has shown one."""
-        certificate = self._object.getpeercert() or {}
-        names = [part for name in certificate.get("subject", ()) for part in name]
-        return next((str(part[1]) for part in names if part[0] == "commonName"), None)
+        return common_name(self._object)
 
     def received(self, data: bytes) -> None:
         """Take bytes from the network."""

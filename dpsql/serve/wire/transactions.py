@@ -31,6 +31,12 @@ class Change:
     ended: bool | None = None
     """None: no transaction ended; True: it was committed; False: it was rolled back."""
     began: bool = False
+    saved: bool = False
+    """Whether it set a savepoint."""
+    kept: int | None = None
+    """How many savepoints it kept; None if it took none away."""
+    undone: bool = False
+    """Whether it went back to the last of them."""
     warning: tuple[str, str] | None = None
     """SQLSTATE and text."""
 
@@ -80,12 +86,14 @@ class Transactions:
                 if len(self._savepoints) >= _MOST_SAVEPOINTS:
                     raise WireError("54000", f"a transaction has at most {_MOST_SAVEPOINTS:,} savepoints")
                 self._savepoints.append(command.name)
+                return Change(command.tag, saved=True)
             case Release():
                 del self._savepoints[self._place(command.name) :]
+                return Change(command.tag, kept=len(self._savepoints))
             case RollbackTo():
                 del self._savepoints[self._place(command.name) + 1 :]
                 self.status = "T"
-        return Change(command.tag)
+                return Change(command.tag, kept=len(self._savepoints), undone=True)
 
     def _end(self, tag: str, chain: bool, committed: bool) -> Change:
         if not self.open:

@@ -439,3 +439,8 @@ SELECT page, getenv('HOME') || COUNT(DISTINCT user_id) AS x FROM visits GROUP BY
 -- error: the function dp_low is not supported
 -- at: dp_low
 SELECT page, COUNT(DISTINCT user_id) AS n, dp_low(n) AS low FROM visits GROUP BY page
+
+-- R2708 a threshold that nothing can be computed with
+-- error: a threshold is at most 1e100
+-- at: n > 1e400
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 1e400 LIMIT 2

@@ -36,6 +36,34 @@ def options_of(options: str, parameters: Parameters = None) -> Options:
 
 
 @pytest.mark.parametrize(
+    ("condition", "written"),
+    [
+        ("a IN ($1,$2)", "a IN ('x', 7)"),
+        ("a = $1||$2", "a = 'x' || 7"),
+        ("a=$1 AND b>$2::INT", "a = 'x' AND b > CAST(7 AS INT)"),
+        ("a = '$1,$2' AND b IN ($1,$2)", "a = '$1,$2' AND b IN ('x', 7)"),
+        ("a = $t$; $1,$2 $t$ AND b IN ($1,$2)", "a = '; $1,$2 ' AND b IN ('x', 7)"),
+        ("a = 1 /* $1,$2 */ AND b IN ($1,$2) -- $1,$2", "a = 1 AND b IN ('x', 7)"),
+    ],
+)
+def test_parameters_need_no_space_behind_them(condition: str, written: str) -> None:
+    found = query_of(f"SELECT code FROM diagnoses WHERE {condition}", ["x", 7]).tree.args["where"].this
+    assert found.sql("duckdb", comments=False) == written
+
+
+def test_texts_with_escapes_are_no_parameters() -> None:
+    found = query_of(r"SELECT code FROM diagnoses WHERE a = E'\' $1,$2' AND b IN ($1,$2)", ["x", 7])
+    assert {each.this for each in found.tree.find_all(exp.Literal, exp.ByteString)} == {"' $1,$2", "x", "7"}
+
+
+def test_places_in_errors_are_those_of_the_text_as_it_was_written() -> None:
+    text = "SELECT code FROM diagnoses WHERE code IN ($1,$2,$1,$2) AND nested..name = 1"
+    with pytest.raises(QuerySyntaxError) as problem:
+        parse(text, ["x", "y"])
+    assert problem.value.col == text.index("..") + 2
+
+
+@pytest.mark.parametrize(
     ("value", "shown"),
     [
         (None, "NULL"),

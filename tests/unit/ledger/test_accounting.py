@@ -99,6 +99,7 @@ def test_a_budget_is_shown_by_both_sums(path: Path) -> None:
         ]
         facts = json.loads(json.dumps(ledger.budget().facts))
         assert Budget.read(facts) == ledger.budget()
+        assert Budget.read(facts).scopes == ledger.budget().scopes
         assert Budget.read(facts).more("0.5") == 11
 
 

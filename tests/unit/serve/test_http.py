@@ -95,18 +95,39 @@ def test_tls_where_other_machines_reach_it(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_clients_need_certificates_where_the_policy_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_clients_need_certificates_where_the_policy_says_so(tmp_path: Path, host: str) -> None:
     certificate, key = self_signed.make(tmp_path)
     made = tls.load(certificate, key, clientcert=certificate)
 
     async def main() -> None:
-        front = HttpFront(lambda _: Application(), Address("0.0.0.0", 0), made)
+        front = HttpFront(lambda _: Application(), Address(host, 0), made)
         (url,) = await front.start()
+        assert url.startswith("https://")
         client = ssl.create_default_context(cafile=certificate)
         answer = b""
         with suppress(ssl.SSLError, ConnectionError):  # TLS 1.3 tells a client only when it reads
             answer = await get(port_of(url), client)
         assert answer == b""
+        await front.stop()
+
+    asyncio.run(main())
+
+
+def test_a_request_with_two_lengths_ends_its_connection() -> None:
+    async def main() -> None:
+        application = Application()
+        front = HttpFront(lambda _: application, Address("127.0.0.1", 0), None)
+        (url,) = await front.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+        hidden = b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        lengths = f"Content-Length: {5 + len(hidden)}\r\nTransfer-Encoding: chunked\r\n".encode()
+        writer.write(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n" + lengths + b"\r\n0\r\n\r\n" + hidden)
+        found = await asyncio.wait_for(reader.read(), 5)
+        assert found.startswith(b"HTTP/1.1 400 ")
+        assert found.count(b"HTTP/1.1 ") == 1
+        assert not application.asked.is_set()
+        writer.close()
         await front.stop()
 
     asyncio.run(main())

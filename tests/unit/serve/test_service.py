@@ -535,6 +535,19 @@ def test_a_user_who_is_gone_is_told_apart_and_a_changed_one_is_heard(service: Se
     assert run(mine.answer("SELECT COUNT(DISTINCT user_id) AS n FROM visits")).release is not None
 
 
+def test_a_connection_is_of_one_analyst_to_its_end(service: Service) -> None:
+    mine, his = client_of(service), client_of(service, BOB)
+    ended = threading.Event()
+    his.on_terminate = ended.set
+    now: Any = Accounts(User("alice", "alice"), User("bob", "alice"))
+    assert service.reload(None, None, now) == (his.number,)
+    assert ended.is_set()
+    for page in (0, 1):  # what it had sent before it was told
+        run(his.answer(where(page)))
+    assert len(run(his.answer("SHOW RELEASES")).table) == 2
+    assert len(run(mine.answer("SHOW RELEASES")).table) == 0
+
+
 def test_an_analyst_whom_the_policy_does_not_list_is_refused(service: Service) -> None:
     with pytest.raises(PolicyError, match="lists its analysts") as caught:
         client_of(service, User("eve", "eve"))

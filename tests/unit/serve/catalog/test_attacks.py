@@ -27,6 +27,10 @@ UNKNOWN = [
     "SELECT * FROM read_csv('/etc/passwd')",
     "SELECT * FROM '/etc/passwd'",
     'SELECT * FROM "/etc/passwd"',
+    # A value is no relation.
+    "SELECT * FROM $1",
+    "SELECT * FROM pg_class, $1 AS t(x)",
+    "SELECT * FROM pg_class, ($1)",
     "SELECT * FROM duckdb_settings()",
     "SELECT * FROM pg_class, LATERAL (SELECT * FROM duckdb_settings()) x",
     "SELECT getenv('HOME')",

@@ -132,6 +132,19 @@ def test_the_state_follows_the_transaction() -> None:
     assert state("BEGIN; SAVEPOINT a; SELECT oops; ROLLBACK TO a") == "T"
 
 
+def test_what_was_set_behind_a_savepoint_is_undone_with_it() -> None:
+    def epsilon(*texts: str) -> str:
+        (*_, last) = ask("BEGIN; SAVEPOINT a; SET dp_epsilon = 2", *texts, "SHOW dp_epsilon")
+        return next(f.row(body)[0] or b"" for tag, body in last if tag == b"D").decode()
+
+    assert epsilon() == "2"
+    assert epsilon("ROLLBACK TO a") == ""
+    assert epsilon("SAVEPOINT b; SET dp_epsilon = 3; ROLLBACK TO b") == "2"
+    assert epsilon("SAVEPOINT b; SET dp_epsilon = 3; RELEASE b; ROLLBACK TO a") == ""
+    assert epsilon("SAVEPOINT b; SET dp_epsilon = 3; RELEASE b; COMMIT") == "3"
+    assert epsilon("SELECT oops; ROLLBACK TO a", "ROLLBACK TO a; COMMIT") == ""
+
+
 def test_in_a_failed_transaction_only_its_end_is_heard() -> None:
     async def test(bench: Bench) -> None:
         alice = await bench.log_in()

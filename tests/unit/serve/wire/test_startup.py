@@ -5,8 +5,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 import struct
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from dpsql.serve import tls
 from dpsql.serve.accounts import Users
@@ -248,6 +255,54 @@ def test_plain_bytes_behind_the_request_for_tls_end_the_connection(server_tls: t
     found = run(test, Bench(tls=server_tls))
     assert found[:1] == b"E", "TLS never begins"
     assert f.fields(found[5:])["C"] == "08P01"
+
+
+def test_where_clients_need_certificates_nobody_logs_in_without_tls(server_tls: tls.Tls) -> None:
+    needed = tls.load(server_tls.certificate, server_tls.key, clientcert=server_tls.certificate)
+
+    async def test(bench: Bench) -> str:
+        alice = await bench.connect()
+        await alice.send(f.startup({"user": "alice"}))
+        ((_, body),) = await alice.rest()
+        return f.fields(body)["C"]
+
+    assert run(test, Bench(tls=needed)) == "28000"
+
+
+def certified(folder: Path, name: str) -> Path:
+    """Make a client's certificate, which is its own authority, with its key in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), datetime.now(UTC)
+    made = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+    made = made.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    signed = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(
+        key, hashes.SHA256()
+    )
+    form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file = folder / f"{name}.pem"
+    file.write_bytes(signed.public_bytes(Encoding.PEM) + key.private_bytes(*form))
+    return file
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("alice", "in"), ("bob", "28000")])
+def test_a_certificate_is_that_of_the_user_who_logs_in(
+    server_tls: tls.Tls, tmp_path: Path, name: str, outcome: str
+) -> None:
+    file = certified(tmp_path, name)
+    needed = tls.load(server_tls.certificate, server_tls.key, clientcert=file)
+    context = ssl.create_default_context(cafile=server_tls.certificate)
+    context.load_cert_chain(file)
+
+    async def test(bench: Bench) -> str:
+        alice = await bench.connect()
+        await alice.start_tls(context)
+        try:
+            await alice.log_in(password=PASSWORD)
+        except f.RefusedError as refused:
+            return refused.fields["C"]
+        return "in"
+
+    assert run(test, Bench(tls=needed)) == outcome
 
 
 def test_tls_is_asked_for_once(server_tls: tls.Tls, client_tls: ssl.SSLContext) -> None:

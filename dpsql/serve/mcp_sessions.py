@@ -1,0 +1,101 @@
+"""`SessionsOfUsers`: ends a user's oldest sessions of MCP where they are too many, and limits requests.
+
+The SDK has one limit for all sessions, which one program could fill: no other would be let in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from dpsql.serve.tls import CLIENT
+
+MOST = 50
+"""Sessions of one user; another one ends the one that was used least recently."""
+MOST_AT_ONCE = 40
+"""Requests of one user at the same time, those that wait for news among them."""
+_ID = b"mcp-session-id"
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+class SessionsOfUsers:
+    """An ASGI application around that of MCP; `user_of` returns the name of a bearer token's user."""
+
+    def __init__(
+        self, application: Application, user_of: Callable[[str], str | None], most: int = MOST
+    ) -> None:
+        self._application = application
+        self._user_of = user_of
+        self._most = most
+        self._sessions: dict[str, OrderedDict[bytes, None]] = {}
+        """The ids of each user's sessions, the one that was used last at the end."""
+        self._asked: Counter[str] = Counter()
+        """How many requests of each user are being answered."""
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request, and end the session that there is no room for any more."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        user = self._user_of(_given(scope).get(b"authorization", b"")[len("Bearer ") :].decode("latin-1"))
+        if user is None:
+            await self._application(scope, receive, send)  # which refuses it
+            return
+        state = scope.get("state") or {}
+        if CLIENT in state and state[CLIENT] != user:
+            await _refuse(send, 401, b"the certificate is another user's")
+        elif self._asked[user] >= MOST_AT_ONCE:
+            await _refuse(send, 429, b"too many requests at the same time")
+        else:
+            self._asked[user] += 1
+            try:
+                await self._answer(scope, receive, send, user)
+            finally:
+                self._asked[user] -= 1
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send, user: str) -> None:
+        given = _given(scope)
+        own = self._sessions.setdefault(user, OrderedDict())
+        if given.get(_ID) in own:
+            own.move_to_end(given[_ID])
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 400 and _ID not in given:
+                own.update((value, None) for name, value in message["headers"] if name.lower() == _ID)
+            await send(message)
+
+        await self._application(scope, receive, sent)
+        if given.get(_ID) in own and scope["method"] == "DELETE":
+            del own[given[_ID]]
+        while len(own) > self._most:
+            await self._end(scope, own.popitem(last=False)[0])
+
+    async def _end(self, scope: Message, session: bytes) -> None:
+        """End a session of the user who makes this request, as the program itself would."""
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(_: Message) -> None:
+            return None
+
+        kept = [pair for pair in scope["headers"] if pair[0] in (b"authorization", b"host")]
+        await self._application(
+            {**scope, "method": "DELETE", "headers": [*kept, (_ID, session)]}, receive, send
+        )
+
+
+def _given(scope: Message) -> dict[bytes, bytes]:
+    """Return the headers; of several with one name the first, which the SDK reads."""
+    return dict(reversed(scope["headers"]))
+
+
+async def _refuse(send: Send, status: int, why: bytes) -> None:
+    headers = [(b"connection", b"close")]  # so that others find room
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": why})
