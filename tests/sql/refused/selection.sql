@@ -387,12 +387,6 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50, base_hits = 2) page, COUNT
 -- hint: select a count as well
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) note FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
 
--- R855 an error as a setting
--- error: there is no setting dp_error
--- at: dp_error
--- hint: settings are dp_epsilon
-SET dp_error = 50
-
 -- R1101 ordered by a count over undeclared keys, without LIMIT
 -- error: the values of note are not declared: say in how many groups a user_id may count
 -- at: note #2

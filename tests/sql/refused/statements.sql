@@ -119,13 +119,13 @@ CALL pragma_database_size()
 -- R711 a setting of the engine
 -- error: there is no setting threads
 -- at: threads
--- hint: settings are dp_epsilon, dp_delta,
+-- hint: settings are dp_epsilon, dp_error,
 SET threads = 1
 
 -- R712 a variable
 -- error: there is no setting variable
 -- at: VARIABLE
--- hint: settings are dp_epsilon, dp_delta,
+-- hint: settings are dp_epsilon, dp_error,
 SET VARIABLE x = 5
 
 -- R713 SHOW of something else

@@ -108,6 +108,7 @@ def test_an_error_is_that_of_each_statement(folder: Path, ask: Ask) -> None:
 
 def test_a_percentage_is_one_of_the_policys_smallest_interesting_count(ask: Ask) -> None:
     """25% of 200 are 50."""
+    ask("--dry-run", "--error", "50", "-c", COUNT)  # which announces the new ledger
     in_counts = ask("--dry-run", "--error", "50", "-c", ";".join(EVEN))
     assert ask("--dry-run", "--error", "25%", "-c", ";".join(EVEN)) == in_counts
 
