@@ -105,7 +105,7 @@ def log_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     ((45426, 45427), (-71999, -71998))
     """
     twos = x.numerator.bit_length() - x.denominator.bit_length()
-    work = bits + 8 + abs(twos).bit_length()
+    work = bits + 12 + abs(twos).bit_length()
     over, under = x.numerator << max(-twos, 0), x.denominator << max(twos, 0)
     low, high = _twice_artanh(abs(over - under), over + under, work)
     if over < under:

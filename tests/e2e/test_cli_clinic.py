@@ -140,7 +140,7 @@ def test_one_wrong_statement_and_nothing_runs(shell: Shell) -> None:
     for wrong, code in (("SELECT patient_id FROM visits", 4), ("SELCT 1", 1), ("DROP TABLE visits", 4)):
         done = shell("-c", top(3, "1"), "-c", wrong)
         assert (done.returncode, done.stdout) == (code, ""), done.stderr
-        assert done.stderr.startswith("dpsql: error: ")
+        assert "dpsql: error: " in done.stderr
         assert "^" in done.stderr
         assert "nothing was run" in done.stderr
     assert shell.budget()["entries"] == []
@@ -196,6 +196,7 @@ def test_a_read_that_ends_early_is_no_bug(shell: Shell) -> None:
         "-c",
         "SELECT * FROM range(2000000)",
     ]
+    shell.budget()  # which announces the new ledger
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=shell.env) as running:
         assert running.stdout is not None
         assert running.stderr is not None

@@ -150,7 +150,7 @@ def test_too_small_an_error_is_refused_with_its_price_and_the_least_that_is_allo
     assert 290 < allowed.plan.epsilon <= 300
 
 
-@pytest.mark.parametrize("error", ["1e-7", "1e-300"])
+@pytest.mark.parametrize("error", ["1e-7", "1e-99"])
 def test_an_error_below_the_grid_is_refused(session: Session, error: str) -> None:
     with pytest.raises(QueryRefused, match="no epsilon reaches this error"):
         session.prepare(asking(f"error = {error}", ANSWERS["one count"]))
