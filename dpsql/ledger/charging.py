@@ -260,13 +260,13 @@ def _admit(
     else:
         total = together(connection, name.removeprefix(group_scope("")), members, order)
     if not admits.admits(total, loss):
+        left = ScopeBudget(name, admits, total).remaining
+        if price is None and loss.epsilon is None:
+            raise _gaussian_exceeded(loss, left, name)
         asked = loss.charge if price is None else price
         one = PrivacyLoss.of(asked.epsilon, asked.delta)
         raise exceeded(
-            asked,
-            ScopeBudget(name, admits, total).remaining,
-            name,
-            other=one != loss and admits.admits(total, one),
+            asked, left, name, other=price is not None and one != loss and admits.admits(total, one)
         )
 
 
@@ -355,6 +355,17 @@ def store(
     if cursor.lastrowid is None:
         raise InternalError("the ledger gave a release no number")
     return cursor.lastrowid
+
+
+def _gaussian_exceeded(loss: PrivacyLoss, available: Charge, name: str) -> BudgetExceeded:
+    """Return the error for a stored answer with Gaussian noise, which has no epsilon that could be named."""
+    whose = f"the budget of your {name}" if name.startswith(group_scope("")) else "your own budget"
+    return BudgetExceeded(
+        f"the stored answer has Gaussian noise, for which too little is left of {whose}, or it has no delta",
+        (available.epsilon, loss.delta),
+        (available.epsilon, available.delta),
+        scope=name,
+    )
 
 
 def exceeded(requested: Charge, available: Charge, name: str, *, other: bool = False) -> BudgetExceeded:

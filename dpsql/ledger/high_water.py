@@ -97,7 +97,10 @@ class HighWater:
         if self._place is None:
             return None
         with store.read() as connection:
-            return self._problem(connection, self._place.file(identifier(connection)).named().read())
+            file = self._place.file(identifier(connection)).named()
+        mark = file.read()
+        with store.read() as connection:  # later than the mark: other processes go on
+            return self._problem(connection, mark)
 
     def accept(self, store: Store, lost: Mark | None) -> dict[str, Totals] | None:
         """Count what the mark tells as spent, and begin a new mark; return what was added to each scope.

@@ -16,7 +16,7 @@ import pytest
 
 from dpsql.errors import OperationalError
 from dpsql.ledger import Ledger, Opening, Reservation, faults, files
-from dpsql.ledger.mark import Mark
+from dpsql.ledger.mark import Mark, MarkFile
 from dpsql.privacy import Charge, Totals
 
 TENTH = Charge(Fraction(1, 10))
@@ -521,3 +521,21 @@ def test_a_forked_process_marks_what_it_settles(path: Path, state: Path) -> None
         spend(ledger)
         assert read(state).event == ledger.head()
         assert ledger.check() == []
+
+
+def test_what_other_processes_add_meanwhile_is_no_problem(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark is read before the ledger that it is compared with."""
+    true, added = MarkFile.read, []
+    with closing(open_at(path)) as ledger, closing(open_at(path)) as other:
+
+        def later(file: MarkFile) -> Mark | None:
+            if not added:
+                added.append(True)
+                spend(other)
+            return true(file)
+
+        monkeypatch.setattr(MarkFile, "read", later)
+        assert ledger.check() == []
+        assert added
