@@ -72,7 +72,7 @@ def truth(folder: Path, sql: str) -> dict[object, tuple[float, ...]]:
     return {(row[0] if keyed else None): row[int(keyed) :] for row in found}
 
 
-@pytest.mark.parametrize("statements", [60, pytest.param(480, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("statements", [36, pytest.param(480, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_released_numbers_lie_within_the_error(
     session: Session, tmp_path: Path, level: float, statements: int

@@ -527,7 +527,8 @@ def test_what_other_processes_add_meanwhile_is_no_problem(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mark is read before the ledger that it is compared with."""
-    true, added = MarkFile.read, []
+    true = MarkFile.read
+    added: list[bool] = []
     with closing(open_at(path)) as ledger, closing(open_at(path)) as other:
 
         def later(file: MarkFile) -> Mark | None:

@@ -49,6 +49,7 @@ def action(
     return Action(reserved, tuple((mass / total, step, loss) for (step, loss), mass in merged.items()))
 
 
+@cache
 def sparse_vector(counts: tuple[int, int], more: tuple[int, int]) -> Action:
     """Return a sparse vector, which refunds what a miss or a clear hit does not need."""
     options: dict[str, Any] = {"share": "1/2", "margin": 1, "resolution": 0}
@@ -62,6 +63,7 @@ def sparse_vector(counts: tuple[int, int], more: tuple[int, int]) -> Action:
     return action(plan.loss, laws[0], laws[1], lambda row: settled(plan.loss, plan.realised(int(row[-1]))))
 
 
+@cache
 def noisy_max(counts: tuple[int, int], more: tuple[int, int]) -> Action:
     """Return the noisy maximum of two monotone counts with its gap, of epsilon 1/4, on whole numbers."""
     epsilon = Fraction(1, 4)
