@@ -70,7 +70,8 @@ def test_what_is_divided_fits_and_nearly_fills_its_share(
     assert rho is not None
     for each, cost in ((pure, pure_cost), (ranged, range_cost)):
         assert times * cost(each, ORDER) <= most
-        assert times * cost(each + 2 * STEP, ORDER) > most
+        # A single mechanism has the statement's epsilon, not the largest of the same rounded cost.
+        assert share == times == 1 or times * cost(each + 2 * STEP, ORDER) > most
     assert most - ORDER * STEP < ORDER * rho <= most
 
 
