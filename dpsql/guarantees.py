@@ -40,14 +40,13 @@ def layout_facts(plan: Plan, loss: PrivacyLoss, budget: Budget | None) -> dict[s
     way = plan.filters[0].order_way if plan.filters else None
     if way is None:
         return {}
-    layout, more = plan.layout, getattr(budget, "more", None)
     rho = loss.rho
     return {
-        "layout": _layout(layout),
+        "layout": _layout(plan.layout),
         "cost": _up(loss.cost(way.order)),
         "rho": None if rho is None else _up(rho),
         "share_of_budget": max(_share(scope, loss) for scope in plan.filters),
-        "more_like_this": None if more is None else more(loss),
+        "more_like_this": None if budget is None else budget.more(loss),
         "after_it": _CLOSED if loss.epsilon is None else None,
     }
 

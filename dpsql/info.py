@@ -125,7 +125,7 @@ def explain(
             found = {**_views(prepared.query), **_facts(prepared, left, budget)}
         case PreparedComposed():
             found = {**_views(prepared.query), **_composed_facts(prepared, left, budget)}
-    price = {"private": prepared.private, **_exact(prepared.price), "full": _exact(prepared.full_price)}
+    price = {"private": prepared.private, **prepared.price.fractions, "full": prepared.full_price.fractions}
     if json:
         text = json_text.dumps(_numbers(found), default=_fields)
         return _with_facts(pa.table({"explain": pa.array([text], pa.string())}), "price", price)
@@ -142,10 +142,6 @@ def explain(
 def _with_facts(table: pa.Table, name: str, facts: dict[str, object]) -> pa.Table:
     """Put exact amounts beside the rounded ones, into the schema's metadata: programs read them there."""
     return table.replace_schema_metadata({f"dpsql.{name}": json_text.dumps(facts)})
-
-
-def _exact(charge: Charge) -> dict[str, object]:
-    return {"epsilon": str(charge.epsilon), "delta": str(charge.delta)}
 
 
 def _views(query: Query) -> dict[str, object]:

@@ -314,5 +314,5 @@ def _charge(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, obj
     return {
         "epsilon": float(rounded(charge.epsilon)),
         "delta": float(rounded(charge.delta)),
-        "exact": {"epsilon": str(charge.epsilon), "delta": str(charge.delta)},
+        "exact": charge.fractions,
     }

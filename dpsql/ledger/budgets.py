@@ -21,6 +21,10 @@ class ScopeBudget:
     filter: Filter
     totals: Totals
 
+    def admits(self, loss: PrivacyLoss) -> bool:
+        """Whether a statement with this loss may run."""
+        return self.filter.admits(self.totals, loss)
+
     @property
     def remaining(self) -> Charge:
         """The largest epsilon and the largest delta that a statement may still have."""
@@ -94,7 +98,7 @@ class Budget:
         first = self.scopes[0]
         admits, totals = first.filter, first.totals
         return {
-            **{name: _exact(getattr(self, name)) for name in ("total", "spent", "remaining")},
+            **{name: getattr(self, name).fractions for name in ("total", "spent", "remaining")},
             "accounting": self.accounting,
             "conversion_delta": str(admits.conversion_delta),
             "name": first.name,
@@ -131,7 +135,3 @@ class Budget:
             return 0 if loss.epsilon is None else self.remaining.epsilon // loss.epsilon
         found = [each.filter.more(each.totals, loss) for each in self.scopes]
         return min(n for n in found if n is not None)
-
-
-def _exact(charge: Charge) -> dict[str, str]:
-    return {"epsilon": str(charge.epsilon), "delta": str(charge.delta)}

@@ -10,6 +10,7 @@ from typing import Any
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError
 from dpsql.ledger import events, limits, process_identity, refining
+from dpsql.ledger.accounts import of_analyst, of_group, of_policy
 from dpsql.ledger.amounts import read_charge, read_loss, rounded_up, shown, too_wide, write_charge
 from dpsql.ledger.budgets import ScopeBudget
 from dpsql.ledger.caps import Caps, order_of
@@ -26,9 +27,8 @@ from dpsql.ledger.totals import (
     names_of,
     put,
     scope,
-    together,
 )
-from dpsql.privacy import Charge, Filter, PrivacyLoss, Stream
+from dpsql.privacy import Charge, PrivacyLoss, Stream
 from dpsql.privacy import settled as settled_loss
 
 _FIXED = ("entry", "at", "analyst", "statement", "reading", "mechanism", "reserved_loss", "shared", "holder")
@@ -58,10 +58,10 @@ def reserve(
     caps.check_listed(analyst)
     limits.check(connection, caps.limits, analyst)
     if caps.per_query is not None and price.epsilon > caps.per_query:
-        left = ScopeBudget(POLICY, caps.filter, at_order(connection, POLICY, order_of(caps.filter)).totals)
-        raise exceeded(price, Charge(caps.per_query, left.remaining.delta), "query")
+        left = of_policy(connection, caps).remaining
+        raise exceeded(price, Charge(caps.per_query, left.delta), "query")
     spend_own(connection, caps, analyst, loss, price=price)
-    _admit(connection, POLICY, caps.filter, loss, price)
+    _admit(of_policy(connection, caps), loss, price)
     _add(connection, POLICY, order_of(caps.filter), loss, loss)
     entries, at = list[int](), now()
     for request, reserved in zip(requests, losses, strict=True):
@@ -230,44 +230,30 @@ def spend_own(
     They have to allow the reserved loss also where another one is charged: else an outcome could be told from
     what is refused.
     """
-    own = caps.own_filter(analyst)
-    orders = {scope(analyst): order_of(own)}
+    orders = {scope(analyst): order_of(caps.own_filter(analyst))}
     for name, group in caps.groups_of(analyst):
-        admits = caps.filter_of(group.cap)
-        order = order_of(admits)
+        order = order_of(caps.filter_of(group.cap))
         if order is not None:
             keep_members(connection, name, group.members, order)
             orders[member(name, analyst)] = order
-        _admit(connection, group_scope(name), admits, reserved, price, group.members)
+        _admit(of_group(connection, caps, name, group), reserved, price)
+    own = of_analyst(connection, caps, analyst)
     if own is not None:
-        _admit(connection, scope(analyst), own, reserved, price)
+        _admit(own, reserved, price)
     for name in {*names_of(connection, analyst), *orders}:
         _add(connection, name, orders.get(name), reserved, reserved if charged is None else charged)
 
 
-def _admit(
-    connection: sqlite3.Connection,
-    name: str,
-    admits: Filter,
-    loss: PrivacyLoss,
-    price: Charge | None,
-    members: Sequence[str] | None = None,
-) -> None:
-    """Raise `BudgetExceeded` unless a scope admits a loss; `members` are those of a group."""
-    order = order_of(admits)
-    if members is None:
-        total = at_order(connection, name, order).totals
-    else:
-        total = together(connection, name.removeprefix(group_scope("")), members, order)
-    if not admits.admits(total, loss):
-        left = ScopeBudget(name, admits, total).remaining
-        if price is None and loss.epsilon is None:
-            raise _gaussian_exceeded(loss, left, name)
-        asked = loss.charge if price is None else price
-        one = PrivacyLoss.of(asked.epsilon, asked.delta)
-        raise exceeded(
-            asked, left, name, other=price is not None and one != loss and admits.admits(total, one)
-        )
+def _admit(budget: ScopeBudget, loss: PrivacyLoss, price: Charge | None) -> None:
+    """Raise `BudgetExceeded` unless a scope admits a loss; without a price it is that of a stored answer."""
+    if budget.admits(loss):
+        return
+    if price is None and loss.epsilon is None:
+        raise _gaussian_exceeded(loss, budget.remaining, budget.name)
+    asked = loss.charge if price is None else price
+    one = PrivacyLoss.of(asked.epsilon, asked.delta)
+    other = price is not None and one != loss and budget.admits(one)
+    raise exceeded(asked, budget.remaining, budget.name, other=other)
 
 
 def _add(

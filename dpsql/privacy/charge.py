@@ -74,6 +74,11 @@ class Charge:
             max(self.epsilon - other.epsilon, Fraction(0)), max(self.delta - other.delta, Fraction(0))
         )
 
+    @property
+    def fractions(self) -> dict[str, str]:
+        """Both parts by name, as exact text: what JSON has of a charge."""
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+
     def fits(self, available: Charge) -> bool:
         """Whether both parts are at most those of `available`."""
         return self.epsilon <= available.epsilon and self.delta <= available.delta
