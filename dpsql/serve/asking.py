@@ -90,7 +90,10 @@ class Asking:
 
     def key(self, text: str, parameters: Sequence[object]) -> Key:
         """Return the key of a statement among the plans."""
-        return key(plain_text(text), tuple(plain(parameters) or ()), self.session.defaults, self._filters)
+        return self._key(plain_text(text), tuple(plain(parameters) or ()))
+
+    def _key(self, text: str, values: tuple[object, ...]) -> Key:
+        return key(text, values, self.session.defaults, self._filters)
 
     def quick(
         self, text: str, parameters: Sequence[object], types: Sequence[pa.DataType | None]
@@ -103,11 +106,7 @@ class Asking:
             return self._of_catalogue(words, arrays(parameters, values), types)
         if found is None:
             return None
-        asked = (
-            *key(words, values, self.session.defaults, self._filters),
-            self._intervals,
-            str(types) if values else "",
-        )
+        asked = (*self._key(words, values), self._intervals, str(types) if values else "")
         if not isinstance(found.prepared, PreparedPublic):
             database = self.generation.database
             kept = self.generation.stored.get(asked, self.user.analyst, found.engines, database.ledger)
@@ -318,7 +317,7 @@ class Asking:
 
     def description_key(self, text: str, types: Sequence[pa.DataType | None]) -> Key:
         """Return the key of a statement among the descriptions."""
-        return *key(plain_text(text), (), self.session.defaults, self._filters), self._intervals, str(types)
+        return *self._key(plain_text(text), ()), self._intervals, str(types)
 
     def described_before(self, text: str, types: Sequence[pa.DataType | None]) -> Description | None:
         """Return the description of a statement that was described before on the data as it is now."""
@@ -347,7 +346,7 @@ class Asking:
         """Return the plan of a statement that was prepared before."""
         generation = self.generation
         engines = generation.database.engines()
-        return generation.plans.get(key(text, values, self.session.defaults, self._filters), engines)
+        return generation.plans.get(self._key(text, values), engines)
 
     def _plan(
         self, text: str, values: tuple[object, ...]
@@ -380,7 +379,7 @@ class Asking:
         if isinstance(prepared, PreparedPrivate) and prepared.refines is not None:
             return prepared  # it holds what the analyst's first release was
         planned = Planned(prepared)
-        asked, views = key(text, values, planner.defaults, self._filters), self.generation.policy.views
+        asked, views = self._key(text, values), self.generation.policy.views
         self.generation.plans.put(asked, planned, views, self.user.analyst)
         return planned
 

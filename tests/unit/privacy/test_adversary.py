@@ -5,85 +5,40 @@ choices from a menu, is found exactly but for the rounding of floats.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 import pytest
 
 from dpsql.privacy import BoundedRange, Charge, Filter, PrivacyLoss, PureDP, Realised, Totals, settled
+from tests.adversary import Action, worst
 
 UNIT = Fraction(1, 4)
 """Losses are multiples of this."""
 
 
-@dataclass(frozen=True)
-class Action:
-    """A pure mechanism: its reserved loss; for each outcome its log-ratio in units, and its settled loss."""
-
-    reserved: PrivacyLoss
-    outcomes: tuple[tuple[int, PrivacyLoss], ...]
-
-    @property
-    def chances(self) -> list[float]:
-        """The probabilities of the two outcomes, of which the mean of exp(-log-ratio) is 1."""
-        high, low = (math.exp(-step * float(UNIT)) for step, _ in self.outcomes)
-        first = (low - 1) / (low - high)
-        return [first, 1 - first]
+def two(reserved: PrivacyLoss, high: tuple[int, PrivacyLoss], low: tuple[int, PrivacyLoss]) -> Action:
+    """Return a mechanism with two outcomes: their probabilities make the mean of exp(-log-ratio) 1."""
+    up, down = (math.exp(-step * float(UNIT)) for step, _ in (high, low))
+    first = (down - 1) / (down - up)
+    return Action(reserved, ((first, *high), (1 - first, *low)))
 
 
 def response(steps: int) -> Action:
     """Return randomised response."""
     loss = PrivacyLoss.of(steps * UNIT)
-    return Action(loss, ((steps, loss), (-steps, loss)))
+    return two(loss, (steps, loss), (-steps, loss))
 
 
 def rare(hit: int, miss: int) -> Action:
     """Return a mechanism with a cheap outcome and a dear one, of which the smaller one is refunded."""
     loss = PrivacyLoss.of(max(abs(hit), abs(miss)) * UNIT)
     ends = [(step, settled(loss, PrivacyLoss.of(abs(step) * UNIT))) for step in (hit, miss)]
-    return Action(loss, tuple(sorted(ends, reverse=True)))
+    return two(loss, *sorted(ends, key=lambda end: end[0], reverse=True))
 
 
 def budget(epsilon: str, delta: str) -> Filter:
     return Filter.of(Charge(Fraction(epsilon), Fraction(delta)), "zcdp", Fraction(delta))
-
-
-def worst(
-    scope: Filter,
-    menu: list[Action],
-    depth: int,
-    *,
-    epsilon: Fraction | None = None,
-    amounts: Callable[[PrivacyLoss], Totals] | None = None,
-) -> float:
-    """Return the largest mean of (1 - e^(epsilon - L))+ that an adversary reaches by so many statements."""
-    limit, add = float(scope.epsilon if epsilon is None else epsilon), amounts or scope.amounts
-    chances = [each.chances for each in menu]
-
-    def admitted(totals: Totals, loss: PrivacyLoss) -> bool:
-        after, way = totals + add(loss), scope.order_way
-        assert way is not None
-        within = after.epsilon is not None and after.epsilon <= scope.epsilon
-        return within or after.cost <= way.limit
-
-    @cache
-    def value(steps: int, totals: Totals, left: int) -> float:
-        best = max(0.0, -math.expm1(limit - steps * float(UNIT)))
-        if not left:
-            return best
-        for action, chance in zip(menu, chances, strict=True):
-            if admitted(totals, action.reserved):
-                found = sum(
-                    p * value(steps + step, totals + add(loss), left - 1)
-                    for p, (step, loss) in zip(chance, action.outcomes, strict=True)
-                )
-                best = max(best, found)
-        return best
-
-    return value(0, Totals(), depth)
 
 
 BUDGETS = [("1", "0.1", 0.2), ("2", "0.02", 0.2), ("2", "0.1", 0.2), ("3/2", "0.05", 0.2)]
@@ -95,7 +50,7 @@ REFUNDED = [*RESPONSES, rare(4, -1), rare(1, -4), rare(2, -1), rare(1, -2)]
 @pytest.mark.parametrize("menu", [RESPONSES, REFUNDED], ids=["responses", "refunded"])
 def test_no_adversary_breaks_the_promise(epsilon: str, delta: str, part: float, menu: list[Action]) -> None:
     """The menu has each mechanism with P and Q exchanged, so the other direction is the same."""
-    found = worst(budget(epsilon, delta), menu, 9)
+    found = worst(budget(epsilon, delta), menu, 9, UNIT)
     assert found <= float(Fraction(delta))
     assert found > part * float(Fraction(delta)) or menu is RESPONSES  # it comes near
 
@@ -103,7 +58,7 @@ def test_no_adversary_breaks_the_promise(epsilon: str, delta: str, part: float, 
 def test_a_smaller_epsilon_would_be_broken() -> None:
     """The adversary is strong enough to tell."""
     scope = budget("2", "0.02")
-    assert worst(scope, REFUNDED, 9, epsilon=Fraction(3, 2)) > 0.02
+    assert worst(scope, REFUNDED, 9, UNIT, Fraction(3, 2)) > 0.02
 
 
 def test_costs_of_realised_epsilons_break_the_promise() -> None:

@@ -6,7 +6,6 @@ only helps the adversary, and held to the realised epsilon, which other tests pr
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -16,19 +15,12 @@ import pytest
 
 from dpsql.mechanisms import AdaptiveSparseVector
 from dpsql.order import in_public_order
-from dpsql.privacy import Charge, Filter, PrivacyLoss, PureDP, Totals, settled
+from dpsql.privacy import Charge, Filter, PrivacyLoss, PureDP, settled
+from tests.adversary import Action, worst
 from tests.unit.mechanisms.test_sparse_vector_exhaustive import TAIL, given, outputs
 
-STEP = 1 / 16
+STEP = Fraction(1, 16)
 """Of the lattice of log-ratios."""
-
-
-@dataclass(frozen=True)
-class Action:
-    """A mechanism: what is reserved; for each outcome its probability, log-ratio in steps, settled loss."""
-
-    reserved: PrivacyLoss
-    outcomes: tuple[tuple[float, int, PrivacyLoss], ...]
 
 
 def action(
@@ -43,7 +35,7 @@ def action(
         loss = charged(row)
         most = float(loss.epsilon or 0) if loss.parts else 0.0
         ratio = min(max(math.log((mass + TAIL) / (second.get(row, 0.0) + TAIL)), -most), most)
-        key = (math.ceil(ratio / STEP - 1e-9), loss)
+        key = (math.ceil(ratio / float(STEP) - 1e-9), loss)
         merged[key] = merged.get(key, 0.0) + mass
     total = sum(merged.values())
     return Action(reserved, tuple((mass / total, step, loss) for (step, loss), mass in merged.items()))
@@ -83,34 +75,6 @@ def noisy_max(counts: tuple[int, int], more: tuple[int, int]) -> Action:
     return action(loss, laws[0], laws[1], lambda _: loss)
 
 
-def worst(scope: Filter, menu: list[Action], depth: int, epsilon: Fraction) -> float:
-    """Return a bound of the mean of (1 - e^(epsilon - L))+ that so many adaptive statements reach."""
-    limit = float(epsilon)
-    kinds = list({loss: None for each in menu for _, _, loss in each.outcomes})
-    acts = [
-        (each.reserved, [(p, step, kinds.index(loss)) for p, step, loss in each.outcomes]) for each in menu
-    ]
-
-    @cache
-    def admitted(counts: tuple[int, ...], reserved: PrivacyLoss) -> bool:
-        totals = Totals()
-        for loss, times in zip(kinds, counts, strict=True):
-            totals += scope.amounts(loss.repeated(times))
-        return scope.admits(totals, reserved)
-
-    @cache
-    def value(steps: int, counts: tuple[int, ...], left: int) -> float:
-        best = max(0.0, -math.expm1(limit - steps * STEP))
-        for reserved, outcomes in acts if left else []:
-            if admitted(counts, reserved):
-                after = [(*counts[:i], counts[i] + 1, *counts[i + 1 :]) for i in range(len(kinds))]
-                found = [p * value(steps + step, after[kind], left - 1) for p, step, kind in outcomes]
-                best = max(best, sum(found))
-        return best
-
-    return value(0, (0,) * len(kinds), depth)
-
-
 PAIRS = [
     ((1, 1), (2, 2)),
     ((2, 2), (1, 1)),
@@ -128,10 +92,10 @@ def test_no_adversary_with_real_mechanisms_breaks_the_promise(
 ) -> None:
     scope = Filter.of(Charge(Fraction(epsilon), Fraction(delta)), "zcdp", Fraction(delta))
     menu = [mechanism(*pair) for mechanism in mechanisms for pair in PAIRS]
-    found = worst(scope, menu, 9, Fraction(epsilon))
+    found = worst(scope, menu, 9, STEP, Fraction(epsilon))
     assert found <= float(Fraction(delta))
     # The adversary is strong enough to tell: an eighth of the epsilon would be broken.
-    assert worst(scope, menu, 9, Fraction(epsilon) / 8) > float(Fraction(delta))
+    assert worst(scope, menu, 9, STEP, Fraction(epsilon) / 8) > float(Fraction(delta))
 
 
 def test_what_is_refunded_is_told_by_the_outcome() -> None:
