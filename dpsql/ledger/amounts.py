@@ -35,7 +35,14 @@ def write(amount: Fraction) -> str:
 
 def read(text: object) -> Fraction:
     """Read an amount back; `DamagedError` for anything that `write` does not produce."""
-    match = _STORED.fullmatch(text) if isinstance(text, str) else None
+    if not isinstance(text, str):
+        raise DamagedError("not an amount")
+    return _read(text)
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> Fraction:
+    match = _STORED.fullmatch(text)
     if match is None:
         raise DamagedError("not an amount")
     amount = Fraction(int(match[1]), int(match[2]))

@@ -128,10 +128,11 @@ def settle(
     if len(settled) != len(reservation.entries):
         raise InternalError("the releases of a statement are settled together")
     number_of_event = events.newest(connection).n + 1
+    names = names_of(connection, analyst)
     numbers, content = [], []
     for (entry, reserved), ended in zip(reservation.entries, settled, strict=True):
         charged = _settled(connection, entry, reserved, ended.charge, stream=reservation.stream)
-        charged = _lowered(connection, entry, analyst, reserved, charged)
+        charged = _lowered(connection, [POLICY, *names], reserved, charged)
         release = (at, analyst, ended.reuse_key, ended.payload, number_of_event)
         number = store(connection, entry, release)
         connection.execute(
@@ -141,7 +142,7 @@ def settle(
         numbers.append(number)
         content.append(release_content(entry, number, charged, ended.reuse_key, ended.payload))
     limits.release_slot(connection, analyst, mine)
-    event = events.append(connection, "settle", {"releases": content}, names_of(connection, analyst))
+    event = events.append(connection, "settle", {"releases": content}, names)
     return tuple(numbers), event
 
 
@@ -187,10 +188,12 @@ def _settled(
 
 
 def _lowered(
-    connection: sqlite3.Connection, entry: int, analyst: str, reserved: PrivacyLoss, charged: PrivacyLoss
+    connection: sqlite3.Connection,
+    names: Sequence[str],
+    reserved: PrivacyLoss,
+    charged: PrivacyLoss,
 ) -> PrivacyLoss:
-    """Lower the totals from an entry's reserved loss to the one it is charged; return the latter."""
-    names = [POLICY, *names_of(connection, analyst)]
+    """Lower totals from an entry's reserved loss to the one it is charged; return the latter."""
     before = [at_order(connection, name, None) for name in names]
     for total in before:
         if total.order is not None and charged.cost(total.order) > reserved.cost(total.order):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 if sys.platform == "win32":
     import msvcrt
@@ -59,3 +62,25 @@ def replace_durably(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
     draft.replace(path)
     sync_folder(path.parent)
+
+
+def append_durably(path: Path, size: int, content: bytes) -> None:
+    """Write durably behind the first `size` bytes of a file, of which nothing that follows is kept.
+
+    If that fails, the file is cut to these bytes again as far as that is possible.
+    """
+    with path.open("r+b", buffering=0) as file:
+        try:
+            file.truncate(size)
+            file.seek(size)
+            if file.write(content) != len(content):
+                _no_space()
+            os.fsync(file.fileno())
+        except BaseException:
+            with suppress(OSError):
+                file.truncate(size)
+            raise
+
+
+def _no_space() -> NoReturn:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

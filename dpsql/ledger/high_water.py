@@ -11,7 +11,8 @@ from pathlib import Path
 from dpsql.errors import OperationalError
 from dpsql.ledger import events, restoring
 from dpsql.ledger.events import Event
-from dpsql.ledger.mark import Mark, MarkFile
+from dpsql.ledger.mark import Mark
+from dpsql.ledger.mark_file import Kept, MarkFile
 from dpsql.ledger.mark_places import MarkPlace
 from dpsql.ledger.seen import OFF, Seen, begin, hold, identifier
 from dpsql.ledger.store import Store
@@ -27,7 +28,7 @@ class HighWater:
         """Take the mark's place, and the path of the ledger."""
         self._place = place
         self._path = path
-        self._last: Mark | None = None
+        self._last: Kept | None = None
         """The mark as this process has last seen or written it."""
         self._process, self._lock = os.getpid(), threading.RLock()
         self.messages: list[str] = []
@@ -51,21 +52,20 @@ class HighWater:
         with store.read() as connection:
             file = self._place.file(identifier(connection)).named()
         with file.locked():
-            mark = file.read()
+            kept = file.read()
             with store.read() as connection:
-                seen, problem = Seen.of(connection), self._problem(connection, mark)
+                seen, problem = Seen.of(connection), self._problem(connection, kept)
             if problem is not None:
                 raise self._refused(problem, f"the ledger {self._path}", f" (mark: {file.path})")
-            if mark is None:
+            if kept is None:
                 self._last = self._begin(store, file, known=bool(seen.begun))
             else:
-                self._last = mark
-                self._write(file, seen)
+                self._last = self._written(file, kept, seen)
             self._place.keep(seen.ledger, self._path)
 
     def hold(self, connection: sqlite3.Connection) -> None:
         """Write an event if the mark is another one than when the last answer was stored."""
-        hold(connection, OFF if self._last is None else self._last.holder)
+        hold(connection, OFF if self._last is None else self._last.mark.holder)
 
     @property
     def kept(self) -> bool:
@@ -74,7 +74,7 @@ class HighWater:
 
     def covers(self, event: Event) -> bool:
         """Whether the mark is known to be as new as an event, or none is kept."""
-        return self._place is None or (self._last is not None and self._last.event.n >= event.n)
+        return self._place is None or (self._last is not None and self._last.mark.event.n >= event.n)
 
     def cover(self, store: Store, seen: Seen) -> None:
         """Write the mark if it is older than what was seen; only then may rows of it be handed out."""
@@ -83,14 +83,13 @@ class HighWater:
                 return
             file = self._place.file(seen.ledger)
             with file.locked():
-                mark = file.read()
-                if mark != self._last:
+                kept = file.read(self._last)
+                if kept is not self._last:
                     with store.read() as connection:
-                        seen, problem = Seen.of(connection), self._problem(connection, mark)
+                        seen, problem = Seen.of(connection), self._problem(connection, kept)
                     if problem is not None:
                         raise self._refused(problem, "the ledger")
-                    self._last = mark or self._last
-                self._write(file, seen)
+                self._last = self._written(file, kept, seen)
 
     def problem(self, store: Store) -> str | None:
         """Say what of the ledger is not as the mark tells; None: nothing, or there is no mark."""
@@ -98,9 +97,9 @@ class HighWater:
             return None
         with store.read() as connection:
             file = self._place.file(identifier(connection)).named()
-        mark = file.read()
+        kept = file.read()
         with store.read() as connection:  # later than the mark: other processes go on
-            return self._problem(connection, mark)
+            return self._problem(connection, kept)
 
     def accept(self, store: Store, lost: Mark | None) -> dict[str, Totals] | None:
         """Count what the mark tells as spent, and begin a new mark; return what was added to each scope.
@@ -113,11 +112,11 @@ class HighWater:
         with store.read() as connection:
             file = self._place.file(identifier(connection)).named()
         with file.locked():
-            mark = file.read()
+            kept = file.read()
             with store.read() as connection:
-                if lost is None and self._problem(connection, mark) is None:
+                if lost is None and self._problem(connection, kept) is None:
                     return None
-            mark = lost or mark or self._place.at(self._path)
+            mark = lost or (kept.mark if kept is not None else self._place.at(self._path))
             if mark is None:
                 return None
             with store.write() as connection:
@@ -132,7 +131,7 @@ class HighWater:
         """Return the mark of the ledger that was here, if there is none any more."""
         return None if self._place is None or os.path.lexists(self._path) else self._place.at(self._path)
 
-    def _begin(self, store: Store, file: MarkFile, *, known: bool) -> Mark:
+    def _begin(self, store: Store, file: MarkFile, *, known: bool) -> Kept:
         with store.write() as connection:
             holder = _random(connection)
             begin(connection, "mark", {"holder": holder}, holder)
@@ -143,24 +142,23 @@ class HighWater:
                 " a new mark begins"
             )
         mark = Mark(seen.ledger, str(self._path), holder, seen.event, seen.begun, seen.totals)
-        file.write(mark)
-        return mark
+        return file.write(mark)
 
-    def _write(self, file: MarkFile, seen: Seen) -> None:
-        """Write the mark, by its holder; `_last` is the one in the file, or the one that was lost from it."""
-        assert self._last is not None  # noqa: S101  it was opened
-        mark = Mark(seen.ledger, str(self._path), self._last.holder, seen.event, seen.begun, seen.totals)
-        if mark != self._last:
-            file.write(mark)
-        self._last = mark
+    def _written(self, file: MarkFile, kept: Kept | None, seen: Seen) -> Kept:
+        """Write what was seen in place of the mark that is kept, by the holder of it or of the one lost."""
+        before = kept or self._last
+        assert before is not None  # noqa: S101  it was opened
+        mark = Mark(seen.ledger, str(self._path), before.mark.holder, seen.event, seen.begun, seen.totals)
+        return file.write(mark, kept)
 
-    def _problem(self, connection: sqlite3.Connection, mark: Mark | None) -> str | None:
+    def _problem(self, connection: sqlite3.Connection, kept: Kept | None) -> str | None:
         """Say what of the ledger is not as its mark tells; None: nothing."""
-        if mark is None:
+        if kept is None:
             other = self._place.at(self._path) if self._place is not None else None
             if other is None or other.ledger == identifier(connection):
                 return None
             return f"another ledger was here, and its mark tells of {other.event.n} events"
+        mark = kept.mark
         if mark.ledger != identifier(connection):
             return f"its mark is that of another ledger, {Path(mark.path).name}"
         missing = mark.event.n - events.newest(connection).n

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from dpsql.errors import OperationalError
 from dpsql.ledger.files import replace_durably
-from dpsql.ledger.mark import SETTING, Mark, MarkFile
+from dpsql.ledger.mark import Mark
+from dpsql.ledger.mark_file import SETTING, MarkFile
 
 
 class MarkPlace(Protocol):
@@ -38,7 +39,7 @@ class NamedPlace:
 
     def at(self, path: Path) -> Mark | None:
         """Return the mark, whatever ledger it is of."""
-        return self._file.named().read()
+        return _mark(self._file)
 
     def keep(self, ledger: str, path: Path) -> None:
         """Do nothing: the file is found without that."""
@@ -66,7 +67,7 @@ class StateFolder:
             return None
         except OSError as problem:
             raise _unusable(self._folder, problem) from None
-        mark = self.file(ledger).named().read() if ledger.isalnum() else None
+        mark = _mark(self.file(ledger)) if ledger.isalnum() else None
         return mark if mark is not None and mark.path == str(path) else None
 
     def keep(self, ledger: str, path: Path) -> None:
@@ -80,6 +81,11 @@ class StateFolder:
 
     def _place(self, path: Path) -> Path:
         return self._folder / f"at-{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}"
+
+
+def _mark(file: MarkFile) -> Mark | None:
+    kept = file.named().read()
+    return None if kept is None else kept.mark
 
 
 def mark_place(chosen: Path | None) -> MarkPlace:

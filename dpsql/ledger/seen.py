@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from dpsql.ledger import events
@@ -68,10 +69,13 @@ def begin(connection: sqlite3.Connection, kind: str, content: dict[str, Any], ho
 
 def _kept(connection: sqlite3.Connection) -> tuple[str, tuple[Event, ...]]:
     row = connection.execute("SELECT value FROM setting WHERE name = ?", (_KEPT,)).fetchone()
-    if row is None:
-        return "", ()
+    return ("", ()) if row is None else _parsed(row[0])
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> tuple[str, tuple[Event, ...]]:
     try:
-        kept = json.loads(row[0])
+        kept = json.loads(text)
         return str(kept["holder"]), tuple(Event(int(n), str(found)) for n, found in kept["begun"])
     except (ValueError, KeyError, TypeError):
         raise DamagedError("its setting of the mark is unreadable") from None

@@ -35,7 +35,8 @@ class Totals:
     cost: Fraction = _ZERO
 
     def __post_init__(self) -> None:
-        if min(self.delta, self.cost, self.epsilon or _ZERO) < 0:
+        negative = self.delta.numerator < 0 or self.cost.numerator < 0
+        if negative or (self.epsilon is not None and self.epsilon.numerator < 0):
             raise ValueError("a total cannot be negative")
 
     def __add__(self, other: Totals) -> Totals:

@@ -10,13 +10,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
+from io import FileIO
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from dpsql.errors import OperationalError
 from dpsql.ledger import Ledger, Opening, Reservation, faults, files
-from dpsql.ledger.mark import Mark, MarkFile
+from dpsql.ledger.events import Total, stored_totals
+from dpsql.ledger.mark import Mark
+from dpsql.ledger.mark_file import Kept, MarkFile
 from dpsql.privacy import Charge, Totals
 
 TENTH = Charge(Fraction(1, 10))
@@ -432,6 +436,79 @@ def test_a_mark_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [*tmp_path.iterdir()] == [mark]
 
 
+def test_a_line_is_added_for_each_answer_and_a_long_file_written_anew(path: Path, state: Path) -> None:
+    sizes, numbers = [], []
+    with open_at(path, max_failures=500, total=Charge(Fraction(100))) as ledger:
+        for i in range(300):
+            spend(ledger, analyst=f"a{i % 20}")
+            found = read(state)
+            assert found.event == ledger.head()
+            assert found.totals == {name: tuple(total) for name, total in totals_of(ledger).items()}
+            sizes.append(mark_file(state).stat().st_size)
+            numbers.append(mark_file(state).stat().st_ino)
+    assert max(sizes) < 40_000
+    assert 1 < len(set(numbers)) < 30
+    assert all(before < after for before, after in pairwise(sizes[:40]))
+
+
+def totals_of(ledger: Ledger) -> dict[str, Total]:
+    with ledger._store.read() as connection:
+        return stored_totals(connection)
+
+
+@pytest.mark.parametrize("left", [b"{", b'{"event":{"n":99', b"\0" * 100, b"\xff"])
+def test_a_line_that_a_crash_cut_off_is_not_counted(path: Path, state: Path, left: bytes) -> None:
+    with ledger_in_use(path, 3) as ledger:
+        with mark_file(state).open("ab") as file:
+            file.write(left)
+        with pytest.raises(ValueError, match=r"line|char|property"):
+            Mark.read(mark_file(state).read_bytes().decode("latin-1"))
+        spend(ledger)
+        assert read(state).event == ledger.head()
+    with mark_file(state).open("ab") as file:
+        file.write(left)
+    with open_at(path) as ledger:
+        spend(ledger)
+        assert read(state).event == ledger.head()
+        assert ledger.messages == ()
+
+
+def test_a_mark_whose_first_line_was_cut_off_is_damaged(path: Path, state: Path) -> None:
+    with ledger_in_use(path):
+        pass
+    first = mark_file(state).read_bytes().split(b"\n")[0]
+    mark_file(state).write_bytes(first)
+    with pytest.raises(OperationalError, match="is damaged"):
+        open_at(path)
+
+
+@pytest.mark.parametrize("written", [0, 5])
+def test_what_could_not_be_added_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """A file that is full takes a part of what is written, or fails when it is made durable."""
+    mark = tmp_path / "mark"
+    mark.write_bytes(b"one\ntorn")
+
+    def fails(handle: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    class Full(FileIO):
+        def write(self, content: object) -> int:
+            return super().write(bytes(content)[:written])  # type: ignore[call-overload]  # bytes
+
+    if written:
+        monkeypatch.setattr(Path, "open", lambda path, mode, buffering: Full(path, mode))
+    else:
+        monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="No space" if written else "Input/output"):
+        files.append_durably(mark, 4, b"two two\n")
+    monkeypatch.undo()
+    assert mark.read_bytes() == b"one\n"
+    files.append_durably(mark, 4, b"two\n")
+    assert mark.read_bytes() == b"one\ntwo\n"
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "{}", "[]", "nonsense", "\xff", '{"mark of a dpsql ledger":2}', '{"mark of a dpsql ledger":1}'],
@@ -531,11 +608,11 @@ def test_what_other_processes_add_meanwhile_is_no_problem(
     added: list[bool] = []
     with closing(open_at(path)) as ledger, closing(open_at(path)) as other:
 
-        def later(file: MarkFile) -> Mark | None:
+        def later(file: MarkFile, known: Kept | None = None) -> Kept | None:
             if not added:
                 added.append(True)
                 spend(other)
-            return true(file)
+            return true(file, known)
 
         monkeypatch.setattr(MarkFile, "read", later)
         assert ledger.check() == []
