@@ -19,6 +19,8 @@ class ApproximateDP:
     @property
     def charge(self) -> Charge:
         """Their sum by basic composition."""
+        if self.times == 1:
+            return Charge(self.epsilon, self.delta)
         return Charge(self.times * self.epsilon, self.times * self.delta)
 
 

@@ -9,6 +9,10 @@ from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
 from dpsql.types import SqlType
 
 
+_ALONE = Facts(frozenset(), 1)
+"""The facts of a node that reads nothing and has no parts."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Column(Expr):
     """A column of an item of FROM; an empty `table` stands for the only one.
@@ -30,6 +34,9 @@ class Constant(Expr):
 
     value: object
     type: SqlType
+
+    def _own_facts(self) -> Facts:
+        return _ALONE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,6 +149,10 @@ class Cast(Expr):
     type: SqlType
     safe: bool = True
     bounded: bool = False
+
+    def _own_facts(self) -> Facts:
+        below = facts(self.operand)
+        return Facts(below.reads, 1 + below.size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
