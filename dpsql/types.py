@@ -33,6 +33,9 @@ class SqlType:
             return NotImplemented
         return self.name == other.name and self._details == other._details
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.precision, self.scale))
+
     @property
     def _details(self) -> tuple[object, ...]:
         return self.precision, self.scale, self.item, self.fields, self.values

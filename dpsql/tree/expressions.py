@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
 from dpsql.types import SqlType
@@ -228,11 +229,17 @@ class Apply(Expr):
     def _own_facts(self) -> Facts:
         reads = frozenset[str]()
         size = 1
-        for i, argument in enumerate(self.arguments):
+        for argument, times in zip(self.arguments, _uses(self.form, len(self.arguments)), strict=True):
             below = facts(argument)
             reads |= below.reads
-            size += below.size * max(1, self.form.count(f"{{{i}}}"))
+            size += below.size * max(1, times)
         return Facts(reads, size)
+
+
+@lru_cache(maxsize=1024)
+def _uses(form: str, arguments: int) -> tuple[int, ...]:
+    """Return how often a form has each of its arguments."""
+    return tuple(form.count(f"{{{i}}}") for i in range(arguments))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -702,7 +702,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows without a unit are read",
-        (("analysis.tables", "base_table", "source, IsNull(unit, negated=True)", "source"),),
+        (("analysis.tables", "_base_table", "source, IsNull(unit, negated=True)", "source"),),
         by="attack",
     ),
     Mutant(
