@@ -78,17 +78,15 @@ def of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], opti
 
 def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
     """See `Method`; the figures are those of the numbers that order the groups, else of the counts."""
-    quotes = [part.quote for part in parts]
     ordering = getattr(plan.selection, "count", None)
-    first = next((q for q, p in zip(quotes, parts, strict=True) if _has(p, ordering)), quotes[0])
-    words = dict.fromkeys(quote.mechanism for quote in quotes)
+    first = next((part for part in parts if _has(part, ordering)), parts[0])
     return replace(
-        first,
+        first.quote,
         charge=Charge(plan.epsilon),
-        mechanism=", ".join(words),
-        split=f"divided equally among {len(quotes)} groups of numbers",
-        notes=(*dict.fromkeys(chain(*(q.notes for q in quotes), notes(plan))),),
-        errors={o: words for quote in quotes for o, words in quote.errors.items()},
+        mechanism=", ".join(dict.fromkeys(part.name for part in parts)),
+        split=f"divided equally among {len(parts)} groups of numbers",
+        notes=(*dict.fromkeys(chain(*(part.notes for part in parts), notes(plan))),),
+        errors={output: words for part in parts for output, words in part.errors.items()},
     )
 
 
