@@ -51,6 +51,8 @@ def copied(node: _Node, *without: str) -> _Node:
     >>> tree = parse("SELECT a + 1 FROM t").tree
     >>> copied(tree) == tree, copied(tree) is tree
     (True, False)
+    >>> copied(tree, "from_").sql()
+    'SELECT a + 1'
     """
     made = _alone(node)
     if without:
@@ -68,7 +70,8 @@ def copied(node: _Node, *without: str) -> _Node:
                 child.parent, child.arg_key = new, key
                 waiting.append((value, child))
             elif type(value) is list:
-                args[key] = listed = []
+                listed: list[object] = []
+                args[key] = listed
                 for part in value:
                     if isinstance(part, kind):
                         child = _alone(part)

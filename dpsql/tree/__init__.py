@@ -63,7 +63,20 @@ from dpsql.tree.expressions import (
     Window,
 )
 from dpsql.tree.guards import guarded, total
-from dpsql.tree.node import OPAQUE, Expr, Facts, KeptHash, Node, Query, Source, facts, mapped, parts, replaced, walk
+from dpsql.tree.node import (
+    OPAQUE,
+    Expr,
+    Facts,
+    KeptHash,
+    Node,
+    Query,
+    Source,
+    facts,
+    mapped,
+    parts,
+    replaced,
+    walk,
+)
 from dpsql.tree.relations import (
     DOMAIN_SCHEMA,
     Derived,

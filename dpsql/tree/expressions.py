@@ -9,7 +9,6 @@ from functools import lru_cache
 from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
 from dpsql.types import SqlType
 
-
 _ALONE = Facts(frozenset(), 1)
 """The facts of a node that reads nothing and has no parts."""
 

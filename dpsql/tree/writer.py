@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dpsql.tree.node import Node
-    from dpsql.types import SqlType
 
     Pieces = Sequence[str | Node]
 
