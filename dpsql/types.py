@@ -27,7 +27,23 @@ class SqlType:
     fields: tuple[tuple[str, SqlType], ...] = ()
     values: tuple[str, ...] = ()
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is not SqlType:
+            return NotImplemented
+        return self.name == other.name and self._details == other._details
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.precision, self.scale))
+
+    @property
+    def _details(self) -> tuple[object, ...]:
+        return self.precision, self.scale, self.item, self.fields, self.values
+
     def __str__(self) -> str:
+        if self.name in _SIMPLE:
+            return self.name
         if self.name == "DECIMAL":
             return f"DECIMAL({self.precision},{self.scale})"
         if self.name == "LIST":

@@ -105,12 +105,16 @@ class Function:
     """
     widens: bool = field(init=False)
     """Whether the SQL of this form converts its integers to a wider type, so that it takes UBIGINT, too."""
+    types: tuple[SqlType | None, ...] = field(init=False)
+    """The types of the arguments; None for literals, and for a DECIMAL of any digits."""
 
     def __post_init__(self) -> None:
         guards, kinds = set(self.guard.split("+")), {"BIGINT", "DOUBLE", "DECIMAL"}
         arithmetic = guards <= {"I", "N", "D", "T"} and kinds.issuperset(self.arguments)
         object.__setattr__(self, "arithmetic", arithmetic)
         object.__setattr__(self, "widens", "I" in guards)
+        types = (None if w[0] in "=#" or w == "DECIMAL" else column_type(w) for w in self.arguments)
+        object.__setattr__(self, "types", tuple(types))
 
 
 @cache
@@ -202,28 +206,27 @@ def _conversions(form: Function, arguments: Sequence[Typed]) -> int:
 
     No fewer are converted if the form fits; whether it does is not looked at.
     """
-    pairs = zip(form.arguments, arguments, strict=False)
-    plain = [(w, a.type) for w, a in pairs if w[0] not in "=#" and w != "DECIMAL"]
-    return sum(given.name != "UBIGINT" and column_type(want) != given for want, given in plain)
+    pairs = zip(form.types, arguments, strict=False)
+    return sum(w is not None and a.type != w and a.type.name != "UBIGINT" for w, a in pairs)
 
 
 def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[Typed] | None:
     if len(form.arguments) != len(arguments):
         return None
     fitted: list[Typed] = []
-    for want, given in zip(form.arguments, arguments, strict=True):
+    for want, sql_type, given in zip(form.arguments, form.types, arguments, strict=True):
         value: Typed | None
         if want[0] == "=":
             value = given if given.text is not None and given.text.lower() == want[1:] else None
         elif want[0] == "#":
             role = want[1:]
             value = given if given.literal is not None and _literal_fits(given, role) else None
-        elif want == "DECIMAL":
+        elif sql_type is None:
             value = given if given.type.name == "DECIMAL" else None
         elif want == "BIGINT" and given.type.name == "UBIGINT":
             value = given if form.widens else None
         else:
-            value = to_type(catalog, given, column_type(want))
+            value = to_type(catalog, given, sql_type)
             if value is not given and given.literal is not None and given.type == VARCHAR:
                 value = None  # a text literal becomes a date or a number only beside a column of that type
         if value is None:

@@ -336,25 +336,26 @@ class _SelectList:
     def output_at(self, item: Item, place: int) -> Output:
         """Return the output column of an item, with its position in the text."""
         found: Output | None = None
+        at = self.compiler.source.position(item.node)
         with self.compiler.part(item.name):
-            found = self.output(item, place)
-        return replace(found or Output(item.name, "key"), at=self.compiler.source.position(item.node))
+            found = self.output(item, place, at)
+        return found or Output(item.name, "key", at=at)
 
-    def output(self, item: Item, place: int) -> Output:
-        """Return the output column of an item."""
+    def output(self, item: Item, place: int, at: int) -> Output:
+        """Return the output column of an item, which stands at a position in the text."""
         source = self.compiler.source
         if place in self.places:
-            return self._measure(_name(item, _function(item.node)), "count", place)
+            return self._measure(_name(item, _function(item.node)), "count", place, at)
         free = _free(item.node)
         if free is not None:
-            return self._free_output(item, free)
+            return self._free_output(item, free, at)
         if not self._hidden(item.node) and _over(item.node, self.places, self.items):
             raise source.refuse(
                 "an expression over released numbers may only use these and group keys", item.node
             )
         key = self._key(item.node)
         if key is not None:
-            return Output(item.name, "key", key)
+            return Output(item.name, "key", key, at=at)
         if UNKNOWN in self.keys:
             self.compiler.give_up()  # it may be a key that was refused
         if not self.keys:
@@ -386,16 +387,16 @@ class _SelectList:
                     return place
         return None
 
-    def _measure(self, name: str, kind: str, place: int) -> Output:
+    def _measure(self, name: str, kind: str, place: int, at: int) -> Output:
         """Return an output column with a measure, or with one of its error bars."""
         formula = self.formulas.get(place)
         uses = self.uses[place] if formula is not None else ()
         quantile = self.quantiles.get(place)
         if quantile is not None:
-            return Output(name, "quantile", self.places[place], quantile=quantile)
-        return Output(name, kind, self.places[place], uses, formula)  # type: ignore[arg-type]  # FREE's values
+            return Output(name, "quantile", self.places[place], quantile=quantile, at=at)
+        return Output(name, kind, self.places[place], uses, formula, at=at)  # type: ignore[arg-type]  # FREE's values
 
-    def _free_output(self, item: Item, kind: str) -> Output:
+    def _free_output(self, item: Item, kind: str, at: int) -> Output:
         source, arguments = self.compiler.source, item.node.expressions
         name = function_name(item.node) or ""
         if kind in ("stddev", "low", "high"):
@@ -414,10 +415,10 @@ class _SelectList:
                     item.node,
                     "PERCENTILE_CONT(x, 0.48) AS low, PERCENTILE_CONT(x, 0.52) AS high",
                 )
-            return self._measure(_name(item, name.lower()), kind, place)
+            return self._measure(_name(item, name.lower()), kind, place, at)
         if arguments:
             raise source.refuse(f"{name.upper()} takes no argument", item.node)
-        return Output(_name(item, name.lower()), kind)  # type: ignore[arg-type]  # FREE's values
+        return Output(_name(item, name.lower()), kind, at=at)  # type: ignore[arg-type]  # FREE's values
 
     def ordered(self, selection: Selection, order: list[exp.Expr]) -> Selection:
         """Return the selection with the places of the keys that order it."""

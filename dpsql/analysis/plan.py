@@ -226,8 +226,11 @@ class Plan:
     def total(self, place: int) -> int | None:
         """Return the most by which one unit can change a count in all groups together; None: no bound."""
         count = self.counts[place]
-        found = [] if count.total is None else [count.total]
-        found += [m * count.bound for m in (self.groups_per_unit, self.domain_size) if m is not None]
+        total = count.total
+        found = [] if total is None else [total]
+        groups = [m for m in (self.groups_per_unit, self.domain_size) if m is not None]
+        if groups:
+            found.append(min(groups) * count.bound)
         return min(found, default=None)
 
     @property

@@ -99,6 +99,8 @@ def _table(
         return _aliased(compiler, node, relation, cte.name)
     table = declared_table(compiler.source, compiler.policy, node)
     compiler.used.add(table.name)
+    if isinstance(table.unit, UnitVia) and (parent := compiler.policy.table(table.unit.table)) is not None:
+        compiler.used.add(parent.name)
     return _aliased(compiler, node, base_table(compiler, table, node), table.name)
 
 
@@ -131,8 +133,6 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
 
 def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
     """Return the relation of a declared table, which is compiled once for a policy and its public data."""
-    if isinstance(table.unit, UnitVia) and (parent := compiler.policy.table(table.unit.table)) is not None:
-        compiler.used.add(parent.name)
     made_for, relation = compiler.catalog.relations.get(table.name, (None, None))
     if relation is None or made_for is not compiler.policy:
         relation = _base_table(compiler, table, at)

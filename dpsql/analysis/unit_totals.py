@@ -46,20 +46,19 @@ def with_totals(
 
     `parts` has the places of the numbers that each part needs.
     """
-    unit, by = Column("v", "u"), columns("v", "k", keys)
+    unit, by, cells = Column("v", "u"), columns("v", "k", keys), columns("v", "r", size)
     sums: dict[Expr, str] = {}
     found: Sums = {}
     for part, numbers in parts.items():
-        measured = part.measured(*(Column("v", f"r{n}") for n in numbers))
-        total = Aggregate("SUM", (measured,))
-        one: Expr = Window(total, (unit,)) if keys else measured
+        measured = part.measured(*(cells[n] for n in numbers))
+        one = Window(Aggregate("SUM", (measured,)), (unit,)) if keys else measured
         whole = Column("w", sums.setdefault(Call("GREATEST", (one, _ONE)), f"a{len(sums)}"))
         up_to: Expr = whole
         if part.in_turn:
-            running = Window(total, (unit,), _terms(part, unit, by), _UPWARDS)
+            running = Window(Aggregate("SUM", (measured,)), (unit,), _terms(part, unit, by), _UPWARDS)
             up_to = Column("w", sums.setdefault(running, f"a{len(sums)}"))
         found[part] = up_to, whole
-    listed = [*columns("v", "r", size), *by, unit]
+    listed = [*cells, *by, unit]
     more = [Item(expr, name) for expr, name in sums.items()]
     return Select((*map(Item, listed), *more), Derived(units, "v")), found
 

@@ -82,18 +82,17 @@ def of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], opti
 
 def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
     """See `Method`; the figures are those of the numbers that order the groups, else of the counts."""
-    quotes = [part.quote for part in parts]
     place = measuring.quoted(plan)
-    first = next((q for q, p in zip(quotes, parts, strict=True) if _has(p, place)), quotes[0])
-    words = dict.fromkeys(quote.mechanism for quote in quotes)
+    first = next((part for part in parts if _has(part, place)), parts[0])
+    undivided = plan.layout.order is None
     return replace(
-        first,
+        first.quote,
         charge=Charge(plan.price),
-        mechanism=", ".join(words),
-        split=f"divided equally among {len(quotes)} groups of numbers",
-        notes=(*dict.fromkeys(chain(*(q.notes for q in quotes), notes(plan))),),
-        divided=None if plan.layout.order is None else sum((q.loss for q in quotes), PrivacyLoss()),
-        errors={o: words for quote in quotes for o, words in quote.errors.items()},
+        mechanism=", ".join(dict.fromkeys(part.name for part in parts)),
+        split=f"divided equally among {len(parts)} groups of numbers",
+        notes=(*dict.fromkeys(chain(*(part.notes for part in parts), notes(plan))),),
+        divided=None if undivided else sum((part.quote.loss for part in parts), PrivacyLoss()),
+        errors={output: words for part in parts for output, words in part.errors.items()},
     )
 
 

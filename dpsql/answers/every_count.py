@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.analysis import Plan
+from dpsql.analysis import Output, Plan
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Block, Values, blocks, errors_of
 from dpsql.answers.method import NoisyResult, Quote
@@ -51,25 +51,41 @@ class EveryCount:
         return cls(plan, tuple(made))
 
     @property
+    def name(self) -> str:
+        """The name of the mechanism in words, as in `Quote`."""
+        return "Laplace" if isinstance(self.plan.selection, Scalar) else "Laplace on every group"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for the analyst, as in `Quote`."""
+        plan, kept, grouped = self.plan, self.plan.groups_kept, not isinstance(self.plan.selection, Scalar)
+        if plan.one_group:
+            return (one_group_note(plan), *notes(plan)) if kept is not None or grouped else notes(plan)
+        if kept is None:
+            return notes(plan)
+        text = f"of each unit at most {kept} group{'s' * (kept != 1)} counted, chosen by a hash"
+        return (text, *notes(plan))
+
+    @property
+    def errors(self) -> dict[Output, str]:
+        """The predicted error of each number in words, as in `Quote`."""
+        return errors_of(self.plan, self.blocks, self._level)
+
+    @property
     def quote(self) -> Quote:
         """See `Method`; of several counts it predicts the one with the most noise."""
-        plan, kept, grouped = self.plan, self.plan.groups_kept, not isinstance(self.plan.selection, Scalar)
-        text = f"of each unit at most {kept} group{'s' * (kept != 1)} counted, chosen by a hash"
-        if plan.one_group:
-            text = one_group_note(plan)
-        said = (text,) if kept is not None or (grouped and plan.one_group) else ()
+        plan, found = self.plan, list(self.predicted())
         numbers = sum(len(block.places) for block in self.blocks)
-        found = list(self.predicted())
         return Quote(
             Charge(plan.price),
-            "Laplace on every group" if grouped else "Laplace",
+            self.name,
             max(float(block.noise(1).scale * plan.counts[block.places[0]].step) for block in self.blocks),
             "all for measuring" if len(self.blocks) == 1 else f"divided among {numbers} counts",
             max((stddev for stddev, _ in found), default=None),
             max((width for _, width in found), default=None),
             self.tells_apart(measuring.confidence_of(plan)),
-            said + notes(plan),
-            errors=errors_of(plan, self.blocks, self._level),
+            self.notes,
+            errors=self.errors,
             divided=None if plan.layout.order is None else self._loss,
         )
 

@@ -108,13 +108,13 @@ def notes(plan: Plan) -> tuple[str, ...]:
     selection = plan.selection
     most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
     found: tuple[str, ...] = ()
-    word = "counts" if counts_only(plan) else "numbers"
     if most is not None and most < plan.groups:
+        word = "counts" if counts_only(plan) else "numbers"
         found = (
             f"this noise releases the {word} of all {plan.groups:,} groups: a larger LIMIT costs no more",
         )
-    wanted = measuring.wanted(plan, getattr(selection, "count", 0))
-    if wanted and plan.options.intervals == "SINGLE" and by_noise(plan):
+    single = plan.options.intervals == "SINGLE" and by_noise(plan)
+    if single and measuring.wanted(plan, getattr(selection, "count", 0)):
         found += ("an interval covers less than its level if noise put the group into the answer",)
     return found
 

@@ -53,23 +53,33 @@ class WholeDomain:
         return cls(plan, noise, mechanism)
 
     @property
-    def quote(self) -> Quote:
-        """See `Method`; of several counts it predicts the one with the most noise."""
-        plan, scalar = self.plan, isinstance(self.plan.selection, Scalar)
-        found = list(self.predicted())
+    def name(self) -> str:
+        """The name of the mechanism in words, as in `Quote`."""
         words = "box noise" if self.noise.monotone else "cube noise"
         if isinstance(self.mechanism, mechanisms.Gaussian):
             words = "Gaussian noise"
+        scalar = isinstance(self.plan.selection, Scalar)
+        return f"{words} on {f'all {len(self.noise.measured)} counts' if scalar else 'every group'}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for the analyst, as in `Quote`."""
+        return notes(self.plan)
+
+    @property
+    def quote(self) -> Quote:
+        """See `Method`; of several counts it predicts the one with the most noise."""
+        plan, found = self.plan, list(self.predicted())
         return Quote(
             Charge(plan.price),
-            f"{words} on {f'all {len(self.noise.measured)} counts' if scalar else 'every group'}",
+            self.name,
             max(self.stddev(p) * float(plan.counts[p].step) for p in self.noise.measured) / math.sqrt(2),
             "all for measuring",
             max((stddev for stddev, _ in found), default=None),
             max((width for _, width in found), default=None),
             self.tells_apart(measuring.confidence_of(plan)),
-            notes(plan),
-            errors=self._errors,
+            self.notes,
+            errors=self.errors,
             divided=None if plan.layout.order is None else self.mechanism.loss,
         )
 
@@ -80,8 +90,8 @@ class WholeDomain:
             yield self.stddev(place) * step, self.half_width(place) * step
 
     @property
-    def _errors(self) -> dict[Output, str]:
-        """The predicted errors of sums, in words."""
+    def errors(self) -> dict[Output, str]:
+        """The predicted errors of sums in words, as in `Quote`."""
         if counts_only(self.plan):
             return {}
         predicted = dict(zip(measuring.shown_alone(self.plan), self.predicted(), strict=True))

@@ -223,6 +223,8 @@ class _Splitter:
 
     def _query(self, release: Release, select: exp.Select | None = None) -> Query:
         """Return a release block as a statement of its own, without its part of epsilon and delta."""
+        if release.select is self.query.tree and release.select.args.get("with_") is None:
+            select = release.select  # it is one already, and the last release that is taken out
         return replace(
             self.query,
             tree=standalone(release.select, self.kinds, select),

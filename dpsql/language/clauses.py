@@ -102,7 +102,7 @@ class _Lifter(Cursor):
             elif kind in _BRANCHES:
                 self.end(_Select())
             self.select.grouped |= kind == TokenType.GROUP_BY
-            if self.is_options():
+            if kind == TokenType.WITH and self.is_options():
                 raise self.source.syntax(
                     "WITH DIFFERENTIAL_PRIVACY belongs right after a SELECT, once", token.start
                 )

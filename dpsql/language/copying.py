@@ -51,6 +51,8 @@ def copied(node: _Node, *without: str) -> _Node:
     >>> tree = parse("SELECT a + 1 FROM t").tree
     >>> copied(tree) == tree, copied(tree) is tree
     (True, False)
+    >>> copied(tree, "from_").sql()
+    'SELECT a + 1'
     """
     made = _alone(node)
     if without:

@@ -219,10 +219,10 @@ def _spelled(tokens: Sequence[Token], opening: int) -> bool:
 
 
 def _is_call(tokens: Sequence[Token], i: int) -> bool:
-    token = tokens[i]
-    name = token.text.lower()
     if i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.L_PAREN:
         return False
+    token = tokens[i]
+    name = token.text.lower()
     if token.token_type != TokenType.VAR and not (
         name in _KEYWORD_FUNCTIONS and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
     ):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
 from dpsql.types import SqlType
+
+_ALONE = Facts(frozenset(), 1)
+"""The facts of a node that reads nothing and has no parts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +34,9 @@ class Constant(Expr):
 
     value: object
     type: SqlType
+
+    def _own_facts(self) -> Facts:
+        return _ALONE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,6 +150,10 @@ class Cast(Expr):
     safe: bool = True
     bounded: bool = False
 
+    def _own_facts(self) -> Facts:
+        below = facts(self.operand)
+        return Facts(below.reads, 1 + below.size)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Try(Expr):
@@ -217,11 +228,17 @@ class Apply(Expr):
     def _own_facts(self) -> Facts:
         reads = frozenset[str]()
         size = 1
-        for i, argument in enumerate(self.arguments):
+        for argument, times in zip(self.arguments, _uses(self.form, len(self.arguments)), strict=True):
             below = facts(argument)
             reads |= below.reads
-            size += below.size * max(1, self.form.count(f"{{{i}}}"))
+            size += below.size * max(1, times)
         return Facts(reads, size)
+
+
+@lru_cache(maxsize=1024)
+def _uses(form: str, arguments: int) -> tuple[int, ...]:
+    """Return how often a form has each of its arguments."""
+    return tuple(form.count(f"{{{i}}}") for i in range(arguments))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

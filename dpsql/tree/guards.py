@@ -70,10 +70,9 @@ def guarded(node: Expr) -> Expr:
     """
     if isinstance(node, _WHOLE):
         return node
-    try:
-        return node._guarded  # noqa: SLF001  the cache of this function
-    except AttributeError:
-        pass
+    made: Expr | None = getattr(node, "_guarded", None)
+    if made is not None:
+        return made
     if total(node):
         made = mapped(node, guarded)
     elif OPAQUE in facts(node).reads:

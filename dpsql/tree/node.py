@@ -32,12 +32,11 @@ class KeptHash:
     _hash: int
 
     def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
+        found: int | None = getattr(self, "_hash", None)  # an exception for each new one takes longer
+        if found is None:
             found = hash((type(self), *_fields(self)))
             object.__setattr__(self, "_hash", found)
-            return found
+        return found
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -95,12 +94,11 @@ _NOTHING: frozenset[str] = frozenset()
 
 def facts(node: Expr) -> Facts:
     """Return the columns and the size of an expression, computed once for each node."""
-    try:
-        return node._facts  # noqa: SLF001  the cache of this module
-    except AttributeError:
+    found: Facts | None = getattr(node, "_facts", None)
+    if found is None:
         found = node._own_facts()  # noqa: SLF001
         object.__setattr__(node, "_facts", found)
-        return found
+    return found
 
 
 def parts(node: Node) -> Iterator[Node]:

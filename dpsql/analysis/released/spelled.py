@@ -5,7 +5,7 @@ The rewritten block counts the same rows. Where a sum over no rows would be NULL
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 from sqlglot import exp
@@ -40,10 +40,10 @@ def as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.Selec
     A block without any is returned as it is.
     """
     reader = _Reader(_boolean_columns(select, policy, catalog))
-    if not any(reader.count(node) for part in _parts(select) for node in walked(part, _below)):
+    if not any(reader.count(node) for node in _calls(select)):
         return select
     changed = copied(select)
-    found = [(node, reader.count(node)) for part in _parts(changed) for node in walked(part, _below)]
+    found = [(node, reader.count(node)) for node in _calls(changed)]
     for node, made in found:
         if made is not None:
             meta = next((n.meta for n in node.walk(bfs=False) if "start" in n.meta), {})
@@ -54,13 +54,11 @@ def as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.Selec
     return changed
 
 
-def _parts(select: exp.Select) -> Iterable[exp.Expr]:
-    """Return the parts of a block that may hold aggregates."""
-    yield from select.expressions
-    for name in ("having", "qualify", "order"):
-        part = select.args.get(name)
-        if part is not None:
-            yield part
+def _calls(select: exp.Select) -> list[exp.Expr]:
+    """Return the calls in the parts of a block that may hold aggregates, with and without FILTER."""
+    parts = [*select.expressions, *(select.args.get(name) for name in ("having", "qualify", "order"))]
+    nodes = [node for part in parts if part is not None for node in walked(part, _below)]
+    return [node for node in nodes if isinstance(node, (exp.Anonymous, exp.Filter))]
 
 
 def _below(node: exp.Expr) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dpsql.analysis import tables
 from dpsql.analysis.typed import Typed
 
 __all__ = ["Mutant", "without_second_guard"]
@@ -49,6 +50,8 @@ class Mutant:
                 patch.setitem(holder, name, wrong)
             else:
                 patch.setattr(holder, name, wrong)
+        # What is kept of tables was made by the correct rules.
+        patch.setattr(tables, "base_table", tables._base_table)
 
 
 def without_second_guard(patch: pytest.MonkeyPatch) -> None:

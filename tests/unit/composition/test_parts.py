@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import duckdb
 import pytest
 from sqlglot import exp
 
-from dpsql.composition import Parts, parts_of
+from dpsql.composition import Parts, parts_of, release_blocks
+from dpsql.composition.block import Separated, separate
 from dpsql.composition.shares import divided
 from dpsql.errors import QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, Selection, TopK, parse
@@ -56,6 +58,54 @@ def taken_apart(session: Session, text: str) -> Parts:
     query = parse(text)
     assert isinstance(query, Query)
     return parts_of(query, session.policy, engine_of(session).schema_database, session.defaults)
+
+
+BESIDE_A_REFUSED_ONE = (
+    "SELECT a.n / b.s AS one FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) a, "
+    "(SELECT SUM(ms) + 1 AS s FROM visits) b"
+)
+"""Two releases, of which the second has no bounds: both are divided before that is known."""
+
+
+def test_the_blocks_of_a_refused_statement_are_those_that_were_divided(session: Session) -> None:
+    query = parse(BESIDE_A_REFUSED_ONE)
+    assert isinstance(query, Query)
+    catalog, blocks = engine_of(session).schema_database, list[Query]()
+    with pytest.raises(QueryRefused, match="bounds"):
+        parts_of(query, session.policy, catalog, session.defaults, blocks)
+    assert len(blocks) == 2
+    assert blocks == release_blocks(query, session.policy, catalog)
+
+
+def test_each_block_of_a_refused_statement_is_divided_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, divided_blocks = parse(BESIDE_A_REFUSED_ONE), list[Query]()
+    assert isinstance(query, Query)
+
+    def counted(block: Query, *args: Any, **options: Any) -> Separated:
+        divided_blocks.append(block)
+        return separate(block, *args, **options)
+
+    monkeypatch.setattr("dpsql.composition.parts.separate", counted)
+    with pytest.raises(QueryRefused) as refused:
+        session.planner.query(BESIDE_A_REFUSED_ONE, query, session.database.engines())
+    assert len(refused.value.obstacles) == 1
+    assert len(divided_blocks) == 2
+
+
+def test_what_was_analysed_with_the_defaults_is_divided_again(session: Session) -> None:
+    """A selection around a block is moved into it where the plan allows it, which may need a default."""
+    text = BESIDE_A_REFUSED_ONE.replace(
+        "(SELECT COUNT(DISTINCT user_id) AS n FROM visits) a",
+        "(SELECT page, n FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) AS p "
+        "ORDER BY n DESC LIMIT 1) a",
+    )
+    query, blocks = parse(text), list[Query]()
+    assert isinstance(query, Query)
+    with pytest.raises(QueryRefused, match="bounds"):
+        parts_of(query, session.policy, engine_of(session).schema_database, session.defaults, blocks)
+    assert not blocks
 
 
 @pytest.mark.parametrize("fixture", COMPOSED)
