@@ -12,7 +12,7 @@ import numpy as np
 from dpsql import mechanisms
 from dpsql.analysis import BoundSearch, Contribution, Plan
 from dpsql.answers import measuring
-from dpsql.answers.method import Method, NoisyResult, Quote
+from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.lazy_dataclass import dataclass
@@ -30,7 +30,7 @@ _WHAT = {
 
 
 @dataclass(frozen=True, slots=True)
-class BoundSearches:
+class BoundSearches(KeepsQuote):
     """Chooses each bound among powers of two by `Ladder`; the rest of epsilon answers with them."""
 
     plan: Plan
@@ -49,8 +49,7 @@ class BoundSearches:
         rest, each = layout.part(1 - share), layout.part(share / len(plan.ladders))
         return cls(plan, choose, choose(_rest(plan, rest)), each, rest)
 
-    @property
-    def quote(self) -> Quote:
+    def quoted(self) -> Quote:
         """See `Method`; the errors depend on the bounds, which are not known yet."""
         plan, found = self.plan, f"{float(self.epsilon) * len(self.plan.ladders):.4g}"
         if plan.layout.order is not None:

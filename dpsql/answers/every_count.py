@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpsql.analysis import Output, Plan
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Block, Values, blocks, errors_of
-from dpsql.answers.method import NoisyResult, Quote
+from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import by_noise, measured_in_all, notes, released
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
@@ -33,7 +33,7 @@ def one_group_note(plan: Plan) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class EveryCount:
+class EveryCount(KeepsQuote):
     """Adds Laplace noise to every distinct number of every group, by blocks that share a part of epsilon.
 
     A selection then only shows some of the groups.
@@ -71,8 +71,7 @@ class EveryCount:
         """The predicted error of each number in words, as in `Quote`."""
         return errors_of(self.plan, self.blocks, self._level)
 
-    @property
-    def quote(self) -> Quote:
+    def quoted(self) -> Quote:
         """See `Method`; of several counts it predicts the one with the most noise."""
         plan, found = self.plan, list(self.predicted())
         numbers = sum(len(block.places) for block in self.blocks)

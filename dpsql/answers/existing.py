@@ -14,7 +14,7 @@ from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Block, Values, blocks, errors_of
-from dpsql.answers.method import NoisyResult, Quote
+from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
 from dpsql.answers.unknown import ranked_keys
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
@@ -25,7 +25,7 @@ from dpsql.privacy import Charge
 
 
 @dataclass(frozen=True, slots=True)
-class ExistingGroups:
+class ExistingGroups(KeepsQuote):
     """Shows groups whose noisy number of units reaches a threshold; measures their other counts.
 
     The number of units of a group is released with the noise that decided on the group. It costs nothing
@@ -62,8 +62,7 @@ class ExistingGroups:
         existing = mechanisms.Existing.plan(plan.epsilon * (1 - share), delta, groups_per_unit=m)
         return cls(plan, selection, units, existing, tuple(made))
 
-    @property
-    def quote(self) -> Quote:
+    def quoted(self) -> Quote:
         """See `Method`."""
         plan, existing, confidence = self.plan, self.existing, measuring.confidence_of(self.plan)
         shown = list(self._predicted(confidence))

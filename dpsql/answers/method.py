@@ -135,3 +135,23 @@ class Method(Protocol):
 
     def run(self, counts: Counts) -> NoisyResult:
         """Select and measure; the only step that reads exact counts and adds noise."""
+
+
+class KeepsQuote:
+    """The base of methods whose quote is computed when it is first read."""
+
+    __slots__ = ("_quote",)
+    _quote: Quote
+
+    @property
+    def quote(self) -> Quote:
+        """See `Method`."""
+        found: Quote | None = getattr(self, "_quote", None)
+        if found is None:
+            found = self.quoted()
+            object.__setattr__(self, "_quote", found)
+        return found
+
+    def quoted(self) -> Quote:
+        """Compute the price and the predicted error."""
+        raise NotImplementedError

@@ -11,7 +11,7 @@ from dpsql.analysis import CellRows, Output, Plan, Quantile
 from dpsql.answers import measuring
 from dpsql.answers.every_count import MOST_GROUPS, one_group_note
 from dpsql.answers.existing import by_terms, shown_note
-from dpsql.answers.method import AtDistance, NoisyResult, Quote
+from dpsql.answers.method import AtDistance, KeepsQuote, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import figure
@@ -26,7 +26,7 @@ _FAR = Fraction(1, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class OfCells:
+class OfCells(KeepsQuote):
     """Chooses a cell for each group and quantile, by how many rows are in which cells of the group.
 
     The groups of keys without a declared domain are chosen first, by their noisy numbers of units.
@@ -68,8 +68,7 @@ class OfCells:
         made = mechanisms.Quantile.plan(size, levels * each, quantiles=asked, rows_per_unit=part.most)
         return cls(plan, made, existing)
 
-    @property
-    def quote(self) -> Quote:
+    def quoted(self) -> Quote:
         """See `Method`; the error of a quantile is that of its rank."""
         mechanism, existing, level = self.mechanism, self.existing, measuring.confidence_of(self.plan)
         outlook: dict[str, float | tuple[float, float] | AtDistance] = {}

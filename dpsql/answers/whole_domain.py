@@ -14,7 +14,7 @@ from dpsql.analysis import CommonNoise, Output, Plan, common_noise
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Values, counts_only
 from dpsql.answers.gaussian import gaussian_noise
-from dpsql.answers.method import NoisyResult, Quote
+from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import by_noise, measured_in_all, notes, released
 from dpsql.engines import Counts
 from dpsql.estimates import Combined, error_words
@@ -30,7 +30,7 @@ def needs_laplace(plan: Plan, places: Sequence[int]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeDomain:
+class WholeDomain(KeepsQuote):
     """Adds one noise to all distinct counts of all groups, then orders, compares and cuts what is noisy."""
 
     plan: Plan
@@ -66,8 +66,7 @@ class WholeDomain:
         """Sentences for the analyst, as in `Quote`."""
         return notes(self.plan)
 
-    @property
-    def quote(self) -> Quote:
+    def quoted(self) -> Quote:
         """See `Method`; of several counts it predicts the one with the most noise."""
         plan, found = self.plan, list(self.predicted())
         return Quote(
