@@ -72,8 +72,9 @@ def choose(plan: Plan) -> Method:
     if plan.partitions is not None:
         return LargestOfPartitions.of(plan, choose)
     check_options(plan)
-    chosen, _ = _chosen(plan)
-    method = _made(plan, chosen)
+    compared: dict[Candidate, Method] = {}
+    chosen, _ = _chosen(plan, compared)
+    method = _made(plan, chosen, compared)
     if measuring.simultaneous(plan) and isinstance(
         method, (EveryCount, AllNumbers, ExistingGroups, SparseVectors)
     ):
@@ -127,8 +128,8 @@ def considered(plan: Plan) -> list[Considered]:
     return found
 
 
-def _chosen(plan: Plan) -> tuple[Candidate, str]:
-    """Return the chosen candidate, and what decided in a few words."""
+def _chosen(plan: Plan, compared: dict[Candidate, Method] | None = None) -> tuple[Candidate, str]:
+    """Return the chosen candidate, and what decided in a few words; `compared` gets what was compared."""
     asked, fact = plan.options.mechanism or "AUTO", "another one was named"
     found = _candidates(plan)
     if asked == "AUTO":
@@ -139,7 +140,7 @@ def _chosen(plan: Plan) -> tuple[Candidate, str]:
     for each in found.mechanisms:
         if asked in each.names:
             automatic = plan.options.mechanism in (None, "AUTO") and _LAPLACE_SELECTED in found.mechanisms
-            if automatic and _errs_less(plan, each):
+            if automatic and _errs_less(plan, each, {} if compared is None else compared):
                 return _LAPLACE_SELECTED, "Laplace noise on every group errs less"
             return each, fact
     raise plan.query.source.refuse(
@@ -147,10 +148,11 @@ def _chosen(plan: Plan) -> tuple[Candidate, str]:
     )
 
 
-def _made(plan: Plan, candidate: Candidate) -> Method:
+def _made(plan: Plan, candidate: Candidate, known: dict[Candidate, Method] | None = None) -> Method:
+    """Return the method of a candidate, if the noise is not too large; `known` has those of this plan."""
     source = plan.query.source
     try:
-        method = candidate.of(plan)
+        method = (known or {}).get(candidate) or candidate.of(plan)
     except ValueError as error:
         raise _not_taken(plan, error) from None
     if method.quote.scale > 2.0**40 and counts_only(plan):
@@ -302,7 +304,7 @@ def _nearer(plan: Plan, other: str) -> tuple[str, str]:
     return ("BOX" if whole <= selecting else other), _FAR
 
 
-def _errs_less(plan: Plan, other: Candidate) -> bool:
+def _errs_less(plan: Plan, other: Candidate, compared: dict[Candidate, Method]) -> bool:
     """Return whether Laplace noise on every group selects and measures at least as well as a candidate.
 
     It does where a unit changes all groups together by little, and the statement asks for no gap.
@@ -310,9 +312,11 @@ def _errs_less(plan: Plan, other: Candidate) -> bool:
     if needs_selecting(plan) or wants_sparse_vector(plan) or measuring.simultaneous(plan):
         return False
     try:
-        quotes = [candidate.of(plan).quote for candidate in (_LAPLACE_SELECTED, other)]
+        for candidate in (_LAPLACE_SELECTED, other):
+            compared[candidate] = candidate.of(plan)
     except (ValueError, QueryRefused):
         return False
+    quotes = (compared[candidate].quote for candidate in (_LAPLACE_SELECTED, other))
     own, others = ([each.tells_apart or 0.0, each.predicted_stddev or 0.0] for each in quotes)
     return own != others and all(a <= b * (1 + 1e-9) for a, b in zip(own, others, strict=True))
 
