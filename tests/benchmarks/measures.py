@@ -12,7 +12,7 @@ __all__ = ["Figure", "Goal", "Pairs", "alone", "beside"]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a figure should be: `ratio` or `extra` over the floor, or `ours` itself, at most (or at least)."""
+    """What a figure should be: `ratio`, `work` or `extra` over the floor, or `ours`; at most, or at least."""
 
     of: str
     limit: float
@@ -24,9 +24,11 @@ class Goal:
         return value >= self.limit if self.least else value <= self.limit
 
     def words(self, unit: str) -> str:
-        """`at most 1.05 x`, `floor + 15 ms`."""
+        """`at most 1.05 x`, `work at most 1.3 x`, `floor + 15 ms`."""
         if self.of == "extra":
             return f"floor + {self.limit:g} {unit}"
+        if self.of == "work":
+            return f"work <= {self.limit:g} x"
         what = f"{self.limit:g} x" if self.of == "ratio" else f"{self.limit:g} {unit}"
         return ("at least " if self.least else "at most ") + what
 
@@ -50,6 +52,8 @@ class Figure:
     extra: float | None = None
     goal: str = ""
     met: bool | None = None
+    error: str = ""
+    """What the answers err by, in words; empty where nothing is random."""
 
 
 @dataclass(frozen=True, slots=True)

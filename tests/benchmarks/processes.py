@@ -1,4 +1,4 @@
-"""What needs a process of its own: the cold start of the command line, and peak memory.
+"""What needs a process of its own: peak memory, and programs that are started again and again.
 
 `python -m tests.benchmarks.processes floor|statement FILE` is the child whose memory is looked at.
 """
@@ -13,52 +13,33 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from .events import Events, Size, top
-from .measures import Figure, Goal, Pairs, judged
+from .events import Events, top
+from .measures import Figure, Goal, judged
 
-__all__ = ["cold_start", "memory"]
+__all__ = ["memory", "run"]
 
 ROOT = Path(__file__).resolve().parents[2]
 QUESTION = top("item, COUNT(DISTINCT user_id) AS n", "events", "ORDER BY n DESC LIMIT 10")
-IMPORTS = "import duckdb, pyarrow, numpy, sqlglot"
 
 
 def _environment(folder: Path) -> dict[str, str]:
     """Return surroundings in which bytecode is kept, as after an installation."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "PYTHONPATH": str(ROOT)}
+    return kept | {
+        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+        "PYTHONPATH": str(ROOT),
+        "XDG_STATE_HOME": str(folder / "state"),
+    }
 
 
-def _run(command: list[str], folder: Path) -> tuple[float, float]:
+def run(command: list[str], folder: Path) -> tuple[float, float]:
+    """Run a program; return the time on the clock, and that of the processor."""
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(
         command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_environment(folder)
     )
     wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def cold_start(folder: Path, rounds: int) -> Iterator[Figure]:
-    """From the shell's prompt to an answer on a tiny table, over importing what dpsql stands on."""
-    policy = Events(folder / "tiny", Size(1000, 100, 20)).small_policy()
-    floor = [sys.executable, "-c", IMPORTS]
-    cli = [sys.executable, "-m", "dpsql.cli"]
-    works = (
-        ("dpsql -c, over the imports", [*cli, "-p", str(policy), "-c", QUESTION], floor, Goal("ratio", 1.5)),
-        ("dpsql --help, over python", [*cli, "--help"], [sys.executable, "-c", "pass"], Goal("extra", 150)),
-        (
-            "(DuckDB's dialect of sqlglot, over the imports)",
-            [*floor[:2], f"{IMPORTS}.dialects.duckdb"],
-            floor,
-            None,
-        ),
-    )
-    for what, command, beneath, goal in works:
-        for warm in (command, beneath):
-            _run(warm, folder)
-        pairs = [(_run(command, folder), _run(beneath, folder)) for _ in range(rounds)]
-        run = Pairs([a for a, _ in pairs], [b for _, b in pairs])
-        yield run.figure("cold start", what, goal=goal)
 
 
 def memory(events: Events, name: str) -> Iterator[Figure]:

@@ -9,12 +9,11 @@ import duckdb
 
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.narrow import engine_of, private
 
 from .events import Events, top
 from .measures import Figure, Goal, alone, beside
 
-__all__ = ["end_to_end", "fixed_cost", "sums"]
+__all__ = ["end_to_end", "preparing", "sums"]
 
 DISTINCT = "COUNT(DISTINCT user_id)"
 RATIO, EXTRA = Goal("ratio", 1.05), Goal("extra", 15)
@@ -83,51 +82,20 @@ def sums(events: Events, name: str, rounds: int) -> Iterator[Figure]:
     session.close()
 
 
-def fixed_cost(events: Events, rounds: int) -> Iterator[Figure]:
-    """What every statement costs however small its table is."""
-    group = "fixed cost"
+def preparing(events: Events, rounds: int) -> Iterator[Figure]:
+    """Prepare longer statements."""
+    group = "preparing"
     session = Session(load(events.small_policy("fixed")))
-    statement = top(f"item, {DISTINCT} AS n", "events", "ORDER BY n DESC LIMIT 10")
     joined = (
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, fresh = TRUE) e.item % 7 AS kind, "
         "COUNT(DISTINCT CASE WHEN e.item > 3 THEN e.user_id END) AS n FROM events e "
         "WHERE e.item BETWEEN 1 AND 8000 AND upper(CAST(e.item AS VARCHAR)) LIKE '%1%' "
         "GROUP BY kind ORDER BY n DESC LIMIT 3"
     )
-    yield alone(
-        group,
-        "parse, analyse, compile, price: top 10",
-        lambda: session.prepare(statement),
-        rounds,
-        goal=Goal("ours", 5),
-    )
-    yield alone(group, "the same with functions, CASE and LIKE", lambda: session.prepare(joined), rounds)
+    yield alone(group, "functions, CASE and LIKE", lambda: session.prepare(joined), rounds)
+    session.close()
     amounts = Session(load(events.amounts_policy()))
     many = ", ".join(f"SUM(item + {i}) AS s{i}" for i in range(90))
     long = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, fresh = TRUE) {many} FROM amounts"
-    yield alone(group, "the same of 90 sums", lambda: amounts.prepare(long), rounds, goal=Goal("ours", 50))
+    yield alone(group, "90 sums", lambda: amounts.prepare(long), rounds, goal=Goal("ours", 50))
     amounts.close()
-    yield alone(group, "the whole statement", lambda: session.run(statement), rounds, goal=Goal("ours", 10))
-    prepared = private(session.prepare(statement))
-    plan, method = prepared.plan, prepared.method
-    counts = engine_of(session).count(plan.compiled)
-    yield alone(
-        group,
-        "  of which the engine's",
-        lambda: engine_of(session).count(plan.compiled),
-        rounds,
-    )
-    yield alone(group, "  of which the mechanism's", lambda: method.run(counts), rounds)
-
-    def charge() -> None:
-        reservation = session.ledger.reserve(
-            analyst="benchmark",
-            statement=statement,
-            selection="TopK",
-            mechanism=method.quote.mechanism,
-            charge=method.quote.charge,
-        )
-        session.ledger.settle(reservation, method.quote.charge, release=b"r" * 1000, reuse_key="k")
-
-    yield alone(group, "  of which the ledger's two durable writes", charge, rounds)
-    session.close()
