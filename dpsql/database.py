@@ -7,13 +7,13 @@ import threading
 import weakref
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Protocol, Self
 
 from dpsql.engines import Engine, length_check_key, open_engine, running_statement
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, OperationalError
 from dpsql.exclusive import OwnerProcess
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
 from dpsql.release import source_version

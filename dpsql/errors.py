@@ -28,8 +28,10 @@ SQLSTATE, `sqlstate`: the standard's or PostgreSQL's where there is one, else on
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, Self
+
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -9,9 +9,9 @@ mechanism states it for numbers of his own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from numpy.typing import ArrayLike
+
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed, with_views
@@ -13,6 +13,7 @@ from dpsql.engines import running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.info import describe
 from dpsql.language import Describe, Explain, Options, Query, Refine, Statement, parse
+from dpsql.lazy_dataclass import dataclass
 from dpsql.prepared import (
     Explained,
     PlannedCount,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from dpsql.database import Engines
 from dpsql.engines import Cancelled, Counts, Untranslatable
 from dpsql.errors import InternalError
 from dpsql.language import Describe, Options, Query, Set, Show
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import RefinementStep
 from dpsql.policy import ParquetSource, Policy, Table
 from dpsql.privacy import Charge, Filter

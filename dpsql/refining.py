@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dpsql.analysis import is_private, with_views
 from dpsql.answers import RefinedCount
 from dpsql.errors import NotSupportedError, ProgrammingError, QueryRefused
 from dpsql.language import Options, Parameters, Query, Refine, parse
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger, Lineage, RefinementStep
 from dpsql.policy import Policy
 from dpsql.prepared import PreparedPrivate

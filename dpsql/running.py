@@ -11,13 +11,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, NoReturn, TypeVar
 
 from dpsql.engines import FAILED, Cancelled, running_statement
 from dpsql.errors import DatabaseError, Error, InterfaceError, StatementFailed
 from dpsql.exclusive import OwnerProcess
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Event, Ledger, Reservation, Settled
 from dpsql.privacy import Charge, PrivacyLoss
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

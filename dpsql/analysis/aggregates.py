@@ -7,7 +7,7 @@ another unit is removed, because the engine chooses the order of a join from sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import attrgetter
 from typing import Protocol
 
@@ -26,6 +26,7 @@ from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole, column
 from dpsql.analysis.unit_facts import Names
 from dpsql.errors import QueryRefused
 from dpsql.language import walked
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 from dpsql.tree import (
     Aggregate,

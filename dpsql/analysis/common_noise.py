@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.estimates import split_measuring
 from dpsql.estimates.box import box_variance, cube_variance, own_variance, pads
 from dpsql.language import AboveThreshold, AllGroups, Options, Selection
+from dpsql.lazy_dataclass import dataclass
 
 _SEEN = 0.25
 """The least standard deviation of noise that matters, in counts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import NoReturn, Protocol, Self
 
@@ -16,6 +16,7 @@ from dpsql.analysis.relation import Cte, From, Relation, Scope
 from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.language import Source
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed, Policy
 from dpsql.tree import OPAQUE
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from dpsql.analysis.expressions import listed
 from dpsql.analysis.typed import KeyDomain
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
     Column,
     Constant,

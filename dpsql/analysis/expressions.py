@@ -6,7 +6,7 @@ A node without a rule is refused, and so is a node with an argument that its rul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 from functools import partial, reduce
 from typing import Protocol
@@ -22,6 +22,7 @@ from dpsql.analysis.relation import Scope
 from dpsql.analysis.spans import joint_grains, seen_at
 from dpsql.analysis.typed import Bounds, KeyDomain, Literal, Typed, constant
 from dpsql.language import MARK, Source
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
     Aggregate,
     Apply,

@@ -11,7 +11,7 @@ import csv
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from functools import cache
 from importlib import resources
@@ -26,6 +26,7 @@ from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import call_grains
 from dpsql.analysis.typed import Bounds, KeyDomain, Typed
 from dpsql.language import Source, replacing
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Apply, Cast, Column, Expr, Interval, Item, Range, Select, duckdb_sql
 from dpsql.types import BIGINT, HUGEINT, JSON, VARCHAR, SqlType, column_type
 

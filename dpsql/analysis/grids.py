@@ -6,11 +6,12 @@ A sum of whole numbers does not depend on the order of rows, and no rounding of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, Steps, Unary, Unscaled
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
 

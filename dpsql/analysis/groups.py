@@ -7,7 +7,7 @@ and has one row for each group: the keys, then the numbers as BIGINT.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dpsql.analysis.domains import Candidates, cross_join
 from dpsql.analysis.ladders import Ladder
@@ -16,6 +16,7 @@ from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
 from dpsql.analysis.typed import Typed
 from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
     Binary,
     Call,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from sqlglot import exp
 
@@ -13,6 +13,7 @@ from dpsql.analysis.joined import Joined, substituted
 from dpsql.analysis.relation import Block, From, Scope, select_list
 from dpsql.analysis.typed import Typed, column
 from dpsql.analysis.unit_facts import Names
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Call, Column, Derived, Expr, Item, OrderTerm, Select, Window
 
 

@@ -7,11 +7,12 @@ the items that are missing; `Condition.unless` and `Joined.missing` say which it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 from dpsql.tree import (
     OPAQUE,

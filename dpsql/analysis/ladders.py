@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
 from dpsql.analysis.grids import furthest, in_least_steps, whole
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -45,6 +45,7 @@ from dpsql.analysis.unit_facts import fact_names, fixed_values
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Formula
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition, walked
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed, fold
 from dpsql.tree import Expr
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, field, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -13,6 +13,7 @@ from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells
 from dpsql.errors import InternalError
 from dpsql.estimates import Formula
 from dpsql.language import Options, Query, Selection
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
 from dpsql.privacy import Charge, Filter, Layout, Way, lay_out
 from dpsql.types import SqlType

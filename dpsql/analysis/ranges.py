@@ -7,13 +7,13 @@ a column is decided by the compiled expression, never by a name.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.domains import listed_values
 from dpsql.analysis.joined import Condition
 from dpsql.analysis.typed import MAX_LISTED, KeyDomain, Span, Typed
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
     Binary,
     Cast,

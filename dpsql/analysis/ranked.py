@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import whole_number
+from dpsql.lazy_dataclass import dataclass
 
 RANKS = frozenset({"row_number", "rank", "dense_rank"})
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GTE: exp.LTE, exp.GT: exp.LT, exp.LTE: exp.GTE}

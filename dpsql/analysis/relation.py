@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from sqlglot import exp
 
 from dpsql import tree
 from dpsql.analysis.typed import Bounds, KeyDomain, Span, Typed, UnitRole
 from dpsql.language import Source, replacing
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 from dpsql.tree import Expr, Query
 from dpsql.tree import Source as TreeSource

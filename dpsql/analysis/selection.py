@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from dpsql.language import (
     walked,
 )
 from dpsql.language.options import MAX_NUMBER
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 _LIMIT = Fix("LIMIT 10", guess="10")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.ranked import ranked_partitions
 from dpsql.language import Source, copied
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 _ARG_MAX = frozenset({"arg_max", "argmax", "max_by"})

@@ -9,7 +9,7 @@ statement.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NoReturn
 
 from sqlglot import exp
@@ -20,6 +20,7 @@ from dpsql.analysis.relation import Cte, Relation, Scope
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix, Obstacle, QueryRefused
 from dpsql.language import walked
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 _OPERATORS = (exp.Binary, exp.Between, exp.In, exp.Case, exp.Anonymous)

@@ -10,7 +10,6 @@ each call inside another.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import sqlglot
@@ -19,6 +18,7 @@ from sqlglot import exp
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.limits import LONGEST
 from dpsql.language import MARK, copied, walked
+from dpsql.lazy_dataclass import dataclass
 
 _FACTORS = {
     **dict.fromkeys(("upper", "lower", "ucase", "lcase", "nfc_normalize", "url_encode"), 3),

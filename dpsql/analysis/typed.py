@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from math import isfinite
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
     Call,
     Column,

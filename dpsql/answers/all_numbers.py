@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 
@@ -17,6 +17,7 @@ from dpsql.answers.shown import measured_in_all, notes, released
 from dpsql.answers.whole_domain import GaussianDomain, WholeDomain, needs_laplace
 from dpsql.engines import Counts
 from dpsql.language import AllGroups, Options, Scalar
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
 
 OneShare = WholeDomain | EveryCount

@@ -7,7 +7,7 @@ of them together by a bounded amount; every other sum has a part of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 
 import numpy as np
@@ -24,6 +24,7 @@ from dpsql.estimates import (
     from_measurement,
     split_measuring,
 )
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Layout, PrivacyLoss
 
 Values = dict[tuple[tuple[int, ...], Formula], Combined]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +15,7 @@ from dpsql.answers import measuring
 from dpsql.answers.method import Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
 
 SHARE = Fraction(1, 5)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.analysis import Plan, laplace_is_less
@@ -28,6 +28,7 @@ from dpsql.answers.top_k import LargestGroups, over_unknown
 from dpsql.answers.whole_domain import GaussianDomain, WholeDomain, needs_laplace
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
 
 BRANCHES = 4

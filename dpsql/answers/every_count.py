@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 
@@ -19,6 +18,7 @@ from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, distinguishable_gap
 from dpsql.language import Scalar
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
 
 MOST_GROUPS = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +20,7 @@ from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, LaplaceNoise, Measurement, from_measurement
 from dpsql.language import AllGroups, TopK
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
 
 

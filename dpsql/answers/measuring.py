@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from dpsql.estimates import (
     offsets,
     split_measuring,
 )
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.analysis import (
@@ -19,6 +19,7 @@ from dpsql.analysis import (
 )
 from dpsql.answers.method import Quote
 from dpsql.estimates import Formula, RowCount, SumOfRows, decimal, figure
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ That is at least the loss of the m partitions of any one unit, for every output.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -33,6 +33,7 @@ from dpsql.engines.ordering import ranks
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
 from dpsql.language import TopPerPartition
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import PrivacyLoss, largest
 
 

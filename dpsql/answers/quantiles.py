@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +16,7 @@ from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import figure
 from dpsql.language import AllGroups, Scalar
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, Layout, PrivacyLoss
 
 MOST_HISTOGRAMS = 100_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.whole_domain import WholeDomain
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement
 from dpsql.language import Scalar
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms import Gaussian
 from dpsql.privacy import Charge, PrivacyLoss, Stream
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +22,7 @@ from dpsql.estimates import (
     from_threshold,
 )
 from dpsql.language import AboveThreshold, TopK
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
 from dpsql.privacy import Charge, Layout
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
@@ -28,6 +28,7 @@ from dpsql.estimates import (
     p_value,
 )
 from dpsql.language import TopK
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
 
 Noise = Literal["exponential", "laplace", "geometric"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +19,7 @@ from dpsql.answers.shown import by_noise, measured_in_all, notes, released
 from dpsql.engines import Counts
 from dpsql.estimates import Combined, error_words
 from dpsql.language import AboveThreshold, Scalar, TopK
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
 
 

@@ -6,7 +6,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from multiprocessing import get_context
@@ -16,6 +15,7 @@ from dpsql.audit.mistakes import SUBJECTS as KNOWN
 from dpsql.audit.shipped import SHIPPED
 from dpsql.audit.subject import Subject
 from dpsql.audit.verdict import Verdict
+from dpsql.lazy_dataclass import dataclass
 from dpsql.noise import Entropy
 
 CATALOGUE: tuple[Subject, ...] = (*SHIPPED, *KNOWN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from dpsql.audit.events import Within
 from dpsql.audit.features import LabelFeature, NumberFeature
 from dpsql.audit.outputs import Outputs
+from dpsql.lazy_dataclass import dataclass
 
 _GROUPS = 24
 """Number of distinct labels kept, the most frequent ones."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from dpsql.audit.event_space import EventFamily, EventSpace
 from dpsql.audit.events import Charged, Event
 from dpsql.audit.outputs import Outputs
+from dpsql.lazy_dataclass import dataclass
 
 CAUTIONS = (2.5, 4.5)
 """Standard deviations subtracted from a log-ratio: few, to find rare events with a high ratio, and as many as

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +13,7 @@ from dpsql.audit.discretization import Bins, LabelCodes, bin_numbers, encode_lab
 from dpsql.audit.events import Condition, Labelled
 from dpsql.audit.features import label_features, number_features, row_features
 from dpsql.audit.outputs import Outputs
+from dpsql.lazy_dataclass import dataclass
 
 _UNION = 6
 """Most labels in one event, for events must stay readable."""

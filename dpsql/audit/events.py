@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpsql.audit.features import LabelFeature, NumberFeature
 from dpsql.audit.outputs import Outputs
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.audit.statistics import lower_bound, p_value
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

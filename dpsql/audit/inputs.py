@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpsql.audit.statistics import uniforms
 from dpsql.errors import ProgrammingError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.audited import Adjacency
 from dpsql.noise import Entropy
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import ProgrammingError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
 
 CHARGE = "charge"

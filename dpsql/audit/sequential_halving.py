@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import Outputs, read
 from dpsql.audit.statistics import uniforms
 from dpsql.errors import ProgrammingError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.noise import Entropy
 
 Mechanism = Callable[..., object]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from dpsql.audit.detector import detect
 from dpsql.audit.inputs import Pair
 from dpsql.audit.sequential_halving import SMALL_EPSILON
 from dpsql.audit.verdict import Verdict
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.audited import Adjacency
 from dpsql.noise import Entropy
 

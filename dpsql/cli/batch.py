@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from dpsql.cli.even import LARGEST, decimal, least_error
 from dpsql.cli.exits import ExitCode, UnwritableError, exit_code
 from dpsql.cli.output import ONE_RESULT
 from dpsql.errors import BudgetExceeded, Error, QueryRefused
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
 from dpsql.render.figures import charged, left
 from dpsql.render.grid import Style

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from dpsql.cli import narrate
 from dpsql.cli.batch import write_result
 from dpsql.cli.exits import ExitCode, exit_code
 from dpsql.errors import Error, OperationalError, QueryRefused
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dpsql.cli.output import Output

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import click
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import exact
 
 if TYPE_CHECKING:

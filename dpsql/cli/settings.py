@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.output import Output
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

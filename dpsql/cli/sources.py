@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

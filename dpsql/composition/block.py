@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -30,6 +30,7 @@ from dpsql.composition.columns import Columns
 from dpsql.composition.names import Names, is_measure, nodes
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clause, Query, all_of, copied, walked
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
 Separated = tuple[Query, exp.Select | None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 
@@ -15,6 +15,7 @@ from dpsql.composition.apart import release_of
 from dpsql.composition.columns import Columns
 from dpsql.composition.names import Names, free_function, is_measure, nodes
 from dpsql.language import copied
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 MOST_ROWS = 10**9

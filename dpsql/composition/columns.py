@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 
@@ -12,6 +12,7 @@ from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.released import is_released
 from dpsql.composition.names import Names, free_function, is_measure, is_windowed, nodes
 from dpsql.language import all_of, copied, transformed
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 

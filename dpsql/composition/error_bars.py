@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 
 from dpsql.analysis import function_name
 from dpsql.language import all_of, copied
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 HIDDEN = "dpsql_row_"

@@ -6,13 +6,12 @@ unit. The outer block keeps its clauses, which then order and cut the groups tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlglot import exp
 
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.composition.kinds import Kind, Kinds, Release
 from dpsql.language import Clause, Options, all_of, copied
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 _PLAIN = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "with_", "kind"})

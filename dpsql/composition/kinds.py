@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from sqlglot import exp
@@ -22,6 +22,7 @@ from dpsql.analysis.typed import UnitRole
 from dpsql.composition.singles import one_row, with_scalars
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, Source, copied, walked
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
 

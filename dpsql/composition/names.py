@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 
@@ -13,6 +13,7 @@ from dpsql.analysis.outer_query import FREE
 from dpsql.analysis.relation import Item, Scope
 from dpsql.errors import QueryRefused
 from dpsql.language import transformed, walked
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 _FRAMES = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -24,6 +24,7 @@ from dpsql.composition.shares import Written, divided
 from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
 from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, all_of, copied, walked
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 from dpsql.privacy import Filter
 

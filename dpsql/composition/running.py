@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
@@ -13,6 +13,7 @@ from dpsql.database import Database
 from dpsql.engines import Counts, running_statement
 from dpsql.errors import PriceNotAgreed
 from dpsql.info import words
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.privacy import Charge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -12,6 +12,7 @@ from dpsql.analysis import wished_way
 from dpsql.composition.kinds import Kind, Kinds
 from dpsql.errors import Fix, QueryRefused
 from dpsql.language import Clause, Clauses, Options, Outline, Query, all_of
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Filter, lay_out
 
 _SHARED = ("epsilon", "delta")

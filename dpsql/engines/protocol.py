@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dpsql.engines.ordering import sorted_cells, sorted_rows
 from dpsql.errors import InternalError, OperationalError, Unknown
+from dpsql.lazy_dataclass import dataclass
 from dpsql.order import OrderedCounts
 
 if TYPE_CHECKING:

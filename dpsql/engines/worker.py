@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from dpsql.engines.protocol import UNCHARGED, Cancelled
 from dpsql.errors import OperationalError
+from dpsql.lazy_dataclass import dataclass
 
 _TICK = 0.05
 _FIRST_STOP, _LAST_STOP = 0.005, 0.2

@@ -23,10 +23,11 @@ mu and nu, alpha_i + nu and y_i + mu are combined by their precisions; mu - nu i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from dpsql.lazy_dataclass import dataclass
 
 FloatArray = NDArray[np.float64]
 

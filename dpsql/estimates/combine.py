@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.intervals import offsets
 from dpsql.estimates.measurement import Measurement, SharedNoise
 from dpsql.estimates.variance import Real
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

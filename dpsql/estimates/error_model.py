@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from dpsql.estimates.blue import Estimates, anchor_regression, blue, references
 from dpsql.estimates.law import Term
 from dpsql.estimates.measurement import LaplaceNoise, Measurement, MeasuringNoise, SharedNoise
 from dpsql.estimates.variance import Noise, Real, check_noise, noise_variance, positive
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

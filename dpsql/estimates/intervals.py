@@ -15,8 +15,6 @@ a threshold is covered a little less when it lies at the threshold (94% for quer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +23,7 @@ from dpsql.estimates.error_model import ErrorModel
 from dpsql.estimates.law import quantiles
 from dpsql.estimates.measurement import SharedNoise
 from dpsql.estimates.variance import Real
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

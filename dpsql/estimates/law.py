@@ -8,10 +8,11 @@ term by term. Equal noises enter as a power, so k = 10,000 costs no more than k 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from dpsql.lazy_dataclass import dataclass
 
 _REACH = 32.0  # standard deviations each side: what lies beyond is folded back, below exp(-32)
 _POINTS = 1 << 13

@@ -10,7 +10,6 @@ Intervals cover the noise. That values were cut to [low, high], and rows weighte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +20,7 @@ from dpsql.estimates.combine import Combined
 from dpsql.estimates.fieller import first_moment, mean_interval, mean_width
 from dpsql.estimates.linear import half_width, stddev
 from dpsql.estimates.wording import error_words
+from dpsql.lazy_dataclass import dataclass
 
 FloatArray = NDArray[np.float64]
 Moments = Sequence[FloatArray]

@@ -9,13 +9,13 @@ noise, averaged over quantiles of the threshold's noise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates.renewals import hits_and_rounds
 from dpsql.estimates.variance import Noise, Real, noise_variance
+from dpsql.lazy_dataclass import dataclass
 
 FloatArray = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ value before anything is parsed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 
 from sqlglot import exp
@@ -17,6 +17,7 @@ from dpsql.language.options import MAX_INTEGER, parse_options
 from dpsql.language.source import Source
 from dpsql.language.statement import Clause, Clauses, Options
 from dpsql.language.tokens import Cursor, closing
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import exact
 
 _STOPS = frozenset(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlglot import exp
@@ -15,6 +14,7 @@ from dpsql.language.copying import walked
 from dpsql.language.respelling import respellings
 from dpsql.language.source import Source
 from dpsql.language.tokens import closing, tokenize
+from dpsql.lazy_dataclass import dataclass
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeVar
 
 from dpsql.errors import ProgrammingError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import exact
 
 Parameters = Sequence[object] | Mapping[str, object] | None

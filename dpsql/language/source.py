@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError, Unknown
 from dpsql.language.copying import walked
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

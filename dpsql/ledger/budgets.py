@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Accounting, Charge, Filter, Number, PrivacyLoss, Totals, exact
 from dpsql.privacy.layout import largest_epsilon
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, field
 from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import PolicyError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.amounts import write, write_charge
 from dpsql.ledger.limits import Limits
 from dpsql.privacy import Charge, Filter

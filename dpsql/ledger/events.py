@@ -12,9 +12,9 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.amounts import DamagedError
 from dpsql.ledger.totals import POLICY, Row
 

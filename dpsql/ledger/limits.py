@@ -8,10 +8,10 @@ that run at the same time cannot pass a limit together.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 from typing import Self
 
 from dpsql.errors import TooManyFailures
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import process_identity
 
 _CLEAR = "until the owner has looked and run `dpsql budget --clear-failures`"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.events import Event, Total, canonical
 
 

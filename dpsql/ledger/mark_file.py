@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from dpsql.errors import OperationalError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import faults
 from dpsql.ledger.files import append_durably, lock, replace_durably, unlock
 from dpsql.ledger.mark import Mark

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.events import Event
 from dpsql.privacy import Charge, PrivacyLoss
 

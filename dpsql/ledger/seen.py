@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import events
 from dpsql.ledger.amounts import DamagedError
 from dpsql.ledger.events import Event, Total

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
 from dpsql.errors import OperationalError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.amounts import DamagedError, read, read_loss, write
 from dpsql.privacy import PrivacyLoss, Totals
 

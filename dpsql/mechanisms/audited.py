@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.mechanism import Mechanism
 from dpsql.privacy import Number
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -23,6 +22,7 @@ from dpsql.estimates.box import (
 )
 from dpsql.estimates.closed_form import check_confidence
 from dpsql.estimates.measurement import BoxNoise
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import counted, positive
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.common_unit import bounds_of, common_unit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import between, counted, positive, whole
 from dpsql.mechanisms.audit_inputs import LARGE, SMALL
 from dpsql.mechanisms.audited import AuditCase

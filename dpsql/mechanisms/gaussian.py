@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from dpsql import noise as exact_noise
 from dpsql.estimates.closed_form import check_confidence
 from dpsql.estimates.gaussian import gaussian_half_width, gaussian_simultaneous_half_width
 from dpsql.estimates.measurement import GaussianNoise
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import counted, positive, whole
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.common_unit import bounds_of, common_unit

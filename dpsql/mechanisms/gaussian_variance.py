@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import noise as exact_noise
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise
 
 

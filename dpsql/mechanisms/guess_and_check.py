@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import noise as exact_noise
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, between, bound, in_order, kind, positive, whole
 from dpsql.mechanisms.audited import AuditCase, levels
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed

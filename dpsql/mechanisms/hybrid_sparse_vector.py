@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, counted
 from dpsql.mechanisms.audited import AuditCase, around
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Self
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import between, bound, positive, whole
 from dpsql.mechanisms.audit_inputs import LARGE, SMALL, at_least_k, stairs
 from dpsql.mechanisms.audited import AuditCase

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self
@@ -10,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import between, bound, counted, positive, whole
 from dpsql.mechanisms.audit_inputs import LARGE, SMALL, at_least_k, stairs
 from dpsql.mechanisms.audited import AuditCase

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.noise import Entropy
 from dpsql.order import OrderedCounts

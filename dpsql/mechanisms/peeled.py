@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import get_args
@@ -10,6 +9,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
 from dpsql.mechanisms.audited import AuditCase, any_k, direction
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of

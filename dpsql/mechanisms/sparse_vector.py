@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, in_order
 from dpsql.mechanisms.audited import AuditCase, around, direction
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource

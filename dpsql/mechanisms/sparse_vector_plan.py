@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, Self
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.estimates import sparse_vector_error
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, between, bound, kind, positive, whole
 from dpsql.mechanisms.grid import NoiseSource, grid_of, in_counts, placed
 from dpsql.mechanisms.mechanism import Mechanism, Result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self, get_args
@@ -10,6 +9,7 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from dpsql.estimates import sparse_vector_error
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, in_order, whole
 from dpsql.mechanisms.audited import AuditCase, around, direction
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource

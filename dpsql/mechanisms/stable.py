@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Literal, Self, get_args
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import noise as exact_noise
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import between, bound, in_order, positive, whole
 from dpsql.mechanisms.audit_inputs import LARGE, SMALL, queries
 from dpsql.mechanisms.audited import AuditCase, any_k

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.noise.box import uniform
 from dpsql.noise.entropy import Entropy, SystemEntropy
 from dpsql.noise.gaussian_table import GaussianTable, gaussian_table

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from dpsql.certified import exp_bounds
+from dpsql.lazy_dataclass import dataclass
 from dpsql.noise.inverse import WORD, InverseCDF, guided
 
 

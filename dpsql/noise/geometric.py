@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.noise.entropy import Entropy, SystemEntropy
 from dpsql.noise.exact import positive_rational
 from dpsql.noise.inverse import AMBIGUOUS

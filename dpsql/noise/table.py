@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.certified import exp_bounds
+from dpsql.lazy_dataclass import dataclass
 from dpsql.noise.entropy import Entropy
 from dpsql.noise.inverse import AMBIGUOUS, WORD, InverseCDF, completed, guided
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.names import wrong
 from dpsql.policy.parts import Value
 from dpsql.policy.values import fit, kind_of

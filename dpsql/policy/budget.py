@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.accounting_rules import check_accounting
 from dpsql.policy.names import joined, suggest, wrong
 from dpsql.privacy import Accounting, Charge, Filter, exact

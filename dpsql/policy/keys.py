@@ -6,9 +6,9 @@ this table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.engine_rules import ADDRESSES
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.engine_rules import check_engine
 from dpsql.policy.fingerprint import fingerprint

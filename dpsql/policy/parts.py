@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.names import joined, wrong
 
 Value = str | int | bool | Decimal | date | datetime | time

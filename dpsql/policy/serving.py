@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from pathlib import Path
 from typing import Self
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.names import joined, wrong
 from dpsql.privacy import exact
 

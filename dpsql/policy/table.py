@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.bounds_rules import ColumnBounds, checked_bounds
 from dpsql.policy.domain_rules import checked_domain
 from dpsql.policy.names import Names, checked_names, fold, joined, name_problem, suggest, wrong

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlglot import exp
 
 from dpsql.errors import Error
 from dpsql.language import Clauses, Query, parse, tables_in
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.keys import Key
 from dpsql.policy.names import Names, checked_names, fold, joined, same_name, suggest, wrong
 from dpsql.policy.section import Section

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from operator import index
+
+from dpsql.lazy_dataclass import dataclass
 
 Number = int | str | float | Fraction | Decimal
 """What a user may give for epsilon or delta."""

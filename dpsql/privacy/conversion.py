@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from dpsql.certified import log_bounds
+from dpsql.lazy_dataclass import dataclass
 
 PARTS = 64
 """Orders are multiples of 1/64."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Self
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy.charge import Charge
 from dpsql.privacy.conversion import OrderLimit, order_limit
 from dpsql.privacy.loss import PrivacyLoss

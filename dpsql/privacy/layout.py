@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy.charge import Charge
 from dpsql.privacy.filter import Filter
 from dpsql.privacy.loss import PrivacyLoss

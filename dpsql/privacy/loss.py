@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Self
 
 from dpsql.errors import InternalError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy.charge import Charge
 from dpsql.privacy.parts import BoundedRange, Gaussian, Part, PureDP, Realised, Stream
 

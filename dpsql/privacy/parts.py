@@ -6,9 +6,9 @@ Each mechanism may be chosen by what came before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy.renyi import gaussian_cost, pure_cost, range_cost
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
 from dpsql.privacy import Charge
 

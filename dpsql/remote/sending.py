@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.errors import ProgrammingError
 from dpsql.language import Source, split, words, written_out
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dpsql.language import Parameters

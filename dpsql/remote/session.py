@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpsql.errors import Error, InterfaceError, InternalError, NotSupportedError, QueryRefused
 from dpsql.exclusive import Turn
 from dpsql.language import plain, plain_text
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget
 from dpsql.privacy import Charge
 from dpsql.release import from_arrow

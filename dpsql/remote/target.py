@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dpsql.errors import InterfaceError
+from dpsql.lazy_dataclass import dataclass
 
 SCHEME = "dpsql://"
 PORT = 5433

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dpsql.errors import Error, OperationalError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.login.certificate import binding as binding_of
 from dpsql.login.scram import PLAIN, PLUS
 from dpsql.remote import messages

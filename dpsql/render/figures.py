@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING
+
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from fractions import Fraction

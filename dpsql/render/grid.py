@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.render.cells import cut, escape_controls, pad, width
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Self
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve import account_file
 from dpsql.serve.scram import Verifier
 from dpsql.serve.user import Account, User

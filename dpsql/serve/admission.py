@@ -6,10 +6,11 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.errors import QueueFull, ShuttingDown
 
 _T = TypeVar("_T")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpsql.errors import Error, ProgrammingError, QueryRefused, QuerySyntaxError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
 from dpsql.render.figures import charged, left
 from dpsql.serve.confirm import LIFETIME, Question, SpendingRule

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from dpsql.analysis import is_private, public_sql
 from dpsql.errors import Error, QueryRefused, QuerySyntaxError, ResultTooLarge
 from dpsql.language import Query, Set, Show, Statement, plain, plain_text
+from dpsql.lazy_dataclass import dataclass
 from dpsql.prepared import (
     Explained,
     PreparedCommand,

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.active import Active, Hold, Retired
 from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
 from dpsql.serve.asking import Asking, Pending

@@ -17,10 +17,10 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.errors import PriceNotAgreed
+from dpsql.lazy_dataclass import dataclass
 from dpsql.login import entropy
 from dpsql.privacy import Charge
 

@@ -6,8 +6,9 @@ import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dpsql.privacy import Charge

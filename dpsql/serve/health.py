@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+
+from dpsql.lazy_dataclass import dataclass
 
 Page = Callable[[], Awaitable[tuple[int, str]]]
 """Makes the page of a path: its status and its text."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.language import Outline
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 from dpsql.tree import duckdb_sql
 from dpsql.types import BIGINT, DOUBLE, VARCHAR, SqlType, column_type

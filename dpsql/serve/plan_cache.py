@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.prepared import PreparedPublic
 from dpsql.serve.recent import Recent
 from dpsql.versions import settled

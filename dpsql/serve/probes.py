@@ -7,7 +7,7 @@ statement with a private clause is none of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -15,6 +15,7 @@ from dpsql.analysis import Catalog
 from dpsql.analysis.aggregates import is_aggregate
 from dpsql.analysis.domain_tables import NAME
 from dpsql.language import MARK, Query, copied
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, fold
 
 DECLARED = "declared values, whether or not they occur"

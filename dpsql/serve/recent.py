@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from dpsql.lazy_dataclass import dataclass
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")

@@ -11,10 +11,10 @@ import binascii
 import hmac
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Self
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.login import entropy, saslprep
 from dpsql.login.scram import BINDING, PLAIN, PLUS, derived_keys, signature, stored, xor
 

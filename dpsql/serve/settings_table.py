@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.language import Set, parse
+from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, exact
 from dpsql.serve.errors import CodedError
 

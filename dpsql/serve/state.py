@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, ServeConfig, load
 from dpsql.serve import config as configs
 from dpsql.serve import self_signed, tls

@@ -7,9 +7,10 @@ answer is given again only to the same analyst, on the same data, and while the 
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.answer import Encoded
 from dpsql.serve.recent import Recent
 

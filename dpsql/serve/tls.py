@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 
 from dpsql.errors import PolicyError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.login.certificate import binding, fingerprint
 from dpsql.serve.account_file import check_private
 

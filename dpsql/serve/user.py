@@ -7,10 +7,10 @@ both; a token is also accepted as a password, by programs that know nothing else
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.names import joined, wrong
 from dpsql.serve.scram import Verifier
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
 from dpsql.types import SqlType
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree.expressions import OrderTerm
 from dpsql.tree.node import Expr, Node, Query, Source
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.catalog import Catalog
 from dpsql.errors import Fix
 from dpsql.language import BlockText, Outline, Query
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, UnitColumn, fold
 
 _SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)

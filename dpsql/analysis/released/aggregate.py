@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from fractions import Fraction
 from functools import partial, reduce
@@ -16,6 +16,7 @@ from dpsql.analysis.expressions import function_name, predicate
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix, QueryRefused
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Binary, Expr, KeptHash, conjunction
 
 

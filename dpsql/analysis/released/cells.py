@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Literal
@@ -11,6 +11,7 @@ from dpsql.analysis.grids import Grid, grid_of, least_step
 from dpsql.analysis.released.aggregate import SEARCHED, Part
 from dpsql.analysis.typed import Bounds, Typed
 from dpsql.errors import InternalError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
 from dpsql.types import BIGINT, DATE, DOUBLE, VARCHAR, SqlType
 

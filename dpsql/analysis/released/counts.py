@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_column, unit_name, values_per_unit
@@ -15,6 +13,7 @@ from dpsql.analysis.released.arguments import with_bounds
 from dpsql.analysis.released.auto import is_auto, rows_ladder
 from dpsql.analysis.typed import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import MOST_ROWS, fold
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, kept
 from dpsql.types import BIGINT, HUGEINT

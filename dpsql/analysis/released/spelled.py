@@ -6,7 +6,6 @@ The rewritten block counts the same rows. Where a sum over no rows would be NULL
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlglot import exp
@@ -15,6 +14,7 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import call_arguments
 from dpsql.language import MARK, copied, walked
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import BOOLEAN
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial, reduce
 
@@ -22,6 +21,7 @@ from dpsql.analysis.grids import (
     within,
 )
 from dpsql.analysis.released.aggregate import Part
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren, kept
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
 from dpsql.analysis.grids import capped, grid_of
@@ -13,6 +13,7 @@ from dpsql.analysis.released.counts import SingleRows, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, GroupSum, Moment, RowSum, UnitMean, Vector
 from dpsql.analysis.typed import Typed
 from dpsql.estimates import Average, Deviation, Formula, RowCount, SumOfRows, Variance
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Expr, IsNull, Paren, conjunction, kept
 
 DEGREES = {"sum": 1, "avg": 1, "variance": 2, "deviation": 2}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import duckdb
 from dpsql.analysis import quote
 from dpsql.engines.duckdb.csv_source import csv_header, csv_scan
 from dpsql.errors import ProgrammingError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, UnitRow, UnitVia
 
 

@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from dpsql.audit.subject import Subject
 from dpsql.audit.verdict import Verdict
 from dpsql.errors import ProgrammingError
 from dpsql.language import Options, Set
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 from dpsql.prepared import PreparedCommand, PreparedComposed, PreparedPrivate
 from dpsql.session import Session

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from dpsql.audit.features.numbers import Value
 from dpsql.audit.features.rows import Combination, Corner
 from dpsql.audit.outputs import Outputs
+from dpsql.lazy_dataclass import dataclass
 
 _LOOK = 1 << 12
 """Runs of each sample used to choose the combinations."""

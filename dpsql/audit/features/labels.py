@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpsql.audit.features.numbers import indexed, times
 from dpsql.audit.outputs import Outputs
+from dpsql.lazy_dataclass import dataclass
 
 
 def _shown(value: object) -> str:

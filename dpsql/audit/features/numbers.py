@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.audit.outputs import Outputs
+from dpsql.lazy_dataclass import dataclass
 
 
 def times(flags: NDArray[np.bool_]) -> NDArray[np.int64]:

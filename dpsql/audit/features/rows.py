@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpsql.audit.features.numbers import Value
 from dpsql.audit.outputs import Outputs
+from dpsql.lazy_dataclass import dataclass
 
 _STEPS = 4096
 """Residues are rounded to 1/4096 of the modulus: division by 3 or 10 is inexact in floating point."""

@@ -7,7 +7,6 @@ exercise 1, and the ninth is our own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from dpsql.audit.inputs import Pair
 from dpsql.audit.mistakes.noise import exponential, laplace
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Kind, Subject
+from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.audited import levels
 from dpsql.mechanisms.ragged import padded
 from dpsql.noise import Entropy

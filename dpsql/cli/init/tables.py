@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +11,7 @@ import click
 from dpsql.cli import narrate
 from dpsql.cli.init.text import Declared, Via, quoted
 from dpsql.cli.init.units import Units, fold_name
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

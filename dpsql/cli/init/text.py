@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.names import joined, name_problem
 from dpsql.privacy import exact
 from dpsql.render.cells import escape_controls

@@ -9,13 +9,13 @@ from __future__ import annotations
 import csv
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
 from dpsql.engines.duckdb import settings
 from dpsql.errors import PolicyError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import SqlType, column_type
 
 

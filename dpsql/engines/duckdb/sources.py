@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import duckdb
@@ -13,6 +13,7 @@ from dpsql.analysis import quote
 from dpsql.engines.duckdb.csv_source import csv_header, csv_scan
 from dpsql.engines.duckdb.lengths import limit_lengths, over_limit_conditions
 from dpsql.errors import PolicyError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import (
     CsvSource,
     DatabaseSource,

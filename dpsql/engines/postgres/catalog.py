@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dpsql.engines.postgres.forms import string_literal
 from dpsql.errors import PolicyError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import DatabaseSource, Table
 
 CatalogQuery = Callable[[str], list[tuple[object, ...]]]

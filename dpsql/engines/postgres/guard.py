@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.engines.postgres.catalog import CatalogQuery, CatalogTable, find_table
 from dpsql.engines.postgres.schema import index_distinguishes
 from dpsql.errors import OperationalError, PolicyError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import DatabaseSource, Table, UnitColumn
 from dpsql.types import SqlType
 

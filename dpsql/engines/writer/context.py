@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dpsql.analysis.binder import FUNCTIONS
 from dpsql.engines.protocol import Untranslatable
@@ -12,6 +12,7 @@ from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.forms import fits, no_form
 from dpsql.engines.writer.public import PublicRelation, compute_public
 from dpsql.engines.writer.value import TargetColumn, Value, common_type, constant_range, type_family
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Aggregate, Call, Constant, Expr, OrderTerm, Parameter, Query, duckdb_sql, facts, walk
 from dpsql.types import NULL, SqlType
 

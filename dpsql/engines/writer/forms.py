@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.writer.value import NOT_CONSTANT, Value, type_family
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import SqlType
 
 Range = tuple[float, float] | None

@@ -7,7 +7,6 @@ and only the private part of a statement is translated.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import date, datetime
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.writer.value import TargetColumn, type_family
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Column, Derived, Query, Range, Scan, Unnest, Values, walk
 from dpsql.types import NULL, SqlType, column_type
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.writer.value import TargetColumn, Value
 from dpsql.errors import PolicyError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Table
 from dpsql.types import DATE, SqlType
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from dpsql.analysis import CompiledQuery
 from dpsql.engines.protocol import Untranslatable
@@ -13,6 +12,7 @@ from dpsql.engines.writer.context import Rule, Writer
 from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.public import PublicRelation
 from dpsql.engines.writer.value import TargetColumn
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Expr, Query
 
 MAX_LENGTH = 1 << 20

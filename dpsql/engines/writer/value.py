@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date, datetime
 
 from dpsql.engines.protocol import Untranslatable
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, HUGEINT, NULL, SqlType
 
 NOT_CONSTANT = object()

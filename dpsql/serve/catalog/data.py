@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+
+from dpsql.lazy_dataclass import dataclass
 
 SCHEMAS = {"pg_catalog": "_pgc", "information_schema": "_pgi"}
 """The two schemas of the catalogue, and the DuckDB schemas that hold them."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.resources import files
+
+from dpsql.lazy_dataclass import dataclass
 
 PREFIX = "pgf_"
 """Prefix of the macros; `tokens` gives it to every function that a question calls."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog.data import data
 from dpsql.serve.catalog.facts import Facts
 from dpsql.serve.catalog.objects import ANALYST, DATABASE, OWNER, PolicyRelation, Row, records

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.data import Rows, data

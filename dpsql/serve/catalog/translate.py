@@ -6,10 +6,10 @@ Nothing of the question's text is copied but literals and quoted names. What has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog import calls, expressions, pg_types, queries
 from dpsql.serve.catalog.build import Names
 from dpsql.serve.catalog.casts import Casts, cast

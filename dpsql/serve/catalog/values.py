@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.tree import quote

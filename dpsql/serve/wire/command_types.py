@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.wire.copy import CopyOptions
 
 Direction = Literal["FORWARD", "BACKWARD", "ABSOLUTE", "RELATIVE"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.wire.pace import Pace
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.release import to_arrow
 from dpsql.serve.wire.framing import message
 from dpsql.serve.wire.types.rows import Column, RowEncoder, joined, messages

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from dpsql.errors import ProgrammingError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog.facts import CursorRow
 from dpsql.serve.errors import CodedError
 from dpsql.serve.wire.command_types import Declare, Fetch

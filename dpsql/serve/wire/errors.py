@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from dpsql.errors import Error, PolicyError, QueryRefused, QuerySyntaxError
+from dpsql.lazy_dataclass import dataclass
 
 INTERNAL = "XX000"
 _BUG = "this is a bug of dpsql: please report it"

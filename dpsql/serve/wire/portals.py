@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.wire.errors import WireError
 from dpsql.serve.wire.prepared import Prepared
 from dpsql.serve.wire.sending import Rows

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog.facts import PreparedRow
 from dpsql.serve.wire.errors import WireError
 from dpsql.serve.wire.statement import Description, Statement

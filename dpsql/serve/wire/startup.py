@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.wire.errors import FatalError, ProtocolViolation, WireError
 from dpsql.serve.wire.framing import MAX_STARTUP, Body, checked_length
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.wire.command_types import (
     Begin,
     Commit,

@@ -6,10 +6,9 @@ A column's type on the wire follows from its Arrow type. The catalogue names the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.wire.types.errors import ParameterError, UnsentType
 
 

@@ -1,0 +1,208 @@
+"""`dataclass` with slots, as in the standard library, whose methods are written when they are first called.
+
+The standard library writes and compiles up to six methods of a class when it is defined: 0.4 ms. A process
+that answers one statement defines some 400 such classes, and calls few of these methods.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any, NoReturn
+
+__all__ = ["dataclass"]
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+
+    from _typeshed import DataclassInstance
+else:
+
+    def dataclass(**options: bool) -> Callable[[type], type]:
+        """Return a decorator; its options are `slots` (always true), `frozen`, `eq` and `weakref_slot`.
+
+        >>> @dataclass(frozen=True, slots=True)
+        ... class Point:
+        ...     x: int
+        ...     y: int = 0
+        >>> Point(1), Point(1) == Point(1, 0), {Point(2), Point(2)}
+        (Point(x=1, y=0), True, {Point(x=2, y=0)})
+        """
+        return lambda cls: _slotted(cls, **options)
+
+
+_Field = dataclasses.Field[Any] if TYPE_CHECKING else dataclasses.Field
+_LATE, _ATTRIBUTES = "__late_methods__", ("__dataclass_fields__", "__dataclass_params__")
+
+
+def _slotted(
+    cls: type, *, slots: bool, frozen: bool = False, eq: bool = True, weakref_slot: bool = False
+) -> type:
+    """Return a class with slots for the fields of `cls`, and with stubs in place of its methods."""
+    if not slots:
+        raise TypeError("only dataclasses with slots are written late")
+    own, before = vars(cls), getattr(cls, "__match_args__", ())
+    kinds: dict[str, str] = own.get("__annotations__", {})
+    named = [name for name, kind in kinds.items() if not kind.startswith("ClassVar")]
+    kept = [name for name in named if not kinds[name].startswith("InitVar")]
+    inherited = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
+    slotted = [name for name in kept if name not in inherited] + ["__weakref__"] * weakref_slot
+    arguments = (name for name in named if name not in before and _positional(own.get(name)))
+    late = _LateMethods(cls, named, set(named).difference(kept), frozen=frozen)
+    namespace = {"__init__": late.stub(_init), "__repr__": _representation}
+    namespace |= {
+        name: value for name, value in own.items() if name not in (*named, "__dict__", "__weakref__")
+    }
+    namespace |= {"__slots__": tuple(slotted), "__match_args__": (*before, *arguments), _LATE: late}
+    namespace |= {name: _LateAttribute(late, name) for name in _ATTRIBUTES}
+    if eq:
+        namespace.setdefault("__eq__", late.stub(_eq))
+        if own.get("__hash__") is None:
+            namespace["__hash__"] = late.stub(_hash) if frozen else None
+    if frozen:
+        namespace |= {"__setattr__": _refuse_assignment, "__delattr__": _refuse_deletion}
+        namespace = {"__getstate__": _state, "__setstate__": _restore} | namespace
+    late.made = type(cls)(cls.__name__, cls.__bases__, namespace)
+    late.made.__qualname__ = cls.__qualname__
+    return late.made
+
+
+class _LateMethods:
+    """What is needed to write the methods of one class."""
+
+    __slots__ = ("_named", "_original", "_own", "frozen", "made", "passed")
+
+    def __init__(self, original: type, named: list[str], passed: set[str], *, frozen: bool) -> None:
+        self._original, self._named = original, named
+        self._own: dict[str, _Field] | None = None
+        self.frozen = frozen
+        self.passed = passed
+        """Names of the arguments that are passed to `__post_init__` and not kept."""
+        self.made: type
+
+    def stub(self, write: Callable[[_LateMethods], tuple[str, dict[str, Any]]]) -> Callable[..., object]:
+        """Return a method that writes the real one into the class, and calls that."""
+        name = f"_{write.__name__}__"
+
+        def call(itself: object, /, *args: object, **keywords: object) -> object:
+            text, namespace = write(self)
+            exec(text, namespace)  # noqa: S102  nothing in the text is given but names of fields
+            method = namespace[name]
+            method.__qualname__ = f"{self.made.__qualname__}.{name}"
+            setattr(self.made, name, method)
+            return method(itself, *args, **keywords)
+
+        return call
+
+    def fields(self) -> dict[str, _Field]:
+        """Return the fields by their names, inherited ones first."""
+        found: dict[str, _Field] = {}
+        for base in self.made.__mro__[:0:-1]:
+            late = vars(base).get(_LATE)
+            found |= late.own() if late else vars(base).get(_ATTRIBUTES[0], {})
+        return found | self.own()
+
+    def own(self) -> dict[str, _Field]:
+        """Return the fields that are not inherited."""
+        if self._own is None:
+            own = vars(self._original)
+            self._own = {name: _field(own.get(name, dataclasses.MISSING)) for name in self._named}
+        return self._own
+
+    def complete(self) -> None:
+        """Put the attributes into the class that `dataclasses.fields` and `replace` read."""
+        self.own()
+        standard = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=self.frozen)(self._original)
+        for name in _ATTRIBUTES:
+            setattr(self.made, name, vars(standard)[name])
+
+
+class _LateAttribute:
+    """An attribute of a class that the standard library makes when it is first read."""
+
+    __slots__ = ("_late", "_name")
+
+    def __init__(self, late: _LateMethods, name: str) -> None:
+        self._late, self._name = late, name
+
+    def __get__(self, instance: object, owner: type) -> object:
+        self._late.complete()
+        return getattr(self._late.made, self._name)
+
+
+def _field(default: object) -> _Field:
+    return default if isinstance(default, dataclasses.Field) else dataclasses.field(default=default)
+
+
+def _positional(default: object) -> bool:
+    """Whether a field with this default is a positional argument."""
+    return not isinstance(default, dataclasses.Field) or (default.init and default.kw_only is not True)
+
+
+def _init(late: _LateMethods) -> tuple[str, dict[str, Any]]:
+    """Write `__init__`, which calls `__post_init__` at its end."""
+    keep = "_keep(self, {0!r}, {1})" if late.frozen else "self.{0} = {1}"
+    namespace: dict[str, Any] = {"_keep": object.__setattr__, "_missing": dataclasses.MISSING}
+    positional, keyword, lines = ["self"], [], []
+    for name, field in late.fields().items():
+        given, value = name, name
+        if field.default is not dataclasses.MISSING:
+            given, namespace[f"_{name}"] = f"{name}=_{name}", field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            given, namespace[f"_{name}"] = f"{name}=_missing", field.default_factory
+            value = f"_{name}() if {name} is _missing else {name}"
+        elif not field.init:
+            continue
+        if field.init:
+            (keyword if field.kw_only is True else positional).append(given)
+        else:
+            value = f"_{name}()" if field.default is dataclasses.MISSING else f"_{name}"
+        if name not in late.passed:
+            lines.append(keep.format(name, value))
+    if hasattr(late.made, "__post_init__"):
+        lines.append(
+            f"self.__post_init__({', '.join(name for name in late.fields() if name in late.passed)})"
+        )
+    arguments = [*positional, *(["*"] if keyword else []), *keyword]
+    return f"def __init__({', '.join(arguments)}):\n " + "\n ".join(lines or ["pass"]), namespace
+
+
+def _eq(late: _LateMethods) -> tuple[str, dict[str, Any]]:
+    compared = [name for name, field in late.fields().items() if field.compare and name not in late.passed]
+    ours, theirs = (_tuple(of, compared) for of in ("self", "other"))
+    text = f"return {ours} == {theirs} if other.__class__ is self.__class__ else NotImplemented"
+    return f"def __eq__(self, other):\n {text}", {}
+
+
+def _hash(late: _LateMethods) -> tuple[str, dict[str, Any]]:
+    fields = ((name, field) for name, field in late.fields().items() if name not in late.passed)
+    hashed = [name for name, field in fields if (field.compare if field.hash is None else field.hash)]
+    return f"def __hash__(self):\n return hash({_tuple('self', hashed)})", {}
+
+
+def _tuple(of: str, names: list[str]) -> str:
+    return f"({''.join(f'{of}.{name}, ' for name in names)})"
+
+
+@recursive_repr()
+def _representation(itself: DataclassInstance) -> str:
+    shown = (f"{f.name}={getattr(itself, f.name)!r}" for f in dataclasses.fields(itself) if f.repr)
+    return f"{type(itself).__qualname__}({', '.join(shown)})"
+
+
+def _refuse_assignment(itself: object, name: str, value: object) -> NoReturn:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_deletion(itself: object, name: str) -> NoReturn:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _state(itself: DataclassInstance) -> list[object]:
+    return [getattr(itself, field.name) for field in dataclasses.fields(itself)]
+
+
+def _restore(itself: DataclassInstance, state: list[object]) -> None:
+    for field, value in zip(dataclasses.fields(itself), state, strict=True):
+        object.__setattr__(itself, field.name, value)

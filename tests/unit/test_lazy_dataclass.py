@@ -1,0 +1,228 @@
+"""Dataclasses that are written late behave as those of the standard library."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import InitVar, field
+from importlib import import_module
+from pkgutil import walk_packages
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+import dpsql
+from dpsql.lazy_dataclass import dataclass as late
+
+
+def classes(dataclass: Callable[..., Any]) -> SimpleNamespace:
+    """Define the same classes with a decorator: all that the package uses of dataclasses."""
+
+    @dataclass(frozen=True, slots=True)
+    class Frozen:
+        """Some default values."""
+
+        constant: ClassVar[int] = 3
+        a: int
+        b: str = "b"
+        c: list[int] = field(default_factory=list, compare=False, repr=False)
+        d: int = field(default=4, init=False)
+
+        @property
+        def twice(self) -> int:
+            return 2 * self.a
+
+    @dataclass(frozen=True, slots=True)
+    class Below(Frozen):
+        e: int = 5
+        f: int = field(kw_only=True)
+        b: str = "redefined"
+
+    @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+    class Identical:
+        a: int
+
+    @dataclass(slots=True)
+    class Mutable:
+        a: int
+        b: list[int] = field(default_factory=list)
+
+        def __post_init__(self) -> None:
+            self.a += 1
+
+    @dataclass(frozen=True, slots=True)
+    class Given:
+        a: int
+        token: InitVar[int]
+        b: int = 2
+        c: int = field(init=False)
+
+        def __post_init__(self, token: int) -> None:
+            object.__setattr__(self, "c", token)
+
+    @dataclass(frozen=True, slots=True)
+    class Explicit:
+        a: int
+        b: int = 0
+
+        def __repr__(self) -> str:
+            return "explicit"
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Explicit) and self.a == other.a
+
+        def __hash__(self) -> int:
+            return 7
+
+    @dataclass(frozen=True, slots=True)
+    class OwnEquality:
+        a: int
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, OwnEquality)
+
+    @dataclass(frozen=True, slots=True)
+    class Nothing:
+        pass
+
+    return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, type)})
+
+
+NAMES = ("Frozen", "Below", "Identical", "Mutable", "Given", "Explicit", "OwnEquality", "Nothing")
+ARGUMENTS: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] = (
+    ((), {}),
+    ((1,), {}),
+    ((2,), {}),
+    ((1, "x"), {}),
+    ((1, 2, 3), {}),
+    ((1, "x", [1], 9), {}),
+    ((1,), {"f": 3}),
+    ((1,), {"b": [2]}),
+    ((1,), {"d": 2}),
+    ((), {"a": 3, "token": 4}),
+)
+ASKED: dict[str, Callable[[Any], object]] = {
+    "repr": repr,
+    "hash": hash,
+    "dict": dataclasses.asdict,
+    "copied": lambda one: repr(copy.deepcopy(one)),
+    "fields": lambda one: [(f.name, f.type, f.init, f.compare, f.kw_only) for f in dataclasses.fields(one)],
+    "replaced": lambda one: repr(dataclasses.replace(one, a=8)),
+    "assigned": lambda one: setattr(one, "a", 1),
+    "new": lambda one: setattr(one, "z", 1),
+    "deleted": lambda one: delattr(one, "a"),
+    "weak": lambda one: weakref.ref(one)() is one,
+    "slots": lambda one: type(one).__slots__,
+    "matched": lambda one: type(one).__match_args__,
+    "hashable": lambda one: type(one).__hash__ is None,
+    "parameters": lambda one: type(one).__dataclass_params__.frozen,
+    "constant": lambda one: (one.constant, one.twice),
+    "name": lambda one: (type(one).__qualname__, type(one).__module__, type(one).__doc__),
+}
+
+
+def outcome(what: Callable[[], object]) -> object:
+    """Return the result of a call, or the type of its exception."""
+    try:
+        return what()
+    except (TypeError, ValueError, AttributeError) as problem:
+        return type(problem)
+
+
+@pytest.mark.parametrize("first", ASKED)
+@pytest.mark.parametrize("name", NAMES)
+def test_all_is_as_in_the_standard_library(name: str, first: str) -> None:
+    """Whatever is asked first of a class."""
+    ours, theirs = getattr(classes(late), name), getattr(classes(dataclasses.dataclass), name)
+    theirs.__qualname__ = ours.__qualname__
+    for arguments, keywords in ARGUMENTS:
+        one, other = (outcome(lambda c=c: c(*arguments, **keywords)) for c in (ours, theirs))  # type: ignore[misc]
+        assert isinstance(one, type) == isinstance(other, type), (arguments, keywords)
+        if isinstance(one, type):
+            assert one is other
+            continue
+        for what in (first, *ASKED):
+            if (name, what) == ("Identical", "hash") or what == "deleted" != first:
+                continue
+            seen, expected = (outcome(lambda o=o: ASKED[what](o)) for o in (one, other))  # type: ignore[misc]
+            assert seen == expected, (arguments, keywords, what)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equality_is_as_in_the_standard_library(name: str) -> None:
+    both = [getattr(classes(of), name) for of in (late, dataclasses.dataclass)]
+    made: list[list[Any]] = [[], []]
+    for arguments, keywords in ARGUMENTS:
+        for of, into in zip(both, made, strict=True):
+            into.append(outcome(lambda of=of: of(*arguments, **keywords)))  # type: ignore[misc]
+    ours, theirs = ([[a == b for b in each] for a in each] for each in made)
+    assert ours == theirs
+
+
+@late(frozen=True, slots=True)
+class Pickled:
+    """A class that can be found by its name."""
+
+    a: int
+    b: list[int]
+
+
+def test_an_object_is_pickled() -> None:
+    one = Pickled(1, [2])
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_a_class_of_the_standard_library_is_derived_from_one() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Below(Pickled):
+        c: int = 3
+
+    assert repr(Below(1, [2])).endswith("Below(a=1, b=[2], c=3)")
+    assert Below(1, [2]) == Below(1, [2], 3)
+
+
+def test_threads_make_the_first_objects_together() -> None:
+    for _ in range(20):
+        kind = classes(late).Frozen
+        with ThreadPoolExecutor(8) as threads:
+            made = list(threads.map(kind, range(8)))
+        assert [repr(one) for one in made] == [repr(kind(i)) for i in range(8)]
+
+
+def test_without_slots_it_is_refused() -> None:
+    with pytest.raises(TypeError, match="slots"):
+        late(slots=False)(type("Without", (), {}))
+
+
+def test_fields_and_arguments_of_all_our_classes_are_the_standard_library_s() -> None:
+    """Derived again by the standard library, each class has the same fields, arguments and hash."""
+    seen = 0
+    for module in walk_packages(dpsql.__path__, "dpsql."):
+        if module.name.endswith("__main__"):
+            continue
+        try:
+            members = vars(import_module(module.name)).values()
+        except ImportError:  # an optional package is not there
+            continue
+        for kind in members:
+            if (
+                not isinstance(kind, type)
+                or kind.__module__ != module.name
+                or "__late_methods__" not in vars(kind)
+            ):
+                continue
+            seen += 1
+            late_fields = vars(kind)["__late_methods__"].fields()
+            assert list(late_fields) == [*kind.__dataclass_fields__], kind  # type: ignore[attr-defined]
+            kept = [f.name for f in dataclasses.fields(kind)]
+            assert set(kept) == set(late_fields) - vars(kind)["__late_methods__"].passed, kind
+            assert all(inspect.isdatadescriptor(inspect.getattr_static(kind, name)) for name in kept), kind
+            positional = [n for n, f in late_fields.items() if f.init and f.kw_only is not True]
+            assert kind.__match_args__ == tuple(positional), kind  # type: ignore[attr-defined]
+    assert seen > 300
