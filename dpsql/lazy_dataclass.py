@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 __all__ = ["dataclass"]
 
@@ -32,7 +32,6 @@ else:
         return lambda cls: _slotted(cls, **options)
 
 
-_Field = dataclasses.Field[Any] if TYPE_CHECKING else dataclasses.Field
 _LATE, _ATTRIBUTES = "__late_methods__", ("__dataclass_fields__", "__dataclass_params__")
 
 
@@ -50,7 +49,7 @@ def _slotted(
     slotted = [name for name in kept if name not in inherited] + ["__weakref__"] * weakref_slot
     arguments = (name for name in named if name not in before and _positional(own.get(name)))
     late = _LateMethods(cls, named, set(named).difference(kept), frozen=frozen)
-    namespace = {"__init__": late.stub(_init), "__repr__": _representation}
+    namespace: dict[str, object] = {"__init__": late.stub(_init), "__repr__": _representation}
     namespace |= {
         name: value for name, value in own.items() if name not in (*named, "__dict__", "__weakref__")
     }
@@ -75,7 +74,7 @@ class _LateMethods:
 
     def __init__(self, original: type, named: list[str], passed: set[str], *, frozen: bool) -> None:
         self._original, self._named = original, named
-        self._own: dict[str, _Field] | None = None
+        self._own: dict[str, dataclasses.Field[Any]] | None = None
         self.frozen = frozen
         self.passed = passed
         """Names of the arguments that are passed to `__post_init__` and not kept."""
@@ -95,15 +94,15 @@ class _LateMethods:
 
         return call
 
-    def fields(self) -> dict[str, _Field]:
+    def fields(self) -> dict[str, dataclasses.Field[Any]]:
         """Return the fields by their names, inherited ones first."""
-        found: dict[str, _Field] = {}
+        found: dict[str, dataclasses.Field[Any]] = {}
         for base in self.made.__mro__[:0:-1]:
             late = vars(base).get(_LATE)
             found |= late.own() if late else vars(base).get(_ATTRIBUTES[0], {})
         return found | self.own()
 
-    def own(self) -> dict[str, _Field]:
+    def own(self) -> dict[str, dataclasses.Field[Any]]:
         """Return the fields that are not inherited."""
         if self._own is None:
             own = vars(self._original)
@@ -113,7 +112,9 @@ class _LateMethods:
     def complete(self) -> None:
         """Put the attributes into the class that `dataclasses.fields` and `replace` read."""
         self.own()
-        standard = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=self.frozen)(self._original)
+        standard: type = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=self.frozen)(
+            self._original
+        )
         for name in _ATTRIBUTES:
             setattr(self.made, name, vars(standard)[name])
 
@@ -131,8 +132,10 @@ class _LateAttribute:
         return getattr(self._late.made, self._name)
 
 
-def _field(default: object) -> _Field:
-    return default if isinstance(default, dataclasses.Field) else dataclasses.field(default=default)
+def _field(default: object) -> dataclasses.Field[Any]:
+    return (
+        default if isinstance(default, dataclasses.Field) else dataclasses.field(default=cast("Any", default))
+    )
 
 
 def _positional(default: object) -> bool:
@@ -144,7 +147,8 @@ def _init(late: _LateMethods) -> tuple[str, dict[str, Any]]:
     """Write `__init__`, which calls `__post_init__` at its end."""
     keep = "_keep(self, {0!r}, {1})" if late.frozen else "self.{0} = {1}"
     namespace: dict[str, Any] = {"_keep": object.__setattr__, "_missing": dataclasses.MISSING}
-    positional, keyword, lines = ["self"], [], []
+    positional, keyword = ["self"], list[str]()
+    lines: list[str] = []
     for name, field in late.fields().items():
         given, value = name, name
         if field.default is not dataclasses.MISSING:

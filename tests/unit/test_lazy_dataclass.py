@@ -162,9 +162,11 @@ def test_equality_is_as_in_the_standard_library(name: str) -> None:
 
 def test_a_frozen_object_is_not_changed() -> None:
     one = classes(late).Frozen(1)
-    for change in (lambda: setattr(one, "a", 2), lambda: setattr(one, "new", 2), lambda: delattr(one, "a")):
+    for name in ("a", "new"):
         with pytest.raises(dataclasses.FrozenInstanceError):
-            change()
+            setattr(one, name, 2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del one.a
     assert one.a == 1
 
 
@@ -208,7 +210,7 @@ def test_all_our_classes_have_the_standard_library_s_fields() -> None:
     assert len(kinds) > 300
     for kind in kinds:
         methods = vars(kind)["__late_methods__"]
-        fields = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
+        fields = [f.name for f in dataclasses.fields(kind)]
         assert [name for name in methods.fields() if name not in methods.passed] == fields, kind
         assert all(inspect.isdatadescriptor(inspect.getattr_static(kind, name)) for name in fields), kind
         arguments = [n for n, f in methods.fields().items() if f.init and f.kw_only is not True]
