@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from dpsql import errors
 from dpsql.errors import *
+from dpsql.package_version import VERSION
 
 if TYPE_CHECKING:
     from dpsql.database import Database
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from dpsql.privacy import Charge
     from dpsql.release import Release
 
-__version__ = "0.2.0.dev0"
+__version__ = VERSION
 
 __all__ = [  # noqa: RUF022  grouped: connecting, results, PEP 249's constants and types; exceptions follow
     "connect",

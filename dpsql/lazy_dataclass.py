@@ -32,7 +32,19 @@ else:
         return lambda cls: _slotted(cls, **options)
 
 
-_LATE, _ATTRIBUTES = "__late_methods__", ("__dataclass_fields__", "__dataclass_params__")
+_MISSING = dataclasses.MISSING
+_LATE, _FIELDS, _PARAMETERS = "__late_methods__", "__dataclass_fields__", "__dataclass_params__"
+_MARK = "_field_type"
+"""The attribute of a field by which the standard library tells what is kept from what is passed on."""
+
+
+@dataclasses.dataclass(init=False, repr=False, eq=False)
+class _Example:
+    kept: int
+    passed: dataclasses.InitVar[int]
+
+
+_KEPT, _PASSED = (getattr(field, _MARK) for field in vars(_Example)[_FIELDS].values())
 
 
 def _slotted(
@@ -54,7 +66,8 @@ def _slotted(
         name: value for name, value in own.items() if name not in (*named, "__dict__", "__weakref__")
     }
     namespace |= {"__slots__": tuple(slotted), "__match_args__": (*before, *arguments), _LATE: late}
-    namespace |= {name: _LateAttribute(late, name) for name in _ATTRIBUTES}
+    namespace[_FIELDS] = _LateAttribute(late, _FIELDS, _LateMethods.fields)
+    namespace[_PARAMETERS] = _LateAttribute(late, _PARAMETERS, _LateMethods.parameters)
     if eq:
         namespace.setdefault("__eq__", late.stub(_eq))
         if own.get("__hash__") is None:
@@ -99,43 +112,49 @@ class _LateMethods:
         found: dict[str, dataclasses.Field[Any]] = {}
         for base in self.made.__mro__[:0:-1]:
             late = vars(base).get(_LATE)
-            found |= late.own() if late else vars(base).get(_ATTRIBUTES[0], {})
+            found |= late.own() if late else vars(base).get(_FIELDS, {})
         return found | self.own()
 
     def own(self) -> dict[str, dataclasses.Field[Any]]:
         """Return the fields that are not inherited."""
         if self._own is None:
             own = vars(self._original)
-            self._own = {name: _field(own.get(name, dataclasses.MISSING)) for name in self._named}
+            kinds = own.get("__annotations__", {})
+            self._own = {
+                name: self._field(name, kinds[name], own.get(name, _MISSING)) for name in self._named
+            }
         return self._own
 
-    def complete(self) -> None:
-        """Put the attributes into the class that `dataclasses.fields` and `replace` read."""
-        self.own()
-        standard: type = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=self.frozen)(
-            self._original
+    def _field(self, name: str, kind: str, default: object) -> dataclasses.Field[Any]:
+        """Return a field as the standard library makes it: with its name and the mark of what it is."""
+        found = (
+            default
+            if isinstance(default, dataclasses.Field)
+            else dataclasses.field(default=cast("Any", default))
         )
-        for name in _ATTRIBUTES:
-            setattr(self.made, name, vars(standard)[name])
+        found.name, found.type = name, cast("Any", kind)
+        found.kw_only = found.kw_only is True
+        setattr(found, _MARK, _PASSED if name in self.passed else _KEPT)
+        return found
+
+    def parameters(self) -> object:
+        """Return what the standard library reads of the bases of its own dataclasses."""
+        options = {"init": False, "repr": False, "eq": False, "frozen": self.frozen}
+        return vars(dataclasses.dataclass(**options)(type("Empty", (), {})))[_PARAMETERS]  # type: ignore[call-overload]
 
 
 class _LateAttribute:
-    """An attribute of a class that the standard library makes when it is first read."""
+    """An attribute of a class that is made when it is first read."""
 
-    __slots__ = ("_late", "_name")
+    __slots__ = ("_late", "_make", "_name")
 
-    def __init__(self, late: _LateMethods, name: str) -> None:
-        self._late, self._name = late, name
+    def __init__(self, late: _LateMethods, name: str, make: Callable[[_LateMethods], object]) -> None:
+        self._late, self._name, self._make = late, name, make
 
     def __get__(self, instance: object, owner: type) -> object:
-        self._late.complete()
-        return getattr(self._late.made, self._name)
-
-
-def _field(default: object) -> dataclasses.Field[Any]:
-    return (
-        default if isinstance(default, dataclasses.Field) else dataclasses.field(default=cast("Any", default))
-    )
+        made = self._make(self._late)
+        setattr(self._late.made, self._name, made)
+        return made
 
 
 def _positional(default: object) -> bool:
@@ -146,14 +165,14 @@ def _positional(default: object) -> bool:
 def _init(late: _LateMethods) -> tuple[str, dict[str, Any]]:
     """Write `__init__`, which calls `__post_init__` at its end."""
     keep = "_keep(self, {0!r}, {1})" if late.frozen else "self.{0} = {1}"
-    namespace: dict[str, Any] = {"_keep": object.__setattr__, "_missing": dataclasses.MISSING}
+    namespace: dict[str, Any] = {"_keep": object.__setattr__, "_missing": _MISSING}
     positional, keyword = ["self"], list[str]()
     lines: list[str] = []
     for name, field in late.fields().items():
         given, value = name, name
-        if field.default is not dataclasses.MISSING:
+        if field.default is not _MISSING:
             given, namespace[f"_{name}"] = f"{name}=_{name}", field.default
-        elif field.default_factory is not dataclasses.MISSING:
+        elif field.default_factory is not _MISSING:
             given, namespace[f"_{name}"] = f"{name}=_missing", field.default_factory
             value = f"_{name}() if {name} is _missing else {name}"
         elif not field.init:
@@ -161,7 +180,7 @@ def _init(late: _LateMethods) -> tuple[str, dict[str, Any]]:
         if field.init:
             (keyword if field.kw_only is True else positional).append(given)
         else:
-            value = f"_{name}()" if field.default is dataclasses.MISSING else f"_{name}"
+            value = f"_{name}()" if field.default is _MISSING else f"_{name}"
         if name not in late.passed:
             lines.append(keep.format(name, value))
     if hasattr(late.made, "__post_init__"):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from fractions import Fraction
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from sqlglot import exp
 
@@ -116,7 +116,7 @@ class Function:
 @cache
 def listed() -> dict[str, tuple[Function, ...]]:
     """Read the allowed functions: the forms of each name, in the order in which they are tried."""
-    text = resources.files("dpsql.analysis").joinpath("functions.csv").read_text("utf-8")
+    text = Path(__file__).with_name("functions.csv").read_text("utf-8")
     found: dict[str, list[Function]] = {}
     for row in csv.DictReader(text.splitlines()):
         form = row["compiled_form"]

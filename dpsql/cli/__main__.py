@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
+import os
 import sys
+import threading
+from contextlib import suppress
 
 from dpsql.cli.app import main
 
@@ -19,10 +24,26 @@ class _WithoutPandas:
             raise ModuleNotFoundError(name, name=name)
 
 
+_OBJECTS = 50_000
+"""New objects until the first collection of garbage: imports make a hundred thousand that stay."""
+
+
 def start() -> int:
-    """Run the command line in a process of its own."""
+    """Run the command line in a process of its own, and end the process, unless something follows it.
+
+    All is written and closed by then. To take the modules apart takes Python a tenth of the time until an answer.
+    """
+    gc.set_threshold(_OBJECTS)
     sys.meta_path.insert(0, _WithoutPandas())
-    return main()
+    code = main()
+    observed = sys.getprofile() or sys.gettrace()
+    if not observed and threading.active_count() == 1:
+        atexit._run_exitfuncs()  # noqa: SLF001  Python has no other name for it
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(code)
+    return code
 
 
 if __name__ == "__main__":

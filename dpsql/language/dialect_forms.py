@@ -11,7 +11,7 @@ import csv
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -110,7 +110,7 @@ def _name(node: exp.Expr) -> str:
 def _forms() -> Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]:
     """Return the spellings by the function's name: the kinds of the arguments, and the form."""
     found: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {}
-    text = resources.files("dpsql.language").joinpath("dialects.csv").read_text("utf-8")
+    text = Path(__file__).with_name("dialects.csv").read_text("utf-8")
     for row in csv.DictReader(text.splitlines()):
         name, _, rest = row["written"].partition("(")
         found[name] = (*found.get(name, ()), (tuple(rest.rstrip(")").split()), row["read"]))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+import duckdb
+
+from dpsql.package_version import VERSION
 from dpsql.policy import DatabaseSource, TableDomain, UnitVia
 from dpsql.release.renaming import fixed_names
 
@@ -38,7 +40,7 @@ def source_version(policy: Policy, table: Table, versions: Versions) -> str:
 
 @cache
 def _versions() -> tuple[str, str]:
-    return version("dpsql"), version("duckdb")
+    return VERSION, duckdb.__version__
 
 
 def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *, again: bool = False) -> str:

@@ -18,8 +18,8 @@ ROOT = "dpsql"
 LONGEST = 500
 
 BASE = {"errors", "privacy", "types"}
-ANYWHERE = "lazy_dataclass"
-"""A module that all packages may import."""
+ANYWHERE = {"lazy_dataclass", "package_version"}
+"""Modules that all packages may import."""
 
 CORE = (
     BASE
@@ -30,7 +30,8 @@ CORE = (
 
 MAY_IMPORT: dict[str, set[str]] = {
     # The base, which every package may use.
-    ANYWHERE: set(),
+    "lazy_dataclass": set(),
+    "package_version": set(),
     "errors": set(),
     "certified": set(),
     "privacy": {"errors", "certified"},
@@ -196,7 +197,7 @@ def forbidden_imports(source: str, path: Path) -> list[str]:
         if parts[0] != ROOT:
             continue
         target = listed(parts[1:]) if len(parts) > 1 and parts[1] in MAY_IMPORT else ROOT
-        if target not in {package, ANYWHERE, *MAY_IMPORT[package]}:
+        if target not in {package, *ANYWHERE, *MAY_IMPORT[package]}:
             found.append(f"{name_of(path)}:{line} imports {name}")
     return found
 
