@@ -13,7 +13,9 @@ Names load when they are first used, so that `import dpsql` (and the command lin
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dpsql import errors
@@ -74,9 +76,20 @@ def __getattr__(name: str) -> object:
         return import_module(f"dpsql.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'dpsql' has no attribute {name!r}")
-    value: object = getattr(import_module(_MODULES.get(name, "dpsql.dbapi")), name)
+    value: object = getattr(_loaded(_MODULES.get(name, "dpsql.dbapi")), name)
     globals()[name] = value
     return value
+
+
+def _loaded(module: str) -> ModuleType:
+    """Import a module, without searches for garbage among what its imports make: they find none."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def __dir__() -> list[str]:
