@@ -31,7 +31,7 @@ _OBJECTS = 200_000
 def start() -> int:
     """Run the command line in a process of its own, and end the process, unless something follows it.
 
-    All is written and closed by then. To free all modules takes a tenth of the time until an answer.
+    All is written and closed by then. Freeing every module would take a tenth of the time until an answer.
     """
     gc.set_threshold(_OBJECTS)
     sys.meta_path.insert(0, _WithoutPandas())
