@@ -140,7 +140,7 @@ class _LateMethods:
     def parameters(self) -> object:
         """Return what the standard library reads of the bases of its own dataclasses."""
         options = {"init": False, "repr": False, "eq": False, "frozen": self.frozen}
-        return vars(dataclasses.dataclass(**options)(type("Empty", (), {})))[_PARAMETERS]  # type: ignore[call-overload]
+        return vars(dataclasses.dataclass(**options)(type("Empty", (), {})))[_PARAMETERS]
 
 
 class _LateAttribute:
