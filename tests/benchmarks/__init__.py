@@ -1,11 +1,15 @@
 """How fast dpsql is, always as a ratio to something that runs beside it: `python -m tests.benchmarks`.
 
 =================  ============================================================================
-``command``        the command line: sizes, which groups to run, the table, JSON, comparing two runs
+``command``        the command line: sizes, which groups to run, the table
 ``measures``       interleaved measuring, figures, goals
+``history``        runs kept as JSON, and what changed between two
+``page``           one page of HTML with the ratios
 ``events``         the made data, their policies and statements
+``goals``          a module for each goal that is not met everywhere, found by its name
+``peers``          other systems on the same rows and questions: time and error
 ``statements``     a whole statement over DuckDB's own exact counting query
-``processes``      cold start and peak memory, each in a process of its own
+``processes``      peak memory, in processes of their own
 ``samplers``       exact noise over numpy's inexact noise
 ``selections``     mechanisms over numpy's inexact ones, and over OpenDP where that is installed
 ``charges``        the ledger

@@ -65,7 +65,9 @@ def figures(setting: Setting) -> Iterator[Figure]:
             work()
             took[name].append((time.perf_counter() - begin, time.process_time() - busy))
     medians = {
-        name: [1e3 * statistics.median(t[i] for t in found[3:]) for i in (0, 1)] for name, found in took.items()}
+        name: [1e3 * statistics.median(t[i] for t in found[3:]) for i in (0, 1)]
+        for name, found in took.items()
+    }
     whole, ledger = medians["the whole statement"], medians["the ledger's two durable writes"]
     beside = Figure(TITLE, "beside the ledger, by processor time", "ms", whole[1] - ledger[1])
     yield judged(beside, Goal("ours", 5))

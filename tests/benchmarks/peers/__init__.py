@@ -33,7 +33,7 @@ LONGEST = 15.0
 
 _HEAD = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {EPSILON:g}, fresh = TRUE)"
 _STATEMENTS = {
-    "top": f"{_HEAD} item, COUNT(DISTINCT user_id) AS n FROM amounts GROUP BY item ORDER BY n DESC LIMIT {TOP}",
+    "top": f"{_HEAD} TOP {TOP} item, COUNT(DISTINCT user_id) AS n FROM amounts GROUP BY item ORDER BY n DESC",
     "counts": f"{_HEAD} kind, COUNT(DISTINCT user_id) AS n FROM amounts GROUP BY kind",
     "sums": f"{_HEAD} kind, SUM(amount) AS n FROM amounts GROUP BY kind",
 }
@@ -145,7 +145,9 @@ def _ask(session: Session, question: str) -> Answer:
     begin, busy = time.perf_counter(), time.process_time()
     table = session.run(_STATEMENTS[question]).table
     took = time.perf_counter() - begin, time.process_time() - busy
-    return Answer([(int(key), float(value)) for key, value in zip(*map(_listed, table.columns[:2]), strict=True)], took)
+    return Answer(
+        [(int(key), float(value)) for key, value in zip(*map(_listed, table.columns[:2]), strict=True)], took
+    )
 
 
 def _listed(column: Any) -> list[Any]:

@@ -31,12 +31,17 @@ def prepared(file: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
 
     def top() -> Rows:
         keys, counts = table("SELECT item AS key, COUNT(DISTINCT user_id) AS n FROM '{file}' GROUP BY item")
-        domain, distance = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64", monotonic=True)
+        domain, distance = (
+            dp.vector_domain(dp.atom_domain(T="i64")),
+            dp.linf_distance(T="i64", monotonic=True),
+        )
         select = dp.m.make_noisy_top_k(domain, distance, dp.max_divergence(), k=TOP, scale=2 * TOP / EPSILON)
         assert select.map(1) <= EPSILON / 2 * (1 + 1e-9)
         found = select(counts)
         # A user may be among all that are released.
-        return zip((keys[i] for i in found), released([counts[i] for i in found], TOP, EPSILON / 2), strict=True)
+        return zip(
+            (keys[i] for i in found), released([counts[i] for i in found], TOP, EPSILON / 2), strict=True
+        )
 
     def counts() -> Rows:
         keys, found = table("SELECT kind AS key, COUNT(DISTINCT user_id) AS n FROM '{file}' GROUP BY kind")

@@ -1,7 +1,7 @@
 """Answers questions with another system's package, in whichever Python has it: `python worker.py NAME FILE`.
 
-Nothing of dpsql is imported. NAME is that of a module beside this one, FILE holds `user_id`, `item`, `kind` and
-`amount`. Each line of standard input names a question; each line of standard output is its answer, as JSON.
+Nothing of dpsql is imported. NAME is that of a module beside this one, FILE holds `user_id`, `item`, `kind`
+and `amount`. Each line of standard input names a question; each line of standard output is its answer, as JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROWS = 50
 LARGEST = 500
 """The largest amount; the smallest is 0."""
 QUESTIONS = ("top", "counts", "sums")
-"""The items with the most users, with their users; the users of each kind; the sum of amounts of each kind."""
+"""The items with the most users, with these; the users of each kind; the sum of amounts of each kind."""
 
 LIMITED = (
     "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY hash(item, amount)) AS r "

@@ -261,12 +261,15 @@ class TestAnswer:
                 for n, low, high in zip(table["n"], table["n_low"], table["n_high"], strict=True)
             )
 
-    def test_the_counts_of_both_parts_are_measured(self, session: Session) -> None:
-        """2,400 intervals at 95%: their coverage has a standard error of at most .0125, five are allowed."""
+    @pytest.mark.parametrize(
+        ("runs", "off"), [(100, 0.11), pytest.param(300, 0.0625, marks=pytest.mark.slow)]
+    )
+    def test_the_counts_of_both_parts_are_measured(self, session: Session, runs: int, off: float) -> None:
+        """The coverage of 300 runs has a standard error of at most .0125 (100: .022), five are allowed."""
         text = statement(self.TEXT, 12)
         covered: list[bool] = []
         spread: dict[int, list[float]] = {}
-        for _ in range(300):
+        for _ in range(runs):
             prepared, _, answer = self.run(session, text)
             estimate = present(answer.counts[0])
             exact = self.COUNTS[answer.rows]
@@ -275,9 +278,9 @@ class TestAnswer:
                 for place, error in enumerate((estimate.value - exact).tolist()):
                     spread.setdefault(place, []).append(error)
                 assert estimate.stddev.max() <= present(prepared.method.quote.predicted_stddev)
-        assert np.mean(covered) == pytest.approx(0.95, abs=0.0625)
+        assert np.mean(covered) == pytest.approx(0.95, abs=off)
         deviations = [float(np.sqrt(np.mean(np.square(errors)))) for errors in spread.values()]
-        assert max(deviations) < 1.4 * min(deviations)
+        assert runs < 300 or max(deviations) < 1.4 * min(deviations)
 
     def test_what_is_not_spent_is_not_charged(self, session: Session) -> None:
         release = present(session.run(keys_alone(self.TEXT.replace(", measure = 0.5", ""), 12)).release)

@@ -257,6 +257,7 @@ def test_sums_that_no_bound_cuts_are_caught(
     assert "q.sql:1 is not private at epsilon 1" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_a_statement_with_delta_and_unknown_keys(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = TOP.replace("visits", "users").replace("page", "town").replace("TOP 1", "TOP 2")
     ask(shop, text.replace("PRIVACY", "PRIVACY OPTIONS (epsilon = 1, delta = 1e-5)"))
