@@ -24,8 +24,8 @@ def prepared(file: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
         return found["key"].tolist(), found["n"].tolist()
 
     def released(values: list[int], distance: int, epsilon: float) -> list[int]:
-        domain = dp.vector_domain(dp.atom_domain(T=int))
-        laplace = dp.m.make_laplace(domain, dp.l1_distance(T=int), scale=distance / epsilon)
+        domain = dp.vector_domain(dp.atom_domain(T="i64"))
+        laplace = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=distance / epsilon)
         assert laplace.map(distance) <= epsilon * (1 + 1e-9)
         return list(laplace(values))
 

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from worker import EPSILON, KINDS, LARGEST, ROWS, TOP
+from worker import EPSILON, LARGEST, ROWS, TOP
 
 Rows = Iterable[tuple[int, float]]
 
@@ -23,11 +23,11 @@ def prepared(file: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
     frame["amount"] = frame["amount"].astype(float)
     folder = Path(tempfile.mkdtemp())
 
-    def ask(sql: str, groups: int) -> list[Any]:
-        """Ask with a bound on what a user changes: rows, or groups in which distinct users are counted."""
+    def ask(sql: str) -> list[Any]:
+        """Ask with the most rows of a user, which is the only bound that it knows."""
         described: dict[str, Any] = {
             "row_privacy": False,
-            "max_ids": groups,
+            "max_ids": ROWS,
             "censor_dims": False,
             "clamp_counts": False,
             "user_id": {"type": "int", "private_id": True},
@@ -35,7 +35,7 @@ def prepared(file: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
             "kind": {"type": "int"},
             "amount": {"type": "float", "lower": 0, "upper": LARGEST},
         }
-        metadata = folder / f"{groups}.yaml"
+        metadata = folder / "metadata.yaml"
         metadata.write_text(yaml.safe_dump({"": {"made": {"events": described}}}))
         for parts in (1, 2):
             privacy = snsql.Privacy(epsilon=EPSILON / parts, delta=1e-9)
@@ -46,14 +46,14 @@ def prepared(file: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
 
     def top() -> Rows:
         sql = "SELECT item, COUNT(DISTINCT user_id) AS n FROM made.events GROUP BY item ORDER BY n DESC"
-        return [(row[0], row[1]) for row in ask(f"{sql} LIMIT {TOP}", ROWS)]
+        return [(row[0], row[1]) for row in ask(f"{sql} LIMIT {TOP}")]
 
     def counts() -> Rows:
         sql = "SELECT kind, COUNT(DISTINCT user_id) AS n FROM made.events GROUP BY kind"
-        return [(row[0], row[1]) for row in ask(sql, KINDS)]
+        return [(row[0], row[1]) for row in ask(sql)]
 
     def sums() -> Rows:
-        rows = ask("SELECT kind, SUM(amount) AS s FROM made.events GROUP BY kind", ROWS)
+        rows = ask("SELECT kind, SUM(amount) AS s FROM made.events GROUP BY kind")
         return [(row[0], row[1]) for row in rows]
 
     return version("smartnoise-sql"), {"top": top, "counts": counts, "sums": sums}

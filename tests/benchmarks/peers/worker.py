@@ -1,7 +1,7 @@
 """Answers questions with another system's package, in whichever Python has it: `python worker.py NAME FILE`.
 
 Nothing of dpsql is imported. NAME is that of a module beside this one, FILE holds `user_id`, `item`, `kind`
-and `amount`. Each line of standard input names a question; each line of standard output is its answer, as JSON.
+and `amount`. Each line of standard input names a question; each of standard output is its answer, as JSON.
 """
 
 from __future__ import annotations
