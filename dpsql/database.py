@@ -7,10 +7,18 @@ import threading
 import weakref
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from dpsql.engines import Engine, length_check_key, open_engine, running_statement
+from dpsql.analysis import CompiledQuery
+from dpsql.engines import (
+    Counts,
+    Engine,
+    KeptCounts,
+    length_check_key,
+    open_engine,
+    running_statement,
+)
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, OperationalError
 from dpsql.exclusive import OwnerProcess
@@ -18,7 +26,7 @@ from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
 from dpsql.release import source_version
 from dpsql.running import sealed
-from dpsql.versions import CHANGING, Stamps, Versions
+from dpsql.versions import CHANGING, Stamps, Versions, settled
 
 _ATTEMPTS = 5
 
@@ -31,6 +39,8 @@ class Engines:
     versions: Versions
     stamps: Stamps
     """The files of all tables as they were just before the engines were opened."""
+    kept: KeptCounts = field(repr=False)
+    """The exact counts of earlier statements on these files."""
 
     @property
     def schema_database(self) -> SchemaDatabase:
@@ -40,6 +50,22 @@ class Engines:
     def unchanged(self, tables: Iterable[Table]) -> bool:
         """Whether no file of these tables was touched since the engine was opened."""
         return set(self.versions.stamps(tables)) <= set(self.stamps)
+
+    def count(self, compiled: CompiledQuery, reads: Iterable[Table]) -> Counts:
+        """Return the exact counts of a compiled query, which an earlier statement may have counted.
+
+        `reads` are all tables that they depend on. Counts are kept only if a change of the tables would show:
+        a file changed a moment ago may change again without its times telling it.
+        """
+        tables = tuple(reads)
+        known = self.unchanged(tables) and self.versions.tell(tables)
+        if known and (found := self.kept.find(compiled)) is not None:
+            return found
+        known = known and settled(self.versions.stamps(tables))
+        counts = self.engine.count(compiled)
+        if known and self.unchanged(tables):
+            self.kept.keep(compiled, counts)
+        return counts
 
 
 class _User(Protocol):
@@ -88,8 +114,9 @@ class Database:
         for _ in range(_ATTEMPTS):
             stamps, held = self.versions.stamps(), self.versions.held()
             engine = open_engine(self.policy, self._memory, background=self._background)
-            engines = Engines(engine, self.versions, stamps)
-            finalizer = weakref.finalize(engines, _close, self._process, engine)
+            kept = KeptCounts(self.policy.keep)
+            engines = Engines(engine, self.versions, stamps, kept)
+            finalizer = weakref.finalize(engines, _close, self._process, engine, kept)
             finalizer.atexit = False
             if self.versions.held() == held:
                 return engines, finalizer
@@ -106,6 +133,7 @@ class Database:
         with self._lock:
             self.check()
             if self.versions.stamps() != self._engines.stamps:
+                self._engines.kept.close()  # those who count on the old files still may
                 self._engines, self._close_engines = self._open()
             return self._engines
 
@@ -155,6 +183,7 @@ class Database:
             self.close()
 
 
-def _close(process: OwnerProcess, engine: Engine) -> None:
+def _close(process: OwnerProcess, engine: Engine, kept: KeptCounts) -> None:
     if process.in_own_process:
+        kept.close()
         engine.close()
