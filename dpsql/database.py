@@ -10,14 +10,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from dpsql.analysis import CompiledQuery
+from dpsql.analysis import CompiledQuery, widened
 from dpsql.engines import (
     Counts,
     Engine,
     KeptCounts,
+    Untranslatable,
     length_check_key,
     open_engine,
     running_statement,
+    taken,
 )
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, OperationalError
@@ -35,6 +37,7 @@ _ATTEMPTS = 5
 class Engines:
     """The engines of a policy, opened on the files as they were then; the last user's end closes them."""
 
+    policy: Policy = field(repr=False)
     engine: Engine
     versions: Versions
     stamps: Stamps
@@ -62,10 +65,24 @@ class Engines:
         if known and (found := self.kept.find(compiled)) is not None:
             return found
         known = known and settled(self.versions.stamps(tables))
-        counts = self.engine.count(compiled)
+        query = self._widened(compiled) if known else compiled
+        counts = self.engine.count(query)
         if known and self.unchanged(tables):
-            self.kept.keep(compiled, counts)
-        return counts
+            self.kept.keep(query, counts)
+        return counts if query is compiled else taken(counts, query, compiled)
+
+    def _widened(self, compiled: CompiledQuery) -> CompiledQuery:
+        """Return the query whose counts are kept: it has those of the statements that come next, too."""
+        with running_statement() as statement:
+            others = statement.beside
+        if compiled.groups is None or not self.kept.fits(compiled):
+            return compiled
+        query = widened(compiled, others, self.policy, self.schema_database)
+        try:
+            self.engine.translate(query)
+        except Untranslatable:
+            return compiled
+        return query if self.kept.fits(query) else compiled
 
 
 class _User(Protocol):
@@ -115,7 +132,7 @@ class Database:
             stamps, held = self.versions.stamps(), self.versions.held()
             engine = open_engine(self.policy, self._memory, background=self._background)
             kept = KeptCounts(self.policy.keep)
-            engines = Engines(engine, self.versions, stamps, kept)
+            engines = Engines(self.policy, engine, self.versions, stamps, kept)
             finalizer = weakref.finalize(engines, _close, self._process, engine, kept)
             finalizer.atexit = False
             if self.versions.held() == held:

@@ -18,7 +18,7 @@ The schema database, in which private tables are empty, answers everything publi
 """
 
 from dpsql.engines.engine import Engine, length_check_key, open_engine
-from dpsql.engines.kept import KeptCounts
+from dpsql.engines.kept import KeptCounts, taken
 from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, UnboundQuery, Untranslatable
 from dpsql.engines.worker import ResultLimit, RunningStatement, running_statement
 
@@ -36,4 +36,5 @@ __all__ = [
     "length_check_key",
     "open_engine",
     "running_statement",
+    "taken",
 ]

@@ -20,8 +20,6 @@ from dpsql.engines.worker import run, running_statement
 from dpsql.errors import OperationalError
 from dpsql.exclusive import OwnerProcess
 
-_Key = tuple[object, ...]
-
 
 class KeptCounts:
     """The counts of the compiled queries used last, as far as they fit into a number of bytes.
@@ -34,7 +32,9 @@ class KeptCounts:
         self._owner_process = OwnerProcess("database")
         # A finalizer may close it while its own thread is in here.
         self._lock = threading.RLock()
-        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._entries: OrderedDict[int, _Entry] = OrderedDict()
+        self._number = 0
+        """The number of the newest entry."""
         self._size = 0
         self._closed = False
 
@@ -46,18 +46,25 @@ class KeptCounts:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def fits(self, compiled: CompiledQuery) -> bool:
+        """Whether the counts of a compiled query may fit, as far as it is known before they are counted."""
+        groups = None if compiled.groups is None else compiled.groups.size
+        columns = len(compiled.keys) + compiled.counts + len(compiled.places)
+        return 8 * columns * (groups or 1) <= self._limit
+
     def find(self, compiled: CompiledQuery) -> Counts | None:
         """Return the kept counts of a compiled query; None if there are none.
 
         A statement that was cancelled, or whose time is over, ends as it would in the engine.
         """
         self._owner_process.check()  # before the lock: another thread may have held it at a fork
+        wanted = Counted.of(compiled)
         with self._lock:
-            entry = self._entries.get(_key(compiled))
-            if entry is None:
+            number = next((n for n, entry in self._entries.items() if wanted <= entry.counted), None)
+            if number is None:
                 return None
-            self._entries.move_to_end(_key(compiled))
-            counts = entry.counts(compiled)
+            self._entries.move_to_end(number)
+            counts = self._entries[number].counts(compiled)
         found = run(lambda: counts, lambda: None, lambda _: False, CANCELLED)
         if found is None:
             raise OperationalError(FAILED)
@@ -71,19 +78,25 @@ class KeptCounts:
                 return
         if _size(counts) > self._limit:
             return
-        entry = _Entry.of(counts)
+        entry = _Entry.of(Counted.of(compiled), counts)
         if entry is None:
             return
         with self._lock:
-            if self._closed or _key(compiled) in self._entries or entry.size > self._limit:
+            if self._closed or entry.size > self._limit:
                 entry.wipe()
                 return
-            self._entries[_key(compiled)] = entry
+            for number in [n for n, other in self._entries.items() if other.counted <= entry.counted]:
+                self._drop(number)
+            self._number += 1
+            self._entries[self._number] = entry
             self._size += entry.size
             while self._size > self._limit:
-                _, oldest = self._entries.popitem(last=False)
-                self._size -= oldest.size
-                oldest.wipe()
+                self._drop(next(iter(self._entries)))
+
+    def _drop(self, number: int) -> None:
+        entry = self._entries.pop(number)
+        self._size -= entry.size
+        entry.wipe()
 
     def close(self) -> None:
         """Drop everything, and keep nothing more; what no statement uses is overwritten with zeros."""
@@ -91,16 +104,57 @@ class KeptCounts:
             return
         with self._lock:
             self._closed = True
-            for entry in self._entries.values():
-                entry.wipe()
-            self._entries.clear()
-            self._size = 0
+            for number in list(self._entries):
+                self._drop(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the columns of counts are; `a <= b` says that counts `a` can be taken from counts `b`."""
+
+    shape: object
+    """The rows and the groups, or the SQL of a query that is counted alone."""
+    numbers: tuple[object, ...]
+    places: tuple[str, ...]
+    limit: int | None
+
+    @classmethod
+    def of(cls, compiled: CompiledQuery) -> Counted:
+        """Return what a compiled query counts."""
+        groups = compiled.groups
+        if groups is None:
+            return cls(compiled.sql, tuple(range(compiled.counts)), compiled.places, None)
+        return cls((groups.shape(), compiled.tables), groups.numbers, compiled.places, groups.limit)
+
+    def __le__(self, other: Counted) -> bool:
+        return (
+            self.shape == other.shape
+            and set(self.numbers) <= set(other.numbers)
+            and set(self.places) <= set(other.places)
+            and (self.limit or 0) <= (other.limit or 0)
+        )
+
+
+def taken(counts: Counts, query: CompiledQuery, compiled: CompiledQuery) -> Counts:
+    """Return the counts of a compiled query from those of a query that has them, too."""
+    return _taken(counts, Counted.of(query), compiled)
+
+
+def _taken(counts: Counts, counted: Counted, compiled: CompiledQuery) -> Counts:
+    wanted = Counted.of(compiled)
+    return Counts(
+        counts.keys.slice(0, wanted.limit),
+        tuple(counts.n[counted.numbers.index(n)][: wanted.limit] for n in wanted.numbers),
+        compiled.order,
+        {name: counts.places[name] for name in wanted.places},
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """Counts in memory of their own, of which every use is known: an array that reads it exports it."""
 
+    counted: Counted
     keys: bytearray
     """The keys as an Arrow stream."""
     numbers: tuple[bytearray, ...]
@@ -109,13 +163,14 @@ class _Entry:
     """The places, as int64."""
 
     @classmethod
-    def of(cls, counts: Counts) -> _Entry | None:
+    def of(cls, counted: Counted, counts: Counts) -> _Entry | None:
         """Copy counts; return None for keys that would come back as other ones."""
         keys = _written(counts.keys)
         made = cls(
+            counted,
             keys,
-            tuple(bytearray(memoryview(np.ascontiguousarray(n))) for n in counts.n),
-            {name: bytearray(memoryview(np.ascontiguousarray(n))) for name, n in counts.places.items()},
+            tuple(bytearray(np.ascontiguousarray(n).data) for n in counts.n),
+            {name: bytearray(np.ascontiguousarray(n).data) for name, n in counts.places.items()},
         )
         read = _read(keys)
         if read.schema == counts.keys.schema and read.num_rows == counts.keys.num_rows:
@@ -130,10 +185,10 @@ class _Entry:
         return sum(map(len, self._memory()))
 
     def counts(self, compiled: CompiledQuery) -> Counts:
-        """Return the counts, as views of this memory."""
+        """Return the counts of a compiled query, as views of this memory."""
         numbers = tuple(map(_array, self.numbers))
         places = {name: _array(place) for name, place in self.places.items()}
-        return Counts(_read(self.keys), numbers, compiled.order, places)
+        return _taken(Counts(_read(self.keys), numbers, None, places), self.counted, compiled)
 
     def wipe(self) -> None:
         """Overwrite the memory that nothing reads any more."""
@@ -160,10 +215,6 @@ def _array(memory: bytearray) -> NDArray[np.int64]:
     if not memory:
         return np.zeros(0, np.int64)
     return np.frombuffer(memoryview(memory).toreadonly(), np.int64)
-
-
-def _key(compiled: CompiledQuery) -> _Key:
-    return compiled.sql, compiled.counts, compiled.places
 
 
 def _size(counts: Counts) -> int:

@@ -45,7 +45,7 @@ class Policy:
     longest_value: int = LONGEST
     """Bytes of UTF-8 of the longest private value that is read; longer ones are NULL, on every engine."""
     keep: int = KEEP
-    """Bytes of memory for the exact counts of earlier statements; 0: none are kept. No answer depends on it."""
+    """Bytes of memory for exact counts of earlier statements; 0: none are kept. No answer depends on it."""
     defaults: Defaults = field(default_factory=Defaults)
     """Bounds for statements that write none."""
     views: Mapping[str, View] = field(default_factory=dict)
