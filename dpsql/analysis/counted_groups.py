@@ -1,4 +1,4 @@
-"""`CountedGroups`: what is counted of which rows; and one counting query for several that count the same rows.
+"""`CountedGroups`: what is counted of which rows; and one counting query for several of the same rows.
 
 Statements that differ in what they select of their groups count the same: another number of groups, another
 threshold, another epsilon. Where they release other numbers of the same rows, one query counts all of them.
@@ -23,7 +23,7 @@ from dpsql.errors import InternalError
 from dpsql.tree import Select, duckdb_sql, items
 
 _FEWEST = 1024
-"""How many of the largest groups are counted at least where counts are shared: a statement wants some more."""
+"""How many of the largest groups are counted at least where counts are shared: others may want more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
