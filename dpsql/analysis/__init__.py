@@ -3,8 +3,8 @@
 =================  ===========================================================================
 ``analyse``        the analysis of one private statement, from start to end
 ``outer_query``    the outermost block: keys, counts, columns computed from them; ``released`` the
-                   aggregates that may be released, ``groups`` the counting query, ``histograms`` that
-                   of quantiles
+                   aggregates that may be released, ``groups`` the counting query, ``counted_groups`` and
+                   ``widening`` one query for several statements, ``histograms`` that of quantiles
 ``selection``      the selection that a statement asks for, from all its spellings (``spellings``)
 ``blocks``         SELECTs in subqueries; ``hoist`` and ``windows`` their windows, ``aggregates`` their
                    GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM

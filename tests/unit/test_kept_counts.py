@@ -112,7 +112,7 @@ SAME = [
     fresh(f"SELECT page FROM visits GROUP BY page ORDER BY {N[:-5]} DESC LIMIT 1"),
     fresh(f"SELECT page, {N} FROM visits GROUP BY page HAVING n >= 100 LIMIT 2"),
     fresh(f"SELECT page, {N} FROM visits GROUP BY page HAVING n >= 10 ORDER BY page LIMIT 2"),
-    fresh(f"SELECT page AS p, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY p HAVING m >= 10"),
+    fresh("SELECT page AS p, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY p HAVING m >= 10"),
 ]
 
 
@@ -270,7 +270,9 @@ def test_counts_are_kept_only_of_files_whose_change_would_show(
 
 def test_a_remote_table_is_kept_for_a_declared_version_alone(folder: Path) -> None:
     def tells(**more: str) -> bool:
-        table = Table("visits", DatabaseSource("main", "visits"), unit=load(folder / "dpsql.toml").tables["visits"].unit)
+        table = Table(
+            "visits", DatabaseSource("main", "visits"), unit=load(folder / "dpsql.toml").tables["visits"].unit
+        )
         budget = BudgetPolicy(epsilon=1, ledger=folder / "l.sqlite")  # type: ignore[arg-type]  # a number
         policy = Policy(budget, {"visits": table}, engine="postgresql://a@b/c", **more)  # type: ignore[arg-type]
         return Versions(policy).tell([table])
@@ -407,7 +409,10 @@ def test_no_counts_are_shared_between_policies(folder: Path, scans: Scans) -> No
 
 def test_sessions_and_threads_share_them(database: Database) -> None:
     sessions = [Session(database, f"analyst {i}") for i in range(4)]
-    statements = [fresh(TOP, COUNTED), fresh(TOP.replace("FROM visits", "FROM visits WHERE ms < 50"), COUNTED)]
+    statements = [
+        fresh(TOP, COUNTED),
+        fresh(TOP.replace("FROM visits", "FROM visits WHERE ms < 50"), COUNTED),
+    ]
 
     def ask(i: int) -> int:
         return int(sessions[i % 4].run(statements[i // 4 % 2]).table.column("n")[0].as_py())
