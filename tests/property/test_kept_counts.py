@@ -78,8 +78,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         for _ in range(900)
     )
     duckdb.sql(
-        f"COPY (SELECT * REPLACE (paid::DOUBLE AS paid) FROM (VALUES {rows}) t(user_id, page, city, place, ms, paid)) "
-        f"TO '{folder}/visits.parquet'"
+        "COPY (SELECT * REPLACE (paid::DOUBLE AS paid) "
+        f"FROM (VALUES {rows}) t(user_id, page, city, place, ms, paid)) TO '{folder}/visits.parquet'"
     )
     (folder / "dpsql.toml").write_text(POLICY.format(engine=""))
     found = Session(load(folder / "dpsql.toml"))

@@ -204,7 +204,7 @@ def test_the_setting_changes_no_answer(folder: Path) -> None:
 @pytest.mark.parametrize("text", ["-1", "true", "1.5", '"x"', '"256 XB"', '"-1 MB"', '""', "[1]"])
 def test_a_size_that_is_none_is_refused(folder: Path, text: str) -> None:
     (folder / "dpsql.toml").write_text(keeping(text))
-    with pytest.raises(PolicyError, match="engine.keep") as caught:
+    with pytest.raises(PolicyError, match=r"engine\.keep") as caught:
         load(folder / "dpsql.toml")
     assert "keep = 0" in present(caught.value.hint)
 
