@@ -7,10 +7,20 @@ import threading
 import weakref
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from dpsql.engines import Engine, length_check_key, open_engine, running_statement
+from dpsql.analysis import CompiledQuery, widened
+from dpsql.engines import (
+    Counts,
+    Engine,
+    KeptCounts,
+    Untranslatable,
+    length_check_key,
+    open_engine,
+    running_statement,
+    taken,
+)
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, OperationalError
 from dpsql.exclusive import OwnerProcess
@@ -18,7 +28,7 @@ from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
 from dpsql.release import source_version
 from dpsql.running import sealed
-from dpsql.versions import CHANGING, Stamps, Versions
+from dpsql.versions import CHANGING, Stamps, Versions, settled
 
 _ATTEMPTS = 5
 
@@ -27,10 +37,13 @@ _ATTEMPTS = 5
 class Engines:
     """The engines of a policy, opened on the files as they were then; the last user's end closes them."""
 
+    policy: Policy = field(repr=False)
     engine: Engine
     versions: Versions
     stamps: Stamps
     """The files of all tables as they were just before the engines were opened."""
+    kept: KeptCounts = field(repr=False)
+    """The exact counts of earlier statements on these files."""
 
     @property
     def schema_database(self) -> SchemaDatabase:
@@ -40,6 +53,36 @@ class Engines:
     def unchanged(self, tables: Iterable[Table]) -> bool:
         """Whether no file of these tables was touched since the engine was opened."""
         return set(self.versions.stamps(tables)) <= set(self.stamps)
+
+    def count(self, compiled: CompiledQuery, reads: Iterable[Table]) -> Counts:
+        """Return the exact counts of a compiled query, which an earlier statement may have counted.
+
+        `reads` are all tables that they depend on. Counts are kept only if a change of the tables would show:
+        a file changed a moment ago may change again without its times telling it.
+        """
+        tables = tuple(reads)
+        known = self.unchanged(tables) and self.versions.tell(tables)
+        if known and (found := self.kept.find(compiled)) is not None:
+            return found
+        known = known and settled(self.versions.stamps(tables))
+        query = self._widened(compiled) if known else compiled
+        counts = self.engine.count(query)
+        if known and self.unchanged(tables):
+            self.kept.keep(query, counts)
+        return counts if query is compiled else taken(counts, query, compiled)
+
+    def _widened(self, compiled: CompiledQuery) -> CompiledQuery:
+        """Return the query whose counts are kept: it has those of the statements that come next, too."""
+        with running_statement() as statement:
+            others = statement.beside
+        if compiled.groups is None or not self.kept.fits(compiled):
+            return compiled
+        query = widened(compiled, others, self.policy, self.schema_database)
+        try:
+            self.engine.translate(query)
+        except Untranslatable:
+            return compiled
+        return query if self.kept.fits(query) else compiled
 
 
 class _User(Protocol):
@@ -88,8 +131,9 @@ class Database:
         for _ in range(_ATTEMPTS):
             stamps, held = self.versions.stamps(), self.versions.held()
             engine = open_engine(self.policy, self._memory, background=self._background)
-            engines = Engines(engine, self.versions, stamps)
-            finalizer = weakref.finalize(engines, _close, self._process, engine)
+            kept = KeptCounts(self.policy.keep)
+            engines = Engines(self.policy, engine, self.versions, stamps, kept)
+            finalizer = weakref.finalize(engines, _close, self._process, engine, kept)
             finalizer.atexit = False
             if self.versions.held() == held:
                 return engines, finalizer
@@ -106,6 +150,7 @@ class Database:
         with self._lock:
             self.check()
             if self.versions.stamps() != self._engines.stamps:
+                self._engines.kept.close()  # those who count on the old files still may
                 self._engines, self._close_engines = self._open()
             return self._engines
 
@@ -155,6 +200,7 @@ class Database:
             self.close()
 
 
-def _close(process: OwnerProcess, engine: Engine) -> None:
+def _close(process: OwnerProcess, engine: Engine, kept: KeptCounts) -> None:
     if process.in_own_process:
+        kept.close()
         engine.close()

@@ -51,6 +51,13 @@ class Versions:
         tables = self._policy.tables.values()
         return self.stamps(t for t in tables if t.public or isinstance(t.source, DatabaseSource))
 
+    def tell(self, tables: Iterable[Table]) -> bool:
+        """Whether a change of these tables' data shows: in their files, or in the owner's `data_version`.
+
+        Tables of a remote engine may change at any time, unless the owner declares a version of them.
+        """
+        return self._policy.data_version is not None or all(self._files(table) for table in tables)
+
     def content(self, tables: Iterable[Table], *, again: bool = False) -> str:
         """Return a hash of the content of these tables' files; tables of a remote engine add nothing to it.
 

@@ -197,6 +197,13 @@ KEYS: dict[str, dict[str, Key]] = {
         "longest_value": Key(
             'bytes, or text such as `"64 KiB"`', '`"64 KiB"`', "longer private values are read as NULL"
         ),
+        "keep": Key(
+            'bytes, or text such as `"256 MB"`',
+            '`"256 MB"`',
+            "how much memory the exact counts of earlier statements may take: a further statement over the "
+            "same groups does not read the data again. `0`: none are kept. They never leave the process, and "
+            "are dropped when the data change",
+        ),
     },
     "[defaults]": {
         "rows_per_unit": Key(

@@ -11,6 +11,7 @@ from typing import cast
 
 from dpsql.errors import PolicyError
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
+from dpsql.policy.keep_rules import KEEP, read_keep
 from dpsql.policy.keys import KEYS
 from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.load_serving import read_groups, read_serving
@@ -105,6 +106,7 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
         groups=read_groups(top),
         serve=read_serving(top, file),
         longest_value=read_length(engine.raw("longest_value")) if "longest_value" in engine else LONGEST,
+        keep=read_keep(engine.raw("keep")) if "keep" in engine else KEEP,
         **database.simple(),
         **top.simple(),
     )

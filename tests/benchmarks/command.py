@@ -21,7 +21,7 @@ from .processes import cold_start, memory
 from .refusals import refusals
 from .samplers import samplers
 from .selections import opendp, selections
-from .statements import end_to_end, fixed_cost, sums
+from .statements import end_to_end, fixed_cost, kept, sums
 
 __all__ = ["main"]
 
@@ -38,6 +38,7 @@ def groups(size: str, folder: Path, rounds: int) -> dict[str, Callable[[], Itera
     return {
         "statements": lambda: end_to_end(events, size, rounds),
         "sums": lambda: sums(events, size, rounds),
+        "kept": lambda: kept(events, size, rounds),
         "fixed": lambda: fixed_cost(tiny, 8 * rounds),
         "refusals": lambda: refusals(tiny, rounds),
         "cold": lambda: cold_start(folder, rounds),

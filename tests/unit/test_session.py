@@ -33,6 +33,8 @@ from tests.narrow import engine_of, present, private
 from tests.opened import sessions_in
 
 POLICY = """
+[engine]
+keep = 0  # each count is the engine's
 [budget]
 epsilon = 5
 delta = 1e-6

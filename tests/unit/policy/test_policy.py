@@ -169,7 +169,7 @@ def test_every_key_is_read_by_its_type_or_by_a_reader_of_its_own() -> None:
         "[serve]": {"listen", "users", "certificate", "key", "clientcert", "metrics"},
         "[mcp]": {"listen", "allowed_hosts", "allowed_origins"},
         "[database]": {"path", "engine"},
-        "[engine]": {"longest_value"},
+        "[engine]": {"longest_value", "keep"},
         "[defaults]": set(),
         "[views.NAME]": set(),
         "[tables.NAME]": {"source", "unit", "columns", "unique", "domain", "bounds"},
