@@ -226,8 +226,9 @@ def test_several_sums_of_undeclared_keys_are_settled_within_their_cost(session: 
     assert release.charge == Charge(Fraction(3, 10), Fraction(1, 10**7))
 
 
-def test_the_noise_that_runs_is_the_one_predicted(session: Session) -> None:
-    found = prepared(session, SITES)
+@pytest.mark.parametrize("options", ["epsilon = 0.1", "epsilon = 0.1, noise = LAPLACE"])
+def test_the_noise_that_runs_is_the_one_predicted(session: Session, options: str) -> None:
+    found = prepared(session, SITES, options)
     exact = found.counting.count().n[0]
     width = found.method.quote.half_width or 0.0
     errors, inside = [], []
