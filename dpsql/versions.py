@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dpsql.errors import OperationalError
 from dpsql.ledger import Ledger
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table
+from dpsql.policy import CsvSource, DatabaseSource, FileSource, ParquetSource, Policy, Table, files_of
 
 CHANGING = "the data is being changed; nothing was charged, ask again"
 
@@ -38,18 +38,29 @@ class Versions:
         self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
 
     def stamps(self, tables: Iterable[Table] | None = None) -> Stamps:
-        """Return the stamps of the files of these tables (None: of all), without reading the files."""
-        chosen = self._policy.tables.values() if tables is None else tables
-        return tuple((str(file), _stamp(file)) for file in self.files(chosen))
+        """Return the stamps of the files of these tables (None: of all), without reading the files.
 
-    def files(self, tables: Iterable[Table]) -> list[Path]:
-        """Return the local files of these tables in order, each once; nothing is asked of the file system."""
-        return sorted({file for table in tables for file in self._files(table)})
+        Of a table of several files, which ones they are is stamped as well: an added or removed one shows.
+        """
+        chosen = list(self._policy.tables.values() if tables is None else tables)
+        files, listed = self._listed(chosen)
+        return (*((str(file), _stamp(file)) for file in files), *((words, ()) for words in listed))
+
+    def _listed(self, tables: Iterable[Table]) -> tuple[list[Path], list[str]]:
+        """Return the files of these tables in order, each once, and a text of each list that may change."""
+        files: set[Path] = set()
+        listed: set[str] = set()
+        for table in tables:
+            found = self._files(table)
+            files.update(found)
+            if isinstance(table.source, FileSource) and table.source.parts is not None:
+                names = [file.relative_to(table.source.path).as_posix() for file in found]
+                listed.add(f"{table.name}: {hashlib.sha256(json.dumps(names).encode()).hexdigest()}")
+        return sorted(files), sorted(listed)
 
     def held(self) -> Stamps:
-        """Return the stamps of the files that a session keeps open or in memory: database, public tables."""
-        tables = self._policy.tables.values()
-        return self.stamps(t for t in tables if t.public or isinstance(t.source, DatabaseSource))
+        """Return the stamps of the files that a session keeps open, in memory, copied, or in a list."""
+        return self.stamps(t for t in self._policy.tables.values() if _is_held(t))
 
     def tell(self, tables: Iterable[Table]) -> bool:
         """Whether a change of these tables' data shows: in their files, or in the owner's `data_version`.
@@ -64,18 +75,19 @@ class Versions:
         A file whose times did not change is not read again, unless `again`.
         Raises `OperationalError` if a file is being written.
         """
-        files = self.files(tables)
+        tables = list(tables)
         for _ in range(_ATTEMPTS):
+            files, listed = self._listed(tables)
             before = [_stamp(file) for file in files]
             hashes = [self._hash(file, stamp, again=again) for file, stamp in zip(files, before, strict=True)]
-            if [_stamp(file) for file in files] == before:
-                return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+            if [_stamp(file) for file in files] == before and self._listed(tables) == (files, listed):
+                return hashlib.sha256("\n".join([*hashes, *listed]).encode()).hexdigest()
         raise OperationalError(CHANGING)
 
     def _files(self, table: Table) -> list[Path]:
         match table.source:
-            case ParquetSource(path=path) | CsvSource(path=path):
-                return [path]
+            case ParquetSource() | CsvSource():
+                return files_of(table.source)
             case DatabaseSource() if self._policy.engine == "duckdb" and self._policy.database is not None:
                 database = self._policy.database
                 return [database, *(database.with_name(database.name + log) for log in _LOGS)]
@@ -107,6 +119,14 @@ class Versions:
             return None
         stamp, found = json.loads(text)
         return tuple(stamp), str(found)
+
+
+def _is_held(table: Table) -> bool:
+    """Whether a session goes on with what it opened of a table, whatever happens to the table's files."""
+    source = table.source
+    if table.public or isinstance(source, DatabaseSource):
+        return True
+    return source.parts is not None or (isinstance(source, CsvSource) and source.format.encoding != "utf-8")
 
 
 def settled(stamps: Stamps) -> bool:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from dpsql.analysis import quote
-from dpsql.engines.duckdb.csv_source import well_quoted
+from dpsql.engines.duckdb.csv_source import csv_format, stray_quote
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import InternalError
 from dpsql.policy import CsvSource, UnitColumn, UnitVia, checked_bounds, fold
 from dpsql.tree import duckdb_sql
 from dpsql.types import DOUBLE, TIMESTAMP
+
+_LONGEST_LINE = 300
 
 
 class UnreadableError(Exception):
@@ -30,22 +33,18 @@ class Inspector(DuckDBEngine):
         hold; they are read as NULL. Raises `UnreadableError`.
         """
         reader = self.readers[table]
-        if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
-            raise UnreadableError(
-                "its quotes do not follow RFC 4180: quote whole fields, and double the quotes within them"
-            )
-        listed, scan = _split_select(reader)
-        physical = {fold(row[0]): row[0] for row in self._fetch_all(f"DESCRIBE SELECT * FROM {scan}")}
+        if isinstance(reader.table.source, CsvSource):
+            for path in reader.paths:
+                check_quotes(path, csv_format(reader.table).delimiter)
         # Declared names are ASCII, so these names are not taken.
-        raw = ", ".join(
-            f"{quote(physical[fold(name)])} AS {quote(f'§{i}')}" for i, (name, _) in enumerate(reader.columns)
-        )
+        raw = ", ".join(f"{cell} AS {quote(f'§{i}')}" for i, cell in enumerate(reader.cells))
         wanted = ", ".join(
             f"bit_xor(hash({quote(name)})), "
             f"COUNT(*) FILTER (WHERE {quote(f'§{i}')} IS NOT NULL AND {quote(name)} IS NULL)"
             for i, (name, _) in enumerate(reader.columns)
         )
-        row = self._fetch_one(f"SELECT COUNT(*), {wanted} FROM (SELECT {listed}, {raw} FROM {scan}) AS r")
+        listed = reader.unlimited_sql.removesuffix(f" FROM {reader.scan}")
+        row = self._fetch_one(f"SELECT COUNT(*), {wanted} FROM ({listed}, {raw} FROM {reader.scan}) AS r")
         return row[0], {name: row[2 + 2 * i] for i, (name, _) in enumerate(reader.columns)}
 
     def unreadable(self, table: str) -> dict[str, str]:
@@ -229,10 +228,17 @@ def _as_text(cell: str) -> str:
     return f"CAST({cell} AS VARCHAR)"
 
 
-def _split_select(reader: Reader) -> tuple[str, str]:
-    """Split a reader's SELECT into its list and its FROM item."""
-    marker = f" AS {quote(reader.columns[-1][0])} FROM "
-    listed, found, scan = reader.unlimited_sql.removeprefix("SELECT ").partition(marker)
-    if not found:
-        raise InternalError("a reader's SELECT ends its list with its last column")
-    return listed + marker.removesuffix(" FROM "), scan
+def check_quotes(path: Path, delimiter: str) -> None:
+    """Raise `UnreadableError`, with the line and its text, for quotes from which no reader is sure of rows."""
+    at = stray_quote(path, delimiter)
+    if at is None:
+        return
+    with path.open("rb") as file:
+        before = file.read(at)
+        start = before.rfind(b"\n") + 1
+        file.seek(start)
+        line = file.readline(_LONGEST_LINE).decode("utf-8", "replace").rstrip("\r\n")
+    raise UnreadableError(
+        f"line {before.count(b'\n') + 1}: {line} -- its quotes do not follow RFC 4180: quote whole fields, and "
+        "double the quotes within them"
+    )
