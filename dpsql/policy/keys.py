@@ -243,8 +243,8 @@ KEYS: dict[str, dict[str, Key]] = {
             "a path or a table's name",
             "required",
             "a Parquet or CSV file, or a table of the database. Several files are one table by a pattern, "
-            "`parts/*.parquet` or `parts/**/*.csv`, or by a folder, `parts/`; folders named `country=DE` are a "
-            "column `country`",
+            "`parts/*.parquet` or `parts/**/*.csv`, or by a folder, `parts/`; folders named `country=DE` "
+            "are a column `country`",
         ),
         "csv": Key("a table, below", "commas, UTF-8", "how the CSV files of `source` are written"),
         "public": Key("`true` or `false`", "`false`", "a public table is free and exact for everybody"),
@@ -290,7 +290,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "rename": Key(
             "a table of names",
             "none",
-            "columns of the header, each with its name here: for names that are empty or not plain ASCII, as in "
+            "columns of the header, each with its name here, for names that are not plain ASCII: "
             '`rename = { "Amount (€)" = "amount" }`',
         ),
     },

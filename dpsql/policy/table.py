@@ -197,7 +197,8 @@ def struct_fields(name: str, sql_type: SqlType) -> list[tuple[str, SqlType]]:
     """Return the columns that a column stands for: the fields of a STRUCT, or itself.
 
     >>> from dpsql.types import column_type
-    >>> [(name, str(kind)) for name, kind in struct_fields("a", column_type("STRUCT(x INT, y STRUCT(z DATE))"))]
+    >>> made = column_type("STRUCT(x INT, y STRUCT(z DATE))")
+    >>> [(name, str(kind)) for name, kind in struct_fields("a", made)]
     [('a.x', 'INTEGER'), ('a.y.z', 'DATE')]
     """
     if sql_type.name != "STRUCT":

@@ -229,16 +229,18 @@ def _as_text(cell: str) -> str:
 
 
 def check_quotes(path: Path, delimiter: str) -> None:
-    """Raise `UnreadableError`, with the line and its text, for quotes from which no reader is sure of rows."""
+    """Raise `UnreadableError`, with the line and its text, for quotes that leave open where rows begin."""
     at = stray_quote(path, delimiter)
     if at is None:
         return
+    place = number = 0
     with path.open("rb") as file:
-        before = file.read(at)
-        start = before.rfind(b"\n") + 1
-        file.seek(start)
-        line = file.readline(_LONGEST_LINE).decode("utf-8", "replace").rstrip("\r\n")
+        for number, line in enumerate(file, 1):  # noqa: B007  the last one is meant
+            place += len(line)
+            if place > at:
+                break
+    shown = line[:_LONGEST_LINE].decode("utf-8", "replace").rstrip("\r\n")
     raise UnreadableError(
-        f"line {before.count(b'\n') + 1}: {line} -- its quotes do not follow RFC 4180: quote whole fields, and "
-        "double the quotes within them"
+        f"line {number}: {shown}\n"
+        "its quotes do not follow RFC 4180: quote whole fields, and double the quotes within them"
     )

@@ -490,7 +490,6 @@ MISTAKES = [
             "BOOLEAN",
             "BLOB",
             "INT[]",
-            "STRUCT(a INT)",
             "TIME",
         )
     ),
