@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpsql.policy.files import CsvFormat
 from dpsql.policy.names import joined, name_problem
 from dpsql.privacy import exact
 from dpsql.render.cells import escape_controls
@@ -162,7 +163,10 @@ def _table(table: Declared, base: Path) -> str:
             )
         )
     lines += _unique(table)
-    sections = [_section(key, lines), _section(f"{key}.columns", list(_columns(table)))]
+    sections = [_section(key, lines)]
+    if found.csv is not None and found.csv != CsvFormat():
+        sections.append(_section(f"{key}.csv", list(_csv(found.csv))))
+    sections.append(_section(f"{key}.columns", list(_columns(table))))
     if table.unit is not None:
         sections.append(_section(f"{key}.domain", list(_domains(table)), _ABOUT_DOMAINS))
         bounds = list(_bounds(table))
@@ -185,15 +189,37 @@ def _unique(table: Declared) -> list[tuple[str, str]]:
     return [('# unique = [["a", "b"]]', "sets of columns you vouch are unique; COUNT(*) can then count rows")]
 
 
+def _csv(form: CsvFormat) -> Iterator[tuple[str, str]]:
+    common = CsvFormat()
+    if form.delimiter != common.delimiter:
+        yield f"delimiter = {quoted(form.delimiter)}", "what separates two fields"
+    if form.encoding != common.encoding:
+        yield f"encoding = {quoted(form.encoding)}", "found from the first bytes of the file"
+    if form.decimal != common.decimal:
+        yield f"decimal = {quoted(form.decimal)}", "what stands before the decimals of a number"
+    yield '# null = ["", "NA"]', "the texts that mean NULL"
+    if form.rename:
+        pairs = ", ".join(f"{quoted(old)} = {quoted(new)}" for old, new in form.rename)
+        yield f"rename = {{ {pairs} }}", "names in the header, and what the columns are called here"
+
+
 def _columns(table: Declared) -> Iterator[tuple[str, str]]:
-    for column in table.found.columns:
+    if table.found.unnamed:
+        number = table.found.unnamed
+        yield f"# {number} column{'s' if number > 1 else ''} without a name:", "left out"
+    columns = table.found.columns
+    if table.unit is None:  # everybody may read a public STRUCT as a whole
+        columns = tuple(dict.fromkeys(column.whole or column for column in columns))
+    for column in columns:
         kind, name = table.kind(column), escape_controls(column.name)
         if kind is None:
             what = "its name is not plain ASCII" if name_problem(column.name) else f"it is {column.physical}"
             yield f"# {name[:60]} is left out:", f"{escape_controls(what)[:80]}, which is not supported"
             continue
         comment = ""
-        if column.physical is None and column.name not in table.kinds:
+        if column.name in table.found.folders:
+            comment = "in the names of folders, which have no types: say INTEGER, DATE, ... if it is no text"
+        elif column.physical is None and column.name not in table.kinds:
             comment = "a CSV file has no types: say BIGINT, DOUBLE, DATE, ... where it is no text"
         elif column.physical is not None and column.physical.startswith("ENUM") and str(kind) == "VARCHAR":
             comment = "an ENUM; its values are public only where you declare them"
