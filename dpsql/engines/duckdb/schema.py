@@ -254,7 +254,7 @@ def _declarable_type(physical: str) -> SqlType | None:
     if wide and int(wide[1]) > 18:
         physical = f"DECIMAL(18,{wide[2]})" if int(wide[2]) <= 18 else "DOUBLE"
     try:
-        sql_type = column_type(_DECLARABLE.get(text, physical))
+        sql_type = column_type(_DECLARABLE.get(physical, physical))
     except ValueError:
         return None
     if sql_type.name == "ENUM":

@@ -278,6 +278,7 @@ def test_what_is_wrong_is_said_and_nothing_written(
 
 def test_what_flags_leave_open_is_asked(run: Run) -> None:
     answers = [
+        *("", ""),  # people.csv: its delimiter and its encoding, as found
         *("nonsense", "user_id"),  # whose rows are visits'? once more after an error
         "",  # people: the same column is proposed
         *("", "public"),  # pages: nothing is proposed, so it is asked once more

@@ -491,7 +491,16 @@ def test_an_enums_words_are_no_part_of_what_is_shown(opened: Callable[..., Opene
 
 
 @pytest.mark.parametrize(
-    "kind", ["DOUBLE[]", "STRUCT(a DOUBLE)", "ENUM('a')[]", "HUGEINT", "TIMESTAMPTZ", "MAP(INT, INT)"]
+    "kind",
+    [
+        "DOUBLE[]",
+        "STRUCT(a DOUBLE)[]",
+        "STRUCT(a DOUBLE[])",
+        "ENUM('a')[]",
+        "HUGEINT",
+        "TIMESTAMPTZ",
+        "MAP(INT, INT)",
+    ],
 )
 def test_types_whose_equal_values_differ_are_no_columns(opened: Callable[..., Opened], kind: str) -> None:
     sql = f"CREATE TABLE t(user_id BIGINT, page {kind})"
