@@ -245,8 +245,8 @@ class Scope:
         shown = ", ".join(dict.fromkeys(known))
         fields = [n for n in known if fold(n).startswith(f"{fold(own)}.")]
         if fields:
-            hint = f"it is a STRUCT: name one of its fields, such as {fields[0]}"
-            return self.source.refuse(f"there is no column {name}", node, hint, unknown="column")
+            struct = f"it is a STRUCT: name one of its fields, such as {fields[0]}"
+            return self.source.refuse(f"there is no column {name}", node, struct, unknown="column")
         hint = f"did you mean {close[0]}?" if close else f"columns here: {shown[:200]}" if shown else None
         fix = replacing(node.this, close[0]) if len(close) == 1 and close[0].isidentifier() else None
         return self.source.refuse(f"there is no column {name}", node, hint, fix, unknown="column")

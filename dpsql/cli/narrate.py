@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from dpsql.cli.exits import ExitCode, OutputFailedError, UnwritableError, exit_code
+from dpsql.cli.exits import ExitCode, OutputFailedError, UnchargedInterrupt, UnwritableError, exit_code
 from dpsql.errors import Error, InternalError, PolicyError, QueryRefused, QuerySyntaxError
 from dpsql.render.cells import escape_controls, folded
 
@@ -61,7 +61,8 @@ def failure(problem: BaseException) -> ExitCode:
     """
     if isinstance(problem, (KeyboardInterrupt, click.Abort)):
         # In a line of its own, below the terminal's `^C`.
-        say("\n" * sys.stderr.isatty() + "dpsql: interrupted; what was charged stays charged")
+        kept = str(problem) if isinstance(problem, UnchargedInterrupt) else "what was charged stays charged"
+        say("\n" * sys.stderr.isatty() + f"dpsql: interrupted; {kept}")
     elif isinstance(problem, click.UsageError):
         command = problem.ctx.command_path if problem.ctx is not None else "dpsql"
         text = problem.format_message()

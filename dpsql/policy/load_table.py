@@ -190,9 +190,13 @@ def _domains(section: Section) -> dict[str, Domain]:
 
 def _domain(raw: object, key: tuple[str, ...]) -> Domain:
     if isinstance(raw, list):
+        seen: dict[object, list[object]] = {}
         for position, value in enumerate(raw):
             if isinstance(value, (list, dict)):
                 raise wrong(f"{joined(*key)}[{position}]", f"expected a value, found {described(value)}")
+            if any(type(value) is type(other) and value == other for other in seen.get(value, ())):
+                raise wrong(f"{joined(*key)}[{position}]", f"{str(value)[:60]!r} is listed twice")
+            seen.setdefault(value, []).append(value)
         return ValuesDomain(tuple(cast("list[Value]", raw)))
     if isinstance(raw, str) and raw.upper() in ("BOOLEAN", "BOOL"):
         return BooleanDomain()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -154,8 +155,12 @@ class Table:
             )
         if not isinstance(unit, (UnitColumn, UnitRow, UnitVia)):
             raise wrong(place, "expected a UnitColumn, UnitRow or UnitVia")
-        if name_problem(unit.kind):
-            raise wrong(self.place("unit_kind"), "a kind is a word of printable ASCII characters")
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9 _-]{0,99}", unit.kind):
+            raise wrong(
+                self.place("unit_kind"),
+                "a kind is a word of ASCII letters, digits, spaces, - and _",
+                'write what one unit is, such as "person"',
+            )
         if isinstance(unit, UnitRow):
             if self.columns is not None and "row" in self.columns:
                 raise wrong(place, '"ROW" means each row, but the table has a column of that name')

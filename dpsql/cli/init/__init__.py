@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.exits import ExitCode, uncharged
 
 if TYPE_CHECKING:
     from dpsql.cli.settings import Settings
@@ -60,6 +60,11 @@ def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  a
     pattern such as 'parts/*.parquet', is one table. The policy is written to the file that -p names, which
     must not exist yet.
     """
+    with uncharged("nothing was written"):
+        return _init(settings, given)
+
+
+def _init(settings: Settings, given: dict[str, Any]) -> int:
     from dpsql.cli.init.formats import FormatQuestions
     from dpsql.cli.init.tables import InitOptions, Tables
     from dpsql.cli.init.text import AMOUNTS, DELTA, policy_text

@@ -10,6 +10,7 @@ import duckdb
 from dpsql.analysis import quote
 from dpsql.engines.duckdb.csv_source import csv_format, stray_quote
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
+from dpsql.engines.duckdb.engine_words import engine_words
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import InternalError
 from dpsql.policy import CsvSource, UnitColumn, UnitVia, checked_bounds, fold
@@ -17,6 +18,7 @@ from dpsql.tree import duckdb_sql
 from dpsql.types import DOUBLE, TIMESTAMP
 
 _LONGEST_LINE = 300
+_LONGEST_VALUE = 60
 
 
 class UnreadableError(Exception):
@@ -46,6 +48,18 @@ class Inspector(DuckDBEngine):
         listed = reader.unlimited_sql.removesuffix(f" FROM {reader.scan}")
         row = self._fetch_one(f"SELECT COUNT(*), {wanted} FROM ({listed}, {raw} FROM {reader.scan}) AS r")
         return row[0], {name: row[2 + 2 * i] for i, (name, _) in enumerate(reader.columns)}
+
+    def lost_values(self, table: str, column: str, most: int = 3) -> list[tuple[int, str]]:
+        """Return the first values that a column's declared type does not hold, with their rows from 1."""
+        reader = self.readers[table]
+        cell = next(c for c, (name, _) in zip(reader.cells, reader.columns, strict=True) if name == column)
+        listed = reader.unlimited_sql.removesuffix(f" FROM {reader.scan}")
+        rows = f"{listed}, {cell} AS {quote('§')}, row_number() OVER () AS {quote('§n')} FROM {reader.scan}"
+        found = self._fetch_all(
+            f"SELECT {quote('§n')}, CAST({quote('§')} AS VARCHAR)[:{_LONGEST_VALUE}] FROM ({rows}) AS r "
+            f"WHERE {quote('§')} IS NOT NULL AND {quote(column)} IS NULL ORDER BY 1 LIMIT {most}"
+        )
+        return [(row[0], row[1]) for row in found]
 
     def unreadable(self, table: str) -> dict[str, str]:
         """Read each column separately; return those that cannot be read, with the engine's error texts."""
@@ -90,6 +104,24 @@ class Inspector(DuckDBEngine):
 
     def outside(self, table: str, column: str) -> tuple[int, int]:
         """Return how many distinct values lie outside a column's declared domain, and in how many rows."""
+        cell = quote(column)
+        row = self._fetch_one(
+            f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
+            f"{self._is_outside(table, column)}"
+        )
+        return row[0], row[1]
+
+    def outside_values(self, table: str, column: str, most: int = 5) -> list[tuple[str, int]]:
+        """Return the most frequent values outside a column's declared domain, with the rows of each."""
+        cell = quote(column)
+        found = self._fetch_all(
+            f"SELECT CAST({cell} AS VARCHAR)[:{_LONGEST_VALUE}], COUNT(*) FROM main.{quote(table)}"
+            f"{self._is_outside(table, column)} GROUP BY {cell} ORDER BY 2 DESC, 1 LIMIT {most}"
+        )
+        return [(row[0], row[1]) for row in found]
+
+    def _is_outside(self, table: str, column: str) -> str:
+        """Write the WHERE of the rows that have a unit and a value outside a column's declared domain."""
         cell, owned = quote(column), self._with_unit(table)
         days = self.domains.span(table, column)
         if days is not None:
@@ -99,12 +131,7 @@ class Inspector(DuckDBEngine):
             if domain is None:
                 raise InternalError("this column has no declared domain")
             outside = f"{cell} NOT IN (SELECT v FROM ({duckdb_sql(domain)}) AS d WHERE v IS NOT NULL)"
-        row = self._fetch_one(
-            f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
-            f"{owned}{' AND' if owned else ' WHERE'} {cell} IS NOT NULL "
-            f"AND {outside}"
-        )
-        return row[0], row[1]
+        return f"{owned}{' AND' if owned else ' WHERE'} {cell} IS NOT NULL AND {outside}"
 
     def beyond(self, table: str, most: int, column: str | None = None) -> tuple[int, int]:
         """Return how many rows of units are beyond the first `most` of each, and how many rows there are.
@@ -217,7 +244,7 @@ class Inspector(DuckDBEngine):
             with self._connection(counts_only=False).cursor() as cursor:
                 return cursor.execute(sql).fetchall()
         except duckdb.Error as problem:
-            text = str(problem).strip().split("\n", 1)[0][:200]
+            text = engine_words(problem)
         # After some errors the database cannot be used any more.
         self._reopen()
         raise UnreadableError(text)

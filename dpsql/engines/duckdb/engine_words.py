@@ -16,7 +16,7 @@ def engine_words(problem: duckdb.Error) -> str:
     >>> engine_words(duckdb.Error("CSV Error on Line: 59\nOriginal Line: 57,p1,x\nPossible fixes:\n* .."))
     'CSV Error on Line: 59\nOriginal Line: 57,p1,x'
     """
-    lines = []
+    lines: list[str] = []
     for line in str(problem).strip().split("\n"):
         if line.startswith(_ADVICE) or len(lines) == _MOST_LINES:
             break

@@ -12,6 +12,7 @@ import pytest
 
 from dpsql import database as database_module
 from dpsql.database import Database
+from dpsql.engines import open_engine
 from dpsql.engines.duckdb.checks import Inspector
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.owner import introspect_sources, verify
@@ -172,7 +173,8 @@ def test_an_added_a_removed_a_renamed_and_a_changed_file_are_a_new_version(
     first = parquet(tmp_path / "d/c=x/a.parquet", "SELECT 1 AS u")
     second = parquet(tmp_path / "d/c=x/b.parquet", "SELECT 2 AS u")
     policy = load(write("source = 'd/**/*.parquet'\n"))
-    tables, versions, seen = list(policy.tables.values()), Versions(policy), set()
+    tables, versions = list(policy.tables.values()), Versions(policy)
+    seen: set[tuple[str, object]] = set()
 
     def changed(stamped: bool = True) -> bool:
         version, stamps = versions.content(tables), versions.stamps()
@@ -245,14 +247,13 @@ def test_a_file_that_comes_while_the_engine_is_opened_is_in_both_or_in_neither(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parquet(tmp_path / "d/0.parquet", "SELECT 1 AS u")
-    policy, opens = load(write("source = 'd/*.parquet'\n")), []
-    original = database_module.open_engine
+    policy, opens = load(write("source = 'd/*.parquet'\n")), list[int]()
 
     def racing(*arguments: Any, **named: Any) -> Any:
         if not opens:
             parquet(tmp_path / "d/1.parquet", "SELECT 2 AS u")
         opens.append(1)
-        return original(*arguments, **named)
+        return open_engine(*arguments, **named)
 
     monkeypatch.setattr(database_module, "open_engine", racing)
     with Database(policy) as database:
