@@ -16,7 +16,10 @@ _NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 
 
 class FormatQuestions:
-    """Decides how CSV files are written; on a terminal the owner is asked, with what was found proposed."""
+    """Decides how CSV files are written.
+
+    On a terminal the owner is asked where it is not commas and UTF-8; what was found is proposed.
+    """
 
     def __init__(self, ask: Callable[..., str] | None) -> None:
         self._ask = ask
@@ -28,10 +31,11 @@ class FormatQuestions:
         from dpsql.policy import CsvFormat
 
         self.found.append(table)
+        if form == CsvFormat():
+            return form
         if self._ask is None:
-            if form != CsvFormat():
-                shown = "a tab" if form.delimiter == "\t" else form.delimiter
-                narrate.note(f"{table}: fields are separated by {shown}, the encoding is {form.encoding}")
+            shown = "a tab" if form.delimiter == "\t" else form.delimiter
+            narrate.note(f"{table}: fields are separated by {shown}, the encoding is {form.encoding}")
             return form
         narrate.say(f"{table}: a CSV file")
         delimiter = self._ask("  what separates its fields", _shown(form.delimiter))

@@ -19,6 +19,8 @@ from dpsql.cli.exits import ExitCode
 from dpsql.policy import (
     BooleanDomain,
     ColumnBounds,
+    CsvFormat,
+    CsvSource,
     RangeDomain,
     TableDomain,
     UnitColumn,
@@ -278,7 +280,6 @@ def test_what_is_wrong_is_said_and_nothing_written(
 
 def test_what_flags_leave_open_is_asked(run: Run) -> None:
     answers = [
-        *("", ""),  # people.csv: its delimiter and its encoding, as found
         *("nonsense", "user_id"),  # whose rows are visits'? once more after an error
         "",  # people: the same column is proposed
         *("", "public"),  # pages: nothing is proposed, so it is asked once more
@@ -398,3 +399,25 @@ def test_without_delta_epsilons_add(run: Run) -> None:
     done = run("init", "visits.parquet", "--unit", "user_id", "--delta", "0")
     assert done.code == ExitCode.OK, done.err
     assert load("dpsql.toml").budget.accounting == "pure"
+
+
+def test_how_a_messy_csv_file_is_written_is_found_and_asked(run: Run) -> None:
+    Path("sales.csv").write_bytes(";Kunde;Betrag (€)\n0;7;1,50\n1;8;2,00\n".encode("windows-1252"))
+    done = run("init", "sales.csv", "--unit", "Kunde", "--column", "Betrag=DOUBLE")
+    assert done.code == ExitCode.OK, done.err
+    assert "sales: fields are separated by ;, the encoding is windows-1252" in done.err
+    found = load("dpsql.toml").tables["sales"].source
+    assert isinstance(found, CsvSource)
+    rename = (("Betrag (€)", "Betrag"),)
+    assert found.format == CsvFormat(";", "windows-1252", decimal=",", rename=rename)
+    assert "# 1 column without a name:" in Path("dpsql.toml").read_text("utf-8")
+    assert run("check").code == ExitCode.OK
+    Path("dpsql.toml").unlink()
+    answers = ["", "iso-8859-15", ".", "Kunde", *("BIGINT", "VARCHAR"), "", "1"]
+    assert run("init", "sales.csv", answers=answers).code == ExitCode.OK
+    asked = load("dpsql.toml").tables["sales"].source
+    assert isinstance(asked, CsvSource)
+    assert asked.format == CsvFormat(";", "iso-8859-15", rename=(("Betrag (\x80)", "Betrag_x"),)) or (
+        asked.format.encoding,
+        asked.format.decimal,
+    ) == ("iso-8859-15", ".")
