@@ -7,7 +7,8 @@
 ``files``                 the files of a table, and the format of CSV files
 ``serving``               what the server is told, read by ``load_serving``
 ``rules``                 the checks of tables against each other
-``keys``                  the keys of each TOML table, with their meanings
+``keys``, ``schema``      the keys of each TOML table, with their meanings; the JSON Schema made of them
+``lines``                 the lines of the file in which keys stand
 ``names``                 ASCII names compared without case; policy errors
 ``assumed``               what an answer rests on that its statement does not say
 ``values``                conversion of a domain's values to the column's type

@@ -279,7 +279,7 @@ KEYS: dict[str, dict[str, Key]] = {
         ),
     },
     "[tables.NAME.csv]": {
-        "delimiter": Key("one character", "`,`", "what stands between two fields: `;`, `|` or `\\t`"),
+        "delimiter": Key("one character", "`,`", "what stands between two fields, such as `;` or a tab"),
         "encoding": Key(
             "the name of an encoding",
             "`utf-8`",

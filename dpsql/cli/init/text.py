@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.policy.files import CsvFormat
 from dpsql.policy.names import joined, name_problem
+from dpsql.policy.schema import SCHEMA
 from dpsql.privacy import exact
 from dpsql.render.cells import escape_controls
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _HEAD = """\
+#:schema {schema}
 # What analysts may ask of this data, and how much. Written by `dpsql init` from names and types alone: no row
 # was read. What is not declared here does not exist for them, and all that is written here is public to them.
 #
@@ -90,7 +92,7 @@ def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path
     databases = {table.found.database for table in tables if table.found.database is not None}
     paths = [f"path = {quoted(_relative(database, base))}" for database in databases]
     parts = [
-        _HEAD,
+        _HEAD.format(schema=SCHEMA.as_uri()),
         *(_section("database", [(path, "only ever read")]) for path in paths),
         _section("budget", list(_budget(amounts, f"{policy.stem}-ledger.sqlite"))),
         *([_DEFAULTS] if any(table.unit not in (None, "ROW") for table in tables) else []),

@@ -29,6 +29,7 @@ from dpsql.policy import (
     ValuesDomain,
     load,
 )
+from dpsql.policy.schema import SCHEMA
 
 SECRET = "canary-4711"
 
@@ -84,6 +85,7 @@ def test_a_commented_policy_that_loads(run: Run, here: Path) -> None:
     assert (done.code, done.out) == (ExitCode.OK, ""), done.err
     assert "no row was read" in done.err
     text = Path("dpsql.toml").read_text("utf-8")
+    assert text.splitlines()[0] == f"#:schema {SCHEMA.as_uri()}"
     policy = load("dpsql.toml")
     assert policy.budget.epsilon == 5
     assert (policy.budget.delta, policy.budget.accounting) == (Fraction(1, 10**6), "zcdp")
