@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Protocol, Self
@@ -116,6 +116,8 @@ class Database:
         self._lock = threading.RLock()
         self._vetting = threading.RLock()
         self._closed = False
+        self.on_vetting: Callable[[str | None], None] = lambda table: None
+        """Called with a table's name before its rows are verified, and with None afterwards."""
         self.users: weakref.WeakSet[_User] = weakref.WeakSet()
         """The open sessions."""
         self.ledger = Ledger.of(self.policy)
@@ -168,8 +170,10 @@ class Database:
             short = self.ledger.vetted(length_check_key(name), version)
             engine.assume_within_length_limit(name, short)
             return
+        self.on_vetting(name)
         with running_statement() as statement, statement.untimed():
             readable = sealed(lambda: engine.vet(name), otherwise=False)
+        self.on_vetting(None)
         if not readable:
             raise OperationalError(f"table {name} cannot be read as declared: the owner runs `dpsql check`")
         if not engines.unchanged([table]):

@@ -7,15 +7,20 @@ Sizes and times of files are no version: a DuckDB database changes in its log wh
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpsql.errors import OperationalError
 from dpsql.ledger import Ledger
 from dpsql.policy import CsvSource, DatabaseSource, FileSource, ParquetSource, Policy, Table, files_of
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 CHANGING = "the data is being changed; nothing was charged, ask again"
 
@@ -32,9 +37,13 @@ _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 class Versions:
     """Versions of those tables of a policy that are read from local files; a ledger keeps the hashes."""
 
-    def __init__(self, policy: Policy, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, policy: Policy, ledger: Ledger | None = None, on_read: Callable[[int], None] = lambda size: None
+    ) -> None:
+        """`on_read` is called with the number of bytes after each part of a file that is hashed."""
         self._policy = policy
         self._ledger = ledger
+        self._on_read = on_read
         self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
 
     def stamps(self, tables: Iterable[Table] | None = None) -> Stamps:
@@ -45,6 +54,10 @@ class Versions:
         chosen = list(self._policy.tables.values() if tables is None else tables)
         files, listed = self._listed(chosen)
         return (*((str(file), _stamp(file)) for file in files), *((words, ()) for words in listed))
+
+    def size(self, tables: Iterable[Table]) -> int:
+        """Return the bytes of the files of these tables: a private fact, for the owner."""
+        return sum(stamp[2] for file in self._listed(tables)[0] if (stamp := _stamp(file)))
 
     def _listed(self, tables: Iterable[Table]) -> tuple[list[Path], list[str]]:
         """Return the files of these tables in order, each once, and a text of each list that may change."""
@@ -103,7 +116,7 @@ class Versions:
                 return known[1]
         now = time.time()
         try:
-            with file.open("rb") as stream:
+            with _Counted(file, self._on_read) as stream:
                 found = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError:
             return "unreadable"
@@ -119,6 +132,20 @@ class Versions:
             return None
         stamp, found = json.loads(text)
         return tuple(stamp), str(found)
+
+
+class _Counted(io.FileIO):
+    """A file that tells how many bytes were read."""
+
+    def __init__(self, file: Path, on_read: Callable[[int], None]) -> None:
+        super().__init__(file)
+        self._on_read = on_read
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read into a buffer; return the number of bytes."""
+        size = super().readinto(buffer)
+        self._on_read(size)
+        return size
 
 
 def _is_held(table: Table) -> bool:

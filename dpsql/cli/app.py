@@ -21,6 +21,7 @@ from dpsql.cli.exits import ExitCode, legend
 from dpsql.cli.init import init_command
 from dpsql.cli.mcp import mcp_command
 from dpsql.cli.output import FORMATS
+from dpsql.cli.progress import doing, progress
 from dpsql.cli.serve import serve_command, serve_demo
 from dpsql.cli.server_options import server_of, server_options
 from dpsql.cli.settings import Settings
@@ -47,7 +48,11 @@ def open_session(settings: Settings) -> AnalystSession:
 
 @contextmanager
 def _opened(settings: Settings) -> Iterator[AnalystSession]:
-    session = open_session(settings)
+    with progress("opening the data"):
+        session = open_session(settings)
+    database = getattr(session, "database", None)  # a server has its own
+    if database is not None:
+        database.on_vetting = lambda table: doing(table and f"verifying {table}, once for this version")
     try:
         for text in session.messages:
             narrate.note(text)

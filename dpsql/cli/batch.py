@@ -11,6 +11,7 @@ from dpsql.cli import narrate
 from dpsql.cli.even import LARGEST, decimal, least_error
 from dpsql.cli.exits import ExitCode, UnwritableError, exit_code
 from dpsql.cli.output import ONE_RESULT
+from dpsql.cli.progress import progress
 from dpsql.errors import BudgetExceeded, Error, QueryRefused
 from dpsql.privacy import Charge
 from dpsql.render.figures import charged, left
@@ -213,7 +214,8 @@ class Batch:
                 self._code = self._code or ExitCode.BUDGET_EXCEEDED
                 continue
             try:
-                answer = self.session.execute(prepared)
+                with progress("counting"):
+                    answer = self.session.execute(prepared)
             except Error as problem:
                 self._failed(problem, piece)
                 if self._goes_on(problem):

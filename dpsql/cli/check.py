@@ -8,6 +8,7 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode, uncharged
+from dpsql.cli.progress import doing, progress
 from dpsql.render.cells import pad
 from dpsql.render.grid import column
 
@@ -40,7 +41,8 @@ def _check(settings: Settings) -> int:
 
     with settings.answers("table") as out:
         policy = settings.load_policy()
-        report = verify(policy, lambda table: narrate.note(f"reading {table}"))
+        with progress("opening the data"):
+            report = verify(policy, doing)
         _write(report, out)
     if report.passed:
         from dpsql.ledger import Ledger

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.engines import length_check_key
@@ -22,7 +23,11 @@ from dpsql.versions import Versions
 _LARGE_DELTA = Fraction(1, 10_000)
 
 
-def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: None) -> Report:
+OnProgress = Callable[[str, int | None, int | None], None]
+"""Called with what is done now, and the bytes done (None: not known) of how many."""
+
+
+def verify(policy: Policy, on_progress: OnProgress = lambda words, done, total: None) -> Report:
     """Verify a policy against its data, reading every column of it once.
 
     Parameters
@@ -30,13 +35,14 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
     policy
         The owner's policy.
     on_progress
-        Called with each table's name before its rows are read.
+        Called with what is done now. What it is told is private, as the report is.
     """
     if policy.engine != "duckdb":
         raise PolicyError(
             f"database.engine: data in {policy.engine} cannot be verified, only what DuckDB reads can"
         )
-    report, versions = Report(), Versions(policy)
+    report, hashed = Report(), _Hashed(on_progress)
+    versions = Versions(policy, on_read=hashed.read)
     verify_sense(report, policy)
     if policy.budget.accounting == "zcdp" and policy.budget.delta > _LARGE_DELTA:
         text = "is more than 1e-4: with that chance nothing is promised; values like 1e-6 are customary"
@@ -53,12 +59,13 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
         return _located(report, policy)
     try:
         for table in policy.tables.values():
-            on_progress(table.name)
+            hashed.begin(f"hashing {table.name}", versions.size([table]))
             if table.trust_source and not table.public:
                 text = "trust_source is set: its rows were not read, nothing about them was verified"
                 report.add("note", table.place(), text)
             else:
-                _verify_table(report, inspector, policy, table, versions)
+                _verify_table(report, inspector, policy, table, versions, hashed)
+        on_progress("comparing the tables", None, None)
         verify_kinds(report, inspector, policy)
         verify_others(report, inspector, policy)
     finally:
@@ -69,6 +76,24 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
             "note", "policy", "files changed while they were read: run it again, nothing is remembered"
         )
     return _located(report, policy)
+
+
+@dataclass(slots=True)
+class _Hashed:
+    """How many bytes of a table's files were hashed, for the progress."""
+
+    on_progress: OnProgress
+    words: str = ""
+    done: int = 0
+    total: int = 0
+
+    def begin(self, words: str, total: int) -> None:
+        self.words, self.done, self.total = words, 0, total
+        self.on_progress(words, None, total)
+
+    def read(self, size: int) -> None:
+        self.done += size
+        self.on_progress(self.words, self.done, self.total)
 
 
 def _located(report: Report, policy: Policy) -> Report:
@@ -83,10 +108,16 @@ def _one_line(words: str) -> str:
 
 
 def _verify_table(
-    report: Report, inspector: Inspector, policy: Policy, table: Table, versions: Versions
+    report: Report,
+    inspector: Inspector,
+    policy: Policy,
+    table: Table,
+    versions: Versions,
+    hashed: _Hashed,
 ) -> None:
     place = table.place()
     version, before = source_version(policy, table, versions), report.wrong
+    hashed.on_progress(f"reading {table.name}", None, hashed.total)
     try:
         rows, lost = inspector.read(table.name)
         report.add(

@@ -14,6 +14,7 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode, uncharged
+from dpsql.cli.progress import progress
 
 if TYPE_CHECKING:
     from dpsql.cli.settings import Settings
@@ -77,7 +78,9 @@ def _init(settings: Settings, given: dict[str, Any]) -> int:
         raise click.UsageError(f"{path} is there already, and init never overwrites")
     ask = _asked if sys.stdin.isatty() else None
     on_csv = FormatQuestions(ask)
-    tables = Tables(introspect_sources(options.sources, on_csv), options, ask)
+    with progress("looking at the sources"):
+        found = introspect_sources(options.sources, on_csv)
+    tables = Tables(found, options, ask)
     if given["epsilon"] is None:
         given["epsilon"] = ask("epsilon, all that can ever be spent", "1") if ask else "1"
     if given["delta"] is None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
+from dpsql.cli.progress import paused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,12 +38,16 @@ class FormatQuestions:
             shown = "a tab" if form.delimiter == "\t" else form.delimiter
             narrate.note(f"{table}: fields are separated by {shown}, the encoding is {form.encoding}")
             return form
+        with paused():
+            return self._asked(self._ask, table, form)
+
+    def _asked(self, ask: Callable[..., str], table: str, form: CsvFormat) -> CsvFormat:
         narrate.say(f"{table}: a CSV file")
-        delimiter = self._ask("  what separates its fields", _shown(form.delimiter))
-        encoding = self._ask("  its encoding", form.encoding)
+        delimiter = ask("  what separates its fields", _shown(form.delimiter))
+        encoding = ask("  its encoding", form.encoding)
         decimal = form.decimal
         if delimiter == ";":
-            decimal = self._ask("  what stands before the decimals of its numbers", form.decimal)
+            decimal = ask("  what stands before the decimals of its numbers", form.decimal)
         return replace(form, delimiter=_NAMES.get(delimiter, delimiter), encoding=encoding, decimal=decimal)
 
 
