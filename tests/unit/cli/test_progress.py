@@ -23,6 +23,7 @@ class Terminal(io.StringIO):
     def __init__(self, *, terminal: bool = True) -> None:
         super().__init__()
         self.drawn, self._terminal = threading.Event(), terminal
+        self._lines: list[str] = []
 
     def isatty(self) -> bool:
         return self._terminal
@@ -30,11 +31,12 @@ class Terminal(io.StringIO):
     def write(self, text: str) -> int:
         done = super().write(text)
         if text.startswith("\rdpsql:"):
+            self._lines.append(text.strip())
             self.drawn.set()
         return done
 
     def lines(self) -> list[str]:
-        return [line.strip() for line in re.findall(r"\r(dpsql: [^\r\n]*)", self.getvalue())]
+        return list(self._lines)
 
 
 @pytest.fixture
