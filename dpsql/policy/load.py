@@ -11,8 +11,8 @@ from typing import cast
 
 from dpsql.errors import PolicyError
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
-from dpsql.policy.keep_rules import KEEP, read_keep
 from dpsql.policy.files import CsvSource, ParquetSource, files_of
+from dpsql.policy.keep_rules import KEEP, read_keep
 from dpsql.policy.keys import KEYS
 from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.load_serving import read_groups, read_serving
