@@ -6,10 +6,10 @@ import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from dpsql.cli.exits import OutputFailedError, UnwritableError
-from dpsql.render.grid import Style
+from dpsql.render.terminal import style_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,8 +25,6 @@ _TEXTS = ("table", "markdown")
 """Formats for people: with noise, gaps and the price."""
 ONE_RESULT = ("arrow", "parquet")
 """Formats whose files hold one result and no more."""
-PIPED_WIDTH = 120
-"""Cells of a line of a table that is written to no terminal, unless another width is asked for."""
 _OBJECTS = {"json", "jsonl"}
 _NUMBER = "statement_number"
 """Name under which JSON and JSON lines say which of several statements answered."""
@@ -73,7 +71,7 @@ class Output:
         """Whether an empty line stands between two results."""
         self.pager = False
         """Whether tables longer than the terminal are shown by a pager."""
-        self.style = _style_of(None if file else sys.stdout, columns)
+        self.style = style_of(None if file else sys.stdout, columns)
 
     def like(self, name: str | None, file: str | None) -> Output:
         """Return another output with the same options."""
@@ -259,22 +257,3 @@ def _failures_reported(what: str = "answer", hint: str = _AGAIN) -> Iterator[Non
         raise
     except OSError as problem:
         raise OutputFailedError(f"cannot write the {what}: {problem.strerror}{hint}") from None
-
-
-def _style_of(stream: TextIO | None, columns: int | None) -> Style:
-    """Return the style of a stream; None stands for a file: UTF-8, no colour.
-
-    `columns` is the width that was asked for, 0 for as wide as needed.
-    """
-    given = os.environ.get("COLUMNS", "")
-    if columns is None and given.isdigit() and int(given) > 0:
-        columns = int(given)
-    encoding = "utf-8" if stream is None else stream.encoding or "utf-8"
-    if stream is None or not stream.isatty():
-        return Style(PIPED_WIDTH if columns is None else columns or None, encoding)
-    import shutil
-
-    colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    if columns is None:
-        columns = shutil.get_terminal_size().columns
-    return Style(columns or None, encoding, colour)
