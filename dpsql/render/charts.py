@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.render.cells import cut, escape_controls, width
+from dpsql.render.figures import number
 from dpsql.render.html import BLUE, tag
 from dpsql.render.plots import axis
-from dpsql.render.readable import counts, orders, summary
+from dpsql.render.readable import counts, orders, price
 from dpsql.render.values import text, values
 
 if TYPE_CHECKING:
-    from dpsql.privacy import Charge
     from dpsql.render.figures import Estimate
     from dpsql.render.readable import Released
 
@@ -55,20 +55,28 @@ def _label(row: tuple[Any, ...]) -> str:
     return escape_controls(" · ".join("NULL" if value is None else text(value) for value in row))
 
 
-_CELL, _LINE, _BAR, _SPACE = 7, 22, 14, 8
-"""Pixels: the width of a character, the height of a row and of its bar, the space between columns."""
+_CELL, _LINE, _BAR, _SPACE = 8, 22, 14, 8
+"""Pixels: the most that a character is wide, the height of a row and of its bar, the space of columns."""
 _WIDEST_LABEL, _BARS = 40, 320
 """Characters of a label, and pixels of the longest bar."""
 
 
-def release_svg(release: Released, column: str | None = None, total: Charge | None = None) -> str:
+def _note(release: Released, column: str) -> str:
+    """Return the line of a chart on its price, its mechanism, and the level of the intervals."""
+    bounded = any(e is not None and e.unit is not None for e in counts(release)[column])
+    level = f"{number(float(release.confidence * 100))}% intervals" if bounded else ""
+    parts = (price(release.charge), release.mechanism, level)
+    return " · ".join(escape_controls(part) for part in parts if part)
+
+
+def release_svg(release: Released, column: str | None = None) -> str:
     """Draw a number of a release as an SVG file: bars, pale over their intervals, and the price below."""
     bars = Bars.of(release, column)
     labels = [cut(label, _WIDEST_LABEL) for label in bars.labels]
     numbers = [" ".join(estimate.text()).strip() for estimate in bars.estimates]
     left = max(map(width, labels), default=0) * _CELL + _SPACE
     right = max(map(width, numbers), default=0) * _CELL + _SPACE
-    note = " · ".join(summary(release, total))
+    note = _note(release, bars.column)
     size = max(left + _BARS + _SPACE + right, width(note) * _CELL)
     height = _LINE * (len(labels) + 2) + _SPACE
     bottom, top = axis(list(bars.estimates)) or (0.0, 1.0)
@@ -85,7 +93,7 @@ def release_svg(release: Released, column: str | None = None, total: Charge | No
     parts.append(
         tag("line", x1=x(0), y1=_LINE - 2, x2=x(0), y2=_LINE * (len(labels) + 1), stroke="currentColor")
     )
-    parts.append(tag("text", escape(escape_controls(note)), x=0, y=height - _SPACE, opacity=0.75))
+    parts.append(tag("text", escape(note), x=0, y=height - _SPACE, opacity=0.75))
     return tag(
         "svg",
         *parts,
@@ -117,10 +125,10 @@ def plot(release: Released, column: str | None = None) -> Any:  # noqa: ANN401  
 
     Returns matplotlib's `Axes` or Altair's `LayerChart`. Raises `InterfaceError` if neither is installed.
     """
-    bars, note = Bars.of(release, column), " · ".join(summary(release, None))
+    bars = Bars.of(release, column)
     for package, draw in (("matplotlib", _matplotlib), ("altair", _altair)):
         if find_spec(package) is not None:
-            return draw(bars, note)
+            return draw(bars, _note(release, bars.column))
     raise InterfaceError(
         "a plot needs matplotlib or altair\n"
         "Hint: pip install 'dpsql[plot]', or use to_svg(), which needs neither"
@@ -145,7 +153,8 @@ def _matplotlib(bars: Bars, note: str) -> Any:  # noqa: ANN401  matplotlib's Axe
     # Names of keys are no formulas: matplotlib reads what stands between dollar signs.
     axes.set_yticks(places, [label.replace("$", r"\$") for label in bars.labels])
     axes.invert_yaxis()
-    axes.set_xlabel(f"{bars.column}\n{note}".replace("$", r"\$"))
+    axes.set_xlabel(bars.column.replace("$", r"\$"))
+    axes.set_title(note.replace("$", r"\$"), fontsize="small", loc="left")
     return axes
 
 
