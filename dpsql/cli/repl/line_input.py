@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dpsql.cli import narrate
+from dpsql.cli.repl.commands import command_in, leaves_statement
 from dpsql.cli.repl.completion import Names, completions
 
 if TYPE_CHECKING:
@@ -158,7 +159,18 @@ class _Toolkit(_Terminal):
         @Condition
         def finished() -> bool:
             text = session.default_buffer.document.text
-            return not text.strip() or text.lstrip().startswith(".") or complete(text)
+            if not text.strip() or command_in(text) is not None or complete(text):
+                return True
+            return leaves_statement(text.rpartition("\n")[2])
+
+        @Condition
+        def at_the_end_of_text() -> bool:
+            document = session.default_buffer.document
+            return bool(document.text) and document.is_cursor_at_the_end
+
+        @keys.add("c-d", filter=at_the_end_of_text)
+        def _(event: KeyPressEvent) -> None:
+            event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
 
         @keys.add("enter", filter=finished)
         def _(event: KeyPressEvent) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 _MOST_VALUES = 500
 """Public values offered for one column."""
 
-_GREETING = "dpsql: statements end with ;  .help lists commands, .quit leaves"
+_GREETING = "dpsql: statements end with ;  help lists commands, quit leaves"
+_DROPPED = "the unfinished statement is dropped"
 
 
 class Repl(ReplState):
@@ -37,11 +39,17 @@ class Repl(ReplState):
             narrate.say(_GREETING)
             # The prompts keep results apart.
             self.output.apart = False
+            self.output.pager = sys.stdout.isatty()
         begun = ""
         while not self.done:
             try:
                 begun = self._take(begun, self.reader.line(self._prompt(), begun))
             except EOFError:
+                if begun.strip() and self.reader.interactive:
+                    narrate.say("")
+                    narrate.note(_DROPPED)
+                    begun = ""
+                    continue
                 self.done = True
                 if begun.strip():
                     self._guarded(partial(self.statements, begun))
@@ -56,8 +64,14 @@ class Repl(ReplState):
 
     def _take(self, begun: str, line: str) -> str:
         """Run the text if it is complete; return it if it is not."""
-        if not begun and line.lstrip().startswith("."):
-            self._guarded(partial(commands.run, self, line.strip()))
+        command = None if begun else commands.command_in(line)
+        last = line.rpartition("\n")[2]
+        if self.reader.interactive and command is None and commands.leaves_statement(last):
+            if begun or line != last:
+                narrate.note(_DROPPED)
+            command = commands.command_in(last)
+        if command is not None:
+            self._guarded(partial(commands.run, self, command))
             return ""
         begun = f"{begun}{line}\n" if begun or line.strip() else ""
         if not begun or not complete(begun):

@@ -64,6 +64,16 @@ def test_tab_completes(keys: PipeInput) -> None:
     assert [(one.text, one.start_position) for one in found] == [("patient_id", -3)]
 
 
+@pytest.mark.parametrize("text", ["help", "quit;", "\\q", "SELECT 1\n.help", "SELECT '\n\\q", "\\d visits"])
+def test_commands_need_no_semicolon(keys: PipeInput, text: str) -> None:
+    assert typed(keys, text.replace("\n", ENTER) + ENTER) == text
+
+
+def test_the_end_of_input_leaves_an_unfinished_statement(keys: PipeInput) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        typed(keys, f"SELECT '{ENTER}{CTRL_D}")
+
+
 def test_keys_that_leave(keys: PipeInput) -> None:
     with pytest.raises(KeyboardInterrupt):
         typed(keys, f"SELECT{CTRL_C}")
