@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.privacy import Charge
+    from dpsql.render.grid import Style
     from dpsql.release import Release
 
 
@@ -71,7 +72,11 @@ class Output:
         """Whether an empty line stands between two results."""
         self.pager = False
         """Whether tables longer than the terminal are shown by a pager."""
-        self.style = style_of(None if file else sys.stdout, columns)
+
+    @property
+    def style(self) -> Style:
+        """What the terminal or file can show now: a terminal may change its width."""
+        return style_of(None if self._file else sys.stdout, self._columns)
 
     def like(self, name: str | None, file: str | None) -> Output:
         """Return another output with the same options."""

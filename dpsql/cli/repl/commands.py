@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dpsql.cli import narrate
 from dpsql.cli.output import FORMATS
 from dpsql.errors import ProgrammingError
-from dpsql.render.cells import escape_controls
+from dpsql.render.cells import escape_controls, folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,13 +49,21 @@ def run(repl: ReplState, line: str) -> None:
 
 def _help(repl: ReplState, argument: str) -> None:
     widest = max(len(usage) for _, usage, _ in COMMANDS.values())
-    lines = [f"{usage.ljust(widest)}  {text}" for _, usage, text in COMMANDS.values()]
-    lines += [
-        "",
-        "help, quit, exit and psql's \\? \\q \\d \\dt \\i \\o \\timing work as well. All else is SQL, to a ;",
-        "Ctrl-C cancels a statement (its charge stays); Ctrl-D and commands leave an unfinished one.",
-    ]
+    columns = repl.output.style.columns or 80
+    lines = []
+    for _, usage, text in COMMANDS.values():
+        parts = folded(text, max(columns - widest - 2, 20))
+        lines += [f"{usage.ljust(widest)}  {parts[0]}", *(" " * (widest + 2) + part for part in parts[1:])]
+    for text in ("", *_BELOW):
+        lines += folded(text, columns)
     repl.output.write_text("\n".join(lines) + "\n")
+
+
+_BELOW = (
+    "help, quit, exit and psql's \\? \\q \\d \\dt \\i \\o \\timing work as well.",
+    "All else is SQL, up to a semicolon. Tab completes.",
+    "Ctrl-C cancels a statement (its charge stays); Ctrl-D and commands leave an unfinished one.",
+)
 
 
 def _tables(repl: ReplState, argument: str) -> None:

@@ -128,7 +128,9 @@ def _values(session: AnalystSession, tables: dict[str, tuple[str, ...]], column:
     from dpsql.policy import TableDomain, ValuesDomain
 
     places = []
-    for table in () if session.policy is None else session.policy.tables.values():
+    if session.policy is None:
+        return _declared_on_server(session, tables, column)
+    for table in session.policy.tables.values():
         domain = table.domain.get(column)
         if isinstance(domain, ValuesDomain):
             return tuple(value for value in domain.values if isinstance(value, str))
@@ -143,4 +145,17 @@ def _values(session: AnalystSession, tables: dict[str, tuple[str, ...]], column:
         except Error:
             continue
         return tuple(value for value in found.table.column(0).to_pylist() if isinstance(value, str))
+    return ()
+
+
+def _declared_on_server(
+    session: AnalystSession, tables: dict[str, tuple[str, ...]], column: str
+) -> tuple[str, ...]:
+    """Return the declared values of a column, of the first table that declares some."""
+    for table, columns in tables.items():
+        if column.lower() in (name.lower() for name in columns):
+            name, of = ('"' + part.replace('"', '""') + '"' for part in (table, column))
+            with suppress(Error):
+                found = session.run(f"SELECT * FROM dp_domain({name}.{of}) LIMIT {_MOST_VALUES}")
+                return tuple(value for value in found.table.column(0).to_pylist() if isinstance(value, str))
     return ()
