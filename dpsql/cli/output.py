@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.privacy import Charge
-    from dpsql.render.grid import Style
     from dpsql.release import Release
+    from dpsql.render.grid import Style
 
 
 FORMATS = ("table", "csv", "json", "jsonl", "markdown", "arrow", "parquet")
