@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from dpsql.sessions import AnalystSession
 
 
-_EXPLAIN = "EXPLAIN\n"
-"""What stands before a statement whose price is asked: a line of its own, so that columns of errors stay."""
-
-
 def connect(
     policy: str | os.PathLike[str] | Policy | Database = "dpsql.toml",
     *,
@@ -131,11 +127,11 @@ class Connection:
         from dpsql.language import plain_text  # noqa: PLC0415
 
         try:
-            found = self._session.run(_EXPLAIN + plain_text(operation), parameters)
-        except (errors.QueryRefused, errors.QuerySyntaxError) as problem:
-            moved = problem.below(-1)
-            moved.rewrite = moved.rewrite and moved.rewrite.removeprefix(_EXPLAIN)
-            raise moved from None
+            found = self._session.run(f"EXPLAIN {plain_text(operation)}", parameters)
+        except (errors.QueryRefused, errors.QuerySyntaxError):
+            # The statement alone has the same errors, and their places in it.
+            self._session.prepare(operation, parameters)
+            raise
         return Explanation.of(found.table, self._session.budget().remaining)
 
     def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:

@@ -73,7 +73,11 @@ def release_html(release: Released, total: Charge | None = None) -> str:
     more = release.rows.num_rows - _ROWS
     notes = [f"{more} more rows are not shown"] if more > 0 else []
     notes += [" · ".join(summary(release, total)), *assumptions(release), *release.warnings]
-    below = tag("div", *(tag("div", escape(note)) for note in notes), style="font-size:smaller;opacity:.75")
+    below = tag(
+        "div",
+        *(tag("div", escape(escape_controls(note))) for note in notes),
+        style="font-size:smaller;opacity:.75",
+    )
     return tag("div", table(heads, zip(*columns, strict=True)), below, class_="dpsql")
 
 
@@ -122,7 +126,7 @@ def _bar(estimate: Estimate | None, bottom: float, top: float) -> str:
 
 def document(title: str, body: str) -> str:
     """Write a page around HTML."""
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    head = f'<meta charset="utf-8"><title>{escape(escape_controls(title))}</title><style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
 
 

@@ -155,9 +155,7 @@ def test_the_quote_of_one_sequence(session: Session) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["SPARSE_VECTOR", "ADAPTIVE_SPARSE_VECTOR"])
-def test_above_threshold_sorted_by_count(
-    session: Session, mechanism: str
-) -> None:
+def test_above_threshold_sorted_by_count(session: Session, mechanism: str) -> None:
     options = f"mechanism = {mechanism}"
     rest = f"page, {N} AS n FROM visits GROUP BY page"
     assert ask(session, f"{rest} HAVING n >= 15 LIMIT 3", options)[0] == seen("bcd", USERS)
