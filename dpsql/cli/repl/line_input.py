@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.repl.commands import command_in, leaves_statement
@@ -18,21 +18,10 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.document import Document
 
+    from dpsql.cli.repl.reader import Reader
+
 
 _COMMENTS = re.compile(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
-
-
-class Reader(Protocol):
-    """Source of the shell's lines."""
-
-    interactive: bool
-    """Whether somebody is there to be asked."""
-
-    def line(self, prompt: str, begun: str) -> str:
-        """Return the next line, or several; `begun` is what a statement has so far. `EOFError` at the end."""
-
-    def ask(self, question: str) -> bool:
-        """Ask for a yes; anything else is a no."""
 
 
 def complete(text: str) -> bool:

@@ -90,7 +90,7 @@ def test_a_price_is_said_before_and_nothing_is_charged(real: Connection) -> None
         found = real.explain(priced("0.25"))
         assert isinstance(found, Explanation)
         assert (found.private, found.fits) == (True, True)
-        assert (found.charge.epsilon, found.remaining.epsilon) == (Fraction(1, 4), 1)
+        assert (found.charge.epsilon, found.remaining.epsilon) == (Fraction(1, 4), Fraction(1))
         assert found.price == "costs epsilon 0.25; epsilon 1 is left"
         assert real.budget().spent.epsilon == 0
         assert dict(zip(*found.table.to_pydict().values(), strict=True))["epsilon"] == "0.25"

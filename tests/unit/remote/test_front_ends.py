@@ -197,7 +197,11 @@ def test_a_lost_connection_is_a_disconnect(target: list[Any], wire: Any) -> None
 def test_python_reads_prices_and_frames_from_a_server(target: list[Any]) -> None:
     with dpsql.connect("dpsql://alice@localhost:6000/shop", password="a password") as con:
         found = con.explain(ASK)
-        assert (found.private, found.charge.epsilon, found.remaining.epsilon) == (True, Fraction(1, 2), 10)
+        assert (found.private, found.charge.epsilon, found.remaining.epsilon) == (
+            True,
+            Fraction(1, 2),
+            Fraction(10),
+        )
         assert con.budget().spent.epsilon == 0
         answer = con.sql(ASK)
         assert answer.df().columns.to_list() == ["page", "n"]
