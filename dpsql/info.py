@@ -195,7 +195,8 @@ def _composed_facts(prepared: PreparedComposed, left: dict[str, str], budget: Bu
         asked = None if part.price.epsilon else "yes: it costs nothing again"
         releases.append({"relation": called, "asked_before": asked, **_facts(part, {})})
     return {
-        "selection": f"{len(releases)} releases, and one query over their rows",
+        "selection": f"{len(releases)} releases",
+        "why": "one query over their rows",
         "unit": ", ".join(dict.fromkeys(part.plan.unit for part in prepared.parts)),
         "guarantee": total_guarantee(prepared),
         **_amounts(prepared.price),

@@ -30,7 +30,7 @@ class Release:
     counts: tuple[str, ...]
     """Names of the key columns and of the noisy count columns of `rows`."""
     selection: str
-    """`"top-k"`, `"argmax"`, `"above threshold"`, ..."""
+    """`"top-5"`, `"argmax"`, `"above threshold 100"`, ..; EXPLAIN and SHOW RELEASES say the same."""
     mechanism: str
     """The mechanism in words: `"noisy top-k with gap"`."""
     guarantee: str
