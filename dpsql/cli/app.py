@@ -118,7 +118,7 @@ Examples:
 @click.option(
     "--intervals",
     is_flag=True,
-    help="Write each number's standard deviation and interval, and gaps, in csv, json, jsonl, arrow, parquet.",
+    help="Write the standard deviation and interval of each number, and gaps; not in table and markdown.",
 )
 @click.option(
     "--exact-digits",
