@@ -27,6 +27,7 @@ from dpsql.cli.server_options import server_of, server_options
 from dpsql.cli.settings import Settings
 from dpsql.cli.sources import META, InOrder, read, statements
 from dpsql.cli.user import user_command
+from dpsql.cli.width import Width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,7 +114,27 @@ Examples:
     help="How answers are written. [default: table on a terminal, else csv]",
 )
 @click.option(
-    "-o", "--output", "target", metavar="FILE", help="Write answers to a file instead of standard output."
+    "-o",
+    "--output",
+    "target",
+    metavar="FILE",
+    help="Write answers to a file instead of standard output; several of arrow or parquet to a folder.",
+)
+@click.option(
+    "--intervals",
+    is_flag=True,
+    help="Write the standard deviation and interval of each number, and gaps; not in table and markdown.",
+)
+@click.option(
+    "--exact-digits",
+    is_flag=True,
+    help="Write all digits of noisy numbers; else those that the noise leaves, as tables show them.",
+)
+@click.option(
+    "--width",
+    type=Width(),
+    metavar="COLUMNS",
+    help="Cells of a line of a table, or full for as many as it takes. [default: the terminal's, else 120]",
 )
 @click.option("--dry-run", is_flag=True, help="Show what each statement would cost; run nothing.")
 @click.option(

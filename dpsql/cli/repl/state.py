@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpsql.cli.output import Output
-    from dpsql.cli.repl.line_input import Reader
+    from dpsql.cli.repl.reader import Reader
     from dpsql.sessions import AnalystSession, PricedStatement, StatementResult
 
 
