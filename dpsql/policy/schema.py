@@ -102,7 +102,7 @@ _SPECIAL: dict[str, dict[str, _Schema]] = {
     },
     "[mcp]": {"listen": _TEXT, "allowed_hosts": _TEXTS, "allowed_origins": _TEXTS},
     "[database]": {"path": _TEXT, "engine": _TEXT},
-    "[engine]": dict.fromkeys(("longest_value", "keep"), {"type": ["integer", "string"]}),
+    "[engine]": {name: {"type": ["integer", "string"]} for name in ("longest_value", "keep")},
     "[tables.NAME]": {
         "source": _TEXT,
         "csv": _part("[tables.NAME.csv]"),
