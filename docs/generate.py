@@ -183,6 +183,10 @@ def _policy() -> str:
         "",
         "The keys of `dpsql.toml`, generated from the table that the reader of the policy checks against. An",
         "unknown key is an error. [Policy and checks](../guides/for_owners.md) explains how to choose.",
+        "",
+        "Editors that read JSON Schema complete and check these keys: the first line of a policy that",
+        "`dpsql init` writes, `#:schema file:///..`, names the schema that comes with dpsql,",
+        "`dpsql/policy/dpsql.schema.json`.",
     ]
     for section, keys in policy.KEYS.items():
         lines += ["", f"## `{section}`", "", "| key | value | default | meaning |", "|---|---|---|---|"]

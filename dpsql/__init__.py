@@ -36,6 +36,7 @@ __all__ = [  # noqa: RUF022  grouped: connecting, results, PEP 249's constants a
     "connect",
     "Connection",
     "Cursor",
+    "Explanation",
     "Database",
     "Policy",
     "Release",

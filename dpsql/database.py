@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from dataclasses import field
 from typing import Protocol, Self
 
-from dpsql.engines import Engine, length_check_key, open_engine, running_statement
+from dpsql.analysis import CompiledQuery, widened
+from dpsql.engines import (
+    Counts,
+    Engine,
+    KeptCounts,
+    Untranslatable,
+    length_check_key,
+    open_engine,
+    running_statement,
+    taken,
+)
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, OperationalError
 from dpsql.exclusive import OwnerProcess
@@ -18,7 +29,7 @@ from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
 from dpsql.release import source_version
 from dpsql.running import sealed
-from dpsql.versions import CHANGING, Stamps, Versions
+from dpsql.versions import CHANGING, Stamps, Versions, settled
 
 _ATTEMPTS = 5
 
@@ -27,10 +38,13 @@ _ATTEMPTS = 5
 class Engines:
     """The engines of a policy, opened on the files as they were then; the last user's end closes them."""
 
+    policy: Policy = field(repr=False)
     engine: Engine
     versions: Versions
     stamps: Stamps
     """The files of all tables as they were just before the engines were opened."""
+    kept: KeptCounts = field(repr=False)
+    """The exact counts of earlier statements on these files."""
 
     @property
     def schema_database(self) -> SchemaDatabase:
@@ -40,6 +54,36 @@ class Engines:
     def unchanged(self, tables: Iterable[Table]) -> bool:
         """Whether no file of these tables was touched since the engine was opened."""
         return set(self.versions.stamps(tables)) <= set(self.stamps)
+
+    def count(self, compiled: CompiledQuery, reads: Iterable[Table]) -> Counts:
+        """Return the exact counts of a compiled query, which an earlier statement may have counted.
+
+        `reads` are all tables that they depend on. Counts are kept only if a change of the tables would show:
+        a file changed a moment ago may change again without its times telling it.
+        """
+        tables = tuple(reads)
+        known = self.unchanged(tables) and self.versions.tell(tables)
+        if known and (found := self.kept.find(compiled)) is not None:
+            return found
+        known = known and settled(self.versions.stamps(tables))
+        query = self._widened(compiled) if known else compiled
+        counts = self.engine.count(query)
+        if known and self.unchanged(tables):
+            self.kept.keep(query, counts)
+        return counts if query is compiled else taken(counts, query, compiled)
+
+    def _widened(self, compiled: CompiledQuery) -> CompiledQuery:
+        """Return the query whose counts are kept: it has those of the statements that come next, too."""
+        with running_statement() as statement:
+            others = statement.beside
+        if compiled.groups is None or not self.kept.fits(compiled):
+            return compiled
+        query = widened(compiled, others, self.policy, self.schema_database)
+        try:
+            self.engine.translate(query)
+        except Untranslatable:
+            return compiled
+        return query if self.kept.fits(query) else compiled
 
 
 class _User(Protocol):
@@ -73,6 +117,8 @@ class Database:
         self._lock = threading.RLock()
         self._vetting = threading.RLock()
         self._closed = False
+        self.on_vetting: Callable[[str | None], None] = lambda table: None
+        """Called with a table's name before its rows are verified, and with None afterwards."""
         self.users: weakref.WeakSet[_User] = weakref.WeakSet()
         """The open sessions."""
         self.ledger = Ledger.of(self.policy)
@@ -88,8 +134,9 @@ class Database:
         for _ in range(_ATTEMPTS):
             stamps, held = self.versions.stamps(), self.versions.held()
             engine = open_engine(self.policy, self._memory, background=self._background)
-            engines = Engines(engine, self.versions, stamps)
-            finalizer = weakref.finalize(engines, _close, self._process, engine)
+            kept = KeptCounts(self.policy.keep)
+            engines = Engines(self.policy, engine, self.versions, stamps, kept)
+            finalizer = weakref.finalize(engines, _close, self._process, engine, kept)
             finalizer.atexit = False
             if self.versions.held() == held:
                 return engines, finalizer
@@ -106,6 +153,7 @@ class Database:
         with self._lock:
             self.check()
             if self.versions.stamps() != self._engines.stamps:
+                self._engines.kept.close()  # those who count on the old files still may
                 self._engines, self._close_engines = self._open()
             return self._engines
 
@@ -123,8 +171,10 @@ class Database:
             short = self.ledger.vetted(length_check_key(name), version)
             engine.assume_within_length_limit(name, short)
             return
+        self.on_vetting(name)
         with running_statement() as statement, statement.untimed():
             readable = sealed(lambda: engine.vet(name), otherwise=False)
+        self.on_vetting(None)
         if not readable:
             raise OperationalError(f"table {name} cannot be read as declared: the owner runs `dpsql check`")
         if not engines.unchanged([table]):
@@ -155,6 +205,7 @@ class Database:
             self.close()
 
 
-def _close(process: OwnerProcess, engine: Engine) -> None:
+def _close(process: OwnerProcess, engine: Engine, kept: KeptCounts) -> None:
     if process.in_own_process:
+        kept.close()
         engine.close()

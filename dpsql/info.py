@@ -50,7 +50,7 @@ def selection_words(selection: Selection, step: Fraction = Fraction(1)) -> str:
             return f"{selection_words(selection.best, step)} of each partition"
 
 
-def _selection(plan: Plan) -> str:
+def selection_of(plan: Plan) -> str:
     """Describe the selection of a plan, its threshold in the unit of the number that is compared."""
     best = getattr(plan.selection, "best", plan.selection)
     place = getattr(best, "count", None)
@@ -70,7 +70,7 @@ def words(
     return {
         "keys": tuple(o.name for o in plan.outputs if o.kind == "key"),
         "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
-        "selection": _selection(plan),
+        "selection": selection_of(plan),
         "mechanism": method.quote.mechanism,
         "guarantee": guarantee(plan, loss),
         "confidence": plan.options.confidence or Fraction(95, 100),
@@ -155,7 +155,7 @@ def _facts(
     """Return what EXPLAIN shows of one release; `left` stands before its SQL."""
     plan, quote = prepared.plan, prepared.method.quote
     return {
-        "selection": _selection(plan),
+        "selection": selection_of(plan),
         "why": plan.selection.spelling,
         "mechanism": quote.mechanism,
         "unit": plan.unit,
@@ -195,7 +195,8 @@ def _composed_facts(prepared: PreparedComposed, left: dict[str, str], budget: Bu
         asked = None if part.price.epsilon else "yes: it costs nothing again"
         releases.append({"relation": called, "asked_before": asked, **_facts(part, {})})
     return {
-        "selection": f"{len(releases)} releases, and one query over their rows",
+        "selection": f"{len(releases)} releases",
+        "why": "one query over their rows",
         "unit": ", ".join(dict.fromkeys(part.plan.unit for part in prepared.parts)),
         "guarantee": total_guarantee(prepared),
         **_amounts(prepared.price),

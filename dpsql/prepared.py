@@ -97,7 +97,8 @@ class PlannedCount:
         """
         if not self.values and values_in(self.plan.query.tree):
             raise InternalError("a query is counted before the values that it reads are known")
-        counts = self.engines.engine.count(compiled or self.plan.compiled)
+        query = compiled or self.plan.compiled
+        counts = self.engines.count(query, tables_read(self.policy, query.tables))
         reads = [
             t
             for t in self.reads

@@ -7,15 +7,20 @@ Sizes and times of files are no version: a DuckDB database changes in its log wh
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpsql.errors import OperationalError
 from dpsql.ledger import Ledger
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table
+from dpsql.policy import CsvSource, DatabaseSource, FileSource, ParquetSource, Policy, Table, files_of
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 CHANGING = "the data is being changed; nothing was charged, ask again"
 
@@ -32,24 +37,50 @@ _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 class Versions:
     """Versions of those tables of a policy that are read from local files; a ledger keeps the hashes."""
 
-    def __init__(self, policy: Policy, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, policy: Policy, ledger: Ledger | None = None, on_read: Callable[[int], None] = lambda size: None
+    ) -> None:
+        """`on_read` is called with the number of bytes after each part of a file that is hashed."""
         self._policy = policy
         self._ledger = ledger
+        self._on_read = on_read
         self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
 
     def stamps(self, tables: Iterable[Table] | None = None) -> Stamps:
-        """Return the stamps of the files of these tables (None: of all), without reading the files."""
-        chosen = self._policy.tables.values() if tables is None else tables
-        return tuple((str(file), _stamp(file)) for file in self.files(chosen))
+        """Return the stamps of the files of these tables (None: of all), without reading the files.
 
-    def files(self, tables: Iterable[Table]) -> list[Path]:
-        """Return the local files of these tables in order, each once; nothing is asked of the file system."""
-        return sorted({file for table in tables for file in self._files(table)})
+        Of a table of several files, which ones they are is stamped as well: an added or removed one shows.
+        """
+        chosen = list(self._policy.tables.values() if tables is None else tables)
+        files, listed = self._listed(chosen)
+        return (*((str(file), _stamp(file)) for file in files), *((words, ()) for words in listed))
+
+    def size(self, tables: Iterable[Table]) -> int:
+        """Return the bytes of the files of these tables: a private fact, for the owner."""
+        return sum(stamp[2] for file in self._listed(tables)[0] if (stamp := _stamp(file)))
+
+    def _listed(self, tables: Iterable[Table]) -> tuple[list[Path], list[str]]:
+        """Return the files of these tables in order, each once, and a text of each list that may change."""
+        files: set[Path] = set()
+        listed: set[str] = set()
+        for table in tables:
+            found = self._files(table)
+            files.update(found)
+            if isinstance(table.source, FileSource) and table.source.parts is not None:
+                names = [file.relative_to(table.source.path).as_posix() for file in found]
+                listed.add(f"{table.name}: {hashlib.sha256(json.dumps(names).encode()).hexdigest()}")
+        return sorted(files), sorted(listed)
 
     def held(self) -> Stamps:
-        """Return the stamps of the files that a session keeps open or in memory: database, public tables."""
-        tables = self._policy.tables.values()
-        return self.stamps(t for t in tables if t.public or isinstance(t.source, DatabaseSource))
+        """Return the stamps of the files that a session keeps open, in memory, copied, or in a list."""
+        return self.stamps(t for t in self._policy.tables.values() if _is_held(t))
+
+    def tell(self, tables: Iterable[Table]) -> bool:
+        """Whether a change of these tables' data shows: in their files, or in the owner's `data_version`.
+
+        Tables of a remote engine may change at any time, unless the owner declares a version of them.
+        """
+        return self._policy.data_version is not None or all(self._files(table) for table in tables)
 
     def content(self, tables: Iterable[Table], *, again: bool = False) -> str:
         """Return a hash of the content of these tables' files; tables of a remote engine add nothing to it.
@@ -57,18 +88,19 @@ class Versions:
         A file whose times did not change is not read again, unless `again`.
         Raises `OperationalError` if a file is being written.
         """
-        files = self.files(tables)
+        tables = list(tables)
         for _ in range(_ATTEMPTS):
+            files, listed = self._listed(tables)
             before = [_stamp(file) for file in files]
             hashes = [self._hash(file, stamp, again=again) for file, stamp in zip(files, before, strict=True)]
-            if [_stamp(file) for file in files] == before:
-                return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+            if [_stamp(file) for file in files] == before and self._listed(tables) == (files, listed):
+                return hashlib.sha256("\n".join([*hashes, *listed]).encode()).hexdigest()
         raise OperationalError(CHANGING)
 
     def _files(self, table: Table) -> list[Path]:
         match table.source:
-            case ParquetSource(path=path) | CsvSource(path=path):
-                return [path]
+            case ParquetSource() | CsvSource():
+                return files_of(table.source)
             case DatabaseSource() if self._policy.engine == "duckdb" and self._policy.database is not None:
                 database = self._policy.database
                 return [database, *(database.with_name(database.name + log) for log in _LOGS)]
@@ -84,7 +116,7 @@ class Versions:
                 return known[1]
         now = time.time()
         try:
-            with file.open("rb") as stream:
+            with _Counted(file, self._on_read) as stream:
                 found = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError:
             return "unreadable"
@@ -100,6 +132,28 @@ class Versions:
             return None
         stamp, found = json.loads(text)
         return tuple(stamp), str(found)
+
+
+class _Counted(io.FileIO):
+    """A file that tells how many bytes were read."""
+
+    def __init__(self, file: Path, on_read: Callable[[int], None]) -> None:
+        super().__init__(file)
+        self._on_read = on_read
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read into a buffer; return the number of bytes."""
+        size = super().readinto(buffer)
+        self._on_read(size)
+        return size
+
+
+def _is_held(table: Table) -> bool:
+    """Whether a session goes on with what it opened of a table, whatever happens to the table's files."""
+    source = table.source
+    if table.public or isinstance(source, DatabaseSource):
+        return True
+    return source.parts is not None or (isinstance(source, CsvSource) and source.format.encoding != "utf-8")
 
 
 def settled(stamps: Stamps) -> bool:

@@ -3,8 +3,8 @@
 =================  ===========================================================================
 ``analyse``        the analysis of one private statement, from start to end
 ``outer_query``    the outermost block: keys, counts, columns computed from them; ``released`` the
-                   aggregates that may be released, ``groups`` the counting query, ``histograms`` that
-                   of quantiles
+                   aggregates that may be released, ``groups`` the counting query, ``counted_groups`` and
+                   ``widening`` one query for several statements, ``histograms`` that of quantiles
 ``selection``      the selection that a statement asks for, from all its spellings (``spellings``)
 ``blocks``         SELECTs in subqueries; ``hoist`` and ``windows`` their windows, ``aggregates`` their
                    GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM
@@ -53,6 +53,7 @@ from dpsql.analysis.released.described import cells_of, cut_of, quantile_of, row
 from dpsql.analysis.released_values import value_of, values_in, with_values
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
+from dpsql.analysis.widening import alike, widened
 from dpsql.tree import quote
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "PublicOrder",
     "Quantile",
     "ReleasedAggregate",
+    "alike",
     "analyse",
     "cells_of",
     "check_outer",
@@ -90,6 +92,7 @@ __all__ = [
     "value_of",
     "values_in",
     "what_of",
+    "widened",
     "wished_way",
     "with_values",
     "with_views",

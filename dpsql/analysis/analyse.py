@@ -16,15 +16,13 @@ from dpsql.analysis.bounds import assumed_groups, default_groups
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import groups_kept, noise_matters
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.existing_groups import shown_by_units
 from dpsql.analysis.groups import (
     CountingQuery,
     Rows,
     all_groups,
-    groups_with_units,
-    largest_groups,
     largest_of_each,
-    one_group,
 )
 from dpsql.analysis.hints import adapted
 from dpsql.analysis.histograms import cells_of_all, cells_of_existing, cells_of_one
@@ -130,7 +128,9 @@ def _analyse(
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
     kept = _groups_kept(compiler, block, options, size)
-    counting = _counting(block, options, kept, partitions)
+    groups = _groups(block, options, kept, partitions, size)
+    order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
+    counting = groups.counting(order) if groups else _counting(block, options, kept, partitions)
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
     compiled = seal(
@@ -142,6 +142,7 @@ def _analyse(
         counts_only=counts_only,
         order=counting.order,
         cells=cells_of(block.counts) is not None,
+        groups=groups,
     )
     places: dict[ReleasedAggregate, int] = {}
     origins = " x ".join(dict.fromkeys(d.domain.origin for d in block.domains))
@@ -275,32 +276,42 @@ def _in_partitions(block: OuterQuery, options: Options, partitions: Partitions) 
     return largest_of_each(rows, domains, selection.keys, selection.count, most)
 
 
+def _groups(
+    block: OuterQuery, options: Options, most: int | None, partitions: Partitions | None, size: int | None
+) -> CountedGroups | None:
+    """Return the groups that are counted, a unit in `most` of them; None for partitions and for cells."""
+    if partitions is not None or cells_of(block.counts) is not None:
+        return None
+    largest = None
+    if undeclared(block) and block.existence is None:
+        assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others
+        largest = block.selection.count, max_candidates(block.selection.k, options)
+    domains = () if undeclared(block) else block.domains
+    return CountedGroups(block.rows, domains, size, most, block.existence, largest)
+
+
 def _counting(
     block: OuterQuery, options: Options, most: int | None, partitions: Partitions | None
 ) -> CountingQuery:
-    """Build the counting query in the form its selection needs; a unit counts in `most` of its groups."""
+    """Build the counting query of partitions or cells; a unit counts in `most` of its groups."""
     domains, part = block.domains, cells_of(block.counts)
-    if not block.keys:
-        return one_group(block.rows) if part is None else cells_of_one(block.rows, part)
     if partitions is not None:
         return _in_partitions(block, options, partitions)
+    assert part is not None  # noqa: S101  other queries have `CountedGroups`
     rows = block.rows
+    if not block.keys:
+        return cells_of_one(rows, part)
     if undeclared(block):
-        rows = rows.bounded(most, ()) if most is not None else rows.among(()) if rows.weighted else rows
-        if block.existence is not None and part is not None:
-            return cells_of_existing(rows, part, block.counts[block.existence])
-        if block.existence is not None:
-            return groups_with_units(rows, block.existence)
-        assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others
-        return largest_groups(rows, block.selection.count, max_candidates(block.selection.k, options))
+        domains = ()
     if most is not None:
         rows = rows.bounded(most, domains)
     elif rows.weighted:
         rows = rows.among(domains)
+    if undeclared(block):
+        assert block.existence is not None  # noqa: S101  domain_size refuses the others
+        return cells_of_existing(rows, part, block.counts[block.existence])
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
-    if part is not None:
-        return cells_of_all(rows, domains, part, order or ())
-    return all_groups(rows, domains, order)
+    return cells_of_all(rows, domains, part, order or ())
 
 
 def complete(options: Options, defaults: Options) -> Options:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dpsql import tree
+from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Owner
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells_of
@@ -87,6 +88,8 @@ class CompiledQuery:
     token: InitVar[object]
     cells: bool = field(default=False, kw_only=True)
     """Whether it has a row for each group and cell of its values: `n0` is the cell, `n1` its rows."""
+    groups: CountedGroups | None = field(default=None, kw_only=True, repr=False)
+    """What it counts, if one query can count for it and for others; None: it is counted alone."""
 
     def __post_init__(self, token: object) -> None:
         if token is not _TOKEN:
@@ -108,10 +111,13 @@ def seal(
     counts_only: bool,
     order: tuple[tuple[str, bool], ...] | None,
     cells: bool = False,
+    groups: CountedGroups | None = None,
 ) -> CompiledQuery:
-    """Make the compiled query; called once, at the end of the analysis."""
+    """Make the compiled query; called at the end of the analysis."""
     proof = None if order is None else PublicOrder(order, _TOKEN)
-    return CompiledQuery(query, sql, keys, counts, tables, counts_only, proof, _TOKEN, cells=cells)
+    return CompiledQuery(
+        query, sql, keys, counts, tables, counts_only, proof, _TOKEN, cells=cells, groups=groups
+    )
 
 
 def with_query(compiled: CompiledQuery, query: tree.Query, sql: str, *, counts_only: bool) -> CompiledQuery:

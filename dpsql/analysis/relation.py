@@ -174,6 +174,8 @@ class Scope:
     def may_have(self, node: exp.Column) -> bool:
         """Return whether a column may be found here: a quick check before `resolve`."""
         table, key = node.args.get("table"), fold(node.name)
+        if table is not None and self._field(node) is not None:
+            return True
         if self.outer is not None or (table is None and (key in self.merged or key in self.aliases)):
             return True
         origins = [o for o in self.origins if table is None or fold(o.alias) == fold(table.name)]
@@ -183,6 +185,10 @@ class Scope:
         """Return the column that a name refers to: columns before aliases. An ambiguous name is refused."""
         name, key = node.name, fold(node.name)
         table = node.args.get("table")
+        if table is not None and (field := self._field(node)) is not None:
+            return self.resolve(field)
+        if len(node.parts) > 2 and self.outer is not None and self.outer.may_have(node):
+            return self.outer.resolve(node)
         if node.args.get("catalog") or (node.args.get("db") and fold(node.args["db"].name) != "main"):
             raise self.source.refuse("a column is named as table.column, or main.table.column", node)
         if not name.isascii():
@@ -214,13 +220,44 @@ class Scope:
             raise self._unknown(node, f"{fold(table.name)}.{name}", known)
         raise self._unknown(node, f"{origins[0].alias}.{name}", list(origins[0].names))
 
+    def _field(self, node: exp.Column) -> exp.Column | None:
+        """Return the column that a name with dots means if it is a field: `address.city` or `t.address.city`.
+
+        A field is a column named as such. A table of FROM with the column goes before it.
+        """
+        parts = [part.name for part in node.parts]
+        if len(parts) == 2 and any(o.named(fold(parts[1])) for o in self._aliased(parts[0])):
+            return None
+        if len(parts) > 2 and fold(parts[0]) == "main" and self._aliased(parts[1]):
+            parts = parts[1:]
+        whole, below = ".".join(parts), ".".join(parts[1:])
+        place = {"start": node.parts[0].meta.get("start"), "end": node.parts[-1].meta.get("end")}
+        if len(parts) > 2 and any(o.named(fold(below)) for o in self._aliased(parts[0])):
+            return _named(below, place, parts[0])
+        return _named(whole, place) if self.has(fold(whole)) else None
+
+    def _aliased(self, name: str) -> list[Origin]:
+        """Return the relations of FROM with an alias: one, or none."""
+        return [o for o in self.origins if fold(o.alias) == fold(name)][:1]
+
     def _unknown(self, node: exp.Column, name: str, known: list[str]) -> Exception:
         own = name if known and "." in known[0] else node.name
         close = difflib.get_close_matches(own, list(dict.fromkeys(known)), 2)
         shown = ", ".join(dict.fromkeys(known))
+        fields = [n for n in known if fold(n).startswith(f"{fold(own)}.")]
+        if fields:
+            struct = f"it is a STRUCT: name one of its fields, such as {fields[0]}"
+            return self.source.refuse(f"there is no column {name}", node, struct, unknown="column")
         hint = f"did you mean {close[0]}?" if close else f"columns here: {shown[:200]}" if shown else None
         fix = replacing(node.this, close[0]) if len(close) == 1 and close[0].isidentifier() else None
         return self.source.refuse(f"there is no column {name}", node, hint, fix, unknown="column")
+
+
+def _named(name: str, place: dict[str, int | None], table: str | None = None) -> exp.Column:
+    """Return a column's name as a node, at a place of the statement."""
+    made = exp.to_identifier(name, quoted=True)
+    made.meta.update({key: value for key, value in place.items() if value is not None})
+    return exp.Column(this=made, table=exp.to_identifier(table, quoted=True) if table else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.analysis import Output, Plan
+from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
 from dpsql.estimates import (
     Combined,
     Formula,
@@ -22,7 +23,6 @@ from dpsql.estimates import (
     Measurement,
     error_words,
     from_measurement,
-    split_measuring,
 )
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Layout, PrivacyLoss
@@ -50,8 +50,8 @@ class Block:
         The plan of the statement.
     places
         The places of the numbers among its counts.
-    epsilon
-        Their part of epsilon.
+    share
+        Their noise.
     move
         The most by which one unit moves all of them in all groups together, in steps.
     resolution
@@ -62,7 +62,7 @@ class Block:
 
     plan: Plan
     places: tuple[int, ...]
-    epsilon: Fraction
+    share: LaplaceShare
     move: int
     resolution: int | None = None
     planned: dict[int, mechanisms.Laplace] = field(default_factory=dict, compare=False, repr=False)
@@ -71,9 +71,7 @@ class Block:
         """Return the noise for so many groups."""
         if groups not in self.planned:
             size = groups * len(self.places)
-            self.planned[groups] = mechanisms.Laplace.plan(
-                size, self.epsilon, groups_per_unit=1, sensitivity=self.move, resolution=self.resolution
-            )
+            self.planned[groups] = self.share.noise(size, resolution=self.resolution)
         return self.planned[groups]
 
     def run(
@@ -137,9 +135,15 @@ def blocks(plan: Plan, places: Sequence[int], epsilon: Fraction, move: Callable[
     made = []
     for together, part in shares(plan, places, epsilon):
         if plan.counts[together[0]].share is not None:
-            made.append(Block(plan, tuple(together), part, move(together[0])))
+            moved = move(together[0])
+            made.append(Block(plan, tuple(together), LaplaceShare(part, moved), moved))
             continue
         moves = [move(place) for place in together]
-        for place, moved, own in zip(together, moves, split_measuring(part, moves), strict=True):
-            made.append(Block(plan, (place,), own, moved))
+        own = laplace_shares(
+            Layout(part, plan.layout.order), moves, [plan.counts[place].bound for place in together]
+        )
+        made += [
+            Block(plan, (place,), share, moved)
+            for place, share, moved in zip(together, own, moves, strict=True)
+        ]
     return made

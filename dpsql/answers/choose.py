@@ -198,6 +198,8 @@ def _least_noise(plan: Plan) -> tuple[str, str]:
         return "LAPLACE", "sums have one bound in all groups"
     totals = [total for place in places if (total := plan.total(place)) is not None]
     taken = not measuring.simultaneous(plan) and all(takes_all(plan, place) for place in places)
+    if taken and plan.layout.order is not None:
+        return ("BOX" if _less(plan, _BOX, _LAPLACE) else "LAPLACE"), "a larger standard deviation"
     less = taken and laplace_is_less(plan.counts, places, totals, plan.groups)
     bounded = plan.groups_per_unit is not None or plan.options.max_groups_contributed is not None
     why = "no less noise" if bounded or less else "needs max_groups_contributed"
@@ -280,7 +282,14 @@ def _whole(plan: Plan) -> Candidate:
     """Return what measures all groups with the least noise."""
     if gaussian.wished(plan):
         return _GAUSSIAN
-    return _GAUSSIAN if gaussian.allowed(plan) and _less(plan, _GAUSSIAN, _BOX) else _BOX
+    if gaussian.allowed(plan) and _less(plan, _GAUSSIAN, _BOX):
+        return _GAUSSIAN
+    return _LAPLACE_SELECTED if _laid_out(plan) and _less(plan, _LAPLACE_SELECTED, _BOX) else _BOX
+
+
+def _laid_out(plan: Plan) -> bool:
+    """Whether Laplace noise on every group divides a cost, and the statement wants nothing else."""
+    return plan.layout.order is not None and not measuring.simultaneous(plan)
 
 
 def _less(plan: Plan, one: Candidate, other: Candidate) -> bool:

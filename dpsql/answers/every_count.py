@@ -94,7 +94,7 @@ class EveryCount(KeepsQuote):
 
     @property
     def _loss(self) -> PrivacyLoss:
-        return sum((block.noise(1).loss for block in self.blocks), PrivacyLoss())
+        return sum((block.noise(self.plan.groups).loss for block in self.blocks), PrivacyLoss()).joined
 
     def predicted(self) -> Iterator[tuple[float, float]]:
         """Yield the standard deviation and half width of each number that is shown as it is measured."""
@@ -146,7 +146,7 @@ class EveryCount(KeepsQuote):
             for place, value in measured.items():
                 values[place] = np.empty(len(order))
                 values[place][order] = value
-        return values, loss
+        return values, loss.joined
 
     def estimates(
         self, values: dict[int, NDArray[np.float64]], rows: NDArray[np.int64]
@@ -170,9 +170,13 @@ class EveryCount(KeepsQuote):
 
 
 def takes_all(plan: Plan, place: int) -> bool:
-    """Return whether Laplace noise suits a number of all groups: they are few, or those of a unit are."""
+    """Return whether Laplace noise suits a number of all groups: they are few, or those of a unit are.
+
+    By cost it suits any number of groups: its variance grows with their number, not with its square.
+    """
     given = plan.groups_per_unit is not None or plan.options.max_groups_contributed is not None
-    return plan.groups <= MOST_GROUPS or plan.counts[place].total is not None or given
+    few = plan.groups <= MOST_GROUPS or plan.layout.order is not None
+    return few or plan.counts[place].total is not None or given
 
 
 def _total(plan: Plan, place: int) -> int:

@@ -21,7 +21,7 @@ from dpsql.errors import InternalError
 from dpsql.estimates import Combined, LaplaceNoise, Measurement, from_measurement
 from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class ExistingGroups(KeepsQuote):
     """The place of the numbers of units."""
     existing: mechanisms.Existing
     blocks: tuple[Block, ...]
+    measuring: Fraction
+    """The epsilon of the other numbers."""
 
     @classmethod
     def of(cls, plan: Plan, selection: AllGroups | TopK) -> ExistingGroups:
@@ -57,10 +59,11 @@ class ExistingGroups(KeepsQuote):
         if others:
             few = bool(totals) and len(totals) == len(others) and len(others) == len(asked)
             share = measure or (_share(m, delta, max(totals)) if few else Fraction(1, 2))
-        made = blocks(plan, others, plan.epsilon * share, lambda place: _total(plan, place)) if others else []
+        first, second = (plan.layout.part(each) for each in (1 - share, share))
+        made = blocks(plan, others, second, lambda place: _total(plan, place)) if others else []
         made = [replace(block, resolution=0, planned={}) for block in made]
-        existing = mechanisms.Existing.plan(plan.epsilon * (1 - share), delta, groups_per_unit=m)
-        return cls(plan, selection, units, existing, tuple(made))
+        existing = mechanisms.Existing.plan(first, delta, groups_per_unit=m)
+        return cls(plan, selection, units, existing, tuple(made), second)
 
     def quoted(self) -> Quote:
         """See `Method`."""
@@ -69,7 +72,7 @@ class ExistingGroups(KeepsQuote):
         selecting = existing.loss.charge.epsilon
         split = "all for the numbers of units"
         if self.blocks:
-            split = f"{float(selecting):g} for existence, {float(plan.epsilon - selecting):g} for measuring"
+            split = f"{float(selecting):g} for existence, {float(self.measuring):g} for measuring"
         threshold, kept, selected = (
             float(existing.threshold),
             plan.groups_kept,
@@ -89,7 +92,14 @@ class ExistingGroups(KeepsQuote):
             notes,
             outlook={"least_units": threshold},
             errors=errors_of(plan, self.blocks, confidence),
+            divided=None if plan.layout.order is None else self._loss,
         )
+
+    @property
+    def _loss(self) -> PrivacyLoss:
+        """The largest loss of a run: a unit is in so many groups, all of which may be shown."""
+        numbers = (block.noise(self.existing.groups_per_unit).loss for block in self.blocks)
+        return sum(numbers, self.existing.loss)
 
     @property
     def _shows_units(self) -> bool:

@@ -12,6 +12,7 @@ from dpsql import mechanisms
 from dpsql.analysis import laplace_is_less
 from dpsql.answers.blocks import Block, Values, shares
 from dpsql.answers.gaussian import allowed, gaussian_noise, wished
+from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
 from dpsql.estimates import (
     Combined,
     ErrorModel,
@@ -25,7 +26,7 @@ from dpsql.estimates import (
     split_measuring,
 )
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import PrivacyLoss
+from dpsql.privacy import Layout, PrivacyLoss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -115,7 +116,7 @@ class ShareMeasuring:
     of epsilon; an ANCHOR measures the total of the ordering count, whose gaps are known. AUTO takes BOX, or
     EACH where the counts of all groups together move so little that this has less noise. The moments of a
     column have one Laplace noise. Where the statement's cost at one order is divided, AUTO takes Gaussian
-    noise on all counts if that is less.
+    noise on all counts if that is less, and EACH else divides the cost among all counts of all groups.
     """
 
     plan: Plan
@@ -127,6 +128,8 @@ class ShareMeasuring:
     strategy: Strategy
     gaussian: bool = False
     """Whether the one noise of all counts is Gaussian."""
+    most: int = 1
+    """The most groups that are measured."""
 
     @classmethod
     def of(
@@ -135,36 +138,55 @@ class ShareMeasuring:
         """Plan measurements of at most `most` groups; raises `ValueError` if the noise would be too large."""
         strategy, measured = strategy_of(plan), places if epsilon else []
         if any(plan.counts[place].share is not None for place in measured[1:]):
-            return cls(plan, ordering, measured, epsilon, "EACH")
+            return cls(plan, ordering, measured, epsilon, "EACH", most=most)
         moves = [moved(plan, place, most) for place in measured]
         chosen = simultaneous(plan) or (plan.options.measure_strategy or "AUTO") != "AUTO"
         less = any(move < most * plan.counts[p].bound for p, move in zip(measured, moves, strict=True))
         if less and not chosen and laplace_is_less(plan.counts, measured, moves, most):
             strategy = "EACH"
-        made = cls(plan, ordering, measured, epsilon, strategy)
-        if made.places and (plan.options.measure_strategy or "AUTO") == "AUTO" and allowed(plan):
+        made = cls(plan, ordering, measured, epsilon, strategy, most=most)
+        if made.places and (plan.options.measure_strategy or "AUTO") == "AUTO":
             made = made.with_less_noise(most)
         if made.places and made.strategy == "BOX":
             made.box(most)
         return made
 
     def with_less_noise(self, most: int) -> ShareMeasuring:
-        """Return the same with Gaussian noise, if that is less for so many groups, or asked for."""
+        """Return the same with the noise by cost, for so many groups, that is less, or is asked for."""
+        plan, found = self.plan, self
+        if plan.layout.order is not None and not simultaneous(plan) and not wished(plan):
+            found = found.or_less(replace(self, strategy="EACH"), most)
+        if not allowed(plan):
+            return found
         other = replace(self, strategy="BOX", gaussian=True)
+        if wished(plan):
+            other.box(most)
+            return other
+        return found.or_less(other, most)
+
+    def or_less(self, other: ShareMeasuring, most: int) -> ShareMeasuring:
+        """Return another measuring of so many groups if that is possible with less noise, else this one."""
         try:
-            noise = other.predicted(most, None)[0]
+            less = other.predicted(most, None)[0] < self.predicted(most, None)[0]
         except ValueError:
-            if wished(self.plan):
-                raise
             return self
-        return other if wished(self.plan) or noise < self.predicted(most, None)[0] else self
+        return other if less else self
 
     @property
     def loss(self) -> PrivacyLoss:
         """The largest loss of a run."""
         if not self.places:
             return PrivacyLoss()
-        return self.box(1).loss if self.gaussian else PrivacyLoss.of(self.epsilon)
+        if self.gaussian:
+            return self.box(1).loss
+        if not self._by_cost:
+            return PrivacyLoss.of(self.epsilon)
+        return sum((each.loss for each in self.laplace(self.most).values()), PrivacyLoss())
+
+    @property
+    def _by_cost(self) -> bool:
+        """Whether a cost is divided among all counts of all groups, of which those selected are charged."""
+        return self.strategy == "EACH" and not self.together and self.plan.layout.order is not None
 
     def box(self, size: int) -> mechanisms.Box | mechanisms.Gaussian:
         """Return the one noise of all counts of so many groups, the groups of a count together."""
@@ -189,6 +211,8 @@ class ShareMeasuring:
         """Return the noise of each count, by place, for so many groups."""
         if not self.places or self.together:
             return {}
+        if self._by_cost:
+            return {place: share.noise(size) for place, share in zip(self.places, self._shares, strict=True)}
         moves = [moved(self.plan, place, size) for place in self.places]
         shares = split_measuring(self.epsilon, moves)
         return {
@@ -203,13 +227,21 @@ class ShareMeasuring:
         }
 
     @property
+    def _shares(self) -> tuple[LaplaceShare, ...]:
+        """The noise of each count, for the most groups."""
+        moves = [moved(self.plan, place, self.most) for place in self.places]
+        bounds = [self.plan.counts[place].bound for place in self.places]
+        return laplace_shares(Layout(self.epsilon, self.plan.layout.order), moves, bounds)
+
+    @property
     def together(self) -> bool:
         """Whether the numbers are moments of one column."""
         return any(self.plan.counts[place].share is not None for place in self.places[1:])
 
     def block(self, size: int) -> Block:
         """Return the moments of one column, for so many groups."""
-        return Block(self.plan, tuple(self.places), self.epsilon, moved(self.plan, self.places[0], size))
+        move = moved(self.plan, self.places[0], size)
+        return Block(self.plan, tuple(self.places), LaplaceShare(self.epsilon, move), move)
 
     def orders(self, place: int) -> bool:
         """Whether the gaps are those of this count."""

@@ -6,6 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
@@ -107,7 +109,21 @@ class SparseVectors:
         assert released is not None  # noqa: S101  it was combined above, measured or not
         doubtful = int((~(released.low >= float(self.selection.threshold or 0))).sum())
         notes = (f"{doubtful} of {len(found.gap)} rows may lie below the threshold",) if doubtful else ()
-        return NoisyResult(found.index, found.loss + loss, estimates, values, found.gap, notes=notes)
+        answer = NoisyResult(found.index, found.loss + loss, estimates, values, found.gap, notes=notes)
+        return self._sorted(answer, released)
+
+    def _sorted(self, answer: NoisyResult, compared: Combined) -> NoisyResult:
+        """Sort rows by the count that was compared, the largest first, unless the statement orders them.
+
+        It follows from what is released, so it costs nothing.
+        """
+        if not isinstance(self.selection, AboveThreshold) or self.selection.order:
+            return answer
+        order = np.argsort(-compared.value, kind="stable")
+        counts = tuple(each and measuring.taken(each, order) for each in answer.counts)
+        values = {key: measuring.taken(each, order) for key, each in answer.values.items()}
+        gap = None if answer.gap is None else answer.gap[order]
+        return replace(answer, rows=answer.rows[order], counts=counts, values=values, gap=gap)
 
 
 def _mechanism(

@@ -21,11 +21,13 @@ from dpsql.cli.exits import ExitCode, legend
 from dpsql.cli.init import init_command
 from dpsql.cli.mcp import mcp_command
 from dpsql.cli.output import FORMATS
+from dpsql.cli.progress import doing, progress
 from dpsql.cli.serve import serve_command, serve_demo
 from dpsql.cli.server_options import server_of, server_options
 from dpsql.cli.settings import Settings
 from dpsql.cli.sources import META, InOrder, read, statements
 from dpsql.cli.user import user_command
+from dpsql.cli.width import Width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +49,11 @@ def open_session(settings: Settings) -> AnalystSession:
 
 @contextmanager
 def _opened(settings: Settings) -> Iterator[AnalystSession]:
-    session = open_session(settings)
+    with progress("opening the data"):
+        session = open_session(settings)
+    database = getattr(session, "database", None)  # a server has its own
+    if database is not None:
+        database.on_vetting = lambda table: doing(table and f"verifying {table}, once for this version")
     try:
         for text in session.messages:
             narrate.note(text)
@@ -108,7 +114,27 @@ Examples:
     help="How answers are written. [default: table on a terminal, else csv]",
 )
 @click.option(
-    "-o", "--output", "target", metavar="FILE", help="Write answers to a file instead of standard output."
+    "-o",
+    "--output",
+    "target",
+    metavar="FILE",
+    help="Write answers to a file instead of standard output; several of arrow or parquet to a folder.",
+)
+@click.option(
+    "--intervals",
+    is_flag=True,
+    help="Write the standard deviation and interval of each number, and gaps; not in table and markdown.",
+)
+@click.option(
+    "--exact-digits",
+    is_flag=True,
+    help="Write all digits of noisy numbers; else those that the noise leaves, as tables show them.",
+)
+@click.option(
+    "--width",
+    type=Width(),
+    metavar="COLUMNS",
+    help="Cells of a line of a table, or full for as many as it takes. [default: the terminal's, else 120]",
 )
 @click.option("--dry-run", is_flag=True, help="Show what each statement would cost; run nothing.")
 @click.option(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.even import LARGEST, decimal, least_error
-from dpsql.cli.exits import ExitCode, UnwritableError, exit_code
-from dpsql.cli.output import ONE_RESULT
+from dpsql.cli.exits import ExitCode, exit_code
+from dpsql.cli.progress import progress
 from dpsql.errors import BudgetExceeded, Error, QueryRefused
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
@@ -61,20 +61,22 @@ class Batch:
                 return self._code if fits else ExitCode.BUDGET_EXCEEDED
             if not fits and not self.partial:
                 return ExitCode.BUDGET_EXCEEDED
-            self.output.open()
+            self.output.expect([i for i, (_, prepared) in enumerate(priced, 1) if not prepared.setting])
             self._set_error()  # a statement that is planned again needs it too
             self._run(priced)
         except KeyboardInterrupt as problem:
             # Cancelling takes 10 ms; a second Ctrl-C must not interrupt it.
             self.session.cancel()
             return narrate.failure(problem)
+        finally:
+            self.output.end()
         return self._code
 
     # -- before
 
     def _price(self, pieces: Sequence[Piece]) -> _Priced | None:
         """Prepare every statement; None when one is wrong and the batch is to stop."""
-        priced, answers = [], 0
+        priced: _Priced = []
         with self.session.pricing():  # a SET of the batch applies only from the moment when it runs
             self._set_error()
             for piece in pieces:
@@ -88,11 +90,6 @@ class Batch:
                         return None
                 else:
                     priced.append((piece, prepared))
-                    answers += not prepared.setting
-        if self.output.format in ONE_RESULT and answers > 1:
-            raise UnwritableError(
-                f"{self.output.format} holds one result, and there are {answers} statements"
-            )
         return priced
 
     def _aimed(self, pieces: Sequence[Piece], target: Target) -> _Priced | None:
@@ -213,7 +210,8 @@ class Batch:
                 self._code = self._code or ExitCode.BUDGET_EXCEEDED
                 continue
             try:
-                answer = self.session.execute(prepared)
+                with progress("counting"):
+                    answer = self.session.execute(prepared)
             except Error as problem:
                 self._failed(problem, piece)
                 if self._goes_on(problem):
@@ -221,7 +219,7 @@ class Batch:
                 if i < len(priced):
                     narrate.note(f"{len(priced) - i} statements were not run")
                 break
-            write_result(self.session, self.output, answer)
+            write_result(self.session, self.output, answer, number=i)
         if any(prepared.private for _, prepared in priced):
             budget = self.session.budget()
             narrate.note(f"epsilon {left(budget.remaining.epsilon)} of {left(budget.total.epsilon)} left")
@@ -231,10 +229,15 @@ class Batch:
         self._code = self._code or exit_code(problem)
 
 
-def write_result(session: AnalystSession, output: Output, answer: StatementResult) -> None:
-    """Write a result; on stderr its warnings, and its price if the format does not show it."""
+def write_result(
+    session: AnalystSession, output: Output, answer: StatementResult, *, number: int = 1
+) -> None:
+    """Write the result of the statement with this number; on stderr its warnings.
+
+    If the format does not show the price, that goes to stderr too.
+    """
     release, total = answer.release, session.budget().total
-    output.write(answer.table, release, total)
+    output.write(answer.table, release, total, number=number)
     for sentence in answer.notices:
         narrate.note(sentence)
     if release is None:

@@ -233,15 +233,18 @@ def _list(entries: Sequence[Entry], style: Style) -> str:
     # States are not shown: whether a statement failed is for the owner alone.
     columns = [
         column("entry", [str(e.entry) for e in entries], style, number=True),
-        column("when (UTC)", [f"{e.when:%Y-%m-%d %H:%M}" for e in entries], style),
+        column("when (UTC)", [f"{e.when:%Y-%m-%d %H:%M}" for e in entries], style, firm=True),
         column("analyst", [" ".join(e.analyst.split()) for e in entries], style),
         column("epsilon", [_epsilon(e.charged) for e in entries], style, number=True),
         column("delta", [charged(e.charged.delta) for e in entries], style, number=True),
         column("mechanism", [e.mechanism for e in entries], style),
-        column("statement", [" ".join(e.statement.split()) for e in entries], style),
+        column("statement", [e.statement for e in entries], style, statements=True),
     ]
+    # What is the same in all entries stands above: the analyst, and that there is no delta.
     if not any(e.charged.delta for e in entries):
         columns.pop(4)
+    if len({e.analyst for e in entries}) == 1:
+        columns.pop(2)
     return draw(columns, style)
 
 

@@ -133,7 +133,7 @@ def tour(session: AnalystSession, out: Output) -> ExitCode:
     for i, stop in enumerate(TOUR):
         if i and waits and not _goes_on():
             break
-        narrate.say(f"{chr(10) if i else ''}[{i + 1} of {len(TOUR)}] {stop.words}\n")
+        narrate.say(f"{chr(10) if i else ''}[{i + 1} of {len(TOUR)}]\n{stop.words}\n")
         narrate.say(stop.statement + ";\n")
         try:
             write_result(session, out, session.run(stop.statement))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 import click
@@ -15,6 +17,19 @@ class UnwritableError(Exception):
 
 class OutputFailedError(Exception):
     """Writing an answer failed after it was charged."""
+
+
+class UnchargedInterrupt(click.Abort):
+    """Ctrl-C in a command that charges nothing; its text says what it leaves behind."""
+
+
+@contextmanager
+def uncharged(leaves: str) -> Iterator[None]:
+    """Let a Ctrl-C in the block say what it leaves behind, and nothing of charges."""
+    try:
+        yield
+    except (KeyboardInterrupt, click.Abort):
+        raise UnchargedInterrupt(leaves) from None
 
 
 class ExitCode(IntEnum):

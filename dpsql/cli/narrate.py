@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from dpsql.cli.exits import ExitCode, OutputFailedError, UnwritableError, exit_code
+from dpsql.cli.exits import ExitCode, OutputFailedError, UnchargedInterrupt, UnwritableError, exit_code
 from dpsql.errors import Error, InternalError, PolicyError, QueryRefused, QuerySyntaxError
 from dpsql.render.cells import escape_controls, folded
 
@@ -21,12 +21,12 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """Write a note: `dpsql: ...`."""
-    say(f"dpsql: {text}")
+    say(_broken(f"dpsql: {text}"))
 
 
 def warning(text: str) -> None:
     """Write a warning: `dpsql: warning: ...`."""
-    say(f"dpsql: warning: {text}")
+    say(_broken(f"dpsql: warning: {text}"))
 
 
 def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
@@ -45,13 +45,18 @@ def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
 
 def _fitted(text: str) -> str:
     """Break hints at the terminal's width; other lines stay as they are, so that carets point right."""
+    lines = [_broken(line) if line.startswith("Hint: ") else line for line in text.split("\n")]
+    return "\n".join(lines)
+
+
+def _broken(text: str) -> str:
+    """Break each line at blanks at the terminal's width; a pipe gets them as they are."""
     if not sys.stderr.isatty():
         return text
     import shutil
 
     cells = shutil.get_terminal_size().columns
-    lines = [folded(line, cells) if line.startswith("Hint: ") else [line] for line in text.split("\n")]
-    return "\n".join(part for parts in lines for part in parts)
+    return "\n".join(part for line in text.split("\n") for part in folded(line, cells))
 
 
 def failure(problem: BaseException) -> ExitCode:
@@ -61,7 +66,8 @@ def failure(problem: BaseException) -> ExitCode:
     """
     if isinstance(problem, (KeyboardInterrupt, click.Abort)):
         # In a line of its own, below the terminal's `^C`.
-        say("\n" * sys.stderr.isatty() + "dpsql: interrupted; what was charged stays charged")
+        kept = str(problem) if isinstance(problem, UnchargedInterrupt) else "what was charged stays charged"
+        say("\n" * sys.stderr.isatty() + f"dpsql: interrupted; {kept}")
     elif isinstance(problem, click.UsageError):
         command = problem.ctx.command_path if problem.ctx is not None else "dpsql"
         text = problem.format_message()

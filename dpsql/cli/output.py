@@ -6,41 +6,85 @@ import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from dpsql.cli.exits import OutputFailedError, UnwritableError
-from dpsql.render.grid import Style
+from dpsql.render.terminal import style_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
     from dpsql.privacy import Charge
     from dpsql.release import Release
+    from dpsql.render.grid import Style
 
 
 FORMATS = ("table", "csv", "json", "jsonl", "markdown", "arrow", "parquet")
 _TEXTS = ("table", "markdown")
 """Formats for people: with noise, gaps and the price."""
 ONE_RESULT = ("arrow", "parquet")
-"""Formats that hold one result and no more."""
+"""Formats whose files hold one result and no more."""
+_OBJECTS = {"json", "jsonl"}
+_NUMBER = "statement_number"
+"""Name under which JSON and JSON lines say which of several statements answered."""
 
 
 class Output:
     """Writes results one after the other, to one place and in one format.
 
     Nothing is opened before `open`, so that a batch that is refused leaves an existing file as it was.
+
+    Parameters
+    ----------
+    name
+        The format; None: a table on a terminal, else CSV.
+    file
+        The file, or for Arrow and Parquet a folder; None is standard output.
+    intervals
+        Whether formats for programs show what is free beside each number: standard deviation, interval, gap.
+    exact_digits
+        Whether formats for programs show all digits, also those that are noise.
+    columns
+        Cells of a line of a table, 0 for as many as it takes; None: as the terminal has, else 120.
     """
 
-    def __init__(self, name: str | None, file: str | None) -> None:
+    def __init__(
+        self,
+        name: str | None,
+        file: str | None,
+        *,
+        intervals: bool = False,
+        exact_digits: bool = False,
+        columns: int | None = None,
+    ) -> None:
         self.format = name or ("table" if file is None and sys.stdout.isatty() else "csv")
+        self.intervals = intervals
+        self.exact_digits = exact_digits
         self._file = file
         self._out: BinaryIO | None = None
         self._written = 0
+        self._several = self._begun = False
+        self._names: dict[int, str] = {}
+        self._columns = columns
         self.apart = True
         """Whether an empty line stands between two results."""
-        self.style = _style_of(None if file else sys.stdout)
+        self.pager = False
+        """Whether tables longer than the terminal are shown by a pager."""
+
+    @property
+    def style(self) -> Style:
+        """What the terminal or file can show now: a terminal may change its width."""
+        return style_of(None if self._file else sys.stdout, self._columns)
+
+    def like(self, name: str | None, file: str | None) -> Output:
+        """Return another output with the same options."""
+        other = Output(
+            name, file, intervals=self.intervals, exact_digits=self.exact_digits, columns=self._columns
+        )
+        other.apart, other.pager = self.apart, self.pager
+        return other
 
     @property
     def for_people(self) -> bool:
@@ -55,61 +99,125 @@ class Output:
             return
         path = Path(self._file)
         folder = path.parent
-        if path.is_dir() or not folder.is_dir():
+        if (path.is_dir() and self.format not in ONE_RESULT) or not folder.is_dir():
             raise UnwritableError(
                 f"cannot write {self._file}: {'a folder' if path.is_dir() else 'no such folder'}"
             )
         if not os.access(path if path.exists() else folder, os.W_OK):
             raise UnwritableError(f"cannot write {self._file}: no permission")
 
-    def open(self) -> BinaryIO:
-        """Open the file, emptying it; raises `UnwritableError`."""
+    def expect(self, numbers: Sequence[int]) -> None:
+        """Prepare for the results of several statements, which have these numbers; called before charges.
+
+        JSON becomes one array of them, JSON lines say the number in each line, Arrow and Parquet become a
+        folder of files. Raises `UnwritableError` if the folder cannot be made, or holds other files.
+        """
+        if self.format in ONE_RESULT and len(numbers) > 1:
+            self._names = _names_in_folder(self.format, self._file, numbers)
+        else:
+            self.open()
+        self._several = len(numbers) > 1
+
+    def open(self, number: int = 1) -> BinaryIO:
+        """Open the file for the result of a statement, emptying it; raises `UnwritableError`."""
         if self._file is None:
             sys.stdout.flush()
             return sys.stdout.buffer
         if self._out is None:
+            path = Path(self._file)
             try:
-                self._out = Path(self._file).open("wb")  # noqa: SIM115  closed by `close`
+                if path.is_dir():
+                    path /= self._names.get(number, f"{self._written + 1}.{self.format}")
+                self._out = path.open("wb")
             except OSError as problem:
                 raise UnwritableError(f"cannot write {self._file}: {problem.strerror}") from None
         return self._out
 
-    def write(self, rows: pa.Table, release: Release | None, total: Charge | None = None) -> None:
-        """Write one answer; raises `OutputFailedError`, and `BrokenPipeError` if the pipe is closed."""
+    def write(
+        self, rows: pa.Table, release: Release | None, total: Charge | None = None, *, number: int = 1
+    ) -> None:
+        """Write the result of the statement with this number.
+
+        Raises `OutputFailedError`, and `BrokenPipeError` if the pipe is closed.
+        """
         if not rows.num_columns:
             return
-        out = self.open()
+        out = self.open(number)
         with _failures_reported():
             # Results of text formats are kept apart by an empty line.
             if self._written and self.apart and self.format in ("table", "markdown", "csv"):
                 out.write(b"\r\n" if self.format == "csv" else b"\n")
-            self._write(rows, release, total, out)
+            self._write(rows, release, total, out, number)
             out.flush()
         self._written += 1
         if self.format in ONE_RESULT:
             # The shell's next answer is the next file.
             self.close()
 
-    def _write(self, rows: pa.Table, release: Release | None, total: Charge | None, out: BinaryIO) -> None:
+    def _write(
+        self, rows: pa.Table, release: Release | None, total: Charge | None, out: BinaryIO, number: int
+    ) -> None:
         from dpsql.render import data, table
 
         if self.for_people:
             draw = table.as_table if self.format == "table" else table.as_markdown
-            out.write(self._encoded(draw(rows, release, self.style, total=total)))
-        elif self.format == "arrow":
-            data.write_arrow(rows, out, stream=self._file is None)
+            self._show(draw(rows, release, self.style, total=total), out)
+            return
+        if release is not None and (rows is release.rows or rows.equals(release.rows)):
+            rows = release.table if self.intervals else rows
+            if not self.exact_digits:
+                from dpsql.render.rounding import rounded
+
+                rows = rounded(rows, release, whole=self.format not in ONE_RESULT)
+        if self.format in ONE_RESULT:
+            data.write_binary(data.described(rows, release), out, self.format, stream=self._file is None)
+        elif self._several and self.format in _OBJECTS:
+            self._write_one_of_several(rows, out, number)
         else:
             getattr(data, f"write_{self.format}")(rows, out)
+
+    def _write_one_of_several(self, rows: pa.Table, out: BinaryIO, number: int) -> None:
+        from dpsql.render import data
+
+        if self.format == "jsonl":
+            data.write_jsonl(rows, out, {_NUMBER: number})
+            return
+        out.write(b",\n" if self._begun else b"[\n")
+        self._begun = True
+        out.write(f'{{"{_NUMBER}": {number}, "rows": '.encode())
+        data.write_json(rows, out, end=b"")
+        out.write(b"}")
+
+    def _show(self, text: str, out: BinaryIO) -> None:
+        import shutil
+
+        if self.pager and self._file is None and text.count("\n") >= shutil.get_terminal_size().lines:
+            import click
+
+            os.environ.setdefault("LESS", "-FRX")
+            click.echo_via_pager(self._encoded(text).decode(self.style.encoding))
+            return
+        out.write(self._encoded(text))
 
     def write_text(self, text: str) -> None:
         """Write a report."""
         out = self.open()
         with _failures_reported("report", ""):
-            out.write(self._encoded(text))
+            self._show(text, out)
             out.flush()
 
     def _encoded(self, text: str) -> bytes:
         return text.encode(self.style.encoding, "backslashreplace")
+
+    def end(self) -> None:
+        """End the results of several statements."""
+        array, begun = self._several and self.format == "json", self._begun
+        self._several, self._begun, self._names = False, False, {}
+        if array:
+            with _failures_reported():
+                out = self.open()
+                out.write(b"\n]\n" if begun else b"[]\n")
+                out.flush()
 
     def close(self) -> None:
         """Close the file; raises `OutputFailedError` if what was written does not fit."""
@@ -117,6 +225,29 @@ class Output:
         if out is not None:
             with _failures_reported():
                 out.close()
+
+
+def _names_in_folder(name: str, folder: str | None, numbers: Sequence[int]) -> dict[int, str]:
+    """Make a folder for the results of several statements; return the name of each one's file."""
+    if folder is None:
+        raise UnwritableError(
+            f"{name} holds one result, and there are {len(numbers)} statements\n"
+            "Hint: -o FOLDER writes a file for each"
+        )
+    digits = len(str(max(numbers)))
+    names = {number: f"{number:0{digits}}.{name}" for number in numbers}
+    path = Path(folder)
+    refused = f"cannot write {len(numbers)} results of {name} to {folder}"
+    try:
+        path.mkdir(exist_ok=True)
+        others = {entry.name for entry in path.iterdir()} - set(names.values())
+    except FileExistsError:
+        raise UnwritableError(f"{refused}: it is a file\nHint: -o FOLDER writes a file for each") from None
+    except OSError as problem:
+        raise UnwritableError(f"{refused}: {problem.strerror}") from None
+    if others:
+        raise UnwritableError(f"{refused}: the folder holds other files, such as {min(others)}")
+    return names
 
 
 _AGAIN = "\nHint: the same statement asked again gives the stored answer at no cost"
@@ -131,18 +262,3 @@ def _failures_reported(what: str = "answer", hint: str = _AGAIN) -> Iterator[Non
         raise
     except OSError as problem:
         raise OutputFailedError(f"cannot write the {what}: {problem.strerror}{hint}") from None
-
-
-def _style_of(stream: TextIO | None) -> Style:
-    """Return the style of a stream; None stands for a file: UTF-8, no colour, as wide as needed."""
-    columns = os.environ.get("COLUMNS", "")
-    fixed = int(columns) if columns.isdigit() and int(columns) > 0 else None
-    if stream is None:
-        return Style(fixed)
-    encoding = stream.encoding or "utf-8"
-    if not stream.isatty():
-        return Style(fixed, encoding)
-    import shutil
-
-    colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    return Style(shutil.get_terminal_size().columns, encoding, colour)

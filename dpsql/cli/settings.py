@@ -26,6 +26,9 @@ class Settings:
     format: str | None
     target: str | None
     on_error: str
+    intervals: bool = False
+    exact_digits: bool = False
+    width: int | None = None
     server: Target | None = None
     """The server that answers, in place of a policy on this machine."""
 
@@ -52,7 +55,13 @@ class Settings:
     @contextmanager
     def answers(self, default: str | None = None) -> Iterator[Output]:
         """Check that answers can be written (else `UnwritableError`), and close their file at the end."""
-        output = Output(self.format or default, self.target)
+        output = Output(
+            self.format or default,
+            self.target,
+            intervals=self.intervals,
+            exact_digits=self.exact_digits,
+            columns=self.width,
+        )
         output.check()
         try:
             yield output

@@ -12,7 +12,7 @@ from dpsql.composition.outer import value_over
 from dpsql.database import Database
 from dpsql.engines import Counts, running_statement
 from dpsql.errors import PriceNotAgreed
-from dpsql.info import words
+from dpsql.info import selection_of, words
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.prepared import PreparedComposed, PreparedPrivate
@@ -227,7 +227,8 @@ def _noted(release: Release, note: str) -> Release:
 
 
 def _request(part: PreparedPrivate, place: int, places: int) -> Request:
-    quote, selection = part.method.quote, type(part.plan.selection).__name__
+    quote = part.method.quote
+    selection = selection_of(part.plan)
     return Request(selection, quote.mechanism, quote.charge, part.refines, place, places, quote.loss)
 
 

@@ -1,7 +1,8 @@
 """The Python connector, as PEP 249 specifies it.
 
 `connect` (``connection``) opens a `Connection`; its `Cursor` (``cursor``, ``rows``) runs statements and
-returns rows, Arrow data and the `Release`. ``typecodes`` and ``constructors`` have PEP 249's types.
+returns rows, Arrow data and the `Release`. `Connection.explain` returns the price before (``explanation``).
+``typecodes`` and ``constructors`` have PEP 249's types.
 """
 
 from dpsql.dbapi.connection import Connection, connect
@@ -15,6 +16,7 @@ from dpsql.dbapi.constructors import (
     TimestampFromTicks,
 )
 from dpsql.dbapi.cursor import Cursor
+from dpsql.dbapi.explanation import Explanation
 from dpsql.dbapi.typecodes import BINARY, DATETIME, NUMBER, ROWID, STRING, TypeObject
 from dpsql.errors import (
     DatabaseError,
@@ -40,6 +42,7 @@ __all__ = [  # noqa: RUF022  grouped: what connects, PEP 249's constants, types,
     "connect",
     "Connection",
     "Cursor",
+    "Explanation",
     "apilevel",
     "threadsafety",
     "paramstyle",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from dpsql import errors
 from dpsql.dbapi.cursor import Cursor
+from dpsql.dbapi.explanation import Explanation
 
 if TYPE_CHECKING:
     import os
@@ -100,6 +101,38 @@ class Connection:
     def execute(self, operation: str, parameters: Parameters = None) -> Cursor:
         """Run one statement on a new cursor and return the cursor; see `Cursor.execute`."""
         return self.cursor().execute(operation, parameters)
+
+    def sql(self, operation: str, parameters: Parameters = None) -> Cursor:
+        """Run one statement at once, as `execute` does, and return the cursor with its result.
+
+        A private statement is charged by this call, not by `df()` or `show()`; those cost nothing, however
+        often they are called. `explain` tells the price before. Raises what `Cursor.execute` raises.
+        """
+        return self.execute(operation, parameters)
+
+    def explain(self, operation: str, parameters: Parameters = None) -> Explanation:
+        """Return what a statement would cost and how it is read; nothing is charged, no private row is read.
+
+        Parameters
+        ----------
+        operation, parameters
+            As for `Cursor.execute`, without EXPLAIN.
+
+        Raises
+        ------
+        QuerySyntaxError, QueryRefused
+            It does not parse, or cannot be proved private.
+        """
+        # Imported here: `import dpsql` needs no parser.
+        from dpsql.language import plain_text  # noqa: PLC0415
+
+        try:
+            found = self._session.run(f"EXPLAIN {plain_text(operation)}", parameters)
+        except (errors.QueryRefused, errors.QuerySyntaxError):
+            # The statement alone has the same errors, and their places in it.
+            self._session.prepare(operation, parameters)
+            raise
+        return Explanation.of(found.table, self._session.budget().remaining)
 
     def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
         """Open a stream of counts that are answered by guesses; only rejected guesses are charged.

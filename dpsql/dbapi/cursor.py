@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from dpsql.dbapi.rows import Row, Rows
 from dpsql.errors import InterfaceError, NotSupportedError
@@ -160,6 +160,33 @@ class Cursor:
         if rows_per_batch < 1:
             raise InterfaceError("rows_per_batch is a positive number")
         return self._result().rest().to_reader(max_chunksize=rows_per_batch)
+
+    def arrow(self) -> pa.Table:
+        """Return the whole result as a `pyarrow.Table`, rows fetched before as well."""
+        return self._result().table
+
+    def df(self) -> Any:  # noqa: ANN401  pandas has no types
+        """Return the whole result as a `pandas.DataFrame`; pandas must be installed."""
+        return self._result().table.to_pandas()
+
+    def pl(self) -> Any:  # noqa: ANN401  polars need not be installed
+        """Return the whole result as a `polars.DataFrame`; polars must be installed."""
+        import polars  # noqa: PLC0415
+
+        return polars.DataFrame(self._result().table)
+
+    def show(self, width: int | None = None) -> None:
+        """Print the whole result as the command line does: numbers with their ±, bars, the price.
+
+        Parameters
+        ----------
+        width
+            Characters of a line, 0 for as many as it takes; by default those of the terminal, else 120.
+        """
+        # Imported here: only those who print draw.
+        from dpsql.render.terminal import show  # noqa: PLC0415
+
+        show(self._result().table, self._release, self._session.budget().total, width)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand the whole result to pandas, polars, DuckDB, ... (Arrow's PyCapsule interface).

@@ -9,6 +9,7 @@ The schema database, in which private tables are empty, answers everything publi
 ``schema_database``  the binder, the catalog and the engine of public statements
 ``over_releases``    queries over released rows, which run there too
 ``duckdb``           the default engine
+``kept``             the exact counts of earlier statements, in memory
 ``remote``           the base class of the others: ``postgres``, ``spark``
 ``writer``           the query tree as another engine's SQL
 ``worker``           runs a statement in a thread that can be interrupted
@@ -17,6 +18,7 @@ The schema database, in which private tables are empty, answers everything publi
 """
 
 from dpsql.engines.engine import Engine, length_check_key, open_engine
+from dpsql.engines.kept import KeptCounts, taken
 from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, UnboundQuery, Untranslatable
 from dpsql.engines.worker import ResultLimit, RunningStatement, running_statement
 
@@ -26,6 +28,7 @@ __all__ = [
     "Cancelled",
     "Counts",
     "Engine",
+    "KeptCounts",
     "ResultLimit",
     "RunningStatement",
     "UnboundQuery",
@@ -33,4 +36,5 @@ __all__ = [
     "length_check_key",
     "open_engine",
     "running_statement",
+    "taken",
 ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -114,7 +116,10 @@ class RemoteEngine(ABC):
         for table in self._policy.tables.values():
             source = table.source
             if isinstance(source, DatabaseSource) or (
-                self.local_files and isinstance(source, ParquetSource) and not table.public
+                self.local_files
+                and isinstance(source, ParquetSource)
+                and source.parts is None
+                and not table.public
             ):
                 reader, scan = self.introspect(table)
                 self._scans[table.name] = scan
@@ -125,6 +130,7 @@ class RemoteEngine(ABC):
                 self.readers[table.name], self.public[table.name] = _read_public_file(table)
             else:
                 what = "CSV" if isinstance(source, CsvSource) else "Parquet"
+                what = f"pattern of {what}" if source.parts is not None else what
                 raise PolicyError(
                     f"tables.{table.name}.source: {self.dialect.name} does not read a local {what} file",
                     hint='write source = "schema.table", a table of the engine; public tables may be files',
@@ -233,8 +239,8 @@ class RemoteEngine(ABC):
 
 def _read_public_file(table: Table) -> tuple[Reader, pa.Table]:
     """Read a public table that is a file, with DuckDB."""
-    with settings.connect() as connection:
-        reader = read_source(connection, table, None, 0)  # public: without a limit
+    with settings.connect() as connection, tempfile.TemporaryDirectory() as folder:
+        reader = read_source(connection, table, None, 0, Path(folder))  # public: without a limit
         with suppress(duckdb.Error):
             return reader, connection.sql(reader.sql).to_arrow_table()
     raise PolicyError(f"tables.{table.name}.source: cannot be read as declared")

@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dpsql.engines.protocol import UNCHARGED, Cancelled
 from dpsql.errors import OperationalError
 from dpsql.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from dpsql.analysis import CompiledQuery
 
 _TICK = 0.05
 _FIRST_STOP, _LAST_STOP = 0.005, 0.2
@@ -46,6 +49,8 @@ class RunningStatement:
         """Whether a person cancelled it: what runs is stopped, and no further work begins."""
         self.failed = False
         """Whether any of its work has failed; true before an error is raised for it."""
+        self.beside: tuple[CompiledQuery, ...] = ()
+        """Queries of statements that come next: one query may count for them, too, where that is kept."""
         self.before_end: Callable[[], None] | None = None
         """Called when its private work has ended, before the ledger and so anybody else can know."""
 

@@ -28,7 +28,7 @@ from dpsql.ledger.totals import (
     put,
     scope,
 )
-from dpsql.privacy import Charge, PrivacyLoss, Stream
+from dpsql.privacy import Charge, PrivacyLoss, Stream, dominated
 from dpsql.privacy import settled as settled_loss
 
 _FIXED = ("entry", "at", "analyst", "statement", "reading", "mechanism", "reserved_loss", "shared", "holder")
@@ -177,6 +177,8 @@ def _settled(
     if isinstance(realised, PrivacyLoss):
         if stream:
             raise InternalError("a stream is settled to a charge")
+        if not dominated(realised, reserved):
+            raise InternalError("a part of a statement's loss is more than what was reserved for it")
         found = realised
     elif epsilon == most:
         found = PrivacyLoss(reserved.parts, delta)

@@ -13,6 +13,16 @@ _LATELY: Final = 1000
 """How many of the latest releases are searched for a statement's text, which has no index."""
 
 
+_CLASSES: Final = {
+    "TopK": "top-k",
+    "AboveThreshold": "above threshold",
+    "AllGroups": "all groups",
+    "Scalar": "count",
+    "TopPerPartition": "top-k of each partition",
+}
+"""What older versions wrote as the selection, and the words that releases use."""
+
+
 def releases(connection: sqlite3.Connection, analyst: str) -> list[ReleaseInfo]:
     """List an analyst's own releases, oldest first."""
     rows = connection.execute(
@@ -23,7 +33,17 @@ def releases(connection: sqlite3.Connection, analyst: str) -> list[ReleaseInfo]:
         (analyst,),
     )
     return [
-        ReleaseInfo(number, datetime.fromisoformat(at), who, text, kind, how, read_loss(loss), place, places)
+        ReleaseInfo(
+            number,
+            datetime.fromisoformat(at),
+            who,
+            text,
+            _CLASSES.get(kind, kind),
+            how,
+            read_loss(loss),
+            place,
+            places,
+        )
         for number, at, who, text, kind, how, loss, place, places in rows
     ]
 
@@ -42,7 +62,7 @@ def entries(connection: sqlite3.Connection, analyst: str | None, limit: int | No
             datetime.fromisoformat(at),
             who,
             text,
-            kind,
+            _CLASSES.get(kind, kind),
             how,
             read_loss(reserved),
             read_loss(charged),

@@ -42,8 +42,12 @@ class Laplace(Mechanism[Measured]):
     neighbouring databases differ in at most m counts, by at most c each, whole numbers of steps; so the
     probability of any output by at most a factor e^(m c/scale), the product of the factors e^(change/scale)
     of the counts, and the sum by at most m c. These are m mechanisms of c/scale each. Where counts change by
-    at most C in sum, however it is divided, m is 1 and c is C: one mechanism. The values have the positions
-    of their counts: the order of release must be public, or itself be released.
+    at most C in sum, however it is divided, m is 1 and c is C: one mechanism. Where they change by at most c
+    each, however many do, and at most m c in sum, they cost no more than m mechanisms at any order a: with
+    r = e^(-1/scale) and q = r^(2a-1), the mean of exp((a-1) L), L the log-ratio of noise moved by d steps, is
+    (1-r)/(1+r) times r^(-(a-1)d) (1/(1-r) + q/(1-q)) + r^(ad) (1/(1-r) - 1/(1-q)), both with a coefficient
+    above 0. So its logarithm is convex in d, and 0 for d = 0: d costs at most d/c of what c costs. The
+    values have the positions of their counts: the order of release must be public, or itself be released.
     """
 
     groups: int

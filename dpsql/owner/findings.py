@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.policy.lines import line_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,12 +13,13 @@ class Finding:
     """The result of one check.
 
     `level` is "ok", "note" (worth knowing) or "wrong" (the policy is not true of the data); `place` is the
-    policy's key.
+    policy's key, and `line` the line of the policy's file in which it stands.
     """
 
     level: str
     place: str
     text: str
+    line: int | None = None
 
 
 @dataclass(slots=True)
@@ -40,6 +42,13 @@ class Report:
     def add(self, level: str, place: str, text: str) -> None:
         """Add a finding."""
         self.findings.append(Finding(level, place, text))
+
+    def locate(self, text: str) -> None:
+        """Add the lines of the policy, whose text this is, to what is not ok."""
+        self.findings = [
+            each if each.level == "ok" else replace(each, line=line_of(text, each.place))
+            for each in self.findings
+        ]
 
 
 def times(number: int, word: str) -> str:

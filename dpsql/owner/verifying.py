@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 
 from dpsql.engines import length_check_key
 from dpsql.engines.duckdb.checks import Inspector, UnreadableError
+from dpsql.engines.duckdb.diagnosis import opening_errors
 from dpsql.errors import PolicyError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.owner.bounds import verify_bounds
 from dpsql.owner.findings import Report, times
+from dpsql.owner.sense import verify_sense
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.policy import EnumDomain, Policy, Table, shown_length
 from dpsql.policy.names import joined
@@ -19,7 +23,11 @@ from dpsql.versions import Versions
 _LARGE_DELTA = Fraction(1, 10_000)
 
 
-def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: None) -> Report:
+OnProgress = Callable[[str, int | None, int | None], None]
+"""Called with what is done now, and the bytes done (None: not known) of how many."""
+
+
+def verify(policy: Policy, on_progress: OnProgress = lambda words, done, total: None) -> Report:
     """Verify a policy against its data, reading every column of it once.
 
     Parameters
@@ -27,13 +35,15 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
     policy
         The owner's policy.
     on_progress
-        Called with each table's name before its rows are read.
+        Called with what is done now. What it is told is private, as the report is.
     """
     if policy.engine != "duckdb":
         raise PolicyError(
             f"database.engine: data in {policy.engine} cannot be verified, only what DuckDB reads can"
         )
-    report, versions = Report(), Versions(policy)
+    report, hashed = Report(), _Hashed(on_progress)
+    versions = Versions(policy, on_read=hashed.read)
+    verify_sense(report, policy)
     if policy.budget.accounting == "zcdp" and policy.budget.delta > _LARGE_DELTA:
         text = "is more than 1e-4: with that chance nothing is promised; values like 1e-6 are customary"
         report.add("note", "budget.delta", text)
@@ -41,16 +51,21 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
     try:
         inspector = Inspector(policy)
     except PolicyError as problem:
-        report.add("wrong", "policy", problem.message + (f" ({problem.hint})" if problem.hint else ""))
-        return report
+        found = opening_errors(policy)
+        for place, words in found:
+            report.add("wrong", place, _one_line(words))
+        if not found:
+            report.add("wrong", "policy", problem.message + (f" ({problem.hint})" if problem.hint else ""))
+        return _located(report, policy)
     try:
         for table in policy.tables.values():
-            on_progress(table.name)
+            hashed.begin(f"hashing {table.name}", versions.size([table]))
             if table.trust_source and not table.public:
                 text = "trust_source is set: its rows were not read, nothing about them was verified"
                 report.add("note", table.place(), text)
             else:
-                _verify_table(report, inspector, policy, table, versions)
+                _verify_table(report, inspector, policy, table, versions, hashed)
+        on_progress("comparing the tables", None, None)
         verify_kinds(report, inspector, policy)
         verify_others(report, inspector, policy)
     finally:
@@ -60,14 +75,49 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
         report.add(
             "note", "policy", "files changed while they were read: run it again, nothing is remembered"
         )
+    return _located(report, policy)
+
+
+@dataclass(slots=True)
+class _Hashed:
+    """How many bytes of a table's files were hashed, for the progress."""
+
+    on_progress: OnProgress
+    words: str = ""
+    done: int = 0
+    total: int = 0
+
+    def begin(self, words: str, total: int) -> None:
+        self.words, self.done, self.total = words, 0, total
+        self.on_progress(words, None, total)
+
+    def read(self, size: int) -> None:
+        self.done += size
+        self.on_progress(self.words, self.done, self.total)
+
+
+def _located(report: Report, policy: Policy) -> Report:
+    if policy.path is not None:
+        with suppress(OSError, UnicodeDecodeError):
+            report.locate(policy.path.read_text("utf-8-sig"))
     return report
 
 
+def _one_line(words: str) -> str:
+    return "; ".join(words.split("\n"))
+
+
 def _verify_table(
-    report: Report, inspector: Inspector, policy: Policy, table: Table, versions: Versions
+    report: Report,
+    inspector: Inspector,
+    policy: Policy,
+    table: Table,
+    versions: Versions,
+    hashed: _Hashed,
 ) -> None:
     place = table.place()
     version, before = source_version(policy, table, versions), report.wrong
+    hashed.on_progress(f"reading {table.name}", None, hashed.total)
     try:
         rows, lost = inspector.read(table.name)
         report.add(
@@ -83,7 +133,7 @@ def _verify_table(
                 report.passed[length_check_key(table.name)] = version
         for column, domain in table.domain.items():
             if not isinstance(domain, EnumDomain):
-                _verify_domain(report, inspector, table, column)
+                _verify_domain(report, inspector, table, column, rows)
         verify_unit(report, inspector, table, rows)
         verify_bounds(report, inspector, policy, table)
     except UnreadableError as problem:
@@ -93,7 +143,10 @@ def _verify_table(
 def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dict[str, int]) -> None:
     for column, kind in inspector.readers[table.name].columns:
         if lost[column]:
-            text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL"
+            shown = ", ".join(
+                f"{text!r} in row {row:,}" for row, text in inspector.lost_values(table.name, column)
+            )
+            text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL: {shown}"
             report.add("wrong", table.place("columns", column), text)
     for column, wrong in inspector.invalid_timestamps(table.name).items():
         if wrong:
@@ -123,15 +176,18 @@ def _verify_fact(report: Report, inspector: Inspector, table: Table, i: int, fac
         report.add("ok", place, f"{', '.join(fact)} is unique")
 
 
-def _verify_domain(report: Report, inspector: Inspector, table: Table, column: str) -> None:
+def _verify_domain(report: Report, inspector: Inspector, table: Table, column: str, total: int) -> None:
     place = table.place("domain", column)
     values, rows = inspector.outside(table.name, column)
     if values:
+        listed = inspector.outside_values(table.name, column)
+        shown = ", ".join(f"{text!r} ({times(n, 'row')})" for text, n in listed)
+        more = ", .." if values > len(listed) else ""
         text = (
-            f"{times(values, 'value')} outside, in {times(rows, 'row')}: where {column} is a group key, "
-            "these rows are in no group"
+            f"{times(values, 'value')} outside, in {rows / max(total, 1):.2%} of the rows: {shown}{more}. "
+            f"Where {column} is a group key, these rows are in no group, which may be meant"
         )
-        report.add("wrong", place, text)
+        report.add("note", place, text)
     else:
         report.add("ok", place, "covers every value")
 
@@ -140,6 +196,6 @@ def _report_unreadable(report: Report, inspector: Inspector, table: Table, words
     problems = inspector.unreadable(table.name)
     if 0 < len(problems) < len(inspector.readers[table.name].columns):
         for column, text in problems.items():
-            report.add("wrong", table.place("columns", column), f"cannot be read: {text}")
+            report.add("wrong", table.place("columns", column), f"cannot be read: {_one_line(text)}")
     else:
-        report.add("wrong", table.place("source"), f"cannot be read: {words}")
+        report.add("wrong", table.place("source"), f"cannot be read: {_one_line(words)}")

@@ -4,9 +4,11 @@
 ``load``, ``load_table``  TOML -> the dataclasses (``section`` reads one TOML table)
 ``model``, ``table``,     the dataclasses, each with the checks of its own fields (with ``domain_rules``,
 ``budget``, ``parts``     ``engine_rules``, ``length_rules``, ``bounds_rules``, ``accounting_rules``)
+``files``                 the files of a table, and the format of CSV files
 ``serving``               what the server is told, read by ``load_serving``
 ``rules``                 the checks of tables against each other
-``keys``                  the keys of each TOML table, with their meanings
+``keys``, ``schema``      the keys of each TOML table, with their meanings; the JSON Schema made of them
+``lines``                 the lines of the file in which keys stand
 ``names``                 ASCII names compared without case; policy errors
 ``assumed``               what an answer rests on that its statement does not say
 ``values``                conversion of a domain's values to the column's type
@@ -21,6 +23,7 @@ from dpsql.policy.assumed import Assumed
 from dpsql.policy.bounds_rules import ColumnBounds, as_number, checked_bounds
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.engine_rules import engine_kind
+from dpsql.policy.files import CsvFormat, CsvSource, FileSource, ParquetSource, files_of, partitions
 from dpsql.policy.keys import KEYS, Key
 from dpsql.policy.length_rules import shown_length
 from dpsql.policy.load import load
@@ -29,12 +32,10 @@ from dpsql.policy.names import Names, fold, same_name
 from dpsql.policy.parts import (
     MOST_ROWS,
     BooleanDomain,
-    CsvSource,
     DatabaseSource,
     Defaults,
     Domain,
     EnumDomain,
-    ParquetSource,
     RangeDomain,
     Source,
     TableDomain,
@@ -59,11 +60,13 @@ __all__ = [
     "BooleanDomain",
     "BudgetPolicy",
     "ColumnBounds",
+    "CsvFormat",
     "CsvSource",
     "DatabaseSource",
     "Defaults",
     "Domain",
     "EnumDomain",
+    "FileSource",
     "GroupPolicy",
     "Key",
     "McpConfig",
@@ -85,9 +88,11 @@ __all__ = [
     "as_number",
     "checked_bounds",
     "engine_kind",
+    "files_of",
     "fit",
     "fold",
     "load",
+    "partitions",
     "same_name",
     "shown_length",
 ]

@@ -197,6 +197,13 @@ KEYS: dict[str, dict[str, Key]] = {
         "longest_value": Key(
             'bytes, or text such as `"64 KiB"`', '`"64 KiB"`', "longer private values are read as NULL"
         ),
+        "keep": Key(
+            'bytes, or text such as `"256 MB"`',
+            '`"256 MB"`',
+            "how much memory the exact counts of earlier statements may take: a further statement over the "
+            "same groups does not read the data again. `0`: none are kept. They never leave the process, and "
+            "are dropped when the data change",
+        ),
     },
     "[defaults]": {
         "rows_per_unit": Key(
@@ -233,8 +240,13 @@ KEYS: dict[str, dict[str, Key]] = {
     },
     "[tables.NAME]": {
         "source": Key(
-            "a path or a table's name", "required", "a Parquet or CSV file, or a table of the database"
+            "a path or a table's name",
+            "required",
+            "a Parquet or CSV file, or a table of the database. Several files are one table by a pattern, "
+            "`parts/*.parquet` or `parts/**/*.csv`, or by a folder, `parts/`; folders named `country=DE` "
+            "are a column `country`",
         ),
+        "csv": Key("a table, below", "commas, UTF-8", "how the CSV files of `source` are written"),
         "public": Key("`true` or `false`", "`false`", "a public table is free and exact for everybody"),
         "unit": Key(
             "a column, `ROW`, or `{ via, table, column }`", "required unless public", "what is protected"
@@ -250,7 +262,11 @@ KEYS: dict[str, dict[str, Key]] = {
             "a whole number", "that of `[defaults]`", "the same for statements over this table"
         ),
         "groups": Key("a whole number", "that of `[defaults]`", "the same for statements over this table"),
-        "columns": Key("a table of names and types", "the schema of the source", "what exists of the table"),
+        "columns": Key(
+            "a table of names and types",
+            "the schema of the source",
+            "what exists of the table; a field of a STRUCT is a column, `address.city`",
+        ),
         "unique": Key(
             "lists of columns", "none", "no two rows agree in these columns, as the owner declares"
         ),
@@ -260,6 +276,22 @@ KEYS: dict[str, dict[str, Key]] = {
         ),
         "trust_source": Key(
             "`true` or `false`", "`false`", "skip reading the source once through its declared types"
+        ),
+    },
+    "[tables.NAME.csv]": {
+        "delimiter": Key("one character", "`,`", "what stands between two fields, such as `;` or a tab"),
+        "encoding": Key(
+            "the name of an encoding",
+            "`utf-8`",
+            "`latin-1`, `windows-1252` or another one of one byte a character, or `utf-16`",
+        ),
+        "null": Key("a text, or a list of texts", "the empty text", "what is read as NULL"),
+        "decimal": Key("`.` or `,`", "`.`", "what stands before the decimals of a number"),
+        "rename": Key(
+            "a table of names",
+            "none",
+            "columns of the header, each with its name here, for names that are not plain ASCII: "
+            '`rename = { "Amount (€)" = "amount" }`',
         ),
     },
 }

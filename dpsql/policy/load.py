@@ -11,13 +11,15 @@ from typing import cast
 
 from dpsql.errors import PolicyError
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
+from dpsql.policy.files import CsvSource, ParquetSource, files_of
+from dpsql.policy.keep_rules import KEEP, read_keep
 from dpsql.policy.keys import KEYS
 from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.load_serving import read_groups, read_serving
 from dpsql.policy.load_table import read_table, unit_kinds
 from dpsql.policy.model import Policy
 from dpsql.policy.names import wrong
-from dpsql.policy.parts import CsvSource, Defaults, ParquetSource
+from dpsql.policy.parts import Defaults
 from dpsql.policy.section import Section
 from dpsql.policy.table import Table
 from dpsql.policy.views import read_views
@@ -105,12 +107,20 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
         groups=read_groups(top),
         serve=read_serving(top, file),
         longest_value=read_length(engine.raw("longest_value")) if "longest_value" in engine else LONGEST,
+        keep=read_keep(engine.raw("keep")) if "keep" in engine else KEEP,
         **database.simple(),
         **top.simple(),
     )
     for table in policy.tables.values():
         if isinstance(table.source, (ParquetSource, CsvSource)):
-            _must_exist(table.source.path, table.place("source"))
+            if table.source.parts is None:
+                _must_exist(table.source.path, table.place("source"))
+            elif not files_of(table.source):
+                raise wrong(
+                    table.place("source"),
+                    f"no file matches {table.source.path / table.source.parts}",
+                    "paths are relative to the policy's folder",
+                )
         elif database_path is None and policy.engine == "duckdb":
             raise wrong(
                 table.place("source"),

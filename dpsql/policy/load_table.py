@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
 from dpsql.policy.bounds_rules import ColumnBounds
+from dpsql.policy.files import CsvFormat, CsvSource, ParquetSource, files_of, split_pattern
 from dpsql.policy.keys import KEYS
 from dpsql.policy.names import fold, joined, wrong
 from dpsql.policy.parts import (
     BooleanDomain,
-    CsvSource,
     DatabaseSource,
     Domain,
     EnumDomain,
-    ParquetSource,
     RangeDomain,
     Source,
     TableDomain,
@@ -67,11 +66,13 @@ def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> 
 def _source(section: Section, base: Path) -> Source:
     section.require("source", 'write source = "visits.parquet", a CSV file, or a table of the database')
     text = section.get("source", str, "")
+    if text.endswith("/"):
+        text += _inside(base / text)
     lowered = text.lower()
     if lowered.endswith((".parquet", ".pq")):
-        return ParquetSource(base / text)
+        return ParquetSource(*split_pattern(text, base))
     if lowered.endswith((".csv", ".csv.gz")):
-        return CsvSource(base / text)
+        return CsvSource(*split_pattern(text, base), _csv_format(section))
     named = re.fullmatch(rf"\s*(?:{_IDENTIFIER}\s*\.\s*)?{_IDENTIFIER}\s*", text)
     if named and not lowered.endswith((".json", ".tsv", ".txt")):
         schema, table = (
@@ -83,6 +84,33 @@ def _source(section: Section, base: Path) -> Source:
         section.place("source"),
         f"{text[:80]!r} is neither a Parquet file, a CSV file nor a table of the database",
         "end it in .parquet or .csv, or write a table's name; convert other files to Parquet",
+    )
+
+
+def _inside(folder: Path) -> str:
+    """Return the pattern of all data files of a folder: CSV if it holds such files and no Parquet."""
+    kinds = ("**/*.parquet", "**/*.csv")
+    return next((kind for kind in kinds if files_of(ParquetSource(folder, kind))), kinds[0])
+
+
+def _csv_format(section: Section) -> CsvFormat:
+    if "csv" not in section:
+        return CsvFormat()
+    csv = Section(section.raw("csv"), (*section.key, "csv"), KEYS["[tables.NAME.csv]"])
+    known = CsvFormat()
+    null, rename = csv.raw("null"), csv.get("rename", dict, {})
+    texts = [null] if isinstance(null, str) else list(known.null) if null is None else null
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise wrong(csv.place("null"), "expected a text or a list of texts", 'write null = ["", "NA"]')
+    for old, new in rename.items():
+        if not isinstance(new, str):
+            raise wrong(csv.place("rename", old), f"expected a name, found {described(new)}")
+    return CsvFormat(
+        delimiter=csv.get("delimiter", str, known.delimiter),
+        encoding=csv.get("encoding", str, known.encoding),
+        null=tuple(texts),
+        decimal=csv.get("decimal", str, known.decimal),
+        rename=tuple(rename.items()),
     )
 
 
@@ -117,7 +145,7 @@ def _columns(section: Section) -> dict[str, SqlType] | None:
     if "columns" not in section:
         return None
     columns = {}
-    for name, text in section.get("columns", dict, {}).items():
+    for name, text in _flat(section.get("columns", dict, {}), lambda _: True):
         place = section.place("columns", name)
         if not isinstance(text, str):
             raise wrong(place, f"expected a type in quotes, found {described(text)}", 'for instance "BIGINT"')
@@ -126,6 +154,22 @@ def _columns(section: Section) -> dict[str, SqlType] | None:
         except ValueError as problem:
             raise wrong(place, str(problem)) from None
     return columns
+
+
+def _flat(
+    raw: Mapping[str, object], nested: Callable[[dict[str, object]], bool], prefix: str = ""
+) -> Iterator[tuple[str, object]]:
+    """Yield the keys of columns with their values; TOML reads `address.city = ..` as a table in a table."""
+    for name, value in raw.items():
+        if isinstance(value, dict) and nested(value):
+            yield from _flat(value, nested, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _holds_columns(raw: dict[str, object]) -> bool:
+    """Whether a table has columns as keys, not the keys of a domain or of bounds."""
+    return not {"from", "to", "step", "table", "column"} & set(raw) and bool(raw)
 
 
 def _unique(section: Section) -> tuple[tuple[str, ...], ...]:
@@ -141,14 +185,18 @@ def _unique(section: Section) -> tuple[tuple[str, ...], ...]:
 def _domains(section: Section) -> dict[str, Domain]:
     raw = section.get("domain", dict, {})
     key = (*section.key, "domain")
-    return {column: _domain(value, (*key, column)) for column, value in raw.items()}
+    return {column: _domain(value, (*key, column)) for column, value in _flat(raw, _holds_columns)}
 
 
 def _domain(raw: object, key: tuple[str, ...]) -> Domain:
     if isinstance(raw, list):
+        seen: dict[object, list[object]] = {}
         for position, value in enumerate(raw):
             if isinstance(value, (list, dict)):
                 raise wrong(f"{joined(*key)}[{position}]", f"expected a value, found {described(value)}")
+            if any(type(value) is type(other) and value == other for other in seen.get(value, ())):
+                raise wrong(f"{joined(*key)}[{position}]", f"{str(value)[:60]!r} is listed twice")
+            seen.setdefault(value, []).append(value)
         return ValuesDomain(tuple(cast("list[Value]", raw)))
     if isinstance(raw, str) and raw.upper() in ("BOOLEAN", "BOOL"):
         return BooleanDomain()
@@ -179,7 +227,7 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
 def _bounds(section: Section) -> dict[str, ColumnBounds]:
     raw = section.get("bounds", dict, {})
     key = (*section.key, "bounds")
-    return {column: _interval(value, (*key, column)) for column, value in raw.items()}
+    return {column: _interval(value, (*key, column)) for column, value in _flat(raw, _holds_columns)}
 
 
 def _interval(raw: object, key: tuple[str, ...]) -> ColumnBounds:

@@ -11,6 +11,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.engine_rules import check_engine
 from dpsql.policy.fingerprint import fingerprint
+from dpsql.policy.keep_rules import KEEP, read_keep
 from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.names import checked_names, fold, joined, wrong
 from dpsql.policy.parts import DatabaseSource, Defaults
@@ -44,6 +45,8 @@ class Policy:
     """Changed by the owner when the data change; None: a hash of the files' content."""
     longest_value: int = LONGEST
     """Bytes of UTF-8 of the longest private value that is read; longer ones are NULL, on every engine."""
+    keep: int = KEEP
+    """Bytes of memory for exact counts of earlier statements; 0: none are kept. No answer depends on it."""
     defaults: Defaults = field(default_factory=Defaults)
     """Bounds for statements that write none."""
     views: Mapping[str, View] = field(default_factory=dict)
@@ -78,6 +81,7 @@ class Policy:
             group.check(self.analysts)
         self.defaults.check("defaults")
         object.__setattr__(self, "longest_value", read_length(self.longest_value))
+        object.__setattr__(self, "keep", read_keep(self.keep))
         object.__setattr__(self, "tables", tables)
         object.__setattr__(self, "views", views)
         object.__setattr__(self, "analysts", dict(self.analysts))

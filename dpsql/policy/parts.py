@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from datetime import date, datetime, time
 from decimal import Decimal
-from pathlib import Path
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.policy.files import CsvSource, ParquetSource
 from dpsql.policy.names import joined, wrong
 
 Value = str | int | bool | Decimal | date | datetime | time
 """One value of a public domain. Never a float: a DOUBLE is held as its shortest decimal."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParquetSource:
-    """The table is a Parquet file."""
-
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class CsvSource:
-    """The table is a CSV file with a header, read with the declared column types and never sniffed."""
-
-    path: Path
 
 
 @dataclass(frozen=True, slots=True)

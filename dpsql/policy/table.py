@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.bounds_rules import ColumnBounds, checked_bounds
 from dpsql.policy.domain_rules import checked_domain
+from dpsql.policy.files import CsvSource, ParquetSource, pattern_problem
 from dpsql.policy.names import Names, checked_names, fold, joined, name_problem, suggest, wrong
 from dpsql.policy.parts import (
-    CsvSource,
     DatabaseSource,
     Defaults,
     Domain,
-    ParquetSource,
     Source,
     Unit,
     UnitColumn,
@@ -41,7 +41,8 @@ class Table:
     rows_per_unit, groups
         The table's own `Defaults`.
     columns
-        Names and types in order; None: they are taken from the source's schema.
+        Names and types in order; None: they are taken from the source's schema. A STRUCT of a private table
+        stands for its fields, which are columns named `address.city`.
     unique
         Sets of columns that the owner declares unique over the whole table.
     domain
@@ -70,6 +71,7 @@ class Table:
             raise wrong(self.place(), problem)
         if not isinstance(self.source, (ParquetSource, CsvSource, DatabaseSource)):
             raise wrong(self.place("source"), "is required")
+        self._check_source()
         self._check_columns()
         self._check_unit()
         object.__setattr__(self, "unique", tuple(tuple(columns) for columns in self.unique))
@@ -103,10 +105,18 @@ class Table:
             raise wrong(place, f"{of} has no column {column!r}", suggest(column, self.columns, "its columns"))
         return self.columns[column]
 
+    def _check_source(self) -> None:
+        if isinstance(self.source, CsvSource):
+            self.source.format.check(self.place("csv"))
+        parts = getattr(self.source, "parts", None)
+        if parts is not None and (problem := pattern_problem(parts)):
+            raise wrong(self.place("source"), problem)
+
     def _check_columns(self) -> None:
         place = self.place("columns")
         if self.columns is not None:
-            object.__setattr__(self, "columns", checked_names(self.columns, place))
+            columns = self.columns if self.public else _fields(self.columns, place)
+            object.__setattr__(self, "columns", checked_names(columns, place))
             if not self.columns:
                 raise wrong(place, "a table has at least one column")
         elif isinstance(self.source, CsvSource):
@@ -146,8 +156,12 @@ class Table:
             )
         if not isinstance(unit, (UnitColumn, UnitRow, UnitVia)):
             raise wrong(place, "expected a UnitColumn, UnitRow or UnitVia")
-        if name_problem(unit.kind):
-            raise wrong(self.place("unit_kind"), "a kind is a word of printable ASCII characters")
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9 _-]{0,99}", unit.kind):
+            raise wrong(
+                self.place("unit_kind"),
+                "a kind is a word of ASCII letters, digits, spaces, - and _",
+                'write what one unit is, such as "person"',
+            )
         if isinstance(unit, UnitRow):
             if self.columns is not None and "row" in self.columns:
                 raise wrong(place, '"ROW" means each row, but the table has a column of that name')
@@ -172,3 +186,27 @@ class Table:
 def may_be_unit(sql_type: SqlType) -> bool:
     """Return whether the values of a column of this type can name privacy units."""
     return sql_type.integer or sql_type.name in ("VARCHAR", "UUID", "DATE")
+
+
+def _fields(columns: Mapping[str, SqlType], place: str) -> dict[str, SqlType]:
+    """Return the columns with each STRUCT replaced by its fields."""
+    found: dict[str, SqlType] = {}
+    for name, sql_type in columns.items():
+        for path, kind in struct_fields(name, sql_type):
+            if path in found or (path != name and path in columns):
+                raise wrong(place, f"{path!r} is there twice: as a column, and as a field of {name!r}")
+            found[path] = kind
+    return found
+
+
+def struct_fields(name: str, sql_type: SqlType) -> list[tuple[str, SqlType]]:
+    """Return the columns that a column stands for: the fields of a STRUCT, or itself.
+
+    >>> from dpsql.types import column_type
+    >>> made = column_type("STRUCT(x INT, y STRUCT(z DATE))")
+    >>> [(name, str(kind)) for name, kind in struct_fields("a", made)]
+    [('a.x', 'INTEGER'), ('a.y.z', 'DATE')]
+    """
+    if sql_type.name != "STRUCT":
+        return [(name, sql_type)]
+    return [part for field, kind in sql_type.fields for part in struct_fields(f"{name}.{field}", kind)]

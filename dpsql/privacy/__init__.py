@@ -11,6 +11,7 @@
   `PrivacyLoss.parse` reads it back.
 * `settled(reserved, realised)` is what is charged for a mechanism that has run. The cost of a realised
   loss itself is not valid. Losses of mechanisms are settled one by one, then added.
+* `dominated(charged, reserved)`: whether each part of a loss is within the parts of another.
 
 `Filter` is a budget of one scope (the policy, an analyst), `Totals` the sums kept for it:
 
@@ -25,6 +26,7 @@
 
 from dpsql.privacy.charge import Charge, Number, exact
 from dpsql.privacy.conversion import OrderLimit, approximate_epsilon
+from dpsql.privacy.domination import dominated
 from dpsql.privacy.filter import Accounting, Filter, Totals
 from dpsql.privacy.largest import largest
 from dpsql.privacy.layout import Layout, Way, lay_out
@@ -49,6 +51,7 @@ __all__ = [
     "Totals",
     "Way",
     "approximate_epsilon",
+    "dominated",
     "exact",
     "largest",
     "lay_out",

@@ -70,6 +70,21 @@ class PrivacyLoss:
         return PrivacyLoss(parts, times * self.delta)
 
     @property
+    def joined(self) -> PrivacyLoss:
+        """The same loss with equal parts next to each other as one.
+
+        >>> str(sum([PrivacyLoss.of(Fraction(1, 4))] * 3, PrivacyLoss()).joined)
+        'pure 1/4 x 3'
+        """
+        found: list[Part] = []
+        for part in self.parts:
+            if found and replace(part, times=found[-1].times) == found[-1]:
+                found[-1] = replace(part, times=found[-1].times + part.times)
+            else:
+                found.append(part)
+        return PrivacyLoss(tuple(found), self.delta)
+
+    @property
     def epsilon(self) -> Fraction | None:
         """The sum of all parts by basic composition; None if a part has no epsilon."""
         total = None

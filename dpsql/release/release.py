@@ -31,7 +31,7 @@ class Release:
     counts: tuple[str, ...]
     """Names of the key columns and of the noisy count columns of `rows`."""
     selection: str
-    """`"top-k"`, `"argmax"`, `"above threshold"`, ..."""
+    """`"top-5"`, `"argmax"`, `"above threshold 100"`, ..; EXPLAIN and SHOW RELEASES say the same."""
     mechanism: str
     """The mechanism in words: `"noisy top-k with gap"`."""
     guarantee: str
@@ -73,6 +73,58 @@ class Release:
         from dpsql.render.html import release_html  # noqa: PLC0415
 
         return release_html(self)
+
+    def to_html(self) -> str:
+        """Return the answer as an HTML fragment: its rows with intervals and bars, its price and warnings."""
+        return self._repr_html_()
+
+    def to_markdown(self) -> str:
+        """Return the rows as a Markdown table (GitHub's), numbers with their ±, and the price below."""
+        from dpsql.render.grid import Style  # noqa: PLC0415
+        from dpsql.render.table import as_markdown  # noqa: PLC0415
+
+        return as_markdown(self.rows, self, Style())
+
+    def to_svg(self, column: str | None = None) -> str:
+        """Return a chart as the text of an SVG file: a bar for each row, pale over its interval.
+
+        Parameters
+        ----------
+        column
+            Name of the noisy number to draw; by default the one that orders the rows, else the first.
+
+        Raises
+        ------
+        ProgrammingError
+            The release has no such number.
+        """
+        from dpsql.render.charts import release_svg  # noqa: PLC0415
+
+        return release_svg(self, column)
+
+    def plot(self, column: str | None = None) -> Any:  # noqa: ANN401  an object of another package
+        """Draw bars with intervals by matplotlib, or by Altair where only that is installed.
+
+        Parameters
+        ----------
+        column
+            As for `to_svg`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes or altair.LayerChart
+            The chart, which a notebook shows. Axes are in a figure of their own.
+
+        Raises
+        ------
+        InterfaceError
+            Neither is installed: `pip install "dpsql[plot]"`.
+        ProgrammingError
+            The release has no such number.
+        """
+        from dpsql.render.charts import plot  # noqa: PLC0415
+
+        return plot(self, column)
 
 
 _FACTS = ("keys", "counts", "mechanism", "guarantee", "scale", "statement", "warnings", "properties")

@@ -1,4 +1,4 @@
-"""Writes results for programs: CSV, JSON, JSON lines, Arrow and Parquet, with unrounded numbers."""
+"""Writes results for programs: CSV, JSON, JSON lines, Arrow and Parquet, numbers as they are given."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from dpsql.render.figures import charged
 from dpsql.render.values import values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+
+    from dpsql.render.readable import Released
 
 
 _SLICE = 10_000
@@ -39,21 +42,23 @@ def _field(value: object) -> str:
     return text
 
 
-def write_json(rows: pa.Table, out: BinaryIO) -> None:
-    """Write one array of objects, one object a line."""
+def write_json(rows: pa.Table, out: BinaryIO, *, end: bytes = b"\n") -> None:
+    """Write one array of objects, one object a line; `end` stands behind it."""
     names = [_json(name) for name in rows.column_names]
     before = "[\n"
     for row in _rows(rows):
         out.write((before + _object(names, row)).encode("utf-8", "backslashreplace"))
         before = ",\n"
-    out.write(b"[]\n" if before == "[\n" else b"\n]\n")
+    out.write((b"[]" if before == "[\n" else b"\n]") + end)
 
 
-def write_jsonl(rows: pa.Table, out: BinaryIO) -> None:
-    """Write one object a line."""
-    names = [_json(name) for name in rows.column_names]
+def write_jsonl(rows: pa.Table, out: BinaryIO, first: dict[str, int] | None = None) -> None:
+    """Write one object a line; the fields `first` stand at the start of each."""
+    fields = first or {}
+    names = [_json(name) for name in (*fields, *rows.column_names)]
     for row in _rows(rows):
-        out.write((_object(names, row) + "\n").encode("utf-8", "backslashreplace"))
+        line = _object(names, (*fields.values(), *row))
+        out.write((line + "\n").encode("utf-8", "backslashreplace"))
 
 
 def _object(names: list[str], row: tuple[Any, ...]) -> str:
@@ -96,6 +101,37 @@ def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     for start in range(0, table.num_rows, _SLICE):
         part = table.slice(start, _SLICE)
         yield from zip(*(values(column) for column in part.columns), strict=True)
+
+
+def described(rows: pa.Table, release: Released | None) -> pa.Table:
+    """Put what is said below an answer into the schema's metadata, as texts under names with `dpsql.`."""
+    if release is None:
+        return rows
+    facts = {
+        "statement": release.statement,
+        "selection": release.selection,
+        "mechanism": release.mechanism,
+        "guarantee": release.guarantee,
+        "epsilon": charged(release.charge.epsilon),
+        "delta": charged(release.charge.delta),
+        "confidence": str(float(release.confidence)),
+        "noise_scale": str(release.scale),
+        "unit": release.properties.get("unit", ""),
+        "release": "" if release.number is None else str(release.number),
+        "receipt": release.receipt,
+        "assumed": "; ".join(map(str, release.assumed)),
+        "warnings": "; ".join(release.warnings),
+    }
+    own = {f"dpsql.{name}": text for name, text in facts.items() if text}
+    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), **own})
+
+
+def write_binary(rows: pa.Table, out: BinaryIO, name: str, *, stream: bool = False) -> None:
+    """Write one Arrow or Parquet file; with `stream`, Arrow's format for a pipe."""
+    if name == "parquet":
+        write_parquet(rows, out)
+    else:
+        write_arrow(rows, out, stream=stream)
 
 
 def write_arrow(rows: pa.Table, out: BinaryIO, *, stream: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.render.cells import cut, escape_controls, pad, width
+from dpsql.render.shortening import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _NARROWEST = 6
 """Cells that a cut column keeps."""
+_STATEMENT = 24
+"""Cells that a cut column of statements keeps while others can be cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class Column:
     """Indices of the cells that are NULL, not text that says so."""
     code: str = ""
     """Colour of its cells."""
+    statements: bool = False
+    """Whether its cells are statements, which keep what tells them apart when they are cut."""
 
     @property
     def width(self) -> int:
@@ -74,20 +79,28 @@ class Column:
 
     def cut(self, cells: int, ellipsis: str) -> Column:
         """Return the column with its heading and cells truncated."""
-        return replace(
-            self,
-            name=cut(self.name, cells, ellipsis),
-            cells=[cut(cell, cells, ellipsis) for cell in self.cells],
-        )
+        shorter = [cut(cell, cells, ellipsis) for cell in self.cells]
+        if self.statements:
+            shorter = shortened(self.cells, cells, ellipsis)
+        return replace(self, name=cut(self.name, cells, ellipsis), cells=shorter)
 
 
 def column(
-    name: str, cells: Sequence[str | None], style: Style, *, number: bool = False, firm: bool = False
+    name: str,
+    cells: Sequence[str | None],
+    style: Style,
+    *,
+    number: bool = False,
+    firm: bool = False,
+    statements: bool = False,
 ) -> Column:
     """Make a column of texts, which are escaped here; None is NULL. Numbers are aligned right, never cut."""
+    if statements:
+        cells = [None if cell is None else " ".join(cell.split()) for cell in cells]
     texts = ["NULL" if cell is None else escape_controls(cell, style.encoding) for cell in cells]
     nulls = frozenset(i for i, cell in enumerate(cells) if cell is None)
-    return Column(escape_controls(name, style.encoding), texts, number, number or firm, nulls)
+    heading = escape_controls(name, style.encoding)
+    return Column(heading, texts, number, number or firm, nulls, statements=statements)
 
 
 def draw(columns: list[Column], style: Style) -> str:
@@ -112,7 +125,8 @@ def fit(columns: list[Column], style: Style) -> tuple[list[Column], int]:
     widths = [column.width for column in shown]
     excess = span(widths) - style.columns
     while excess > 0:
-        soft = [i for i, column in enumerate(shown) if widths[i] > _least(column)]
+        soft = [i for i, column in enumerate(shown) if widths[i] > _least(column, _STATEMENT)]
+        soft = soft or [i for i, column in enumerate(shown) if widths[i] > _least(column)]
         if not soft:
             break
         # The widest gives one cell at a time, so that columns end up even.
@@ -123,8 +137,9 @@ def fit(columns: list[Column], style: Style) -> tuple[list[Column], int]:
     return fitted, left_out
 
 
-def _least(column: Column) -> int:
-    return column.width if column.firm else min(column.width, _NARROWEST)
+def _least(column: Column, statement: int = _NARROWEST) -> int:
+    """Return the cells that a column keeps, `statement` where it holds statements."""
+    return column.width if column.firm else min(column.width, statement if column.statements else _NARROWEST)
 
 
 def box(columns: list[Column], style: Style) -> str:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from dpsql.render.cells import escape_controls
 from dpsql.render.grid import Style
 from dpsql.render.plots import axis, widest
 from dpsql.render.readable import assumptions, ordering, summary
 from dpsql.render.table import release_columns
+from dpsql.render.values import values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
 
     from dpsql.privacy import Charge
     from dpsql.render.figures import Estimate
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 
 _ROWS = 200
 """Rows that are drawn; the others are counted below."""
+BLUE = "#4c78a8"
+"""The colour of bars."""
 _LEFT, _RIGHT = {"style": "text-align:left"}, {"style": "text-align:right"}
 
 
@@ -67,11 +73,31 @@ def release_html(release: Released, total: Charge | None = None) -> str:
     more = release.rows.num_rows - _ROWS
     notes = [f"{more} more rows are not shown"] if more > 0 else []
     notes += [" · ".join(summary(release, total)), *assumptions(release), *release.warnings]
-    below = tag("div", *(tag("div", escape(note)) for note in notes), style="font-size:smaller;opacity:.75")
+    below = tag(
+        "div",
+        *(tag("div", escape(escape_controls(note))) for note in notes),
+        style="font-size:smaller;opacity:.75",
+    )
     return tag("div", table(heads, zip(*columns, strict=True)), below, class_="dpsql")
 
 
-_BAR_WIDTH, _BAR_HEIGHT, _BAR = 200, 12, "#4c78a8"
+_PREFORMATTED = {"style": "text-align:left;white-space:pre-wrap;max-width:60em"}
+
+
+def explanation_html(price: str, rows: pa.Table) -> str:
+    """Draw the rows of EXPLAIN below the price; SQL is folded up."""
+    cells = []
+    for name, value in zip(*(values(column) for column in rows.columns), strict=True):
+        content = escape(escape_controls(value or ""))
+        if name.endswith("_sql"):
+            content = tag("details", tag("summary", "SQL"), content)
+        cells.append([tag("td", escape(name), **_LEFT), tag("td", content, **_PREFORMATTED)])
+    heads = [tag("th", escape(name), **_LEFT) for name in rows.column_names]
+    headline = tag("div", tag("b", escape(price)), " (nothing was charged)")
+    return tag("div", headline, table(heads, cells), class_="dpsql")
+
+
+_BAR_WIDTH, _BAR_HEIGHT = 200, 12
 
 
 def _bar(estimate: Estimate | None, bottom: float, top: float) -> str:
@@ -88,8 +114,8 @@ def _bar(estimate: Estimate | None, bottom: float, top: float) -> str:
     solid, pale = round(last - first, 1), round(end - start, 1)
     return tag(
         "svg",
-        tag("rect", x=first, y=0, width=solid, height=_BAR_HEIGHT, fill=_BAR),
-        tag("rect", x=start, y=0, width=pale, height=_BAR_HEIGHT, fill=_BAR, fill_opacity=0.35),
+        tag("rect", x=first, y=0, width=solid, height=_BAR_HEIGHT, fill=BLUE),
+        tag("rect", x=start, y=0, width=pale, height=_BAR_HEIGHT, fill=BLUE, fill_opacity=0.35),
         tag("line", x1=middle, y1=0, x2=middle, y2=_BAR_HEIGHT, stroke="currentColor"),
         width=_BAR_WIDTH,
         height=_BAR_HEIGHT,
@@ -97,6 +123,14 @@ def _bar(estimate: Estimate | None, bottom: float, top: float) -> str:
         aria_label=" ".join(estimate.text()).strip(),
     )
 
+
+def document(title: str, body: str) -> str:
+    """Write a page around HTML."""
+    head = f'<meta charset="utf-8"><title>{escape(escape_controls(title))}</title><style>{_STYLE}</style>'
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
+
+
+_STYLE = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse}th,td{padding:.2em .6em}"
 
 _WIDTH, _HEIGHT, _MARGIN, _BOTTOM, _TOP = 360, 170, 34, 28, 8
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpsql.render.cells import escape_controls, width
+from dpsql.render.cells import escape_controls, folded, width
 from dpsql.render.figures import Estimate, charged, half_text, left, number, unit_of
 from dpsql.render.values import values
 
@@ -33,11 +33,21 @@ class Released(Protocol):
     @property
     def table(self) -> pa.Table: ...
     @property
+    def keys(self) -> Sequence[str]: ...
+    @property
     def counts(self) -> Sequence[str]: ...
     @property
     def selection(self) -> str: ...
     @property
     def mechanism(self) -> str: ...
+    @property
+    def guarantee(self) -> str: ...
+    @property
+    def statement(self) -> str: ...
+    @property
+    def number(self) -> int | None: ...
+    @property
+    def receipt(self) -> str: ...
     @property
     def charge(self) -> Charge: ...
     @property
@@ -141,5 +151,5 @@ def footer(release: Released, total: Charge | None, style: Style) -> str:
         if lines and (style.columns is None or width(longer) <= style.columns):
             lines[-1] = longer
         else:
-            lines.append(safe)
+            lines += [safe] if style.columns is None else folded(safe, style.columns)
     return "\n".join(lines)

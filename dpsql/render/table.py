@@ -9,6 +9,7 @@ from dpsql.errors import ProgrammingError
 from dpsql.render.cells import folded, pad, width
 from dpsql.render.figures import Estimate, at_unit, unit_of
 from dpsql.render.grid import Column, Style, box, column, draw, fit, markdown, span
+from dpsql.render.listings import listed, statements_of
 from dpsql.render.plots import NARROWEST, bars
 from dpsql.render.readable import Estimates, assumptions, counts, footer, ordering, orders
 from dpsql.render.values import text, values
@@ -29,42 +30,17 @@ def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: C
         room = (style.columns or 80) - span([column.width for column in columns]) - 3
         bar = bars(ordering(release), room, style) if room >= NARROWEST else None
         columns += [bar] if bar else []
-    if rows.column_names == _EXPLAINED:
-        columns = _wrapped(columns, style)
+    columns = listed(rows.column_names, columns, style)
     fitted, left_out = fit(columns, style)
     drawn = box(fitted, style)
     if left_out:
-        drawn += (
-            f"{left_out} of {len(columns)} columns are not shown: widen the terminal or use --format csv\n"
-        )
+        note = f"{left_out} of {len(columns)} columns are not shown: widen the terminal or use --format csv"
+        drawn += "\n".join(folded(note, style.columns or len(note))) + "\n"
     if not rows.num_rows:
         drawn += "no rows\n"
     if release is not None:
         drawn += style.paint(footer(release, total, style), "2") + "\n"
     return drawn
-
-
-_EXPLAINED = ["property", "value"]
-"""The columns of EXPLAIN, whose values (a guarantee, SQL) are of no use when cut."""
-_NARROWEST_TEXT = 20
-"""Cells below which text is not folded."""
-
-
-def _wrapped(columns: list[Column], style: Style) -> list[Column]:
-    """Break long values into as many lines as they need."""
-    names, found = columns
-    room = (style.columns or 0) - span([names.width, 0])
-    if room < _NARROWEST_TEXT:
-        return columns
-    pairs = [
-        (name if i == 0 else "", line)
-        for name, value in zip(names.cells, found.cells, strict=True)
-        for i, line in enumerate(folded(value, room))
-    ]
-    return [
-        Column(names.name, [name for name, _ in pairs]),
-        Column(found.name, [line for _, line in pairs]),
-    ]
 
 
 def as_markdown(
@@ -133,7 +109,11 @@ def release_text(release: Released) -> str:
 def _columns(rows: pa.Table, release: Released | None, style: Style) -> list[Column]:
     if _untouched(release, rows):
         return release_columns(release, style, none="-" if style.plain else "—")
-    return [_plain(name, rows.column(i), style) for i, name in enumerate(rows.column_names)]
+    long = statements_of(rows.column_names)
+    return [
+        _plain(name, rows.column(i), style, statements=name == long)
+        for i, name in enumerate(rows.column_names)
+    ]
 
 
 def release_columns(release: Released, style: Style, *, none: str, most: int | None = None) -> list[Column]:
@@ -204,11 +184,18 @@ def _free(release: Released) -> dict[str, tuple[pa.ChunkedArray, int]]:
     }
 
 
-def _plain(name: str, found: pa.ChunkedArray, style: Style, place: int | None = None) -> Column:
+def _plain(
+    name: str,
+    found: pa.ChunkedArray,
+    style: Style,
+    place: int | None = None,
+    *,
+    statements: bool = False,
+) -> Column:
     """Write a column's values; numbers are rounded to a decimal place if it is given."""
     write: Any = text if place is None else lambda value: at_unit(value, place)
     cells = [None if value is None else write(value) for value in values(found)]
-    return column(name, cells, style, number=_is_numeric(found))
+    return column(name, cells, style, number=_is_numeric(found), statements=statements)
 
 
 def _is_numeric(column: pa.ChunkedArray) -> bool:

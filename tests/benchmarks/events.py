@@ -30,7 +30,7 @@ SIZES = {
     "L": Size(100_000_000, 10_000_000, 200_000),
 }
 
-_BUDGET = '[budget]\nepsilon = 1e9\ndelta = 0.5\nledger = "{ledger}.sqlite"\n'
+_BUDGET = '[engine]\nkeep = 0\n[budget]\nepsilon = 1e9\ndelta = 0.5\nledger = "{ledger}.sqlite"\n'
 _TABLE = """
 [tables.{name}]
 source = "{file}"
@@ -139,10 +139,10 @@ class Events:
         path.write_text(text)
         return path
 
-    def small_policy(self, name: str = "small") -> Path:
-        """Write a policy of the first table alone, with a ledger of its own."""
+    def small_policy(self, name: str = "small", keep: str = "0") -> Path:
+        """Write a policy of the first table alone, with a ledger of its own; `keep` is that of `[engine]`."""
         domain = f"domain.item = {{ from = 0, to = {self.size.items - 1} }}"
-        text = _BUDGET.format(ledger=name) + _TABLE.format(
+        text = _BUDGET.format(ledger=name).replace("keep = 0", f"keep = {keep}") + _TABLE.format(
             name="events", file=self.events().name, facts=domain
         )
         path = self.folder / f"{name}.toml"

@@ -100,11 +100,11 @@ def test_many_groups() -> None:
     rng = np.random.default_rng(0)
     counts = np.concatenate([rng.integers(0, 40, 3000), [45, 45, 50]])
     rng.shuffle(counts)
-    found = exponential(np.tile(counts, (12_000, 1)), "0.3", resolution=0, entropy=SeededEntropy(7))
+    found = exponential(np.tile(counts, (20_000, 1)), "0.3", resolution=0, entropy=SeededEntropy(7))
     seen = np.bincount(counts[found.index[:, 0]], minlength=51)
     for factor in (0.7, 1, 1.3):
         mass = np.bincount(counts, weights=np.exp(0.3 * factor * (counts - 50.0)), minlength=51)
-        assert (chi_square(seen, mass / mass.sum() * 12_000) > ALARM) == (factor == 1)
+        assert (chi_square(seen, mass / mass.sum() * 20_000) > ALARM) == (factor == 1)
     # Groups of one layer are told apart by their place alone.
     for value in (36, 39):
         members = np.flatnonzero(counts == value)

@@ -23,6 +23,8 @@ from dpsql.session import Session
 from tests.narrow import engine_of, of_type
 
 POLICY = """
+[engine]
+keep = 0  # each count is the engine's
 [budget]
 epsilon = 100
 default_epsilon = 1

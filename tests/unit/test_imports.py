@@ -55,7 +55,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"render", "policy", "language", "analysis", "versions"},
     "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
-    "database": {"engines", "errors", "exclusive", "ledger", "policy", "release", "running", "versions"},
+    "database": {
+        "analysis",
+        "engines",
+        "errors",
+        "exclusive",
+        "ledger",
+        "policy",
+        "release",
+        "running",
+        "versions",
+    },
     "rewriting": {"errors", "language"},
     "prepared": {
         "analysis",

@@ -25,6 +25,8 @@ from tests.narrow import engine_of, of_type, present, private, replace_engine
 
 POLICY = """
 share_releases = true
+[engine]
+keep = 0  # each count is the engine's
 [budget]
 epsilon = 20
 max_epsilon_per_query = 8

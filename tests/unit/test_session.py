@@ -33,6 +33,8 @@ from tests.narrow import engine_of, present, private
 from tests.opened import sessions_in
 
 POLICY = """
+[engine]
+keep = 0  # each count is the engine's
 [budget]
 epsilon = 5
 delta = 1e-6
@@ -528,6 +530,25 @@ def test_show_and_describe(session: Session) -> None:
     assert (budget["total"], budget["spent"], budget["remaining"]) == ("5", "0.5", "4.5")
     released = session.run("SHOW RELEASES").table.to_pylist()
     assert [(r["statement"], r["epsilon"]) for r in released] == [(COUNT, "0.5")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        (TOP, "top-2"),
+        (COUNT, "count"),
+        (TOP.replace("ORDER BY n DESC LIMIT 2", "HAVING n >= 1.5"), "above threshold 1.5"),
+        (TOP.replace("ORDER BY n DESC LIMIT 2", "TOP 1"), "argmax"),
+    ],
+)
+def test_a_selection_has_one_word_everywhere(session: Session, asked: str, word: str) -> None:
+    explained = dict(zip(*session.run(f"EXPLAIN {asked}").table.to_pydict().values(), strict=True))
+    release = session.run(asked).release
+    (listed,) = session.run("SHOW RELEASES").table.to_pylist()
+    (entry,) = session.ledger.entries(session.analyst)
+    assert (
+        explained["selection"] == present(release).selection == listed["selection"] == entry.selection == word
+    )
 
 
 def test_public_statements_are_free_and_never_meet_private_rows(session: Session) -> None:

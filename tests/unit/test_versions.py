@@ -363,8 +363,8 @@ def test_the_owners_check_remembers_nothing_of_files_that_changed_meanwhile(
     policy = sessions().policy
     assert {name.partition("\n")[0] for name in verify(policy).passed} == {"visits", "other"}
 
-    def tell(table: str) -> None:
-        if table == "visits":
+    def tell(words: str, done: int | None, total: int | None) -> None:
+        if words == "reading visits":
             write_parquet(folder, 300)
 
     assert verify(policy, tell).passed == {}

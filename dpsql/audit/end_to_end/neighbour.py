@@ -11,10 +11,10 @@ from typing import Any
 import duckdb
 
 from dpsql.analysis import quote
-from dpsql.engines.duckdb.csv_source import csv_header, csv_scan
+from dpsql.engines.duckdb.file_scans import scan_files
 from dpsql.errors import ProgrammingError
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, UnitRow, UnitVia
+from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table, UnitColumn, UnitRow, UnitVia
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +125,9 @@ class _Copying:
         return condition
 
     def _scan(self, table: Table) -> str:
-        match table.source:
-            case ParquetSource(path=path):
-                return f"read_parquet({_literal(path)})"
-            case CsvSource(path=path):
-                return csv_scan(table, Path(path), csv_header(table, Path(path)))
-            case DatabaseSource(schema=schema, table=name):
-                return f"d.{quote(schema or 'main')}.{quote(name)}"
-        raise ProgrammingError(f"{table.name} cannot be copied")
+        if isinstance(table.source, DatabaseSource):
+            return f"d.{quote(table.source.schema or 'main')}.{quote(table.source.table)}"
+        return scan_files(table, self.folder).sql
 
     def _loaded(self, table: Table) -> str:
         """Return the name of a table with row numbers; a file is loaded into one on first use."""

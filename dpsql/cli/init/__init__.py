@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.exits import ExitCode, uncharged
+from dpsql.cli.progress import progress
 
 if TYPE_CHECKING:
     from dpsql.cli.settings import Settings
@@ -56,9 +57,16 @@ __all__ = ["init_command"]
 def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  as declared above
     """Write a commented policy for Parquet and CSV files or a DuckDB database.
 
-    Reads names and types of columns, but no row, and asks for what the flags leave open. The policy is
-    written to the file that -p names, which must not exist yet.
+    Reads names and types of columns, but no value, and asks for what the flags leave open. A folder, or a
+    pattern such as 'parts/*.parquet', is one table. The policy is written to the file that -p names, which
+    must not exist yet.
     """
+    with uncharged("nothing was written"):
+        return _init(settings, given)
+
+
+def _init(settings: Settings, given: dict[str, Any]) -> int:
+    from dpsql.cli.init.formats import FormatQuestions
     from dpsql.cli.init.tables import InitOptions, Tables
     from dpsql.cli.init.text import AMOUNTS, DELTA, policy_text
     from dpsql.owner import introspect_sources
@@ -69,7 +77,10 @@ def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  a
     if path.exists() or path.is_symlink():
         raise click.UsageError(f"{path} is there already, and init never overwrites")
     ask = _asked if sys.stdin.isatty() else None
-    tables = Tables(introspect_sources(options.sources), options, ask)
+    on_csv = FormatQuestions(ask)
+    with progress("looking at the sources"):
+        found = introspect_sources(options.sources, on_csv)
+    tables = Tables(found, options, ask)
     if given["epsilon"] is None:
         given["epsilon"] = ask("epsilon, all that can ever be spent", "1") if ask else "1"
     if given["delta"] is None:
@@ -88,7 +99,8 @@ def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  a
         raise
     private = sum(table.unit is not None for table in tables.declared)
     public = len(tables.declared) - private
-    narrate.note(f"wrote {path}: {private} private, {public} public; no row was read")
+    read = "no value was read, of CSV files the encoding was found" if on_csv.found else "no row was read"
+    narrate.note(f"wrote {path}: {private} private, {public} public; {read}")
     narrate.note(
         "next: read it, state domains, then `dpsql check` verifies it against the data, for you alone"
     )

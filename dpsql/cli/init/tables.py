@@ -72,20 +72,25 @@ class Tables:
 
     def _place(self, text: str, what: str) -> tuple[Declared, FoundColumn]:
         """Find `TABLE.COLUMN`, or a column that only one table has."""
-        table, dot, name = text.rpartition(".")
-        if dot:
+        whole = self._columns(text)
+        table, dot, name = text.partition(".")
+        if dot and not whole:
             self._table(table)
-        hits = [
-            (declared, column)
-            for declared in self.declared
-            if not dot or fold_name(declared.name) == fold_name(table)
-            for column in declared.found.columns
-            if fold_name(column.name) == fold_name(name)
-        ]
+        hits = whole or (self._columns(name, table) if dot else [])
         if len(hits) != 1:
             which = "is in several tables: write TABLE.COLUMN" if hits else "is no column of these tables"
             raise click.UsageError(f"--{what}: {text} {which}")
         return hits[0]
+
+    def _columns(self, name: str, table: str | None = None) -> list[tuple[Declared, FoundColumn]]:
+        """Return the columns of a name, of all tables or of one."""
+        return [
+            (declared, column)
+            for declared in self.declared
+            if table is None or fold_name(declared.name) == fold_name(table)
+            for column in declared.found.columns
+            if fold_name(column.name) == fold_name(name)
+        ]
 
     def _split(self, flag: str, form: str, option: str) -> tuple[Declared, FoundColumn, str]:
         """Return the column that an option of this form is about, and what stands behind the `=`."""

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.policy.files import CsvFormat
 from dpsql.policy.names import joined, name_problem
+from dpsql.policy.schema import SCHEMA
 from dpsql.privacy import exact
 from dpsql.render.cells import escape_controls
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _HEAD = """\
+#:schema {schema}
 # What analysts may ask of this data, and how much. Written by `dpsql init` from names and types alone: no row
 # was read. What is not declared here does not exist for them, and all that is written here is public to them.
 #
@@ -90,7 +93,7 @@ def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path
     databases = {table.found.database for table in tables if table.found.database is not None}
     paths = [f"path = {quoted(_relative(database, base))}" for database in databases]
     parts = [
-        _HEAD,
+        _HEAD.format(schema=SCHEMA.as_uri()),
         *(_section("database", [(path, "only ever read")]) for path in paths),
         _section("budget", list(_budget(amounts, f"{policy.stem}-ledger.sqlite"))),
         *([_DEFAULTS] if any(table.unit not in (None, "ROW") for table in tables) else []),
@@ -163,7 +166,10 @@ def _table(table: Declared, base: Path) -> str:
             )
         )
     lines += _unique(table)
-    sections = [_section(key, lines), _section(f"{key}.columns", list(_columns(table)))]
+    sections = [_section(key, lines)]
+    if found.csv is not None and found.csv != CsvFormat():
+        sections.append(_section(f"{key}.csv", list(_csv(found.csv))))
+    sections.append(_section(f"{key}.columns", list(_columns(table))))
     if table.unit is not None:
         sections.append(_section(f"{key}.domain", list(_domains(table)), _ABOUT_DOMAINS))
         bounds = list(_bounds(table))
@@ -186,15 +192,37 @@ def _unique(table: Declared) -> list[tuple[str, str]]:
     return [('# unique = [["a", "b"]]', "sets of columns you vouch are unique; COUNT(*) can then count rows")]
 
 
+def _csv(form: CsvFormat) -> Iterator[tuple[str, str]]:
+    common = CsvFormat()
+    if form.delimiter != common.delimiter:
+        yield f"delimiter = {quoted(form.delimiter)}", "what separates two fields"
+    if form.encoding != common.encoding:
+        yield f"encoding = {quoted(form.encoding)}", "found from the first bytes of the file"
+    if form.decimal != common.decimal:
+        yield f"decimal = {quoted(form.decimal)}", "what stands before the decimals of a number"
+    yield '# null = ["", "NA"]', "the texts that mean NULL"
+    if form.rename:
+        pairs = ", ".join(f"{quoted(old)} = {quoted(new)}" for old, new in form.rename)
+        yield f"rename = {{ {pairs} }}", "names in the header, and what the columns are called here"
+
+
 def _columns(table: Declared) -> Iterator[tuple[str, str]]:
-    for column in table.found.columns:
+    if table.found.unnamed:
+        number = table.found.unnamed
+        yield f"# {number} column{'s' if number > 1 else ''} without a name:", "left out"
+    columns = table.found.columns
+    if table.unit is None:  # everybody may read a public STRUCT as a whole
+        columns = tuple(dict.fromkeys(column.whole or column for column in columns))
+    for column in columns:
         kind, name = table.kind(column), escape_controls(column.name)
         if kind is None:
             what = "its name is not plain ASCII" if name_problem(column.name) else f"it is {column.physical}"
             yield f"# {name[:60]} is left out:", f"{escape_controls(what)[:80]}, which is not supported"
             continue
         comment = ""
-        if column.physical is None and column.name not in table.kinds:
+        if column.name in table.found.folders:
+            comment = "in the names of folders, which have no types: say INTEGER, DATE, ... if it is no text"
+        elif column.physical is None and column.name not in table.kinds:
             comment = "a CSV file has no types: say BIGINT, DOUBLE, DATE, ... where it is no text"
         elif column.physical is not None and column.physical.startswith("ENUM") and str(kind) == "VARCHAR":
             comment = "an ENUM; its values are public only where you declare them"

@@ -1,18 +1,41 @@
-"""The REPL's dot commands, such as `.help` and `.mode`."""
+r"""The REPL's commands: `.help`, `.mode` and others with a dot; `help`, `quit` and psql's `\d`, `\q`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
-from dpsql.cli.output import FORMATS, Output
+from dpsql.cli.output import FORMATS
 from dpsql.errors import ProgrammingError
-from dpsql.render.cells import escape_controls
+from dpsql.render.cells import escape_controls, folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpsql.cli.repl.state import ReplState
+
+
+def command_in(line: str) -> str | None:
+    r"""Return the dot command that a line is, also one of psql or of MySQL; None if it is SQL.
+
+    >>> command_in("\\dt;"), command_in("quit"), command_in("\\d visits"), command_in("quit me")
+    ('.tables', '.quit', '.tables visits', None)
+    """
+    text = line.strip().removesuffix(";").rstrip()
+    word, _, argument = text.partition(" ")
+    if word.startswith((".", "\\")):
+        return f"{_OTHERS.get(word, word)} {argument.strip()}".rstrip()
+    return _WORDS.get(text.lower())
+
+
+def leaves_statement(line: str) -> bool:
+    r"""Whether a line within an unfinished statement is a command, which drops the statement.
+
+    >>> leaves_statement(".quit"), leaves_statement("\\q"), leaves_statement(".5 AS half")
+    (True, True, False)
+    """
+    word = line.strip().removesuffix(";").partition(" ")[0]
+    return word in COMMANDS or word in _OTHERS
 
 
 def run(repl: ReplState, line: str) -> None:
@@ -26,9 +49,21 @@ def run(repl: ReplState, line: str) -> None:
 
 def _help(repl: ReplState, argument: str) -> None:
     widest = max(len(usage) for _, usage, _ in COMMANDS.values())
-    lines = [f"{usage.ljust(widest)}  {text}" for _, usage, text in COMMANDS.values()]
-    lines += ["", "Everything else is SQL and ends with ;", "Ctrl-C cancels a statement (its charge stays)."]
+    columns = repl.output.style.columns or 80
+    lines = []
+    for _, usage, text in COMMANDS.values():
+        parts = folded(text, max(columns - widest - 2, 20))
+        lines += [f"{usage.ljust(widest)}  {parts[0]}", *(" " * (widest + 2) + part for part in parts[1:])]
+    for text in ("", *_BELOW):
+        lines += folded(text, columns)
     repl.output.write_text("\n".join(lines) + "\n")
+
+
+_BELOW = (
+    "help, quit, exit and psql's \\? \\q \\d \\dt \\i \\o \\timing work as well.",
+    "All else is SQL, up to a semicolon. Tab completes.",
+    "Ctrl-C cancels a statement (its charge stays); Ctrl-D and commands leave an unfinished one.",
+)
 
 
 def _tables(repl: ReplState, argument: str) -> None:
@@ -67,7 +102,7 @@ def _mode(repl: ReplState, argument: str) -> None:
 
 
 def _output(repl: ReplState, argument: str) -> None:
-    fresh = Output(repl.output.format, argument or None)
+    fresh = repl.output.like(repl.output.format, argument or None)
     fresh.check()
     fresh.apart = repl.output.apart or bool(argument)
     repl.output.close()
@@ -76,10 +111,26 @@ def _output(repl: ReplState, argument: str) -> None:
 
 
 def _timer(repl: ReplState, argument: str) -> None:
-    if argument not in ("", "on", "off"):
-        raise ProgrammingError(".timer takes on or off")
-    repl.timer = argument == "on" or (not argument and not repl.timer)
+    repl.timer = _switched(".timer", argument, now=repl.timer)
     narrate.note(f"the timer is {'on' if repl.timer else 'off'}")
+
+
+def _pager(repl: ReplState, argument: str) -> None:
+    repl.output.pager = _switched(".pager", argument, now=repl.output.pager)
+    narrate.note(f"the pager is {'on' if repl.output.pager else 'off'}")
+
+
+def _intervals(repl: ReplState, argument: str) -> None:
+    repl.output.intervals = _switched(".intervals", argument, now=repl.output.intervals)
+    said = "are written" if repl.output.intervals else "are left out"
+    narrate.note(f"standard deviations, intervals and gaps {said} in csv, json, jsonl, arrow, parquet")
+
+
+def _switched(name: str, argument: str, *, now: bool) -> bool:
+    """Return whether a switch is on; without an argument it changes."""
+    if argument not in ("", "on", "off"):
+        raise ProgrammingError(f"{name} takes on or off")
+    return argument == "on" or (not argument and not now)
 
 
 def _read(repl: ReplState, argument: str) -> None:
@@ -105,6 +156,45 @@ def _chart(repl: ReplState, argument: str) -> None:
     repl.output.write_text(as_chart(repl.last.table, repl.last.release, repl.output.style))
 
 
+_SUFFIXES = {"txt": "table", "md": "markdown", "feather": "arrow", "ndjson": "jsonl"}
+"""Ends of file names that are not the name of a format."""
+
+
+def _save(repl: ReplState, argument: str) -> None:
+    if not argument:
+        raise ProgrammingError(".save takes a file, such as .save top.csv or .save top.svg")
+    if repl.last is None:
+        raise ProgrammingError("nothing to save yet: ask something first")
+    suffix = argument.rpartition(".")[2].lower()
+    name = _SUFFIXES.get(suffix, suffix)
+    fresh = repl.output.like("table" if name in ("html", "svg") else name, argument)
+    try:
+        if name in ("html", "svg"):
+            fresh.check()
+            fresh.write_text(_drawn(repl, name))
+        elif name in FORMATS:
+            fresh.check()
+            fresh.write(repl.last.table, repl.last.release)
+        else:
+            known = ", ".join([*FORMATS, "html", "svg", *_SUFFIXES])
+            raise ProgrammingError(f"the end of {argument} names no format\nHint: it is one of {known}")
+    finally:
+        fresh.close()
+    narrate.note(f"the last answer is in {argument}")
+
+
+def _drawn(repl: ReplState, name: str) -> str:
+    """Return the last answer as a page or as a chart."""
+    release = None if repl.last is None else repl.last.release
+    if release is None:
+        raise ProgrammingError(f"only answers of private statements are drawn as {name}")
+    if name == "svg":
+        return release.to_svg()
+    from dpsql.render.html import document
+
+    return document(release.selection, release.to_html())
+
+
 def _quit(repl: ReplState, argument: str) -> None:
     repl.done = True
 
@@ -118,10 +208,30 @@ COMMANDS: dict[str, tuple[Callable[[ReplState, str], None], str, str]] = {
     ".releases": (_running("SHOW RELEASES"), ".releases", "your releases so far"),
     ".mode": (_mode, ".mode [FORMAT]", f"how answers are written: {', '.join(FORMATS)}"),
     ".output": (_output, ".output [FILE]", "write answers to a file; without one, here again"),
+    ".intervals": (_intervals, ".intervals [on|off]", "write intervals in csv, json, jsonl, arrow, parquet"),
+    ".pager": (_pager, ".pager [on|off]", "show answers longer than the terminal by a pager"),
     ".timer": (_timer, ".timer [on|off]", "show how long statements take"),
     ".read": (_read, ".read FILE", "run a file; it is priced as a whole before its first statement runs"),
     ".chart": (_chart, ".chart", "draw the last answer as bars"),
+    ".save": (
+        _save,
+        ".save FILE",
+        "write the last answer to a file: .csv, .parquet, .html, .svg (a chart), ..",
+    ),
     ".quit": (_quit, ".quit", "leave (so do .exit and Ctrl-D)"),
     ".exit": (_quit, ".exit", "leave"),
 }
 """Name -> what it does, how it is written, what it is for."""
+_WORDS = {"help": ".help", "?": ".help", "quit": ".quit", "exit": ".quit"}
+"""Words that are a command where they stand alone."""
+_OTHERS = {
+    "\\?": ".help",
+    "\\h": ".help",
+    "\\q": ".quit",
+    "\\d": ".tables",
+    "\\dt": ".tables",
+    "\\i": ".read",
+    "\\o": ".output",
+    "\\timing": ".timer",
+}
+"""psql's commands."""

@@ -18,7 +18,7 @@ _KEYWORDS = (
     *("DESC", "JOIN", "LEFT JOIN", "ON", "USING", "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS NULL"),
     *("CASE", "WHEN", "THEN", "ELSE", "END", "CAST", "FILTER", "WITH", "UNION", "EXISTS", "NULL", "TRUE"),
     *("FALSE", "EXPLAIN", "DESCRIBE", "SET", "SHOW TABLES", "SHOW PRIVACY BUDGET", "SHOW RELEASES"),
-    *("REFINE RELEASE", "TO"),
+    *("REFINE RELEASE", "TO", "SHOW RELEASE", "EXPLAIN (FORMAT JSON)", "IS NOT NULL", "PARTITION BY"),
     *("WITH DIFFERENTIAL_PRIVACY", "OPTIONS", "TOP", "BY", "ABOVE THRESHOLD", "ARGMAX"),
     *("DP_GAP()", "DP_STDDEV", "DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "DP_PVALUE()", "DP_RANK()"),
 )
@@ -39,6 +39,8 @@ _IN_QUOTES = re.compile(
     r"(\w+)\"?\s*(?:=|<>|!=|\bIN\s*\(|\bLIKE\b)\s*(?:'(?:[^']|'')*'\s*,\s*)*'((?:[^']|'')*)$", re.IGNORECASE
 )
 """A column compared with a text that is not closed yet."""
+_COMPARED = re.compile(r"(\w+)\"?\s*(?:=|<>|!=|\bIN\s*\()\s*$", re.IGNORECASE)
+"""A column that is to be compared with a value."""
 _QUALIFIED = re.compile(r"(\w+)\.(\w*)$")
 _ALIAS = r"\b{table}\s+(?:AS\s+)?{alias}\b"
 
@@ -77,11 +79,33 @@ def completions(text: str, names: Names) -> tuple[int, list[str]]:
         return len(word), _starting(word, _SETTINGS)
     if _AFTER_TABLE_WORD.search(text):
         return len(word), _starting(word, names.tables)
+    compared = _COMPARED.search(text)
+    if compared:
+        values = ["'" + value.replace("'", "''") + "'" for value in names.values(compared[1])]
+        return 0, list(values)
+    going_on = _going_on(text[: len(text) - len(word)], word)
     if not word:
-        return 0, []
+        return 0, going_on
     columns = [column for columns in names.tables.values() for column in columns]
     keywords = [k.lower() for k in _KEYWORDS] if word.islower() else list(_KEYWORDS)
-    return len(word), _starting(word, [*columns, *names.tables, *keywords])
+    return len(word), _starting(word, [*going_on, *columns, *names.tables, *keywords])
+
+
+def _going_on(before: str, word: str) -> list[str]:
+    """Return how clauses of several words go on, of which the text has at least the first.
+
+    >>> _going_on("SELECT WITH ", "DIFF"), _going_on("show ", "")
+    (['DIFFERENTIAL_PRIVACY'], ['tables', 'privacy budget', 'releases', 'release'])
+    """
+    said = before.upper().split()
+    found = []
+    for phrase in _KEYWORDS:
+        words = phrase.split()
+        for size in range(1, len(words)):
+            if said[-size:] == words[:size] and words[size].startswith(word.upper()):
+                rest = " ".join(words[size:])
+                found.append(rest.lower() if (word or before).islower() else rest)
+    return found
 
 
 def _command(text: str, names: Names) -> tuple[int, list[str]]:

@@ -6,9 +6,10 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
+from dpsql.cli.repl.commands import command_in, leaves_statement
 from dpsql.cli.repl.completion import Names, completions
 
 if TYPE_CHECKING:
@@ -17,21 +18,10 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.document import Document
 
+    from dpsql.cli.repl.reader import Reader
+
 
 _COMMENTS = re.compile(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
-
-
-class Reader(Protocol):
-    """Source of the shell's lines."""
-
-    interactive: bool
-    """Whether somebody is there to be asked."""
-
-    def line(self, prompt: str, begun: str) -> str:
-        """Return the next line, or several; `begun` is what a statement has so far. `EOFError` at the end."""
-
-    def ask(self, question: str) -> bool:
-        """Ask for a yes; anything else is a no."""
 
 
 def complete(text: str) -> bool:
@@ -158,7 +148,18 @@ class _Toolkit(_Terminal):
         @Condition
         def finished() -> bool:
             text = session.default_buffer.document.text
-            return not text.strip() or text.lstrip().startswith(".") or complete(text)
+            if not text.strip() or command_in(text) is not None or complete(text):
+                return True
+            return leaves_statement(text.rpartition("\n")[2])
+
+        @Condition
+        def at_the_end_of_text() -> bool:
+            document = session.default_buffer.document
+            return bool(document.text) and document.is_cursor_at_the_end
+
+        @keys.add("c-d", filter=at_the_end_of_text)
+        def _(event: KeyPressEvent) -> None:
+            event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
 
         @keys.add("enter", filter=finished)
         def _(event: KeyPressEvent) -> None:

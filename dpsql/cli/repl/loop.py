@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 _MOST_VALUES = 500
 """Public values offered for one column."""
 
-_GREETING = "dpsql: statements end with ;  .help lists commands, .quit leaves"
+_GREETING = "dpsql: statements end with ;  help lists commands, quit leaves"
+_DROPPED = "the unfinished statement is dropped"
 
 
 class Repl(ReplState):
@@ -37,11 +39,17 @@ class Repl(ReplState):
             narrate.say(_GREETING)
             # The prompts keep results apart.
             self.output.apart = False
+            self.output.pager = sys.stdout.isatty()
         begun = ""
         while not self.done:
             try:
                 begun = self._take(begun, self.reader.line(self._prompt(), begun))
             except EOFError:
+                if begun.strip() and self.reader.interactive:
+                    narrate.say("")
+                    narrate.note(_DROPPED)
+                    begun = ""
+                    continue
                 self.done = True
                 if begun.strip():
                     self._guarded(partial(self.statements, begun))
@@ -56,8 +64,14 @@ class Repl(ReplState):
 
     def _take(self, begun: str, line: str) -> str:
         """Run the text if it is complete; return it if it is not."""
-        if not begun and line.lstrip().startswith("."):
-            self._guarded(partial(commands.run, self, line.strip()))
+        command = None if begun else commands.command_in(line)
+        last = line.rpartition("\n")[2]
+        if self.reader.interactive and command is None and commands.leaves_statement(last):
+            if begun or line != last:
+                narrate.note(_DROPPED)
+            command = commands.command_in(last)
+        if command is not None:
+            self._guarded(partial(commands.run, self, command))
             return ""
         begun = f"{begun}{line}\n" if begun or line.strip() else ""
         if not begun or not complete(begun):
@@ -114,7 +128,9 @@ def _values(session: AnalystSession, tables: dict[str, tuple[str, ...]], column:
     from dpsql.policy import TableDomain, ValuesDomain
 
     places = []
-    for table in () if session.policy is None else session.policy.tables.values():
+    if session.policy is None:
+        return _declared_on_server(session, tables, column)
+    for table in session.policy.tables.values():
         domain = table.domain.get(column)
         if isinstance(domain, ValuesDomain):
             return tuple(value for value in domain.values if isinstance(value, str))
@@ -129,4 +145,17 @@ def _values(session: AnalystSession, tables: dict[str, tuple[str, ...]], column:
         except Error:
             continue
         return tuple(value for value in found.table.column(0).to_pylist() if isinstance(value, str))
+    return ()
+
+
+def _declared_on_server(
+    session: AnalystSession, tables: dict[str, tuple[str, ...]], column: str
+) -> tuple[str, ...]:
+    """Return the declared values of a column, of the first table that declares some."""
+    for table, columns in tables.items():
+        if column.lower() in (name.lower() for name in columns):
+            name, of = ('"' + part.replace('"', '""') + '"' for part in (table, column))
+            with suppress(Error):
+                found = session.run(f"SELECT * FROM dp_domain({name}.{of}) LIMIT {_MOST_VALUES}")
+                return tuple(value for value in found.table.column(0).to_pylist() if isinstance(value, str))
     return ()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dpsql.cli import narrate
 from dpsql.cli.batch import write_result
 from dpsql.cli.exits import ExitCode
+from dpsql.cli.progress import progress
 from dpsql.render.figures import left
 from dpsql.render.readable import price
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpsql.cli.output import Output
-    from dpsql.cli.repl.line_input import Reader
+    from dpsql.cli.repl.reader import Reader
     from dpsql.sessions import AnalystSession, PricedStatement, StatementResult
 
 
@@ -58,7 +59,8 @@ class ReplState:
             narrate.note("not run")
             return
         start = time.monotonic()
-        answer = self.session.execute(prepared)
+        with progress("counting"):
+            answer = self.session.execute(prepared)
         took = time.monotonic() - start
         if prepared.private:
             self.asked = text

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from dpsql.analysis import quote
-from dpsql.engines.duckdb.csv_source import well_quoted
+from dpsql.engines.duckdb.csv_source import csv_format, stray_quote
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
+from dpsql.engines.duckdb.engine_words import engine_words
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import InternalError
 from dpsql.policy import CsvSource, UnitColumn, UnitVia, checked_bounds, fold
 from dpsql.tree import duckdb_sql
 from dpsql.types import DOUBLE, TIMESTAMP
+
+_LONGEST_LINE = 300
+_LONGEST_VALUE = 60
 
 
 class UnreadableError(Exception):
@@ -30,23 +35,31 @@ class Inspector(DuckDBEngine):
         hold; they are read as NULL. Raises `UnreadableError`.
         """
         reader = self.readers[table]
-        if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
-            raise UnreadableError(
-                "its quotes do not follow RFC 4180: quote whole fields, and double the quotes within them"
-            )
-        listed, scan = _split_select(reader)
-        physical = {fold(row[0]): row[0] for row in self._fetch_all(f"DESCRIBE SELECT * FROM {scan}")}
+        if isinstance(reader.table.source, CsvSource):
+            for path in reader.paths:
+                check_quotes(path, csv_format(reader.table).delimiter)
         # Declared names are ASCII, so these names are not taken.
-        raw = ", ".join(
-            f"{quote(physical[fold(name)])} AS {quote(f'§{i}')}" for i, (name, _) in enumerate(reader.columns)
-        )
+        raw = ", ".join(f"{cell} AS {quote(f'§{i}')}" for i, cell in enumerate(reader.cells))
         wanted = ", ".join(
             f"bit_xor(hash({quote(name)})), "
             f"COUNT(*) FILTER (WHERE {quote(f'§{i}')} IS NOT NULL AND {quote(name)} IS NULL)"
             for i, (name, _) in enumerate(reader.columns)
         )
-        row = self._fetch_one(f"SELECT COUNT(*), {wanted} FROM (SELECT {listed}, {raw} FROM {scan}) AS r")
+        listed = reader.unlimited_sql.removesuffix(f" FROM {reader.scan}")
+        row = self._fetch_one(f"SELECT COUNT(*), {wanted} FROM ({listed}, {raw} FROM {reader.scan}) AS r")
         return row[0], {name: row[2 + 2 * i] for i, (name, _) in enumerate(reader.columns)}
+
+    def lost_values(self, table: str, column: str, most: int = 3) -> list[tuple[int, str]]:
+        """Return the first values that a column's declared type does not hold, with their rows from 1."""
+        reader = self.readers[table]
+        cell = next(c for c, (name, _) in zip(reader.cells, reader.columns, strict=True) if name == column)
+        listed = reader.unlimited_sql.removesuffix(f" FROM {reader.scan}")
+        rows = f"{listed}, {cell} AS {quote('§')}, row_number() OVER () AS {quote('§n')} FROM {reader.scan}"
+        found = self._fetch_all(
+            f"SELECT {quote('§n')}, CAST({quote('§')} AS VARCHAR)[:{_LONGEST_VALUE}] FROM ({rows}) AS r "
+            f"WHERE {quote('§')} IS NOT NULL AND {quote(column)} IS NULL ORDER BY 1 LIMIT {most}"
+        )
+        return [(row[0], row[1]) for row in found]
 
     def unreadable(self, table: str) -> dict[str, str]:
         """Read each column separately; return those that cannot be read, with the engine's error texts."""
@@ -91,6 +104,24 @@ class Inspector(DuckDBEngine):
 
     def outside(self, table: str, column: str) -> tuple[int, int]:
         """Return how many distinct values lie outside a column's declared domain, and in how many rows."""
+        cell = quote(column)
+        row = self._fetch_one(
+            f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
+            f"{self._is_outside(table, column)}"
+        )
+        return row[0], row[1]
+
+    def outside_values(self, table: str, column: str, most: int = 5) -> list[tuple[str, int]]:
+        """Return the most frequent values outside a column's declared domain, with the rows of each."""
+        cell = quote(column)
+        found = self._fetch_all(
+            f"SELECT CAST({cell} AS VARCHAR)[:{_LONGEST_VALUE}], COUNT(*) FROM main.{quote(table)}"
+            f"{self._is_outside(table, column)} GROUP BY {cell} ORDER BY 2 DESC, 1 LIMIT {most}"
+        )
+        return [(row[0], row[1]) for row in found]
+
+    def _is_outside(self, table: str, column: str) -> str:
+        """Write the WHERE of the rows that have a unit and a value outside a column's declared domain."""
         cell, owned = quote(column), self._with_unit(table)
         days = self.domains.span(table, column)
         if days is not None:
@@ -100,12 +131,7 @@ class Inspector(DuckDBEngine):
             if domain is None:
                 raise InternalError("this column has no declared domain")
             outside = f"{cell} NOT IN (SELECT v FROM ({duckdb_sql(domain)}) AS d WHERE v IS NOT NULL)"
-        row = self._fetch_one(
-            f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
-            f"{owned}{' AND' if owned else ' WHERE'} {cell} IS NOT NULL "
-            f"AND {outside}"
-        )
-        return row[0], row[1]
+        return f"{owned}{' AND' if owned else ' WHERE'} {cell} IS NOT NULL AND {outside}"
 
     def beyond(self, table: str, most: int, column: str | None = None) -> tuple[int, int]:
         """Return how many rows of units are beyond the first `most` of each, and how many rows there are.
@@ -218,7 +244,7 @@ class Inspector(DuckDBEngine):
             with self._connection(counts_only=False).cursor() as cursor:
                 return cursor.execute(sql).fetchall()
         except duckdb.Error as problem:
-            text = str(problem).strip().split("\n", 1)[0][:200]
+            text = engine_words(problem)
         # After some errors the database cannot be used any more.
         self._reopen()
         raise UnreadableError(text)
@@ -229,10 +255,19 @@ def _as_text(cell: str) -> str:
     return f"CAST({cell} AS VARCHAR)"
 
 
-def _split_select(reader: Reader) -> tuple[str, str]:
-    """Split a reader's SELECT into its list and its FROM item."""
-    marker = f" AS {quote(reader.columns[-1][0])} FROM "
-    listed, found, scan = reader.unlimited_sql.removeprefix("SELECT ").partition(marker)
-    if not found:
-        raise InternalError("a reader's SELECT ends its list with its last column")
-    return listed + marker.removesuffix(" FROM "), scan
+def check_quotes(path: Path, delimiter: str) -> None:
+    """Raise `UnreadableError`, with the line and its text, for quotes that leave open where rows begin."""
+    at = stray_quote(path, delimiter)
+    if at is None:
+        return
+    place = number = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):  # noqa: B007  the last one is meant
+            place += len(line)
+            if place > at:
+                break
+    shown = line[:_LONGEST_LINE].decode("utf-8", "replace").rstrip("\r\n")
+    raise UnreadableError(
+        f"line {number}: {shown}\n"
+        "its quotes do not follow RFC 4180: quote whole fields, and double the quotes within them"
+    )

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpsql.analysis import CompiledQuery, quote
 from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.csv_source import well_quoted
+from dpsql.engines.duckdb.csv_source import csv_format, well_quoted
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_sources
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
@@ -78,7 +78,7 @@ class DuckDBEngine:
         failed = False
         try:
             catalog = self._attach(connection)
-            self.readers = read_sources(connection, self._policy, catalog)
+            self.readers = read_sources(connection, self._policy, catalog, self._spill.path)
             self.domains = Domains(self._policy, self.readers)
             paths: list[Path] = []
             for name, reader in self.readers.items():
@@ -182,8 +182,10 @@ class DuckDBEngine:
         there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
         def work(cursor: duckdb.DuckDBPyConnection) -> tuple[bool, bool]:
-            if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
-                return False, False
+            if isinstance(reader.table.source, CsvSource):
+                delimiter = csv_format(reader.table).delimiter
+                if not all(well_quoted(path, delimiter) for path in reader.paths):
+                    return False, False
             row = cursor.execute(f"SELECT {cells} FROM ({reader.unlimited_sql}) AS r").fetchall()[0]
             held = not row[0]
             for fact in reader.table.unique:

@@ -1,21 +1,28 @@
 """Reads the schema of a file or database: names, types and enforced keys; no row is read.
 
-It serves the owner who writes a policy. A CSV file has names only, so the owner states the types: guessing
-them would read rows, and the guess would appear in a public policy.
+It serves the owner who writes a policy, and tells the engine's own words. A CSV file has names only, so the
+owner states the types: guessing them would read rows, and the guess would appear in a public policy.
 """
 
 from __future__ import annotations
 
-import csv
 import re
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 
+from dpsql.analysis import quote
 from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb.csv_detection import find_format, header_of, renamed
+from dpsql.engines.duckdb.csv_source import text
+from dpsql.engines.duckdb.engine_words import engine_words
+from dpsql.engines.duckdb.file_scans import hive
+from dpsql.engines.duckdb.stored import StoredColumn, fields_of
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import CsvFormat, CsvSource, FileSource, ParquetSource, files_of, partitions
+from dpsql.policy.files import pattern_problem, split_pattern
 from dpsql.types import SqlType, column_type
 
 
@@ -24,12 +31,14 @@ class FoundColumn:
     """One column of a source.
 
     `kind` is the type to declare: the source's own, a similar one if that is not supported, or None if there
-    is none. `physical` is the source's own type, or None for CSV.
+    is none. `physical` is the source's own type; None for a column of a CSV file, or of the names of folders.
     """
 
     name: str
     kind: SqlType | None
     physical: str | None = None
+    whole: FoundColumn | None = None
+    """The STRUCT of which it is a field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,12 @@ class Found:
         Sets of columns that the database enforces to be unique and not NULL.
     parents
         Foreign keys of one column, each as column, parent's `source` and parent's column.
+    csv
+        How a CSV file is written; None for other sources.
+    unnamed
+        How many columns of a CSV file have no name; they are not among the others.
+    folders
+        The columns that are in the names of folders.
     """
 
     name: str
@@ -58,6 +73,9 @@ class Found:
     columns: tuple[FoundColumn, ...]
     unique: tuple[tuple[str, ...], ...] = ()
     parents: tuple[tuple[str, str, str], ...] = ()
+    csv: CsvFormat | None = None
+    unnamed: int = 0
+    folders: tuple[str, ...] = ()
 
 
 _DECLARABLE = {
@@ -74,16 +92,62 @@ _DECLARABLE = {
 }
 
 
-def introspect(path: Path) -> list[Found]:
-    """Return the tables of a Parquet file, a CSV file or a DuckDB database; raises `PolicyError`."""
+AskFormat = Callable[[str, CsvFormat], CsvFormat]
+"""Called with a table's name and the format found for its CSV files; returns the one that holds."""
+
+
+def introspect(path: Path, ask: AskFormat = lambda name, form: form) -> list[Found]:
+    """Return the tables of files or of a DuckDB database; raises `PolicyError` with the engine's own words.
+
+    `path` is a Parquet file, a CSV file, a database, a folder of files, or a pattern of files.
+    """
+    named = path.as_posix()
+    if path.is_dir():
+        kinds = [kind for kind in ("parquet", "csv") if files_of(ParquetSource(path, f"**/*.{kind}"))]
+        if len(kinds) != 1:
+            what = "both Parquet and CSV files" if kinds else "no Parquet or CSV files"
+            hint = f"name one kind: {named}/**/*.parquet" if kinds else None
+            raise PolicyError(f"{path} holds {what}", hint=hint)
+        named = f"{named}/**/*.{kinds[0]}"
+    folder, pattern = split_pattern(named, Path())
+    if pattern is not None and (problem := pattern_problem(pattern)):
+        raise PolicyError(f"{path}: {problem}")
+    name = _table_name(path.stem if pattern is None else folder.absolute().name)
+    suffix = Path(named).suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        parquet = ParquetSource(folder, pattern)
+        files = _files(parquet)
+        keys = partitions(parquet, files)
+        columns = tuple(_without_type(c) if c.name in keys else c for c in _parquet(files, bool(keys)))
+        return [Found(name, named, None, columns, folders=keys)]
+    if suffix == ".csv":
+        csv = CsvSource(folder, pattern)
+        files = _files(csv)
+        form = ask(name, find_format(files[0]))
+        form.check(str(path))
+        header = header_of(files[0], form)
+        form, keys = renamed(form, header), partitions(csv, files)
+        names = [*filter(None, form.named(header)), *keys]
+        found = tuple(FoundColumn(each, SqlType("VARCHAR")) for each in names)
+        return [Found(name, named, None, found, csv=form, unnamed=header.count(""), folders=keys)]
+    if pattern is not None:
+        raise PolicyError(f"{path}: the files of a pattern end in .parquet or .csv")
     if not path.is_file():
         raise PolicyError(f"there is no file {path}")
-    suffix = path.suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        return [Found(_table_name(path.stem), str(path), None, _parquet(path))]
-    if suffix == ".csv":
-        return [Found(_table_name(path.stem), str(path), None, _csv(path))]
     return _database(path)
+
+
+def _files(source: FileSource) -> list[Path]:
+    files = files_of(source)
+    if source.parts is None and not source.path.is_file():
+        raise PolicyError(f"there is no file {source.path}")
+    if not files:
+        raise PolicyError(f"no file matches {source.path / str(source.parts)}")
+    return files
+
+
+def _without_type(column: FoundColumn) -> FoundColumn:
+    return FoundColumn(column.name, SqlType("VARCHAR"))
 
 
 def _table_name(name: str) -> str:
@@ -91,28 +155,31 @@ def _table_name(name: str) -> str:
     return f"t_{made}" if made[0].isdigit() else made
 
 
-def _parquet(path: Path) -> tuple[FoundColumn, ...]:
-    text = str(path).replace("'", "''")
-    found: list[tuple[str, str]] | None = None
-    if not any(character in text for character in "*?["):  # a pattern, which would match other files
-        with settings.interruptible(), settings.connect() as connection, suppress(duckdb.Error):
-            rows = connection.execute(f"DESCRIBE SELECT * FROM read_parquet('{text}')").fetchall()
+def _parquet(files: list[Path], partitioned: bool) -> tuple[FoundColumn, ...]:
+    # A path with one of these characters would be a pattern, which matches other files.
+    if any(character in str(file) for file in files for character in "*?["):
+        raise PolicyError(f"{files[0]} cannot be read", hint="its path contains * ? or [: rename it")
+    scan = f"read_parquet([{', '.join(map(text, files))}], {hive(partitioned)})"
+    found: list[tuple[str, str]] = []
+    words = None
+    with settings.interruptible(), settings.connect() as connection:
+        try:
+            rows = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
             found = [(row[0], row[1]) for row in rows]
-    if found is None:
-        raise PolicyError(f"{path} cannot be read", hint="is it a Parquet file?")
-    return tuple(FoundColumn(name, _declarable_type(physical), physical) for name, physical in found)
+        except duckdb.Error as problem:
+            words = engine_words(problem)
+    if words is not None:
+        raise PolicyError(f"{files[0]} cannot be read: {words}", hint="is it a Parquet file?")
+    return tuple(part for name, physical in found for part in _found_columns(name, physical))
 
 
-def _csv(path: Path) -> tuple[FoundColumn, ...]:
-    try:
-        with path.open("rb") as file:
-            line = file.readline(1_000_000).decode("utf-8-sig").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError):
-        raise PolicyError(f"{path} cannot be read", hint="is it UTF-8 text with a header line?") from None
-    header = next(csv.reader([line]), [])
-    if not header:
-        raise PolicyError(f"{path} has no header line")
-    return tuple(FoundColumn(name, SqlType("VARCHAR")) for name in header)
+def _found_columns(name: str, physical: str) -> list[FoundColumn]:
+    """Return a column, or the fields of a STRUCT."""
+    column = FoundColumn(name, _declarable_type(physical), physical)
+    parts = fields_of(StoredColumn(name, physical, quote(name)))
+    if [part.name for part in parts] == [name]:
+        return [column]
+    return [FoundColumn(part.name, _declarable_type(part.type), part.type, column) for part in parts]
 
 
 _COLUMNS = """
@@ -131,20 +198,23 @@ ORDER BY ALL
 
 
 def _database(path: Path) -> list[Found]:
-    rows, keys = None, []
-    text = str(path).replace("'", "''")
-    with settings.interruptible(), settings.connect() as connection, suppress(duckdb.Error):
-        connection.execute(f"ATTACH '{text}' AS own (READ_ONLY)")
-        keys = connection.execute(_KEYS).fetchall()
-        rows = connection.execute(_COLUMNS).fetchall()
-    if rows is None:
-        raise PolicyError(f"{path} is not a readable Parquet file, CSV file or DuckDB database")
+    rows, keys, words = [], [], None
+    with settings.interruptible(), settings.connect() as connection:
+        try:
+            connection.execute(f"ATTACH {text(path)} AS own (READ_ONLY)")
+            keys = connection.execute(_KEYS).fetchall()
+            rows = connection.execute(_COLUMNS).fetchall()
+        except duckdb.Error as problem:
+            words = engine_words(problem)
+    if words is not None:
+        raise PolicyError(
+            f"{path} is not a readable Parquet file, CSV file or DuckDB database: {words}",
+            hint="close it in the other process, or copy it" if "lock" in words else None,
+        )
     columns: dict[tuple[str, str], list[FoundColumn]] = {}
     never_null = set()
     for schema, table, column, physical, nullable in rows:
-        columns.setdefault((schema, table), []).append(
-            FoundColumn(column, _declarable_type(physical), physical)
-        )
+        columns.setdefault((schema, table), []).extend(_found_columns(column, physical))
         if not nullable:
             never_null.add((schema, table, column))
     unique: dict[tuple[str, str], list[tuple[str, ...]]] = {}
@@ -178,13 +248,13 @@ def _qualified_name(schema: str, table: str) -> str:
     )
 
 
-def _declarable_type(text: str) -> SqlType | None:
+def _declarable_type(physical: str) -> SqlType | None:
     """Return the type to declare for a physical type; None if analysts cannot use its values."""
-    wide = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", text)
+    wide = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", physical)
     if wide and int(wide[1]) > 18:
-        text = f"DECIMAL(18,{wide[2]})" if int(wide[2]) <= 18 else "DOUBLE"
+        physical = f"DECIMAL(18,{wide[2]})" if int(wide[2]) <= 18 else "DOUBLE"
     try:
-        sql_type = column_type(_DECLARABLE.get(text, text))
+        sql_type = column_type(_DECLARABLE.get(physical, physical))
     except ValueError:
         return None
     if sql_type.name == "ENUM":

@@ -17,9 +17,9 @@ from dpsql.errors import QueryRefused
 from dpsql.estimates import Combined
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
-from dpsql.privacy import BoundedRange, Gaussian, PureDP
+from dpsql.privacy import BoundedRange, Charge, Gaussian, PureDP
 from dpsql.session import Session
-from tests.narrow import of_type
+from tests.narrow import of_type, present
 
 POLICY = """
 [budget]
@@ -42,6 +42,12 @@ N = "COUNT(DISTINCT user_id)"
 SITES = f"site, {N} AS n FROM visits GROUP BY site"
 PAGES = f"page, {N} AS n FROM visits GROUP BY page"
 BEST = f"{PAGES} ORDER BY n DESC LIMIT 10"
+TEN = f"{', '.join(f'{N} FILTER (WHERE amount > {i})' for i in range(10))} FROM visits"
+FREE = (
+    f"free, {N} AS n, COUNT(*, contribution_bounds_per_group => (0, 3)) AS r, "
+    "SUM(amount, contribution_bounds_per_group => (0, 300)) AS m, "
+    "SUM(amount * 2, contribution_bounds_per_group => (0, 300)) AS d FROM visits GROUP BY free"
+)
 
 
 def opened(folder: Path, accounting: str = ZCDP, analysts: str = "") -> Session:
@@ -92,7 +98,21 @@ def explained(session: Session, rest: str, options: str = "epsilon = 0.1") -> di
 RUNS = [
     (f"{N} AS n FROM visits", "", "Gaussian noise on all 1 counts", (Gaussian,)),
     (SITES, "", "Gaussian noise on every group", (Gaussian,)),
-    (SITES, "noise = LAPLACE", "box noise on every group", (PureDP,)),
+    (SITES, "noise = LAPLACE", "Laplace on every group", (PureDP,)),
+    (PAGES, "noise = LAPLACE", "Laplace on every group", (PureDP,)),
+    (
+        f"{', '.join([N, *(f'{N} FILTER (WHERE amount > {i})' for i in range(9))])} FROM visits",
+        "noise = LAPLACE",
+        "Laplace",
+        (PureDP,),
+    ),
+    (
+        BEST,
+        "noise = LAPLACE, measure = 0.5, measure_strategy = EACH",
+        "peeled top-k with gap",
+        (PureDP, PureDP),
+    ),
+    (FREE, "delta = 1e-7, max_groups_contributed = 2", "noisy numbers of units", (PureDP,) * 4),
     (SITES, "max_groups_contributed = 2", "Gaussian noise on every group", (Gaussian,)),
     (BEST, "", "Gumbel top-k", (BoundedRange, Gaussian)),
     (BEST.replace(f"{N} AS n", f"{N} AS n, DP_GAP() AS g"), "", "peeled top-k with gap", (PureDP, Gaussian)),
@@ -177,8 +197,38 @@ def test_a_measured_top_k_has_a_fifteenth_of_the_laplace_noise(session: Session,
     assert predicted(laplace) / predicted(found) > 15
 
 
-def test_the_noise_that_runs_is_the_one_predicted(session: Session) -> None:
-    found = prepared(session, SITES)
+def test_laplace_noise_divides_the_cost(session: Session, pure: Session) -> None:
+    """Of 50 groups a unit moves all: noise of sqrt(50) mechanisms, not of 50."""
+    (box,) = {predicted(prepared(s, SITES, "epsilon = 0.1, mechanism = BOX")) for s in (session, pure)}
+    found = prepared(session, SITES, "epsilon = 0.1, noise = LAPLACE")
+    assert predicted(found) == pytest.approx(101, abs=0.1)
+    assert predicted(found) < 0.6 * box
+    least = prepared(session, SITES, "epsilon = 0.1, noise = LAPLACE, mechanism = LAPLACE")
+    assert predicted(least) == predicted(found)
+    measured = prepared(session, BEST.replace("10", "50"), "epsilon = 0.1, noise = LAPLACE, measure = 0.5")
+    assert measured.method.quote.measured_by == "EACH"
+    assert predicted(measured) == pytest.approx(101 * math.sqrt(2), rel=0.01)
+
+
+def test_measured_groups_are_charged_and_others_are_not(session: Session) -> None:
+    options = "epsilon = 0.1, noise = LAPLACE, measure = 0.5, mechanism = HYBRID_TOP_K"
+    found = prepared(session, f"{PAGES} HAVING n >= 100000 LIMIT 50", options)
+    assert [part.times for part in found.method.quote.loss.parts] == [1, 50]
+    result = ran(found)
+    assert len(result.rows) == 0
+    assert [part.times for part in result.loss.parts] == [1]
+
+
+def test_several_sums_of_undeclared_keys_are_settled_within_their_cost(session: Session) -> None:
+    options = "epsilon = 0.3, delta = 1e-7, max_groups_contributed = 2"
+    release = present(session.run(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {FREE}").release)
+    assert release.rows.num_rows == 9
+    assert release.charge == Charge(Fraction(3, 10), Fraction(1, 10**7))
+
+
+@pytest.mark.parametrize("options", ["epsilon = 0.1", "epsilon = 0.1, noise = LAPLACE"])
+def test_the_noise_that_runs_is_the_one_predicted(session: Session, options: str) -> None:
+    found = prepared(session, SITES, options)
     exact = found.counting.count().n[0]
     width = found.method.quote.half_width or 0.0
     errors, inside = [], []

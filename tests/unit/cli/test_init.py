@@ -19,6 +19,8 @@ from dpsql.cli.exits import ExitCode
 from dpsql.policy import (
     BooleanDomain,
     ColumnBounds,
+    CsvFormat,
+    CsvSource,
     RangeDomain,
     TableDomain,
     UnitColumn,
@@ -27,6 +29,7 @@ from dpsql.policy import (
     ValuesDomain,
     load,
 )
+from dpsql.policy.schema import SCHEMA
 
 SECRET = "canary-4711"
 
@@ -82,6 +85,7 @@ def test_a_commented_policy_that_loads(run: Run, here: Path) -> None:
     assert (done.code, done.out) == (ExitCode.OK, ""), done.err
     assert "no row was read" in done.err
     text = Path("dpsql.toml").read_text("utf-8")
+    assert text.splitlines()[0] == f"#:schema {SCHEMA.as_uri()}"
     policy = load("dpsql.toml")
     assert policy.budget.epsilon == 5
     assert (policy.budget.delta, policy.budget.accounting) == (Fraction(1, 10**6), "zcdp")
@@ -397,3 +401,25 @@ def test_without_delta_epsilons_add(run: Run) -> None:
     done = run("init", "visits.parquet", "--unit", "user_id", "--delta", "0")
     assert done.code == ExitCode.OK, done.err
     assert load("dpsql.toml").budget.accounting == "pure"
+
+
+def test_how_a_messy_csv_file_is_written_is_found_and_asked(run: Run) -> None:
+    Path("sales.csv").write_bytes(";Kunde;Betrag (€)\n0;7;1,50\n1;8;2,00\n".encode("windows-1252"))
+    done = run("init", "sales.csv", "--unit", "Kunde", "--column", "Betrag=DOUBLE")
+    assert done.code == ExitCode.OK, done.err
+    assert "sales: fields are separated by ;, the encoding is windows-1252" in done.err
+    found = load("dpsql.toml").tables["sales"].source
+    assert isinstance(found, CsvSource)
+    rename = (("Betrag (€)", "Betrag"),)
+    assert found.format == CsvFormat(";", "windows-1252", decimal=",", rename=rename)
+    assert "# 1 column without a name:" in Path("dpsql.toml").read_text("utf-8")
+    assert run("check").code == ExitCode.OK
+    Path("dpsql.toml").unlink()
+    answers = ["", "iso-8859-15", ".", "Kunde", *("BIGINT", "VARCHAR"), "", "1"]
+    assert run("init", "sales.csv", answers=answers).code == ExitCode.OK
+    asked = load("dpsql.toml").tables["sales"].source
+    assert isinstance(asked, CsvSource)
+    assert asked.format == CsvFormat(";", "iso-8859-15", rename=(("Betrag (\x80)", "Betrag_x"),)) or (
+        asked.format.encoding,
+        asked.format.decimal,
+    ) == ("iso-8859-15", ".")

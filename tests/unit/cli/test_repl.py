@@ -91,9 +91,108 @@ def test_a_statement_ends_with_a_semicolon(desk: Desk) -> None:
     assert desk.code == ExitCode.OK
 
 
-def test_the_last_statement_needs_no_semicolon(desk: Desk) -> None:
-    desk.type("SELECT 1")
-    assert desk.session.ran == ["SELECT 1"]
+def test_the_end_of_input_drops_what_a_person_has_begun(desk: Desk) -> None:
+    desk.type("SELECT 1", EOFError(), "SELECT 2 AS b;", "SELECT 3")
+    assert desk.session.ran == ["SELECT 2 AS b"]
+    assert desk.err.count("the unfinished statement is dropped") == 2
+
+
+def test_a_command_leaves_an_unfinished_statement(desk: Desk) -> None:
+    person = desk.type(
+        "SELECT 'a", ".timer on", "SELECT 2 AS b;", "SELECT\n.5 AS c;", "SELECT 1\n\\q", "SELECT 4;"
+    )
+    assert desk.session.ran == ["SELECT 2 AS b", "SELECT\n.5 AS c"]
+    assert desk.err.count("the unfinished statement is dropped") == 2
+    assert "the timer is on" in desk.err
+    assert len(person.prompts) == 5
+
+
+@pytest.mark.parametrize("word", ["quit", "exit", "EXIT;", "\\q", ".quit"])
+def test_words_that_leave(desk: Desk, word: str) -> None:
+    desk.type(word, "SELECT 1;")
+    assert desk.session.ran == []
+    assert desk.repl.done
+
+
+@pytest.mark.parametrize("word", ["help", "HELP;", "?", "\\?", "\\h", ".help"])
+def test_words_that_help(desk: Desk, word: str) -> None:
+    desk.type(word)
+    assert ".save FILE" in desk.out
+
+
+def test_commands_of_psql(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 5")
+    desk.type("\\dt", "\\d visits;", f"\\i {tmp_path}/a.sql", "\\timing", "\\copy x")
+    assert desk.session.ran == ["SHOW TABLES", 'DESCRIBE "visits"', "SELECT 5"]
+    assert "the timer is on" in desk.err
+    assert "there is no command \\copy" in desk.err
+
+
+def test_a_pipe_runs_its_last_statement_and_knows_no_lines_within_texts(desk: Desk) -> None:
+    person = Person(["SELECT 'a", ".quit", "' AS a;", "SELECT 2 AS b"])
+    person.interactive = False
+    Repl(desk.session, Output("csv", None), person, None).run()
+    assert desk.session.ran == ["SELECT 'a\n.quit\n' AS a", "SELECT 2 AS b"]
+
+
+# -- the last answer as a file
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("a.csv", b"diagnosis,n\r\n"),
+        ("a.json", b"[\n{"),
+        ("a.ndjson", b"{"),
+        ("a.md", b"| diagnosis"),
+        ("a.txt", "┌".encode()),
+        ("a.html", b"<!DOCTYPE html>"),
+        ("a.svg", b"<svg "),
+        ("a.parquet", b"PAR1"),
+        ("a.arrow", b"ARROW1"),
+    ],
+)
+def test_the_last_answer_is_saved(desk: Desk, tmp_path: Path, name: str, start: bytes) -> None:
+    desk.type(ask("1") + ";", f".save {tmp_path / name}")
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert len(desk.session.ran) == 1
+
+
+def test_saved_numbers_have_intervals_when_asked_for(desk: Desk, tmp_path: Path) -> None:
+    desk.type(ask("1") + ";", ".intervals on", f".save {tmp_path}/a.csv")
+    assert (tmp_path / "a.csv").read_text().startswith("diagnosis,n,gap,n_stddev,n_low,n_high\n")
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([".save a.csv"], "nothing to save yet"),
+        (["SELECT 1;", ".save"], ".save takes a file"),
+        (["SELECT 1;", ".save a.doc"], "the end of a.doc names no format"),
+        (["SELECT 1;", ".save a.html"], "only answers of private statements"),
+        (["SELECT 1;", ".save missing/a.csv"], "no such folder"),
+        ([".intervals maybe"], ".intervals takes on or off"),
+    ],
+)
+def test_what_cannot_be_saved(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    desk.type(*lines)
+    assert said in desk.err
+    assert not list(tmp_path.glob("a.*"))
+
+
+def test_long_answers_are_shown_by_a_pager(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    import click
+
+    shown: list[str] = []
+    monkeypatch.setattr(click, "echo_via_pager", shown.append)
+    monkeypatch.setenv("LINES", "24")
+    desk.type("SELECT * FROM range(50);", ".pager on", "SELECT * FROM range(50);", "SELECT 1;", mode="table")
+    assert len(shown) == 1
+    assert shown[0].count("\n") == 54
+    assert desk.out.count("│  49 │") + desk.out.count("│    49 │") == 1
 
 
 @pytest.mark.parametrize(
@@ -318,6 +417,14 @@ def test_parquet_needs_a_file(desk: Desk, tmp_path: Path) -> None:
         ("OPTIONS (noise = ", ["EXPONENTIAL", "LAPLACE", "GEOMETRIC", "GAUSSIAN"]),
         ("OPTIONS (epsilon = 1) pat", ["patient_id"]),
         ("SET dp_", ["dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence"]),
+        ("SELECT WITH DIFF", ["DIFFERENTIAL_PRIVACY"]),
+        ("select with diff", ["differential_privacy"]),
+        ("SELECT a FROM visits\nGROUP ", ["BY"]),
+        ("SELECT a FROM visits ABOVE THR", ["THRESHOLD"]),
+        ("SHOW PRIVACY ", ["BUDGET"]),
+        ("WHERE clinic = ", ["'Coast Road'", "'Dune Park'", "'Abbot''s Gate'"]),
+        ("WHERE v.clinic IN (", ["'Coast Road'", "'Dune Park'", "'Abbot''s Gate'"]),
+        ("WHERE minutes = ", []),
         (".mo", [".mode"]),
         (".mode j", ["json", "jsonl"]),
         (".timer ", ["on", "off"]),

@@ -18,7 +18,8 @@ from prompt_toolkit.output import DummyOutput
 
 from dpsql.cli.repl import line_input
 from dpsql.cli.repl.completion import Names
-from dpsql.cli.repl.line_input import Piped, Reader, reader
+from dpsql.cli.repl.line_input import Piped, reader
+from dpsql.cli.repl.reader import Reader
 
 NAMES = Names({"visits": ("patient_id", "diagnosis_code")}, (".help",), ("csv",))
 
@@ -62,6 +63,16 @@ def test_tab_completes(keys: PipeInput) -> None:
     completer = line_input._completer(lambda: NAMES)
     found = list(completer.get_completions(Document("SELECT * FROM visits v WHERE v.pat"), CompleteEvent()))
     assert [(one.text, one.start_position) for one in found] == [("patient_id", -3)]
+
+
+@pytest.mark.parametrize("text", ["help", "quit;", "\\q", "SELECT 1\n.help", "SELECT '\n\\q", "\\d visits"])
+def test_commands_need_no_semicolon(keys: PipeInput, text: str) -> None:
+    assert typed(keys, text.replace("\n", ENTER) + ENTER) == text
+
+
+def test_the_end_of_input_leaves_an_unfinished_statement(keys: PipeInput) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        typed(keys, f"SELECT '{ENTER}{CTRL_D}")
 
 
 def test_keys_that_leave(keys: PipeInput) -> None:

@@ -55,7 +55,7 @@ def path(policy: Policy) -> Path:
 
 def scan(policy: Policy, path: Path) -> str:
     table = policy.tables["notes"]
-    return csv_scan(table, path, csv_header(table, path))
+    return csv_scan(table, [path], csv_header(table, path))[0]
 
 
 def vetted(policy: Policy) -> bool:

@@ -177,6 +177,7 @@ def test_nothing_is_settled_above_what_was_reserved(path: Path) -> None:
             PrivacyLoss.of(Fraction(3, 10)),  # as much epsilon, at a higher cost
             PrivacyLoss.gaussian(Fraction(1, 10**9)),
             PrivacyLoss.of(Fraction(1, 10), MILLIONTH),
+            PrivacyLoss.of(Fraction(3, 20)),  # less in both sums, but no round has so much
         ):
             held = reserve(ledger, reserved)
             with pytest.raises(InternalError, match="more than what was reserved"):

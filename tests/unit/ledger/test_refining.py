@@ -125,3 +125,9 @@ def test_its_records_stay_and_are_checked(ledger: Ledger, tmp_path: Path) -> Non
             f"entry {entry} costs less than what it adds",
             f"event 5: entry {entry} is not what it was when it was reserved",
         ]
+
+
+def test_selections_of_older_versions_are_shown_in_words(ledger: Ledger) -> None:
+    settled(ledger, reserve(ledger, "1/10"))
+    assert [info.selection for info in ledger.releases("ann")] == ["count"]
+    assert [entry.selection for entry in ledger.entries("ann")] == ["count"]

@@ -192,3 +192,22 @@ def test_a_lost_connection_is_a_disconnect(target: list[Any], wire: Any) -> None
             connection.exec_driver_sql("SELECT 1")
         assert caught.value.connection_invalidated
     engine.dispose()
+
+
+def test_python_reads_prices_and_frames_from_a_server(target: list[Any]) -> None:
+    with dpsql.connect("dpsql://alice@localhost:6000/shop", password="a password") as con:
+        found = con.explain(ASK)
+        assert (found.private, found.charge.epsilon, found.remaining.epsilon) == (
+            True,
+            Fraction(1, 2),
+            Fraction(10),
+        )
+        assert con.budget().spent.epsilon == 0
+        answer = con.sql(ASK)
+        assert answer.df().columns.to_list() == ["page", "n"]
+        assert answer.release is not None
+        assert answer.release.to_svg().startswith("<svg ")
+        assert con.explain(ASK).price == "costs nothing; epsilon 9.5, delta 1e-5 is left"
+        with pytest.raises(dpsql.QueryRefused) as refused:
+            con.explain("SELECT pge, COUNT(*)\nFROM visits GROUP BY pge")
+        assert refused.value.line == 1

@@ -1,0 +1,105 @@
+"""`CountedGroups`: what is counted of which rows; and one counting query for several of the same rows.
+
+Statements that differ in what they select of their groups count the same: another number of groups, another
+threshold, another epsilon. Where they release other numbers of the same rows, one query counts all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dpsql.analysis.domains import Candidates
+from dpsql.analysis.groups import (
+    CountingQuery,
+    Rows,
+    all_groups,
+    groups_with_units,
+    largest_groups,
+    one_group,
+)
+from dpsql.analysis.released import ReleasedAggregate
+from dpsql.errors import InternalError
+from dpsql.lazy_dataclass import dataclass
+from dpsql.tree import Select, duckdb_sql, items
+
+_FEWEST = 1024
+"""How many of the largest groups are counted at least where counts are shared: others may want more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedGroups:
+    """The rows of a counting query, its groups, and the numbers that it counts of each."""
+
+    rows: Rows
+    """The projected rows, of all groups, and the numbers."""
+    domains: tuple[Candidates, ...]
+    """The domains of all keys; none if a key has no domain."""
+    size: int | None
+    """The number of groups in the domains; None: that is not known before the data are read."""
+    most: int | None = None
+    """In how many groups a unit's rows are kept; None: in all."""
+    existence: int | None = None
+    """The place of the number that decides which groups of undeclared keys there are."""
+    largest: tuple[int, int] | None = None
+    """The place of a number and how many groups, the largest by it, are wanted; one more is counted."""
+
+    def counting(self, order: Sequence[tuple[int, bool]] | None) -> CountingQuery:
+        """Build the counting query, in the public order of some keys if there is one."""
+        rows = self.rows
+        if not rows.keys:
+            return one_group(rows)
+        if self.most is not None:
+            rows = rows.bounded(self.most, self.domains)
+        elif rows.weighted:
+            rows = rows.among(self.domains)
+        if self.domains:
+            return all_groups(rows, self.domains, order)
+        if self.existence is not None:
+            return groups_with_units(rows, self.existence)
+        if self.largest is None:
+            raise InternalError("this is a bug of dpsql, nothing was run or charged: groups of no domain")
+        return largest_groups(rows, *self.largest)
+
+    @property
+    def numbers(self) -> tuple[ReleasedAggregate, ...]:
+        """The numbers of each group, in the order of the columns."""
+        return self.rows.released
+
+    @property
+    def limit(self) -> int | None:
+        """How many groups are counted, those with the largest numbers; None: all."""
+        return None if self.largest is None else self.largest[1] + 1
+
+    def shape(self) -> tuple[object, ...]:
+        """Return what is equal for queries of the same rows and groups, whatever they count of them."""
+        query = self.rows.query
+        assert isinstance(query, Select)  # noqa: S101  `Rows.of` makes it
+        unit_and_keys = replace(query, items=query.items[: 1 + self.rows.keys])
+        domains = tuple((d.keys, d.domain.ordered, duckdb_sql(d.domain.query)) for d in self.domains)
+        deciding = self.existence if self.largest is None else self.largest[0]
+        return (
+            duckdb_sql(unit_and_keys),
+            domains,
+            self.most,
+            None if deciding is None else self.numbers[deciding],
+            self.largest is None,
+            self.rows.by_row,
+            self.rows.alike,
+        )
+
+    def shared(self, others: Sequence[CountedGroups]) -> CountedGroups:
+        """Return the groups with the numbers of others, too; all have the same shape."""
+        query = self.rows.query
+        assert isinstance(query, Select)  # noqa: S101  as above
+        every = (self, *others)
+        row = tuple(dict.fromkeys(e for each in every for e in each.rows.row))
+        numbers = tuple(dict.fromkeys(n for each in every for n in each.numbers))
+        projected = replace(query, items=(*query.items[: 1 + self.rows.keys], *items("f", row)))
+        rows = replace(self.rows, query=projected, row=row, released=numbers)
+        existence = None if self.existence is None else numbers.index(self.numbers[self.existence])
+        largest = None
+        if self.largest is not None:
+            wanted = max(_FEWEST, *(1 << (limit - 1).bit_length() for e in every if (limit := e.limit)))
+            largest = numbers.index(self.numbers[self.largest[0]]), wanted - 1
+        return replace(self, rows=rows, existence=existence, largest=largest)

@@ -1,0 +1,190 @@
+"""The files of a table: one file, or all that match a pattern. Also the format of CSV files."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy.names import wrong
+
+_WILDCARD = re.compile(r"[*?\[]")
+_HIDDEN = (".", "_")
+_PARTITION = re.compile(r"([^=]+)=(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFormat:
+    """How a CSV file is written, beside its quotes: `"` around a field, and doubled within it."""
+
+    delimiter: str = ","
+    """One character between fields."""
+    encoding: str = "utf-8"
+    """`utf-8`, `utf-16`, or an encoding of one byte a character whose first half is ASCII."""
+    null: tuple[str, ...] = ("",)
+    """The texts that are read as NULL."""
+    decimal: str = "."
+    """The character before the decimals of a number."""
+    rename: tuple[tuple[str, str], ...] = ()
+    """Names in the header, and what the columns are called instead."""
+
+    def check(self, place: str) -> None:
+        """Raise `PolicyError` at a key below `place` for a format that cannot be read."""
+        if not re.fullmatch(r"[\t -~]", self.delimiter) or re.fullmatch(r'["A-Za-z0-9_. -]', self.delimiter):
+            raise wrong(f"{place}.delimiter", "is one character such as , ; | or a tab", 'write ";" or "\\t"')
+        if not is_supported(self.encoding):
+            raise wrong(
+                f"{place}.encoding",
+                f"{self.encoding[:40]!r} is no encoding that can be read",
+                'write "utf-8", "latin-1", "windows-1252", another one-byte encoding, or "utf-16"',
+            )
+        if not self.null or any('"' in text or "\n" in text or len(text) > 100 for text in self.null):
+            raise wrong(f"{place}.null", "is a text, or a list of texts, without quotes", 'write ["", "NA"]')
+        if self.decimal not in (".", ","):
+            raise wrong(f"{place}.decimal", 'is "." or ","')
+        new = [name for _, name in self.rename]
+        if len(set(new)) < len(new):
+            raise wrong(f"{place}.rename", "gives two columns one name")
+
+    def named(self, header: list[str]) -> list[str]:
+        """Return the names of the columns of a header, as they are called here; empty ones stay empty.
+
+        >>> CsvFormat(rename=(("Amount (€)", "amount"),)).named(["", "id", "Amount (€)"])
+        ['', 'id', 'amount']
+        """
+        new = dict(self.rename)
+        return [new.get(name, name) for name in header]
+
+
+@lru_cache(maxsize=64)
+def is_supported(encoding: str) -> bool:
+    """Whether text in an encoding can be read: UTF-8, UTF-16, or one byte a character with ASCII as is.
+
+    >>> [is_supported(name) for name in ("latin-1", "windows-1252", "utf-16", "cp037", "shift_jis", "rot13")]
+    [True, True, True, False, False, False]
+    """
+    return canonical(encoding) in ("utf-8", "utf-16") or table_of(encoding) is not None
+
+
+def canonical(encoding: str) -> str:
+    """Return Python's name of an encoding; empty if there is none."""
+    try:
+        found = codecs.lookup(encoding)
+    except (LookupError, ValueError):
+        return ""
+    return "utf-8" if found.name in ("ascii", "utf-8-sig") else found.name
+
+
+@lru_cache(maxsize=64)
+def table_of(encoding: str) -> str | None:
+    """Return the 256 characters of an encoding of one byte a character; None for all others.
+
+    A byte without a character stands for the control character of its number, so that all bytes are read.
+    """
+    name = canonical(encoding)
+    if not name or name in ("utf-8", "utf-16"):
+        return None
+    found = []
+    for number in range(256):
+        try:
+            text = bytes([number]).decode(name)
+        except UnicodeDecodeError:
+            text = chr(number)
+        except LookupError:  # no encoding of text
+            return None
+        found.append(text)
+    table = "".join(found)
+    plain = table[:128] == "".join(map(chr, range(128))) and len(table) == 256
+    # In an encoding of several bytes a character, most bytes of its second half mean nothing alone.
+    both = name.startswith(("iso8859", "latin", "cp", "koi8", "mac", "tis", "ptcp", "kz", "hp"))
+    return table if plain and both and name not in _SEVERAL_BYTES else None
+
+
+_SEVERAL_BYTES = frozenset({"cp932", "cp936", "cp949", "cp950"})
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSource:
+    """The table is a Parquet file, or all Parquet files that match a pattern."""
+
+    path: Path
+    parts: str | None = None
+    """The pattern of the files below the folder `path`; None: `path` is the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvSource:
+    """The table is one or several CSV files with a header, read with the declared types and never sniffed."""
+
+    path: Path
+    parts: str | None = None
+    """The pattern of the files below the folder `path`; None: `path` is the file."""
+    format: CsvFormat = CsvFormat()
+
+
+FileSource = ParquetSource | CsvSource
+"""A source that is one file or several."""
+
+
+def split_pattern(text: str, base: Path) -> tuple[Path, str | None]:
+    """Split a path as a policy writes it into a folder and the pattern of the files below it.
+
+    >>> split_pattern("data/2024-*/*.csv", Path("/here")), split_pattern("a.csv", Path("/here"))
+    ((PosixPath('/here/data'), '2024-*/*.csv'), (PosixPath('/here/a.csv'), None))
+    """
+    whole = base / text
+    names = text.split("/")
+    first = next((i for i, name in enumerate(names) if _WILDCARD.search(name)), None)
+    if first is None or whole.is_file():
+        return whole, None
+    folder = "/".join(names[:first])
+    return (base / folder if first else base) if folder or not first else Path("/"), "/".join(names[first:])
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Return what is wrong with the pattern of a table's files; None for a valid one."""
+    names = pattern.split("/")
+    if any(name in ("", ".", "..") for name in names):
+        return "behind a * ? or [ come names of folders and files alone"
+    if any("**" in name and name != "**" for name in names):
+        return "** stands alone between two /: it is any number of folders"
+    return None
+
+
+def files_of(source: FileSource) -> list[Path]:
+    """Return the files of a table in the order of their names: the file, or those that match the pattern now.
+
+    Files and folders whose names begin with a dot or an underscore are left out, as programs that write such
+    folders mark what is no data. A link to a file is that file.
+    """
+    if source.parts is None:
+        return [source.path]
+    found = []
+    try:
+        for file in source.path.glob(source.parts):
+            names = file.relative_to(source.path).parts
+            if not any(name.startswith(_HIDDEN) for name in names) and file.is_file():
+                found.append(file)
+    except OSError:  # a folder was removed while it was listed
+        return []
+    return sorted(found)
+
+
+def partitions(source: FileSource, files: list[Path]) -> tuple[str, ...]:
+    """Return the columns that are in the names of folders: `country` of `country=DE/a.parquet`.
+
+    They exist where all files below the pattern's folder have the same ones.
+    """
+    if source.parts is None or not files:
+        return ()
+    found = {
+        tuple(
+            match[1]
+            for name in file.relative_to(source.path).parts[:-1]
+            if (match := _PARTITION.fullmatch(name)) is not None
+        )
+        for file in files
+    }
+    return found.pop() if len(found) == 1 else ()

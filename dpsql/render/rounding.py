@@ -1,0 +1,109 @@
+"""Rounds the numbers of a release to the digits that their noise leaves, for files."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import TYPE_CHECKING
+
+from dpsql.render.figures import unit_of
+from dpsql.render.readable import counts, orders
+from dpsql.render.values import values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from dpsql.render.readable import Released
+
+
+_LARGEST_WHOLE = 2**53
+"""Doubles beyond it are not all whole numbers of their own."""
+
+
+def rounded(rows: pa.Table, release: Released, *, whole: bool = False) -> pa.Table:
+    """Round noisy numbers, their intervals and their gaps to the digit at which their noise ends.
+
+    Counts are rounded to the nearest, bounds of intervals outwards, standard deviations upwards to two
+    digits, p-values to three: as a terminal shows them.
+
+    Parameters
+    ----------
+    rows
+        `release.rows` or `release.table`. Its other columns stay as they are.
+    release
+        The release.
+    whole
+        Whether columns without decimals become BIGINT, for formats that would write 1234.0.
+    """
+    from pyarrow import types
+
+    numbers = _rounded_columns(release)
+    for i, name in enumerate(rows.column_names):
+        column = rows.column(i)
+        found = numbers.get(name)
+        if found is None or not release.table.column(name).equals(column):
+            # A column that the statement asked for, such as DP_STDDEV(n), may have any name.
+            equal = (n for known, n in numbers.items() if release.table.column(known).equals(column))
+            found = next(equal, None)
+        if found is not None and types.is_float64(column.type):
+            rows = rows.set_column(i, name, _array(found, whole=whole))
+    return rows
+
+
+def _rounded_columns(release: Released) -> dict[str, list[float | None]]:
+    """Return the rounded values of each noisy column of the release's table, by its name."""
+    table = release.table
+    found: dict[str, list[float | None]] = {}
+    for name, estimates in counts(release).items():
+        places = [None if estimate is None else estimate.unit for estimate in estimates]
+        kinds = {"": ROUND_HALF_EVEN, "_low": ROUND_FLOOR, "_high": ROUND_CEILING}
+        for suffix, rounding in kinds.items():
+            if name + suffix in table.column_names:
+                found[name + suffix] = _at_places(values(table.column(name + suffix)), places, rounding)
+        if f"{name}_stddev" in table.column_names:
+            spreads = values(table.column(f"{name}_stddev"))
+            own = [None if spread is None else unit_of(spread) for spread in spreads]
+            found[f"{name}_stddev"] = _at_places(spreads, own, ROUND_CEILING)
+        if name == orders(release) and "gap" in table.column_names:
+            place = max((place for place in places if place is not None), default=None)
+            gaps = values(table.column("gap"))
+            found["gap"] = _at_places(gaps, [place] * len(gaps), ROUND_HALF_EVEN)
+    if "p_value" in table.column_names:
+        found["p_value"] = [
+            value if value is None else float(f"{value:.3g}") for value in values(table.column("p_value"))
+        ]
+    if "gap" in table.column_names and "gap" not in found:
+        gaps = values(table.column("gap"))
+        found["gap"] = _at_places(gaps, [unit_of(release.scale)] * len(gaps), ROUND_HALF_EVEN)
+    return found
+
+
+def _at_places(
+    found: Sequence[float | None], places: Sequence[int | None], rounding: str
+) -> list[float | None]:
+    return [
+        value if value is None or place is None else _at_place(value, place, rounding)
+        for value, place in zip(found, places, strict=True)
+    ]
+
+
+def _at_place(value: float, place: int, rounding: str) -> float:
+    """Round a number to a power of ten.
+
+    >>> _at_place(1234.4, 1, ROUND_HALF_EVEN), _at_place(0.1267, -2, ROUND_FLOOR)
+    (1230.0, 0.12)
+    """
+    exact = Decimal(repr(float(value)))
+    if not exact.is_finite():
+        return value
+    return float(exact.scaleb(-place).to_integral_value(rounding).scaleb(place))
+
+
+def _array(found: list[float | None], *, whole: bool) -> pa.Array:
+    import pyarrow as pa
+
+    there = [value for value in found if value is not None]
+    if whole and there and all(value.is_integer() and abs(value) < _LARGEST_WHOLE for value in there):
+        return pa.array([None if value is None else int(value) for value in found], pa.int64())
+    return pa.array(found, pa.float64())
