@@ -22,7 +22,7 @@ from .processes import memory
 from .refusals import refusals
 from .samplers import samplers
 from .selections import opendp, selections
-from .statements import end_to_end, kept, preparing, sums
+from .statements import end_to_end, preparing, sums
 
 __all__ = ["main"]
 
@@ -45,7 +45,6 @@ def groups(
         "peers": lambda: peers(events, size, rounds, pythons),
         "statements": lambda: end_to_end(events, size, rounds),
         "sums": lambda: sums(events, size, rounds),
-        "kept": lambda: kept(events, size, rounds),
         "preparing": lambda: preparing(tiny, 8 * rounds),
         "refusals": lambda: refusals(tiny, rounds),
         "memory": lambda: memory(events, size),

@@ -47,7 +47,8 @@ def page(run: Run, before: Run | None) -> str:
         "scale is logarithmic.</p>",
     ]
     for group, figures in groupby(run.figures, key=lambda figure: figure.group):
-        parts.append(f"<h2>{escape(group)}</h2><p>{escape(sentences.get(group, ''))}</p><table><tr>")
+        goal = next((goal for title, goal in sentences.items() if group.startswith(title)), "")
+        parts.append(f"<h2>{escape(group)}</h2><p>{escape(goal)}</p><table><tr>")
         parts += [f"<th>{heading}</th>" for heading in _HEADINGS] + ["</tr>"]
         listed = [*figures]
         ratios = [abs(math.log(f.ratio)) for f in listed if f.ratio]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from functools import partial
 
@@ -14,7 +13,7 @@ from dpsql.session import Session
 from .events import Events, top
 from .measures import Figure, Goal, alone, beside
 
-__all__ = ["end_to_end", "kept", "preparing", "sums"]
+__all__ = ["end_to_end", "preparing", "sums"]
 
 DISTINCT = "COUNT(DISTINCT user_id)"
 RATIO, EXTRA = Goal("ratio", 1.05), Goal("extra", 15)
@@ -80,29 +79,6 @@ def sums(events: Events, name: str, rounds: int) -> Iterator[Figure]:
         beyond = statement.replace("fresh", "max_rows_contributed = 5, fresh")
         run = beside(partial(session.run, beyond), partial(exact, floor), rounds)
         yield run.figure(group, f"the same, most users with more rows than count, by {key}")
-    session.close()
-
-
-def kept(events: Events, name: str, rounds: int) -> Iterator[Figure]:
-    """Statements over groups that an earlier one has counted, over DuckDB's exact count of them."""
-    group, places = f"kept counts, {name}", itertools.count(11)
-    session = Session(load(events.small_policy("kept", '"256 MB"')), "alice")
-    other, raw, floor = Session(session.database, "bob"), duckdb.connect(), counting(events.events())
-    session.run(top(f"item, {DISTINCT} AS n", "events", "ORDER BY n DESC LIMIT 10"))
-    selected = (
-        ("another k", session, f"item, {DISTINCT} AS n", "ORDER BY n DESC LIMIT {}"),
-        ("keys only", session, "item", f"ORDER BY {DISTINCT} DESC LIMIT {{}}"),
-        ("the smallest", session, f"item, {DISTINCT} AS n", "ORDER BY n LIMIT {}"),
-        ("above a threshold", session, f"item, {DISTINCT} AS n", f"HAVING {DISTINCT} >= 10{{}} LIMIT 10"),
-        ("another analyst", other, f"item, {DISTINCT} AS n", "ORDER BY n DESC LIMIT {}"),
-    )
-    for what, asking, listed, rest in selected:
-
-        def again(asking: Session = asking, listed: str = listed, rest: str = rest) -> object:
-            return asking.run(top(listed, "events", rest.format(next(places))))
-
-        run = beside(again, lambda: raw.sql(floor).to_arrow_table(), rounds)
-        yield run.figure(group, what, goal=Goal("ours", 15))
     session.close()
 
 
