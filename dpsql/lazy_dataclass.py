@@ -164,23 +164,23 @@ def _positional(default: object) -> bool:
 
 def _init(late: _LateMethods) -> tuple[str, dict[str, Any]]:
     """Write `__init__`, which calls `__post_init__` at its end."""
-    keep = "_keep(self, {0!r}, {1})" if late.frozen else "self.{0} = {1}"
-    namespace: dict[str, Any] = {"_keep": object.__setattr__, "_missing": _MISSING}
+    keep = "__keep__(self, {0!r}, {1})" if late.frozen else "self.{0} = {1}"
+    namespace: dict[str, Any] = {"__keep__": object.__setattr__, "__missing__": _MISSING}
     positional, keyword = ["self"], list[str]()
     lines: list[str] = []
     for name, field in late.fields().items():
-        given, value = name, name
+        given, value, default = name, name, f"__default_{name}__"
         if field.default is not _MISSING:
-            given, namespace[f"_{name}"] = f"{name}=_{name}", field.default
+            given, namespace[default] = f"{name}={default}", field.default
         elif field.default_factory is not _MISSING:
-            given, namespace[f"_{name}"] = f"{name}=_missing", field.default_factory
-            value = f"_{name}() if {name} is _missing else {name}"
+            given, namespace[default] = f"{name}=__missing__", field.default_factory
+            value = f"{default}() if {name} is __missing__ else {name}"
         elif not field.init:
             continue
         if field.init:
             (keyword if field.kw_only is True else positional).append(given)
         else:
-            value = f"_{name}()" if field.default is _MISSING else f"_{name}"
+            value = f"{default}()" if field.default is _MISSING else default
         if name not in late.passed:
             lines.append(keep.format(name, value))
     if hasattr(late.made, "__post_init__"):

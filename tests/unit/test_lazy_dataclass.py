@@ -48,6 +48,16 @@ def classes(dataclass: Callable[..., Any]) -> SimpleNamespace:
     class Identical:
         a: int
 
+    @dataclass(frozen=True, slots=True)
+    class Named:
+        """Fields with the names of what a method is written with."""
+
+        a: int
+        keep: int = 1
+        missing: int = 2
+        default_a: list[int] = field(default_factory=list)
+        other: int = 3
+
     @dataclass(slots=True)
     class Mutable:
         a: int
@@ -94,7 +104,7 @@ def classes(dataclass: Callable[..., Any]) -> SimpleNamespace:
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, type)})
 
 
-NAMES = ("Frozen", "Below", "Identical", "Mutable", "Given", "Explicit", "OwnEquality", "Nothing")
+NAMES = ("Frozen", "Below", "Identical", "Named", "Mutable", "Given", "Explicit", "OwnEquality", "Nothing")
 ARGUMENTS: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] = (
     ((), {}),
     ((1,), {}),
