@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(**options: bool) -> Callable[[type], type]:
-        """Return a decorator; its options are `slots` (always true), `frozen`, `eq` and `weakref_slot`.
+        """Return a decorator; its options are `slots` (true), `frozen`, `eq`, `repr` and `weakref_slot`.
 
         >>> @dataclass(frozen=True, slots=True)
         ... class Point:
@@ -48,7 +48,13 @@ _KEPT, _PASSED = (getattr(field, _MARK) for field in vars(_Example)[_FIELDS].val
 
 
 def _slotted(
-    cls: type, *, slots: bool, frozen: bool = False, eq: bool = True, weakref_slot: bool = False
+    cls: type,
+    *,
+    slots: bool,
+    frozen: bool = False,
+    eq: bool = True,
+    repr: bool = True,  # noqa: A002  the name in the standard library
+    weakref_slot: bool = False,
 ) -> type:
     """Return a class with slots for the fields of `cls`, and with stubs in place of its methods."""
     if not slots:
@@ -61,7 +67,9 @@ def _slotted(
     slotted = [name for name in kept if name not in inherited] + ["__weakref__"] * weakref_slot
     arguments = (name for name in named if name not in before and _positional(own.get(name)))
     late = _LateMethods(cls, named, set(named).difference(kept), frozen=frozen)
-    namespace: dict[str, object] = {"__init__": late.stub(_init), "__repr__": _representation}
+    namespace: dict[str, object] = {"__init__": late.stub(_init)}
+    if repr:
+        namespace["__repr__"] = _representation
     namespace |= {
         name: value for name, value in own.items() if name not in (*named, "__dict__", "__weakref__")
     }
@@ -127,6 +135,8 @@ class _LateMethods:
 
     def _field(self, name: str, kind: str, default: object) -> dataclasses.Field[Any]:
         """Return a field as the standard library makes it: with its name and the mark of what it is."""
+        if default.__class__.__hash__ is None:
+            raise TypeError(f"the default of {name} can be changed: give field(default_factory=..)")
         found = (
             default
             if isinstance(default, dataclasses.Field)
