@@ -226,7 +226,7 @@ def test_threads_make_the_first_objects_together() -> None:
 
 
 def test_a_default_that_can_be_changed_is_refused() -> None:
-    kind = late(slots=True)(type("Shared", (), {"__annotations__": {"a": "list[int]"}, "a": []}))
+    kind: type = late(slots=True)(type("Shared", (), {"__annotations__": {"a": "list[int]"}, "a": []}))
     with pytest.raises(TypeError, match="default_factory"):
         kind()
 
