@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dpsql.cli.exits import OutputFailedError, UnwritableError
+from dpsql.cli.targets import check_target, names_in_folder
 from dpsql.render.terminal import style_of
 
 if TYPE_CHECKING:
@@ -93,18 +94,10 @@ class Output:
 
     def check(self) -> None:
         """Raise `UnwritableError` if answers cannot be written; called before they are charged."""
-        if self._file is None:
-            if self.format in ONE_RESULT and sys.stdout.isatty():
-                raise UnwritableError(f"{self.format} is no text for a terminal; use -o FILE")
-            return
-        path = Path(self._file)
-        folder = path.parent
-        if (path.is_dir() and self.format not in ONE_RESULT) or not folder.is_dir():
-            raise UnwritableError(
-                f"cannot write {self._file}: {'a folder' if path.is_dir() else 'no such folder'}"
-            )
-        if not os.access(path if path.exists() else folder, os.W_OK):
-            raise UnwritableError(f"cannot write {self._file}: no permission")
+        if self._file is not None:
+            check_target(Path(self._file), folder=self.format in ONE_RESULT)
+        elif self.format in ONE_RESULT and sys.stdout.isatty():
+            raise UnwritableError(f"{self.format} is no text for a terminal; use -o FILE")
 
     def expect(self, numbers: Sequence[int]) -> None:
         """Prepare for the results of several statements, which have these numbers; called before charges.
@@ -113,7 +106,7 @@ class Output:
         folder of files. Raises `UnwritableError` if the folder cannot be made, or holds other files.
         """
         if self.format in ONE_RESULT and len(numbers) > 1:
-            self._names = _names_in_folder(self.format, self._file, numbers)
+            self._names = names_in_folder(self.format, self._file, numbers)
         else:
             self.open()
         self._several = len(numbers) > 1
@@ -225,29 +218,6 @@ class Output:
         if out is not None:
             with _failures_reported():
                 out.close()
-
-
-def _names_in_folder(name: str, folder: str | None, numbers: Sequence[int]) -> dict[int, str]:
-    """Make a folder for the results of several statements; return the name of each one's file."""
-    if folder is None:
-        raise UnwritableError(
-            f"{name} holds one result, and there are {len(numbers)} statements\n"
-            "Hint: -o FOLDER writes a file for each"
-        )
-    digits = len(str(max(numbers)))
-    names = {number: f"{number:0{digits}}.{name}" for number in numbers}
-    path = Path(folder)
-    refused = f"cannot write {len(numbers)} results of {name} to {folder}"
-    try:
-        path.mkdir(exist_ok=True)
-        others = {entry.name for entry in path.iterdir()} - set(names.values())
-    except FileExistsError:
-        raise UnwritableError(f"{refused}: it is a file\nHint: -o FOLDER writes a file for each") from None
-    except OSError as problem:
-        raise UnwritableError(f"{refused}: {problem.strerror}") from None
-    if others:
-        raise UnwritableError(f"{refused}: the folder holds other files, such as {min(others)}")
-    return names
 
 
 _AGAIN = "\nHint: the same statement asked again gives the stored answer at no cost"

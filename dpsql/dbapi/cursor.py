@@ -212,12 +212,14 @@ class Cursor:
         return f"<dpsql cursor: {state}>"
 
     def _repr_html_(self) -> str | None:
-        """Show a private answer in a notebook, with its noise, gaps and bars."""
-        if self._closed or self._release is None:
+        """Show an answer in a notebook: a private one with its noise, gaps and bars."""
+        if self._closed or self._rows is None:
             return None
         # Imported here: only notebooks draw.
-        from dpsql.render.html import release_html  # noqa: PLC0415
+        from dpsql.render.html import release_html, rows_html  # noqa: PLC0415
 
+        if self._release is None:
+            return rows_html(self._rows.table)
         return release_html(self._release, self._session.budget().total)
 
     # -- PEP 249's hints, which dpsql has no use for

@@ -9,7 +9,7 @@ from dpsql.render.cells import escape_controls
 from dpsql.render.grid import Style
 from dpsql.render.plots import axis, widest
 from dpsql.render.readable import assumptions, ordering, summary
-from dpsql.render.table import release_columns
+from dpsql.render.table import public_columns, release_columns
 from dpsql.render.values import values
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from dpsql.privacy import Charge
     from dpsql.render.figures import Estimate
+    from dpsql.render.grid import Column
     from dpsql.render.plots import Curve
     from dpsql.render.readable import Released
 
@@ -57,28 +58,44 @@ def release_html(release: Released, total: Charge | None = None) -> str:
 
     `total` is the whole budget, for "epsilon 1 of 10".
     """
-    heads, columns = [], []
-    for column in release_columns(release, Style(), none="", most=_ROWS):
-        side = _RIGHT if column.right else _LEFT
-        # Blanks align numbers with each other in a terminal only.
-        texts = [escape(cell.strip() if column.right else cell) for cell in column.cells]
-        texts = [tag("i", text) if i in column.nulls and text else text for i, text in enumerate(texts)]
-        heads.append(tag("th", escape(column.name), **side))
-        columns.append([tag("td", text, **side) for text in texts])
+    heads, columns = _cells(release_columns(release, Style(), none="", most=_ROWS))
     estimates = ordering(release)[:_ROWS]
     ends = axis(estimates)
     if ends is not None:
         heads.append(tag("th", **_LEFT))
         columns.append([tag("td", _bar(estimate, *ends), **_LEFT) for estimate in estimates])
-    more = release.rows.num_rows - _ROWS
-    notes = [f"{more} more rows are not shown"] if more > 0 else []
+    notes = _left_out(release.rows)
     notes += [" · ".join(summary(release, total)), *assumptions(release), *release.warnings]
-    below = tag(
-        "div",
-        *(tag("div", escape(escape_controls(note))) for note in notes),
-        style="font-size:smaller;opacity:.75",
-    )
-    return tag("div", table(heads, zip(*columns, strict=True)), below, class_="dpsql")
+    return tag("div", table(heads, zip(*columns, strict=True)), _below(notes), class_="dpsql")
+
+
+def rows_html(rows: pa.Table) -> str:
+    """Draw a result that reads nothing private as a table."""
+    heads, columns = _cells(public_columns(rows.slice(0, _ROWS), Style()))
+    return tag("div", table(heads, zip(*columns, strict=True)), _below(_left_out(rows)), class_="dpsql")
+
+
+def _cells(columns: Iterable[Column]) -> tuple[list[str], list[list[str]]]:
+    """Write the headings, and the cells of each column."""
+    heads, cells = [], []
+    for column in columns:
+        side = _RIGHT if column.right else _LEFT
+        # Blanks align numbers with each other in a terminal only.
+        texts = [escape(cell.strip() if column.right else cell) for cell in column.cells]
+        texts = [tag("i", text) if i in column.nulls and text else text for i, text in enumerate(texts)]
+        heads.append(tag("th", escape(column.name), **side))
+        cells.append([tag("td", text, **side) for text in texts])
+    return heads, cells
+
+
+def _left_out(rows: pa.Table) -> list[str]:
+    more = rows.num_rows - _ROWS
+    return [f"{more} more rows are not shown"] if more > 0 else []
+
+
+def _below(notes: Iterable[str]) -> str:
+    lines = [tag("div", escape(escape_controls(note))) for note in notes]
+    return tag("div", *lines, style="font-size:smaller;opacity:.75")
 
 
 _PREFORMATTED = {"style": "text-align:left;white-space:pre-wrap;max-width:60em"}

@@ -109,6 +109,11 @@ def release_text(release: Released) -> str:
 def _columns(rows: pa.Table, release: Released | None, style: Style) -> list[Column]:
     if _untouched(release, rows):
         return release_columns(release, style, none="-" if style.plain else "—")
+    return public_columns(rows, style)
+
+
+def public_columns(rows: pa.Table, style: Style) -> list[Column]:
+    """Write the rows of a result without noise, or of what a SELECT made of a release."""
     long = statements_of(rows.column_names)
     return [
         _plain(name, rows.column(i), style, statements=name == long)

@@ -233,13 +233,16 @@ def test_one_execute_one_charge_and_fetching_is_free(con: Connection, session: A
     assert cursor.release is None
 
 
-def test_a_notebook_shows_private_answers(con: Connection) -> None:
+def test_a_notebook_shows_answers(con: Connection) -> None:
     cursor = con.execute(PRIVATE)
     html = cursor._repr_html_()
     assert html is not None
     assert "<svg" in html
     assert "epsilon 2 of 10" in html
-    assert con.execute("SELECT 1")._repr_html_() is None
+    public = str(con.execute("SELECT '<b>' AS a FROM range(201)")._repr_html_())
+    assert public.count("&lt;b&gt;") == 200
+    assert "1 more rows are not shown" in public
+    assert con.execute("SET dp_epsilon = 1")._repr_html_() is None
     cursor.close()
     assert cursor._repr_html_() is None
 
