@@ -175,4 +175,4 @@ def _altair(bars: Bars, note: str) -> Any:  # noqa: ANN401  Altair's LayerChart
     labels = altair.Y("label:N", sort=altair.EncodingSortField("place"), title=None)
     solid = base.mark_bar(color=BLUE).encode(x=altair.X("value:Q", title=bars.column), y=labels)
     rule = base.mark_rule().encode(x=altair.X("low:Q", title=bars.column), x2="high:Q", y=labels)
-    return solid + rule
+    return altair.layer(solid, rule)
