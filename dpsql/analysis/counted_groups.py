@@ -18,7 +18,7 @@ from dpsql.analysis.groups import (
     largest_groups,
     one_group,
 )
-from dpsql.analysis.released import ReleasedAggregate
+from dpsql.analysis.released import DistinctValues, ReleasedAggregate
 from dpsql.errors import InternalError
 from dpsql.tree import Select, duckdb_sql, items
 
@@ -64,6 +64,15 @@ class CountedGroups:
     def numbers(self) -> tuple[ReleasedAggregate, ...]:
         """The numbers of each group, in the order of the columns."""
         return self.rows.released
+
+    @property
+    def way(self) -> tuple[bool, bool]:
+        """How the rows are counted: by rows weighted by what a unit has in all groups, by different values.
+
+        Numbers that are counted in different ways take longer in one query than in one each.
+        """
+        parts = [part for number in self.numbers for part in number.parts]
+        return any(p.total is not None for p in parts), any(isinstance(p, DistinctValues) for p in parts)
 
     @property
     def limit(self) -> int | None:

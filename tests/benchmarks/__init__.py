@@ -5,6 +5,7 @@
 ``measures``       interleaved measuring, figures, goals
 ``events``         the made data, their policies and statements
 ``statements``     a whole statement over DuckDB's own exact counting query
+``batch``          a batch file over the same statements, each counted alone
 ``processes``      cold start and peak memory, each in a process of its own
 ``samplers``       exact noise over numpy's inexact noise
 ``selections``     mechanisms over numpy's inexact ones, and over OpenDP where that is installed

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
+from .batch import batch
 from .charges import charges
 from .events import SIZES, Events, Size
 from .growth import growth
@@ -39,6 +40,7 @@ def groups(size: str, folder: Path, rounds: int) -> dict[str, Callable[[], Itera
         "statements": lambda: end_to_end(events, size, rounds),
         "sums": lambda: sums(events, size, rounds),
         "kept": lambda: kept(events, size, rounds),
+        "batch": lambda: batch(folder, size, rounds),
         "fixed": lambda: fixed_cost(tiny, 8 * rounds),
         "refusals": lambda: refusals(tiny, rounds),
         "cold": lambda: cold_start(folder, rounds),
