@@ -131,7 +131,7 @@ def _counted() -> Iterator[list[str]]:
         found.append(compiled.sql)
         return true(engine, compiled)
 
-    DuckDBEngine.count = count  # type: ignore[method-assign]  # for the block
+    DuckDBEngine.count = count  # type: ignore[method-assign,assignment]  # for the block
     try:
         yield found
     finally:
