@@ -21,7 +21,7 @@ def alike(one: CompiledQuery, other: CompiledQuery) -> bool:
     """
     if one.groups is None or other.groups is None or one.tables != other.tables:
         return False
-    return one.groups.way == other.groups.way and one.groups.shape() == other.groups.shape()
+    return one.groups.way == other.groups.way and one.groups.shape == other.groups.shape
 
 
 def widened(

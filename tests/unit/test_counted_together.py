@@ -16,8 +16,9 @@ from dpsql.cli.sources import Piece
 from dpsql.database import Database
 from dpsql.engines import FAILED, Counts
 from dpsql.engines.kept import KeptCounts
-from dpsql.errors import BudgetExceeded, OperationalError, StatementFailed
+from dpsql.errors import BudgetExceeded, InternalError, OperationalError, StatementFailed
 from dpsql.session import Session
+from tests.narrow import private
 from tests.unit.test_kept_counts import POLICY, Scans, fresh, write_visits
 from tests.unit.test_kept_counts import scans as scans  # noqa: PLC0414  a fixture
 
@@ -200,3 +201,16 @@ def test_a_batch_file_is_counted_together(
     assert Batch(Session(database), Output("csv", None)).run(pieces) == ExitCode.OK
     assert len(scans) == 1
     assert capsys.readouterr().out.count("page,n") == 3
+
+
+def test_what_cannot_be_widened_is_counted_as_it_was_proved(
+    database: Database, scans: Scans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> CompiledQuery:
+        raise InternalError("the plan has something")
+
+    monkeypatch.setattr("dpsql.database.widened", refused)
+    session = Session(database)
+    prepared = private(session.prepare(TOP))
+    session.execute(prepared)
+    assert [scan.sql for scan in scans] == [prepared.counting.sql]
