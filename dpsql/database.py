@@ -22,7 +22,7 @@ from dpsql.engines import (
     taken,
 )
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.errors import InterfaceError, OperationalError
+from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.exclusive import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
@@ -78,11 +78,11 @@ class Engines:
             others = statement.beside
         if compiled.groups is None or not self.kept.fits(compiled):
             return compiled
-        query = widened(compiled, others, self.policy, self.schema_database)
         try:
+            query = widened(compiled, others, self.policy, self.schema_database)
             self.engine.translate(query)
-        except Untranslatable:
-            return compiled
+        except (Untranslatable, InternalError, RecursionError):
+            return compiled  # which was proved and confirmed before the charge
         return query if self.kept.fits(query) else compiled
 
 

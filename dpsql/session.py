@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpsql import info
-from dpsql.analysis import complete, is_private
+from dpsql.analysis import CompiledQuery, complete, is_private
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, composed
 from dpsql.database import Database
@@ -26,14 +26,14 @@ from dpsql.prepared import (
     PreparedPrivate,
     PreparedPublic,
 )
-from dpsql.privacy import exact
+from dpsql.privacy import Charge, exact
 from dpsql.release import Release, cell, from_bytes
 from dpsql.sessions import StatementResult
 from dpsql.versions import CHANGING
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import ArrayLike
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
-    from dpsql.privacy import Charge, Number
+    from dpsql.privacy import Number
 
 
 _ATTEMPTS = 5
@@ -65,6 +65,7 @@ class Session:
         self.turn = Turn("connection")
         self.closed = False
         self._running = RunningStatement()
+        self._beside: tuple[CompiledQuery, ...] = ()
         self._streams: list[CheckedCounts | MedianCounts] = []
         try:
             self.analyst = self.ledger.admitted("analyst" if analyst is None else analyst)
@@ -107,7 +108,21 @@ class Session:
         with self.turn:
             self.check()
             with running_statement(running or RunningStatement()) as self._running:
+                self._running.beside = self._beside
                 yield
+
+    @contextmanager
+    def together(self, statements: Sequence[Prepared]) -> Iterator[None]:
+        """Let prepared statements, which are executed in this block, be counted by few queries.
+
+        What one query counts for several of them is kept in memory, and is given to each only when its own
+        charge is reserved.
+        """
+        self._beside = tuple(query for one in statements for query in _counted(one))
+        try:
+            yield
+        finally:
+            self._beside = ()
 
     # -- statements
 
@@ -145,6 +160,8 @@ class Session:
         statement was priced may not answer it any more, for instance because the data changed.
         """
         with self.statement(running):
+            own = _counted(prepared)
+            self._beside = self._running.beside = tuple(q for q in self._beside if q not in own)
             return self._execute(prepared, most)
 
     def stored(
@@ -280,6 +297,14 @@ class Session:
         self.database.users.discard(self)
         if self._owns_database:
             self.database.close()
+
+
+def _counted(prepared: Prepared) -> tuple[CompiledQuery, ...]:
+    """Return the queries that count a statement, as far as they are known and not stored."""
+    if not isinstance(prepared, (PreparedPrivate, PreparedComposed)):
+        return ()
+    charged = (p for p in prepared.parts if p.price != Charge() and not p.values and not p.plan.ladders)
+    return tuple(part.plan.compiled for part in charged)
 
 
 def _shown(prepared: PreparedPrivate | PreparedComposed, releases: tuple[Release, ...]) -> StatementResult:

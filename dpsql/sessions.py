@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from dpsql.checked import CheckedCounts
@@ -92,6 +94,9 @@ class AnyAnalystSession(Protocol[_Prepared]):
 
     def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
         """Open a stream of counts answered by guesses."""
+
+    def together(self, statements: Sequence[_Prepared]) -> AbstractContextManager[None]:
+        """Let prepared statements, which are executed in the block, be counted by few queries if they can."""
 
     def budget(self) -> Budget:
         """Return what the analyst may still spend."""

@@ -7,7 +7,7 @@ threshold, another epsilon. Where they release other numbers of the same rows, o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.groups import (
@@ -18,7 +18,7 @@ from dpsql.analysis.groups import (
     largest_groups,
     one_group,
 )
-from dpsql.analysis.released import ReleasedAggregate
+from dpsql.analysis.released import DistinctValues, ReleasedAggregate
 from dpsql.errors import InternalError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Select, duckdb_sql, items
@@ -43,6 +43,29 @@ class CountedGroups:
     """The place of the number that decides which groups of undeclared keys there are."""
     largest: tuple[int, int] | None = None
     """The place of a number and how many groups, the largest by it, are wanted; one more is counted."""
+    shape: tuple[object, ...] = field(init=False, repr=False)
+    """What is equal for queries of the same rows and groups, whatever they count of them."""
+
+    def __post_init__(self) -> None:
+        # It is written now: where the analysis refuses a statement that is nested too deeply.
+        deciding = self.existence if self.largest is None else self.largest[0]
+        shape = (
+            duckdb_sql(replace(self._projection, items=self._projection.items[: 1 + self.rows.keys])),
+            tuple((d.keys, d.domain.ordered, duckdb_sql(d.domain.query)) for d in self.domains),
+            self.most,
+            None if deciding is None else self.numbers[deciding],
+            self.largest is None,
+            self.rows.by_row,
+            self.rows.alike,
+        )
+        object.__setattr__(self, "shape", shape)
+
+    @property
+    def _projection(self) -> Select:
+        query = self.rows.query
+        if not isinstance(query, Select):
+            raise InternalError("this is a bug of dpsql, nothing was run or charged: rows that are no SELECT")
+        return query
 
     def counting(self, order: Sequence[tuple[int, bool]] | None) -> CountingQuery:
         """Build the counting query, in the public order of some keys if there is one."""
@@ -67,31 +90,22 @@ class CountedGroups:
         return self.rows.released
 
     @property
+    def way(self) -> tuple[bool, bool]:
+        """How the rows are counted: by rows weighted by what a unit has in all groups, by different values.
+
+        Numbers that are counted in different ways take longer in one query than in one each.
+        """
+        parts = [part for number in self.numbers for part in number.parts]
+        return any(p.total is not None for p in parts), any(isinstance(p, DistinctValues) for p in parts)
+
+    @property
     def limit(self) -> int | None:
         """How many groups are counted, those with the largest numbers; None: all."""
         return None if self.largest is None else self.largest[1] + 1
 
-    def shape(self) -> tuple[object, ...]:
-        """Return what is equal for queries of the same rows and groups, whatever they count of them."""
-        query = self.rows.query
-        assert isinstance(query, Select)  # noqa: S101  `Rows.of` makes it
-        unit_and_keys = replace(query, items=query.items[: 1 + self.rows.keys])
-        domains = tuple((d.keys, d.domain.ordered, duckdb_sql(d.domain.query)) for d in self.domains)
-        deciding = self.existence if self.largest is None else self.largest[0]
-        return (
-            duckdb_sql(unit_and_keys),
-            domains,
-            self.most,
-            None if deciding is None else self.numbers[deciding],
-            self.largest is None,
-            self.rows.by_row,
-            self.rows.alike,
-        )
-
     def shared(self, others: Sequence[CountedGroups]) -> CountedGroups:
         """Return the groups with the numbers of others, too; all have the same shape."""
-        query = self.rows.query
-        assert isinstance(query, Select)  # noqa: S101  as above
+        query = self._projection
         every = (self, *others)
         row = tuple(dict.fromkeys(e for each in every for e in each.rows.row))
         numbers = tuple(dict.fromkeys(n for each in every for n in each.numbers))

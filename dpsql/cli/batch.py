@@ -201,6 +201,13 @@ class Batch:
     # -- running
 
     def _run(self, priced: _Priced) -> None:
+        with self.session.together([prepared for _, prepared in priced]):
+            self._run_all(priced)
+        if any(prepared.private for _, prepared in priced):
+            budget = self.session.budget()
+            narrate.note(f"epsilon {left(budget.remaining.epsilon)} of {left(budget.total.epsilon)} left")
+
+    def _run_all(self, priced: _Priced) -> None:
         for i, (piece, prepared) in enumerate(priced, 1):
             if len(priced) > 1:
                 cost = f": {price(prepared.price)}" if prepared.private else ""
@@ -220,9 +227,6 @@ class Batch:
                     narrate.note(f"{len(priced) - i} statements were not run")
                 break
             write_result(self.session, self.output, answer, number=i)
-        if any(prepared.private for _, prepared in priced):
-            budget = self.session.budget()
-            narrate.note(f"epsilon {left(budget.remaining.epsilon)} of {left(budget.total.epsilon)} left")
 
     def _failed(self, problem: Error, piece: Piece) -> None:
         narrate.error(problem, where=piece.where if piece.origin != "-c" else "", line=piece.line)

@@ -154,6 +154,8 @@ class Releasing:
             self.database.vet(part.counting.engines, part.plan.compiled.tables)
         with running_statement() as statement:
             statement.check()  # the last moment at which it costs nothing
+            own = (p for p in parts.values() if not p.plan.ladders and not p.values)
+            statement.beside = (*(part.plan.compiled for part in own), *statement.beside)
         reservation = self.ledger.reserve_all(
             analyst=self.analyst,
             statement=text,

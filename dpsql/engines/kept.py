@@ -124,7 +124,7 @@ class Counted:
         groups = compiled.groups
         if groups is None:
             return cls(compiled.sql, tuple(range(compiled.counts)), compiled.places, None)
-        return cls((groups.shape(), compiled.tables), groups.numbers, compiled.places, groups.limit)
+        return cls((groups.shape, compiled.tables), groups.numbers, compiled.places, groups.limit)
 
     def __le__(self, other: Counted) -> bool:
         return (

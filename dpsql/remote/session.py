@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,7 +23,8 @@ from dpsql.remote.wire import Reply, Wire
 from dpsql.sessions import StatementResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
@@ -125,6 +126,10 @@ class RemoteSession:
             most = Charge()  # it was taken for free without the server's word
         with self._statement():
             return self._run(prepared.outgoing, most)
+
+    def together(self, statements: Sequence[RemotePrepared]) -> AbstractContextManager[None]:
+        """Change nothing: the server counts each statement as it comes."""
+        return nullcontext()
 
     @contextmanager
     def pricing(self) -> Iterator[None]:

@@ -45,7 +45,10 @@ def run(command: list[str], folder: Path) -> tuple[float, float]:
 def memory(events: Events, name: str) -> Iterator[Figure]:
     """Peak memory of a process that asks three times, over one that counts three times."""
     peaks = {}
-    for what, source in (("floor", events.events()), ("statement", events.small_policy("memory"))):
+    for what, source in (
+        ("floor", events.events()),
+        ("statement", events.small_policy("memory", '"256 MB"')),
+    ):
         done = subprocess.run(
             [sys.executable, "-m", "tests.benchmarks.processes", what, str(source)],
             check=True,

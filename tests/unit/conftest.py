@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from types import SimpleNamespace
@@ -91,6 +91,9 @@ class FakeSession:
     def check(self) -> None:
         if self.closed:
             raise errors.InterfaceError("the connection is closed")
+
+    def together(self, statements: object) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @contextmanager
     def pricing(self) -> Iterator[None]:

@@ -116,22 +116,21 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize("first", [0, 5], ids=["the largest first", "a threshold first"])
+@pytest.mark.parametrize("first", [0, pytest.param(5, marks=pytest.mark.slow)])
 def test_statements_over_the_same_groups_are_counted_once(
     database: Database, scans: Scans, first: int
 ) -> None:
     analysts = [Session(database, name) for name in ("alice", "bob")]
     analysts[0].run(SAME[first])
-    for statement in SAME:
-        for session in analysts:
-            session.run(statement)
+    for i, statement in enumerate(SAME):
+        analysts[i % 2].run(statement)
     assert len(scans) == 1
     assert len(kept(database)) == 1
 
 
 def test_of_undeclared_keys_more_or_fewer_groups_are_taken(database: Database, scans: Scans) -> None:
     session = Session(database)
-    for k in (3, 2, 5, 1):
+    for k in (3, 5, 1):
         text = f"SELECT place, {N} FROM seen GROUP BY place ORDER BY n DESC LIMIT {k}"
         table = session.run(fresh(text)).table
         assert table.column("place").to_pylist() == list(range(k))
@@ -140,32 +139,30 @@ def test_of_undeclared_keys_more_or_fewer_groups_are_taken(database: Database, s
 
 def test_the_answers_are_those_of_the_data(database: Database, folder: Path) -> None:
     session = Session(database)
-    for _ in range(3):
+    for _ in range(2):
         found = session.run(fresh(TOP, COUNTED)).table.column("n").to_pylist()
         assert all(abs(n - true) < 20 for n, true in zip(found, (300, 270, 240), strict=True))  # e^-20
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        TOP.replace("FROM visits", "FROM visits WHERE ms < 50"),
-        TOP.replace("page", "place"),
-        TOP.replace(N, "COUNT(*, contribution_bounds_per_group => (0, 2)) AS n"),
-        TOP.replace("FROM visits", "FROM visits WHERE page IN (1, 2, 3, 4)"),
-    ],
-)
-def test_other_rows_groups_and_numbers_are_counted(database: Database, scans: Scans, other: str) -> None:
+def test_other_rows_groups_and_numbers_are_counted(database: Database, scans: Scans) -> None:
     session = Session(database)
-    session.run(fresh(TOP))
-    session.run(fresh(other))
-    assert len(scans) == 2
-    session.run(fresh(TOP)), session.run(fresh(other))
-    assert len(scans) == 2
+    for old, new in (
+        ("page", "page"),
+        ("FROM visits", "FROM visits WHERE ms < 50"),
+        ("page", "place"),
+        (N, "COUNT(*, contribution_bounds_per_group => (0, 2)) AS n"),
+        ("FROM visits", "FROM visits WHERE page IN (1, 2, 3, 4)"),
+    ):
+        before = len(scans)
+        session.run(fresh(TOP.replace(old, new)))
+        assert len(scans) == before + 1
+        session.run(fresh(TOP.replace(old, new), "epsilon = 1"))
+        assert len(scans) == before + 1
 
 
 def test_each_statement_is_charged(database: Database) -> None:
     session = Session(database)
-    for i in range(1, 4):
+    for i in range(1, 3):
         session.run(fresh(TOP))
         assert session.budget().spent.epsilon == 50 * i
 
@@ -210,7 +207,7 @@ def test_a_size_that_is_none_is_refused(folder: Path, text: str) -> None:
 
 
 def test_what_was_used_last_stays_within_the_memory(folder: Path, scans: Scans) -> None:
-    statements = [fresh(TOP.replace("FROM visits", f"FROM visits WHERE ms < {i}")) for i in range(20, 26)]
+    statements = [fresh(TOP.replace("FROM visits", f"FROM visits WHERE ms < {i}")) for i in range(20, 25)]
     (folder / "dpsql.toml").write_text(keeping(1500))
     with Database(folder / "dpsql.toml") as database:
         session = Session(database)
@@ -418,7 +415,7 @@ def test_sessions_and_threads_share_them(database: Database) -> None:
         return int(sessions[i % 4].run(statements[i // 4 % 2]).table.column("n")[0].as_py())
 
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(ask, range(24)))
+        found = list(pool.map(ask, range(12)))
     assert all(abs(n - (300, 150)[i // 4 % 2]) < 30 for i, n in enumerate(found))  # e^-30
     assert len(kept(database)) == 2
-    assert database.ledger.budget().spent.epsilon == 24 * 49
+    assert database.ledger.budget().spent.epsilon == 12 * 49
