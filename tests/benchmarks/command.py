@@ -21,6 +21,7 @@ from .processes import cold_start, memory
 from .refusals import refusals
 from .samplers import samplers
 from .selections import opendp, selections
+from .sparse import sparse
 from .statements import end_to_end, fixed_cost, kept, sums
 
 __all__ = ["main"]
@@ -47,6 +48,7 @@ def groups(size: str, folder: Path, rounds: int) -> dict[str, Callable[[], Itera
         "selections": lambda: selections(counts, rounds),
         "opendp": lambda: opendp((10_000, 50_000), 3),
         "ledger": lambda: charges(entries),
+        "sparse": lambda: sparse(folder / "sparse", min(rounds, 5)),
         "growth": lambda: growth(folder, max(3, rounds // 2), most=most),
     }
 
