@@ -25,7 +25,7 @@ from dpsql.tree import (
     Values,
     conjunction,
 )
-from dpsql.types import BIGINT, BOOLEAN, INTEGER
+from dpsql.types import BIGINT, BOOLEAN, INTEGER, SqlType
 
 _BOTH = Values(tuple((Constant(bool(i), BOOLEAN), Constant(i, INTEGER)) for i in (0, 1)), "r", ("v", "o"))
 BOOLEANS = KeyDomain(
@@ -69,8 +69,13 @@ def integers(query: Query) -> Range | None:
             (Item(Cast(Column("", "i"), sql_type), "v"), Item(Column("", "i"), "o")), Range() as every
         ):
             plain = query == Select(query.items, every) and every.step is None
-            return every if plain and sql_type.name in _IN_BIGINT else None
+            return every if plain and fits_bigint(sql_type) else None
     return None
+
+
+def fits_bigint(sql_type: SqlType) -> bool:
+    """Return whether every value of an integer type is a BIGINT."""
+    return sql_type.name in _IN_BIGINT
 
 
 def within(value: Expr, first: int, last: int) -> list[Expr]:

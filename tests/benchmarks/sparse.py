@@ -45,6 +45,8 @@ class Keys:
 DOMAINS = {"1e6": Keys(100, 20, 504), "1e9": Keys(1000, 200, 5016), "1e12": Keys(100_000, 2000, 4992)}
 _KEYS = "page, country, date_trunc('hour', ts)"
 _POLICY = """
+[engine]
+keep = 0
 [budget]
 epsilon = 1e9
 ledger = "{name}.sqlite"

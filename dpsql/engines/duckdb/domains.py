@@ -8,6 +8,7 @@ from datetime import date
 import duckdb
 
 from dpsql.analysis import quote
+from dpsql.analysis.domains import fits_bigint
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import PolicyError
 from dpsql.policy import (
@@ -44,7 +45,7 @@ class Domains:
                     self._spans[key] = _days(domain)
                     continue
                 if isinstance(domain, RangeDomain) and domain.size > MOST_VALUES:
-                    self._integers[key] = _integers(domain)
+                    self._integers[key] = _integers(domain, types[fold(column)], where)
                     continue
                 self._domains[key] = self._define(where, domain, types[fold(column)], readers, _name(*key))
 
@@ -119,7 +120,9 @@ def _days(domain: RangeDomain) -> tuple[date, date]:
     return domain.start, domain.stop
 
 
-def _integers(domain: RangeDomain) -> tuple[int, int]:
+def _integers(domain: RangeDomain, sql_type: SqlType, where: str) -> tuple[int, int]:
+    if not fits_bigint(sql_type):
+        raise PolicyError(f"{where}: a domain of a {sql_type} has at most {MOST_VALUES:,} values")
     if not isinstance(domain.start, int) or not isinstance(domain.stop, int):
         raise PolicyError("a range of days has at most 10 million of them")
     if not -(2**63) <= domain.start <= domain.stop < 2**63 - 1:

@@ -247,3 +247,10 @@ def test_a_long_range_is_no_list(session: Session, tmp_path: Path) -> None:
     assert {finding.level for finding in verify(session.policy).findings if "code" in finding.place} == {"ok"}
     with pytest.raises(PolicyError, match="at most 1000000000000 values"):
         opened(tmp_path / "longer", last=10**12)
+    text = (tmp_path / "longer" / "dpsql.toml").read_text("utf-8").replace(str(10**12), str(10**9))
+    kinds = 'user_id = "BIGINT", page = "VARCHAR", site = "VARCHAR", item = "BIGINT", at = "TIMESTAMP"'
+    columns = f'columns = {{ {kinds}, code = "UBIGINT" }}'
+    text = text.replace('unit = "user_id"', f'unit = "user_id"\n{columns}', 1)
+    (tmp_path / "longer" / "dpsql.toml").write_text(text, "utf-8")
+    with pytest.raises(PolicyError, match="a domain of a UBIGINT has at most 10,000,000 values"):
+        Session(load(tmp_path / "longer" / "dpsql.toml"))
