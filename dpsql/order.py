@@ -1,6 +1,8 @@
-"""Counts in a public order: the input of mechanisms whose output depends on the positions of counts.
+"""Counts in a public order, and counts of large domains: what mechanisms take beside arrays of counts.
 
-Such a mechanism (the sparse vector scans its groups and stops) is private only if the groups come in an
+A mechanism whose output depends on the positions of counts takes `OrderedCounts`.
+
+It (the sparse vector scans its groups and stops) is private only if the groups come in an
 order that no privacy unit can change. The order in which an engine returns groups is not: it follows from
 where rows lie. So the order is part of the type: `OrderedCounts` comes from `Counts.in_order`, which sorts
 the groups by the public values that the analysis names, or from `in_public_order`, by which the caller of a
@@ -9,7 +11,8 @@ mechanism states it for numbers of his own.
 
 from __future__ import annotations
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql.lazy_dataclass import dataclass
 
@@ -18,7 +21,7 @@ from dpsql.lazy_dataclass import dataclass
 class OrderedCounts:
     """Integers at public positions: each position names a group or a query, whatever the data are."""
 
-    values: ArrayLike
+    values: ArrayLike | SparseCounts
 
     def __repr__(self) -> str:
         return "OrderedCounts(...)"  # they are exact: no message shows them
@@ -31,3 +34,45 @@ def in_public_order(values: ArrayLike) -> OrderedCounts:
     OrderedCounts(...)
     """
     return OrderedCounts(values)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SparseCounts:
+    """The counts of a public domain of `size` groups: those listed, and 0 for every other group.
+
+    Attributes
+    ----------
+    values
+        int64 counts of the listed groups; of shape (trials, n), independent trials.
+    positions
+        int64, their positions in the domain, ascending. The domain and its order are public; which groups are
+        listed is private.
+    """
+
+    values: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    size: int
+
+    def __repr__(self) -> str:
+        return "SparseCounts(...)"  # as above
+
+    def dense(self) -> NDArray[np.int64]:
+        """Return the counts of all groups."""
+        every = np.zeros((*self.values.shape[:-1], self.size), dtype=np.int64)
+        every[..., self.positions] = self.values
+        return every
+
+    def without(self, position: int) -> SparseCounts:
+        """Return the counts of the other groups of a single trial; those behind it move up by one."""
+        kept = self.positions != position
+        positions = self.positions[kept]
+        return SparseCounts(self.values[kept], positions - (positions > position), self.size - 1)
+
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the counts of the groups at some positions."""
+        place = np.searchsorted(self.positions, positions)
+        there = place < len(self.positions)
+        there[there] = self.positions[place[there]] == positions[there]
+        found = np.zeros(len(positions), dtype=np.int64)
+        found[there] = self.values[place[there]]
+        return found

@@ -9,7 +9,7 @@ from typing import ClassVar
 from dpsql.analysis import CompiledQuery, Plan, analyse, values_in, with_values
 from dpsql.answers import Method
 from dpsql.database import Engines
-from dpsql.engines import Cancelled, Counts, Untranslatable
+from dpsql.engines import Cancelled, Counts, Untranslatable, listed_counts
 from dpsql.errors import InternalError
 from dpsql.language import Describe, Options, Query, Set, Show
 from dpsql.lazy_dataclass import dataclass
@@ -99,6 +99,8 @@ class PlannedCount:
             raise InternalError("a query is counted before the values that it reads are known")
         query = compiled or self.plan.compiled
         counts = self.engines.count(query, tables_read(self.policy, query.tables))
+        if query.sparse is not None:
+            counts = listed_counts(query.sparse, counts, self.engines.schema_database.candidates)
         reads = [
             t
             for t in self.reads

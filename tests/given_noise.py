@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.mechanisms import NoiseSource
 
-__all__ = ["GivenNoise", "Scripted"]
+__all__ = ["GivenNoise", "Outcomes", "Scripted", "enumerated"]
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Outcomes:
+    """The choices of one run of a random procedure, each among values with their probabilities."""
+
+    def __init__(self, script: list[int]) -> None:
+        self.script = script
+        self.sizes: list[int] = []
+        self.probability = Fraction(1)
+
+    def choose(self, law: Mapping[T, Fraction]) -> T:
+        """Return the value that this run takes."""
+        place = len(self.sizes)
+        if place == len(self.script):
+            self.script.append(0)
+        self.sizes.append(len(law))
+        value, probability = list(law.items())[self.script[place]]
+        self.probability *= probability
+        return value
+
+
+def enumerated(run: Callable[[Outcomes], T]) -> dict[T, Fraction]:
+    """Return the exact probability of every result of a procedure, which is run once for all choices."""
+    found: dict[T, Fraction] = {}
+    script: list[int] = []
+    while True:
+        outcomes = Outcomes(script)
+        result = run(outcomes)
+        found[result] = found.get(result, Fraction(0)) + outcomes.probability
+        while script and script[-1] + 1 == outcomes.sizes[len(script) - 1]:
+            script.pop()
+        if not script:
+            return found
+        script[-1] += 1
 
 
 @dataclass(frozen=True)

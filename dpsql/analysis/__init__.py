@@ -13,6 +13,7 @@
 ``candidates``     which groups there can be, from public rows (``joined``, ``same``) and from what
                    WHERE lists (``ranges``); ``key_domains`` how many, ``domains`` and ``spans`` lists of
                    values, ``domain_tables`` such a list as an item of FROM
+``sparse``         domains of so many groups that only those with rows are counted
 ``samples``        trial of a call's literals; ``limits`` of patterns and search texts
 ``survey``         all obstacles of a refused statement; ``hints`` adapts what they advise
 ``released_values``  values of earlier releases, which a compiled query reads as constants
@@ -51,6 +52,7 @@ from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate
 from dpsql.analysis.released.described import cells_of, cut_of, quantile_of, rows_of, what_of
 from dpsql.analysis.released_values import value_of, values_in, with_values
+from dpsql.analysis.sparse import DomainPart, SparseDomain
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
 from dpsql.analysis.widening import alike, widened
@@ -63,12 +65,14 @@ __all__ = [
     "CommonNoise",
     "CompiledQuery",
     "Contribution",
+    "DomainPart",
     "Output",
     "Partitions",
     "Plan",
     "PublicOrder",
     "Quantile",
     "ReleasedAggregate",
+    "SparseDomain",
     "alike",
     "analyse",
     "cells_of",

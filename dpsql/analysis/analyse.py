@@ -26,13 +26,14 @@ from dpsql.analysis.groups import (
 )
 from dpsql.analysis.hints import adapted
 from dpsql.analysis.histograms import cells_of_all, cells_of_existing, cells_of_one
-from dpsql.analysis.key_domains import domain_size, undeclared
+from dpsql.analysis.key_domains import domain_size, is_sparse, undeclared
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.partitions import partitions_of
 from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, seal
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.errors import Obstacle, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
@@ -128,21 +129,23 @@ def _analyse(
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
     kept = _groups_kept(compiler, block, options, size)
-    groups = _groups(block, options, kept, partitions, size)
+    sparse = _sparse(query, catalog, block) if is_sparse(size) else None
+    groups = None if sparse is not None else _groups(block, options, kept, partitions, size)
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
-    counting = groups.counting(order) if groups else _counting(block, options, kept, partitions)
+    counting = groups.counting(order) if groups else _counting(block, options, kept, partitions, sparse)
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
     compiled = seal(
         counting.query,
         sql,
-        tuple(k.type for k in block.keys),
+        () if sparse is not None else tuple(k.type for k in block.keys),
         len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
         tuple(sorted(compiler.used)),
         counts_only=counts_only,
         order=counting.order,
         cells=cells_of(block.counts) is not None,
         groups=groups,
+        sparse=sparse,
     )
     places: dict[ReleasedAggregate, int] = {}
     origins = " x ".join(dict.fromkeys(d.domain.origin for d in block.domains))
@@ -168,6 +171,20 @@ def _analyse(
         block.existence,
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
     )
+
+
+def _sparse(query: Query, catalog: Catalog, block: OuterQuery) -> SparseDomain:
+    """Return the domain of the keys, in the order that the statement names."""
+    selection = block.selection
+    order = selection.order if isinstance(selection, AboveThreshold) else ()
+    found = sparse_domain(catalog, block.domains, [key.type for key in block.keys], order)
+    if found is None:
+        raise query.source.refuse(
+            "so many groups have no order by a key whose values depend on those of other keys",
+            query.tree.args.get("order"),
+            "leave ORDER BY out",
+        )
+    return found
 
 
 def _searches(
@@ -291,15 +308,18 @@ def _groups(
 
 
 def _counting(
-    block: OuterQuery, options: Options, most: int | None, partitions: Partitions | None
+    block: OuterQuery,
+    options: Options,
+    most: int | None,
+    partitions: Partitions | None,
+    sparse: SparseDomain | None,
 ) -> CountingQuery:
-    """Build the counting query of partitions or cells; a unit counts in `most` of its groups."""
+    """Build the counting query of partitions, cells or a sparse domain; a unit counts in `most` groups."""
     domains, part = block.domains, cells_of(block.counts)
     if partitions is not None:
         return _in_partitions(block, options, partitions)
-    assert part is not None  # noqa: S101  other queries have `CountedGroups`
     rows = block.rows
-    if not block.keys:
+    if not block.keys and part is not None:
         return cells_of_one(rows, part)
     if undeclared(block):
         domains = ()
@@ -307,6 +327,9 @@ def _counting(
         rows = rows.bounded(most, domains)
     elif rows.weighted:
         rows = rows.among(domains)
+    if sparse is not None:
+        return listed_groups(rows, sparse)
+    assert part is not None  # noqa: S101  other queries have `CountedGroups`
     if undeclared(block):
         assert block.existence is not None  # noqa: S101  domain_size refuses the others
         return cells_of_existing(rows, part, block.counts[block.existence])

@@ -10,7 +10,7 @@ No candidate depends on private rows.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from math import prod
 
@@ -22,6 +22,7 @@ from dpsql.analysis.ranges import (
     compared,
     comparisons,
     day_of,
+    integers_of,
     list_of,
     range_of,
     says_no_more,
@@ -29,6 +30,7 @@ from dpsql.analysis.ranges import (
 )
 from dpsql.analysis.same import substitution
 from dpsql.analysis.typed import GRAINS, MAX_LISTED, KeyDomain, Span, Typed
+from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
     Binary,
     Case,
@@ -81,6 +83,9 @@ def with_domain(catalog: Catalog, value: Typed, known: Joined) -> Typed:
         if not any(name in facts(c.expr).reads for c in known.conditions):
             return value  # nothing narrows it
     found = candidates_of(catalog, [value], known)
+    span = integers_of(catalog, value, comparisons(known.conditions))
+    if found and span is not None and span.last - span.first >= MAX_LISTED:
+        return replace(value, span=span)
     if found:
         return replace(value, domain=found[0].domain)
     return (
@@ -153,11 +158,18 @@ class _Finder:
                 list_of(column.node, column.type, self.compared)
                 or column.domain
                 or (BOOLEANS if column.type == BOOLEAN else None)
-                or range_of(self.catalog, column.node, column.type, self.compared)
+                or self._between(column)
                 or span_of(self.catalog, column, self.compared)
             )
         base = self.bases[name]
         return base if isinstance(base, KeyDomain) else None
+
+    def _between(self, column: Typed) -> KeyDomain | None:
+        """Return what conditions leave of all integers or days, or of a long range, if that is a list."""
+        span = integers_of(self.catalog, column, self.compared)
+        if span is None:
+            return range_of(self.catalog, column.node, column.type, self.compared)
+        return span.integers(column.type) if span.last - span.first < MAX_LISTED else None
 
     def _base(self, name: str) -> KeyDomain | None:
         """Return the values of a private column, of a TIMESTAMP with a range at the grain of all keys."""
@@ -268,8 +280,11 @@ class _Finder:
         """Return the domain of a key that cannot be evaluated on public rows."""
         key, node = self.keys[place], self.nodes[place]
         listed = list_of(node, key.type, self.compared)
-        if listed is not None or key.is_column:
+        if listed is not None:
             return listed
+        if key.is_column:
+            span = integers_of(self.catalog, key, self.compared)
+            return None if span is None else span.integers(key.type)
         if key.type == BOOLEAN:
             return BOOLEANS
         counted = key.type.integer and key.domain is None

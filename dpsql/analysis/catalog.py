@@ -45,6 +45,9 @@ class Catalog(Protocol):
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """Return the first and the last day of a TIMESTAMP column's declared range, or None."""
 
+    def integers(self, table: str, column: str) -> tuple[int, int] | None:
+        """Return the ends of a column's declared range of integers that is too long for a list, or None."""
+
     def extent(self, table: str, column: str) -> tuple[Fraction, Fraction] | None:
         """Return the smallest and the largest public value of a column as numbers, or None.
 

@@ -25,8 +25,11 @@ def bounds_of_column(catalog: Catalog, table: Table, column: str, sql_type: SqlT
     if days is not None:
         span = Span.of_days(*days)
         return Bounds(Fraction(span.first), Fraction(span.last), f"the declared domain of {place}")
+    ends = catalog.integers(table.name, column)
+    if ends is not None:
+        return Bounds(Fraction(ends[0]), Fraction(ends[1]), f"the declared domain of {place}")
     if table.unit is not None and column not in table.domain:
         return None
-    ends = catalog.extent(table.name, column)
+    extent = catalog.extent(table.name, column)
     known = "values" if table.unit is None else "declared domain"
-    return None if ends is None else Bounds(*ends, f"the {known} of {place}")
+    return None if extent is None else Bounds(*extent, f"the {known} of {place}")

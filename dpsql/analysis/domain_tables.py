@@ -42,6 +42,8 @@ def domain_table(source: Source, policy: Policy, catalog: Catalog, node: exp.Tab
     domain = BOOLEANS if found[1] == BOOLEAN else values_of(catalog, table, found[0])
     if domain is None:
         what = "has a range of times, no list of values" if catalog.span(table.name, found[0]) else ""
+        if catalog.integers(table.name, found[0]) is not None:
+            what = "has a range of integers that is too long for a list"
         raise source.refuse(
             f"{table.name}.{found[0]} {what or 'has no declared values'}", named, _example(policy)
         )

@@ -6,20 +6,26 @@ from collections.abc import Sequence
 from functools import reduce
 
 from dpsql.analysis.expressions import listed
-from dpsql.analysis.typed import KeyDomain
+from dpsql.analysis.typed import MAX_LISTED, KeyDomain
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
+    Binary,
+    Cast,
     Column,
     Constant,
+    Derived,
     Expr,
     IsNull,
     Item,
     Join,
+    Query,
+    Range,
     Select,
     Source,
     Values,
+    conjunction,
 )
-from dpsql.types import BOOLEAN, INTEGER
+from dpsql.types import BIGINT, BOOLEAN, INTEGER, SqlType
 
 _BOTH = Values(tuple((Constant(bool(i), BOOLEAN), Constant(i, INTEGER)) for i in (0, 1)), "r", ("v", "o"))
 BOOLEANS = KeyDomain(
@@ -38,11 +44,43 @@ class Candidates:
     """The places of the keys in GROUP BY."""
     domain: KeyDomain
 
+    def joined(self, source: Source, keys: Sequence[Expr], alias: str) -> tuple[Source, list[Expr]]:
+        """Join rows with the candidates of their keys; return the source, and conditions on it."""
+        every = integers(self.domain.query)
+        if every is not None and every.stop - every.start > MAX_LISTED:
+            return source, within(keys[self.keys[0]], every.start, every.stop - 1)
+        known = conjunction(Binary("=", keys[key], v) for key, v in self.columns(alias).items())
+        return Join(source, "", Derived(self.domain.query, alias), known), []
+
     def columns(self, table: str) -> dict[int, Column]:
         """Return the column of each key."""
         if len(self.keys) == 1:
             return {self.keys[0]: Column(table, "v")}
         return {key: Column(table, f"v{i}") for i, key in enumerate(self.keys)}
+
+
+_IN_BIGINT = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+
+
+def integers(query: Query) -> Range | None:
+    """Return the range of integers that a domain consists of; None if it is another domain."""
+    match query:
+        case Select(
+            (Item(Cast(Column("", "i"), sql_type), "v"), Item(Column("", "i"), "o")), Range() as every
+        ):
+            plain = query == Select(query.items, every) and every.step is None
+            return every if plain and fits_bigint(sql_type) else None
+    return None
+
+
+def fits_bigint(sql_type: SqlType) -> bool:
+    """Return whether every value of an integer type is a BIGINT."""
+    return sql_type.name in _IN_BIGINT
+
+
+def within(value: Expr, first: int, last: int) -> list[Expr]:
+    """Return the conditions that an integer lies between two ends."""
+    return [Binary(">=", value, Constant(first, BIGINT)), Binary("<=", value, Constant(last, BIGINT))]
 
 
 def listed_values(values: Sequence[Expr]) -> KeyDomain:

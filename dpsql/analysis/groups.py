@@ -144,8 +144,8 @@ class Rows:
         there: list[Expr] = [IsNull(k, negated=True) for k in columns("x", "k", self.keys)]
         keys = columns("x", "k", self.keys)
         for i, each in enumerate(domains):
-            known = conjunction(Binary("=", keys[key], v) for key, v in each.columns(f"d{i}").items())
-            source = Join(source, "", Derived(each.domain.query, f"d{i}"), known)
+            source, known = each.joined(source, keys, f"d{i}")
+            there += known
         names = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row)))]
         query = Select(tuple(Item(Column("x", n), n) for n in names), source, conjunction(there))
         return replace(self, query=query)
@@ -183,10 +183,11 @@ class Rows:
         chosen = [f"k{i}" for i in by or range(self.keys)]
         unit, keys = Column("s", "u"), columns("s", "k", self.keys)
         inside: Source = Derived(self.query, "s")
+        conditions: list[Expr] = [IsNull(Column("s", n), negated=True) for n in ("u", *chosen)]
         for i, each in enumerate(domains):
-            known = conjunction(Binary("=", keys[key], v) for key, v in each.columns(f"d{i}").items())
-            inside = Join(inside, "", Derived(each.domain.query, f"d{i}"), known)
-        there = conjunction(IsNull(Column("s", n), negated=True) for n in ("u", *chosen))
+            inside, known = each.joined(inside, keys, f"d{i}")
+            conditions += known
+        there = conjunction(conditions)
         pairs = Select(tuple(Item(Column("s", n)) for n in ("u", *chosen)), inside, there, distinct=True)
         unit, values = Column("x", "u"), [Column("x", n) for n in chosen]
         order = (Call("hash", (unit, *values)), *values)

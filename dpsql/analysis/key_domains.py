@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dpsql.analysis.bounds import groups_of_unit, unit_name
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.domains import integers
 from dpsql.analysis.joined import is_public
 from dpsql.analysis.outer_query import OuterQuery
+from dpsql.analysis.sparse import MAX_SPARSE, selects_few, size_of
 from dpsql.errors import Fix, InternalError
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
 from dpsql.types import SqlType
 
 MAX_DOMAIN = 10_000_000
+"""The most groups that are counted all, also the empty ones."""
+MAX_LIST = 10_000_000
+"""The most candidates of keys that are a list and no range of integers."""
 GROUPS = 16
 """The bound on the groups of a unit that a refusal offers: a number that nobody said."""
 
@@ -66,19 +71,32 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
         )
     if not all(is_public(compiler.policy, candidates.domain.query) for candidates in block.domains):
         raise InternalError("this is a bug of dpsql, nothing was run or charged: candidates of private rows")
-    size = 1
+    few = selects_few(block.selection)
+    size, most = 1, MAX_SPARSE if few else MAX_DOMAIN
     for candidates in block.domains:
-        size *= compiler.catalog.count(candidates.domain.sql)
-        if size > MAX_DOMAIN:
+        own = size_of(compiler.catalog, candidates.domain.query)
+        if own > MAX_LIST and integers(candidates.domain.query) is None:
             raise query.source.refuse(
-                f"the keys have more than {MAX_DOMAIN:,} groups in their domains together",
+                f"a key has more than {MAX_LIST:,} values in its domain, which is a list",
                 query.tree.args.get("group"),
+            )
+        size *= own
+        if size > most:
+            raise query.source.refuse(
+                f"the keys have more than {most:,} groups in their domains together",
+                query.tree.args.get("group"),
+                None if few else f"ORDER BY n DESC LIMIT 10, which selects among up to {MAX_SPARSE:,}",
             )
     if block.keys and size == 0:
         raise query.source.refuse(
             "no value in the public domain of the keys meets WHERE", query.tree.args.get("group")
         )
     return size
+
+
+def is_sparse(size: int | None) -> bool:
+    """Return whether a domain of so many groups is too large to count the empty ones."""
+    return size is not None and size > MAX_DOMAIN
 
 
 def _listed(sql_type: SqlType) -> str:
@@ -121,12 +139,14 @@ def _refuse_strategy(query: Query, block: OuterQuery, options: Options, unknown:
 
 
 def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) -> None:
-    """Refuse a key over a TIMESTAMP whose values in the declared range are too many for a domain."""
+    """Refuse a key over a column whose values in the declared range are too many for a list."""
     for origin in block.source.scope.origins:
         for name, column in zip(origin.names, origin.columns, strict=True):
             if column.span is not None and column.reads <= block.keys[place].reads:
+                days = not column.type.integer
+                what = "days" if days else "integers"
                 raise query.source.refuse(
-                    f"{name} has a declared range of days, and {key} has too many values in it",
+                    f"{name} has a declared range of {what}, and {key} has too many values in it",
                     query.tree.args.get("group"),
-                    f"GROUP BY date_trunc('day', {name})",
+                    f"GROUP BY date_trunc('day', {name})" if days else f"GROUP BY {name}",
                 )

@@ -11,6 +11,7 @@ from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Owner
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells_of
+from dpsql.analysis.sparse import SparseDomain
 from dpsql.errors import InternalError
 from dpsql.estimates import Formula
 from dpsql.language import Options, Query, Selection
@@ -90,6 +91,8 @@ class CompiledQuery:
     """Whether it has a row for each group and cell of its values: `n0` is the cell, `n1` its rows."""
     groups: CountedGroups | None = field(default=None, kw_only=True, repr=False)
     """What it counts, if one query can count for it and for others; None: it is counted alone."""
+    sparse: SparseDomain | None = field(default=None, kw_only=True)
+    """The domain, if only groups with rows are counted. The query then has no keys, but their places."""
 
     def __post_init__(self, token: object) -> None:
         if token is not _TOKEN:
@@ -98,6 +101,8 @@ class CompiledQuery:
     @property
     def places(self) -> tuple[str, ...]:
         """The columns `o0`, ..., in order."""
+        if self.sparse is not None:
+            return self.sparse.columns
         return () if self.order is None else self.order.places
 
 
@@ -112,11 +117,22 @@ def seal(
     order: tuple[tuple[str, bool], ...] | None,
     cells: bool = False,
     groups: CountedGroups | None = None,
+    sparse: SparseDomain | None = None,
 ) -> CompiledQuery:
     """Make the compiled query; called at the end of the analysis."""
     proof = None if order is None else PublicOrder(order, _TOKEN)
     return CompiledQuery(
-        query, sql, keys, counts, tables, counts_only, proof, _TOKEN, cells=cells, groups=groups
+        query,
+        sql,
+        keys,
+        counts,
+        tables,
+        counts_only,
+        proof,
+        _TOKEN,
+        cells=cells,
+        groups=groups,
+        sparse=sparse,
     )
 
 
@@ -133,6 +149,7 @@ def with_query(compiled: CompiledQuery, query: tree.Query, sql: str, *, counts_o
         places,
         _TOKEN,
         cells=compiled.cells,
+        sparse=compiled.sparse,
     )
 
 
@@ -238,6 +255,11 @@ class Plan:
         if groups:
             found.append(min(groups) * count.bound)
         return min(found, default=None)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether only the groups with rows are counted, since the domain has too many others."""
+        return self.compiled.sparse is not None
 
     @property
     def groups(self) -> int:

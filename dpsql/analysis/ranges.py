@@ -143,6 +143,13 @@ def span_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span |
     return None if first is None or last is None else Span(first, last, _ORIGIN)
 
 
+def integers_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span | None:
+    """Return the declared range of a column of integers that is too long for a list, within such bounds."""
+    if value.span is None or not value.type.integer or not value.is_column:
+        return None
+    return value.span.within(*limits_of(catalog, value.node, value.type, found))
+
+
 def limits_of(
     catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Compared]
 ) -> tuple[int | None, int | None]:

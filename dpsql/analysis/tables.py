@@ -217,13 +217,16 @@ def _column(
     if table.unit is None:
         return Column(name, sql_type, domain=values_of(compiler.catalog, table, name), bounds=bounds)
     place = f"{table.name}.{name}"
-    days = compiler.catalog.span(table.name, name)
+    days, ends = compiler.catalog.span(table.name, name), compiler.catalog.integers(table.name, name)
+    span = Span.of_days(*days, f"the declared range of {place}") if days else None
+    if ends is not None:
+        span = Span(*ends, f"the declared domain of {place}")
     return Column(
         name,
         sql_type,
         domain=values_of(compiler.catalog, table, name),
         link=links.get(fold(name), ""),
-        span=Span.of_days(*days, f"the declared range of {place}") if days else None,
+        span=span,
         bounds=bounds,
     )
 

@@ -13,6 +13,7 @@ from math import isfinite
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
     Call,
+    Cast,
     Column,
     Constant,
     Expr,
@@ -78,9 +79,10 @@ MAX_LISTED = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A public range of a TIMESTAMP column: its first and last instant, in microseconds since 1970.
+    """A public range of a column that is too long for a list of its values: of a TIMESTAMP, or of integers.
 
-    `origin` is the text for EXPLAIN.
+    Of a TIMESTAMP it is from the first to the last instant, in microseconds since 1970. `origin` is the text
+    for EXPLAIN.
     """
 
     first: int
@@ -100,6 +102,13 @@ class Span:
             first=self.first if first is None else max(first, self.first),
             last=self.last if last is None else min(last, self.last),
         )
+
+    def integers(self, sql_type: SqlType) -> KeyDomain:
+        """Return all integers of the range, as values of a type."""
+        i = Column("", "i")
+        every = Range(self.first, max(self.first, self.last + 1))
+        query = Select((Item(Cast(i, sql_type), "v"), Item(i, "o")), every)
+        return KeyDomain(query, ordered=True, origin=self.origin)
 
     def grid(self, grain: str) -> KeyDomain | None:
         """Return the starts of all days, hours, minutes or seconds; None for more than `MAX_LISTED`."""
@@ -162,7 +171,9 @@ class Typed:
     """Whether it is a column of FROM whose name is that of a parent table's (see `relation.Column`)."""
     domain: KeyDomain | None = None
     span: Span | None = None
-    """The public range of a TIMESTAMP column; set only for the column itself."""
+    """The public range of a TIMESTAMP column, or of a column of integers whose range is too long for a list.
+
+    It is set only for the column itself."""
     grains: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The grain for each TIMESTAMP column on which the value depends at that grain only."""
     bounds: Bounds | None = None

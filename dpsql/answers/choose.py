@@ -143,8 +143,9 @@ def _chosen(plan: Plan, compared: dict[Candidate, Method] | None = None) -> tupl
             if automatic and _errs_less(plan, each, {} if compared is None else compared):
                 return _LAPLACE_SELECTED, "Laplace noise on every group errs less"
             return each, fact
+    over = f" over a domain of {plan.groups:,} groups" if plan.sparse else ""
     raise plan.query.source.refuse(
-        f"mechanism {asked} cannot answer this", plan.options.at.get("mechanism"), "leave it out"
+        f"mechanism {asked} cannot answer this{over}", plan.options.at.get("mechanism"), "leave it out"
     )
 
 
@@ -264,6 +265,20 @@ def _rounds(plan: Plan) -> str:
         return "NOISY_TOP_K"
     gaps = any(output.kind in ("gap", "p_value") for output in plan.outputs)
     return "PEELED_TOP_K" if gaps or options.noise not in (None, "GAUSSIAN") else "GUMBEL_TOP_K"
+
+
+def _above_sparse(plan: Plan) -> str:
+    """Return the mechanism that finds groups above a threshold: a scan where only that can answer."""
+    selection = plan.selection
+    scans = isinstance(selection, AboveThreshold) and (
+        bool(selection.order) or bool(wants_sparse_vector(plan))
+    )
+    return "ADAPTIVE_SPARSE_VECTOR" if scans else "HYBRID_TOP_K"
+
+
+def _gaps_by_rounds(plan: Plan) -> str:
+    """Return the mechanism that selects round by round and knows gaps, if one can."""
+    return "NOISY_TOP_K" if plan.options.measure_strategy == "ANCHOR" else "PEELED_TOP_K"
 
 
 def _above_by_rounds(plan: Plan) -> tuple[str, str]:
@@ -419,6 +434,15 @@ _TOP_K_ORDER = Candidates(
 )
 _TOP_K_ABOVE_ORDER = Candidates(_above_by_rounds, (_GAUSSIAN, *_TOP_K_ABOVE.mechanisms))
 _ABOVE_ORDER = Candidates(_above_by_rounds, (_BY_ROUNDS, _GAUSSIAN, *_ABOVE.mechanisms))
+_MANY = "too many groups to measure all"
+_SPARSE_TOP_K = Candidates(lambda _: ("NOISY_TOP_K", _MANY), (_NOISY,))
+_SPARSE_TOP_K_ORDER = Candidates(
+    lambda plan: (_gaps_by_rounds(plan), _MANY), (_PEELED, replace(_NOISY, only=_FAR))
+)
+_SPARSE_ABOVE = Candidates(
+    lambda plan: (_above_sparse(plan), _MANY), (_ABOVE.mechanisms[0], *_ABOVE.mechanisms[3:])
+)
+_SPARSE_TOP_K_ABOVE = Candidates(lambda _: ("HYBRID_TOP_K", _MANY), _ABOVE.mechanisms[:1])
 _UNKNOWN_KEYS = Candidates(
     _unknown_keys,
     (
@@ -435,6 +459,15 @@ _QUANTILES = Candidates(
 _EXISTING = Candidates(lambda _: ("LAPLACE_THRESHOLD", ""), (Candidate(("LAPLACE_THRESHOLD",), _existing),))
 
 
+def _over_sparse(plan: Plan, *, order: bool) -> Candidates:
+    """Return the mechanisms that take the counts of a domain of which only groups with rows are listed."""
+    if isinstance(plan.selection, AboveThreshold):
+        return _SPARSE_ABOVE
+    if isinstance(plan.selection, TopK) and plan.selection.threshold is not None:
+        return _SPARSE_TOP_K_ABOVE
+    return _SPARSE_TOP_K_ORDER if order else _SPARSE_TOP_K
+
+
 def _candidates(plan: Plan) -> Candidates:
     order = plan.layout.order is not None
     match selection := plan.selection:
@@ -446,6 +479,8 @@ def _candidates(plan: Plan) -> Candidates:
             return _ORDER_COUNT if order else _EVERY_COUNT
         case TopK() if plan.domain_size is None:
             return _UNKNOWN_KEYS
+        case TopK() | AboveThreshold() if plan.sparse:
+            return _over_sparse(plan, order=order)
         case TopK(threshold=None) if order:
             return _TOP_K_ORDER
         case TopK(threshold=None):

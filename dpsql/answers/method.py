@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from dpsql.engines import Counts
 from dpsql.estimates import Combined, Formula
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class NoisyResult:
     """The rank of each row where it is not its place in the release."""
     notes: tuple[str, ...] = ()
     """Sentences for the analyst that follow from what is released here."""
+    keys: pa.Table | None = None
+    """The keys at the positions of `rows`, if the counts have none: of a domain of which few are listed."""
     cells: Mapping[Quantile, NDArray[np.int64]] = field(default_factory=dict)
     """The cells that were chosen for quantiles, one a row."""
 

@@ -125,8 +125,8 @@ def _gap(plan: Plan, gap: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _key(counts: Counts, place: int, answer: NoisyResult) -> pa.Array:
-    column = counts.keys.column(f"k{place}")
-    return picked(column, answer.rows)
+    keys = counts.keys if answer.keys is None else answer.keys
+    return picked(keys.column(f"k{place}"), answer.rows)
 
 
 def picked(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:

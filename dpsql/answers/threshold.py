@@ -14,7 +14,8 @@ from dpsql.answers import measuring
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import AtDistance, NoisyResult, Quote
 from dpsql.answers.top_k import NOISE
-from dpsql.engines import Counts
+from dpsql.engines import Counts, ListedCounts
+from dpsql.errors import InternalError
 from dpsql.estimates import (
     Combined,
     GapNoise,
@@ -85,12 +86,20 @@ class SparseVectors:
     def run(self, counts: Counts) -> NoisyResult:
         """Select the groups; measure them if the quote includes it."""
         mechanism, place = self.mechanism, self.selection.count
-        if isinstance(mechanism, mechanisms.AdaptiveSparseVector | mechanisms.SparseVectorByRounds):
+        keys, index = None, None
+        if isinstance(counts, ListedCounts):
+            if not isinstance(mechanism, mechanisms.AdaptiveSparseVector):
+                raise InternalError("this mechanism takes the counts of all groups")
+            found = mechanism.run(counts.ordered(place))
+            counts, index = counts.at(found.index), np.arange(len(found.index))
+            keys = counts.keys
+        elif isinstance(mechanism, mechanisms.AdaptiveSparseVector | mechanisms.SparseVectorByRounds):
             rows, ordered = counts.in_order(place)
             found = mechanism.run(ordered)
             found = replace(found, index=rows[found.index])
         else:
             found = mechanism.run(counts.n[place])
+        index = found.index if index is None else index
         noise = _gaps(mechanism, tuple(mechanism.scales[j] for j in found.branch.tolist()))
         least, plain = mechanism.least_gaps(found), mechanism.ordered and len(mechanism.scales) == 1
 
@@ -102,14 +111,14 @@ class SparseVectors:
                 found.gap, level, noise, measured, least=least, plain=plain, confidence=confidence
             )
 
-        estimates, values, loss = self.measuring.run(counts, found.index, combine)
+        estimates, values, loss = self.measuring.run(counts, index, combine)
         if estimates[place] is None:
             estimates = (*estimates[:place], combine(None), *estimates[place + 1 :])
         released = estimates[place]
         assert released is not None  # noqa: S101  it was combined above, measured or not
         doubtful = int((~(released.low >= float(self.selection.threshold or 0))).sum())
         notes = (f"{doubtful} of {len(found.gap)} rows may lie below the threshold",) if doubtful else ()
-        answer = NoisyResult(found.index, found.loss + loss, estimates, values, found.gap, notes=notes)
+        answer = NoisyResult(index, found.loss + loss, estimates, values, found.gap, notes=notes, keys=keys)
         return self._sorted(answer, released)
 
     def _sorted(self, answer: NoisyResult, compared: Combined) -> NoisyResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ from dpsql.answers.joint import plan_joint
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.rounds import plan_rounds
-from dpsql.engines import Counts
+from dpsql.engines import Counts, ListedCounts
+from dpsql.errors import InternalError
 from dpsql.estimates import (
     Combined,
     GapNoise,
@@ -48,6 +49,9 @@ Gapless = mechanisms.TopStable | mechanisms.Joint | mechanisms.GumbelTopK
 ByRounds = mechanisms.PeeledTopK | mechanisms.GumbelTopK
 """Mechanisms whose rounds are charged one by one; they are for statements whose cost is divided."""
 
+OverSparse = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.PeeledTopK
+"""Mechanisms that take the counts of a domain of which only groups with rows are listed."""
+
 Selecting = WithGaps | ByRounds | mechanisms.Exponential | mechanisms.Joint | unknown.Unknown
 
 
@@ -71,6 +75,8 @@ class LargestGroups:
             mechanism: Selecting = unknown.plan_unknown(plan, selection, first)
         else:
             mechanism = _mechanism(plan, selection, plan.domain_size, first)
+        if plan.sparse and isinstance(mechanism, OverSparse) and mechanism.scale:
+            mechanisms.check_sparse(mechanism.noise, mechanism.scale, mechanism.resolution)
         # If there is nothing to select, all of epsilon measures.
         second = second if mechanism.scale or not shown else plan.epsilon
         measured = Measuring.of(plan, selection.count, shown, second, most=most)
@@ -78,8 +84,9 @@ class LargestGroups:
 
     def run(self, counts: Counts) -> NoisyResult:
         """Select with the first share of epsilon, measure with the second, combine both."""
-        found = self.mechanism.run(counts.n[self.selection.count])
-        index, size = found.index, len(found.index)
+        found, chosen, index = self._select(counts)
+        size, keys = len(index), None if chosen is counts else chosen.keys
+        counts = chosen
         if isinstance(found, mechanisms.StableSet | mechanisms.OrderedThenSet):
             index = unknown.released(counts, found)
         threshold = None
@@ -107,10 +114,21 @@ class LargestGroups:
         estimates, values, measured = self.measuring.run(counts, index, combine)
         loss = found.loss + measured
         if isinstance(self.mechanism, Gapless):
-            return NoisyResult(index, loss, estimates, values)
+            return NoisyResult(index, loss, estimates, values, keys=keys)
         gap = np.full(size, np.nan)
         gap[: len(gaps)] = gaps
-        return NoisyResult(index, loss, estimates, values, gap, _p_values(self.mechanism, gap))
+        return NoisyResult(index, loss, estimates, values, gap, _p_values(self.mechanism, gap), keys=keys)
+
+    def _select(self, counts: Counts) -> tuple[Any, Counts, NDArray[np.int64]]:
+        """Select the groups; return the result, counts that have them, and their rows in these."""
+        place = self.selection.count
+        if not isinstance(counts, ListedCounts):
+            found = self.mechanism.run(counts.n[place])
+            return found, counts, found.index
+        if not isinstance(self.mechanism, OverSparse):
+            raise InternalError("this mechanism takes the counts of all groups")
+        chosen = self.mechanism.run(counts.sparse(place))
+        return chosen, counts.at(chosen.index), np.arange(len(chosen.index))
 
 
 def _most(plan: Plan, selection: TopK) -> int:

@@ -19,7 +19,6 @@ from dpsql.mechanisms.grid import NoiseSource
 from dpsql.mechanisms.mechanism import Result
 from dpsql.mechanisms.registry import AUDITED
 from dpsql.noise import Entropy
-from dpsql.order import in_public_order
 from dpsql.privacy import Charge
 
 
@@ -50,7 +49,7 @@ def _run(
     values = counts if case.answer is None else counts[0]
     plan = case.plan(len(values), epsilon=epsilon, **arguments)
     rows = repeated(values, trials)
-    result = plan.run(in_public_order(rows) if plan.ordered else rows, NoiseSource(entropy))
+    result = case.run(plan, rows, NoiseSource(entropy))
     if case.answer is None:
         return outputs(result)
     return {**outputs(result), "answer": case.answer(result, counts[1])}

@@ -10,6 +10,7 @@ The schema database, in which private tables are empty, answers everything publi
 ``over_releases``    queries over released rows, which run there too
 ``duckdb``           the default engine
 ``kept``             the exact counts of earlier statements, in memory
+``sparse``           the counts of domains of which only groups with rows are counted
 ``remote``           the base class of the others: ``postgres``, ``spark``
 ``writer``           the query tree as another engine's SQL
 ``worker``           runs a statement in a thread that can be interrupted
@@ -20,6 +21,7 @@ The schema database, in which private tables are empty, answers everything publi
 from dpsql.engines.engine import Engine, length_check_key, open_engine
 from dpsql.engines.kept import KeptCounts, taken
 from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, UnboundQuery, Untranslatable
+from dpsql.engines.sparse import ListedCounts, listed_counts
 from dpsql.engines.worker import ResultLimit, RunningStatement, running_statement
 
 __all__ = [
@@ -29,11 +31,13 @@ __all__ = [
     "Counts",
     "Engine",
     "KeptCounts",
+    "ListedCounts",
     "ResultLimit",
     "RunningStatement",
     "UnboundQuery",
     "Untranslatable",
     "length_check_key",
+    "listed_counts",
     "open_engine",
     "running_statement",
     "taken",

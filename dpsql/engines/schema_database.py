@@ -16,7 +16,7 @@ import pyarrow as pa
 from dpsql.analysis import quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.over_releases import Columns, check, fetch, load, parse_json
-from dpsql.engines.protocol import KEPT, UNCHARGED, Cancelled, UnboundQuery
+from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled, UnboundQuery
 from dpsql.engines.unbound import unbound
 from dpsql.engines.worker import running_statement
 from dpsql.errors import InternalError, OperationalError, ResultTooLarge
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpsql.analysis import DomainPart
     from dpsql.analysis.relation import Relation
     from dpsql.engines.duckdb.domains import Domains
     from dpsql.engines.duckdb.sources import Reader
@@ -151,6 +155,10 @@ class SchemaDatabase:
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """See `Catalog`."""
         return self._domains.span(table, column)
+
+    def integers(self, table: str, column: str) -> tuple[int, int] | None:
+        """See `Catalog`."""
+        return self._domains.integers(table, column)
 
     def extent(self, table: str, column: str) -> tuple[Fraction, Fraction] | None:
         """See `Catalog`."""
@@ -305,6 +313,25 @@ class SchemaDatabase:
         if isinstance(why, duckdb.OutOfMemoryException):  # its words tell how much memory is in use
             text = ": it needs too much memory"
         raise OperationalError(f"the query over the released rows cannot be finished{text}; {_ASK_AGAIN}")
+
+    def candidates(self, part: DomainPart, places: NDArray[np.int64]) -> pa.Table:
+        """Return the keys of a part of a domain at some places, in the columns `k0`, .. of these keys."""
+        asked = "SELECT unnest($1::BIGINT[]) AS p, unnest(range(len($1))) AS o"
+        if part.query is None:
+            values, found = [f"CAST(w.p AS {part.types[0]})"], f"({asked}) AS w"
+        else:
+            values = [f"d.v{i}" for i in range(len(part.keys))]
+            found = f"({asked}) AS w JOIN ({duckdb_sql(part.query)}) AS d ON w.p = d.p"
+        listed = ", ".join(f"{value} AS k{key}" for value, key in zip(values, part.keys, strict=True))
+        sql, numbers = f"SELECT {listed} FROM {found} ORDER BY w.o", (places + part.first).tolist()
+
+        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
+            return cursor.sql(sql, params=[numbers]).to_arrow_table()
+
+        result = settings.run_on_cursor(lambda: self._con, work, CANCELLED)
+        if result is None or result.num_rows != len(places):
+            raise OperationalError(FAILED)
+        return result
 
     def close(self) -> None:
         """Close the database."""

@@ -45,6 +45,7 @@ from dpsql.mechanisms.median_oracle import MedianOracle
 from dpsql.mechanisms.peeled import PeeledTopK, peeled_top_k
 from dpsql.mechanisms.quantile import Quantile, Quantiles, quantile
 from dpsql.mechanisms.refine import Refined, Refinement
+from dpsql.mechanisms.sparse import check_sparse
 from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
 from dpsql.mechanisms.sparse_vector_rounds import SparseVectorByRounds, sparse_vector_by_rounds
@@ -59,7 +60,7 @@ from dpsql.mechanisms.stable import (
 )
 from dpsql.mechanisms.top_k import NoisyTopK, TopK, noisy_max, noisy_top_k
 from dpsql.mechanisms.top_stable import StableSet, TopStable, top_stable
-from dpsql.order import OrderedCounts, in_public_order
+from dpsql.order import OrderedCounts, SparseCounts, in_public_order
 
 __all__ = [
     "AdaptiveSparseVector",
@@ -103,6 +104,7 @@ __all__ = [
     "Refined",
     "Refinement",
     "Rung",
+    "SparseCounts",
     "SparseVector",
     "SparseVectorByRounds",
     "StabilityTests",
@@ -116,6 +118,7 @@ __all__ = [
     "anchor",
     "best_share",
     "box",
+    "check_sparse",
     "existing_groups",
     "exponential",
     "extreme",

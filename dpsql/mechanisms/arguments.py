@@ -8,7 +8,7 @@ from typing import Literal, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql.order import OrderedCounts
+from dpsql.order import OrderedCounts, SparseCounts
 from dpsql.privacy import Number, exact
 
 Noise = Literal["exponential", "laplace", "geometric"]
@@ -32,10 +32,22 @@ def counted(counts: ArrayLike, groups: int | None = None, *, trials: bool = Fals
     return array.astype(np.int64, copy=False)
 
 
+def sparsely_counted(counts: SparseCounts, groups: int) -> SparseCounts:
+    """Check the counts of a domain of so many groups, of which some are listed."""
+    values, positions = counted(counts.values, trials=True), counted(counts.positions)
+    if counts.size != groups or values.shape[-1] != len(positions):
+        raise ValueError(f"planned for {groups} counts")
+    if (np.diff(positions, prepend=-1, append=groups) <= 0).any():
+        raise ValueError("positions must ascend within the domain")
+    return SparseCounts(values, positions, groups)
+
+
 def in_order(counts: OrderedCounts, groups: int | None = None, *, trials: bool = False) -> NDArray[np.int64]:
     """Convert counts in a public order, as `counted`; a bare array is refused, its order may be private."""
     if not isinstance(counts, OrderedCounts):
         raise TypeError("this mechanism depends on positions: declare them public by in_public_order(counts)")
+    if isinstance(counts.values, SparseCounts):
+        raise TypeError("this mechanism takes the counts of all groups")
     return counted(counts.values, groups, trials=trials)
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import Mechanism
+from dpsql.order import SparseCounts, in_public_order
 from dpsql.privacy import Number
 
 Adjacency = Literal["general", "monotone", "one"]
@@ -43,6 +45,8 @@ class AuditCase:
     answer
         Given a result and exact answers, what is released of the answers; an input then has two rows, the
         counts that the mechanism takes and the answers.
+    sparse
+        Whether it is audited over sparse counts: those of 0 are not listed.
     """
 
     name: str
@@ -54,6 +58,16 @@ class AuditCase:
     delta: float = 0.0
     tight: bool = True
     answer: Callable[[Any, NDArray[np.int64]], NDArray[np.int64]] | None = None
+    sparse: bool = False
+
+    def run(self, plan: Mechanism[Any], counts: NDArray[np.int64], source: NoiseSource = SYSTEM) -> Any:  # noqa: ANN401  of the plan
+        """Run the mechanism on counts, of one run or as rows of trials, in the form that it takes."""
+        if plan.ordered:
+            return plan.run(in_public_order(counts), source)
+        if not self.sparse:
+            return plan.run(counts, source)
+        listed = np.flatnonzero(counts if counts.ndim == 1 else counts.any(axis=0))
+        return plan.run(SparseCounts(counts[..., listed], listed, counts.shape[-1]), source)
 
 
 def direction(*, monotone: bool) -> Adjacency:
@@ -64,6 +78,18 @@ def direction(*, monotone: bool) -> Adjacency:
 def any_k(*values: int) -> Arguments:
     """Return arguments that try these k, for every epsilon."""
     return lambda _: {"k": values}
+
+
+def appearing(epsilon: Fraction) -> Sequence[tuple[str, Any, Any]]:
+    """Return adjacent inputs of monotone counts in which groups get their first unit, or lose their last."""
+    del epsilon
+    return [
+        ("all but one appear", (0, 0, 0, 0, 0), (0, 1, 1, 1, 1)),
+        ("one appears", (0, 0, 0, 0, 0), (1, 0, 0, 0, 0)),
+        ("one appears above", (1, 1, 0, 0, 2), (1, 1, 1, 0, 2)),
+        ("all grow", (1, 0, 0, 2, 0), (2, 1, 1, 3, 1)),
+        ("most disappear", (3, 1, 1, 1, 0, 0, 1), (3, 0, 0, 0, 0, 0, 0)),
+    ]
 
 
 def around(*ks: int) -> Arguments:

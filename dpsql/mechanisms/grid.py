@@ -43,6 +43,18 @@ class NoiseSource:
         sampler = exact_noise.laplace_reaching if noise == "laplace" else exact_noise.geometric_reaching
         return sampler(exact_noise.rate(scale, bits), need, entropy=self.entropy)
 
+    def draw_band(
+        self, noise: Noise, scale: Fraction, bits: int, trials: int, low: int, high: int | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw noise of `trials` variables below `high`; return where it is at least `low`, and it."""
+        band = exact_noise.Band(exact_noise.rate(scale, bits), low, high, noise == "laplace")
+        return exact_noise.reaching(band, trials, entropy=self.entropy)
+
+    def draw_below(self, noise: Noise, scale: Fraction, bits: int, size: int, high: int) -> NDArray[np.int64]:
+        """Draw noise that is below `high`."""
+        rate = exact_noise.rate(scale, bits)
+        return exact_noise.below(rate, high, size, two_sided=noise == "laplace", entropy=self.entropy)
+
     def box(self, rate: Fraction, dimension: int, trials: int) -> NDArray[np.int64]:
         """Draw box noise in grid steps, of shape (trials, dimension)."""
         return exact_noise.box(rate, dimension, trials, entropy=self.entropy)

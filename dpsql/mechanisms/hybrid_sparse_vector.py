@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, counted
 from dpsql.mechanisms.audited import AuditCase, around
+from dpsql.mechanisms.contenders import ascending
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import in_one_call
 from dpsql.mechanisms.ragged import firsts
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, SparseVectorPlan
-from dpsql.mechanisms.top_k import ascending
 from dpsql.privacy import Number
 
 

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.lazy_dataclass import dataclass
-from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
-from dpsql.mechanisms.audited import AuditCase, levels
+from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
+from dpsql.mechanisms.audited import AuditCase, appearing, levels
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
 from dpsql.mechanisms.mechanism import Result, in_one_call
 from dpsql.mechanisms.top_k import NoisyOrder
+from dpsql.order import SparseCounts
 from dpsql.privacy import Number, PrivacyLoss, exact
 
 
@@ -108,17 +109,28 @@ class HybridTopK(NoisyOrder[Hybrid]):
             return PrivacyLoss()
         return PrivacyLoss.of(self.loss.charge.epsilon * units / self.k)
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Hybrid:
-        """Choose from counts in any order."""
-        array = counted(counts, self.groups, trials=True)
+    def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> Hybrid:
+        """Choose from counts in any order; groups of sparse ones are named by their positions."""
+        if isinstance(counts, SparseCounts):
+            listed = sparsely_counted(counts, self.groups)
+            return self._chosen(listed.values, listed.positions, source)
+        return self._chosen(counted(counts, self.groups, trials=True), None, source)
+
+    def _chosen(
+        self, array: NDArray[np.int64], positions: NDArray[np.int64] | None, source: NoiseSource
+    ) -> Hybrid:
+        """Choose from the counts of all groups, or of those at some positions where the others are empty."""
         shape = array.shape[:-1]
         if not self.k:
             index, gap = np.zeros((*shape, 0), dtype=np.int64), np.zeros((*shape, 0))
             return Hybrid(self, index, gap, np.ones(shape, dtype=np.bool_), np.full(shape, np.nan))
-        values = np.empty((*shape, self.groups + 1), dtype=np.int64)
+        values = np.empty((*shape, array.shape[-1] + 1), dtype=np.int64)
         values[..., 0] = self.level
         values[..., 1:] = placed(array, self.resolution, negated=self.below)
-        items, steps = self.order(values, source)
+        taking_part: NDArray[np.int64] | SparseCounts = values
+        if positions is not None:
+            taking_part = SparseCounts(values, np.concatenate([[0], positions + 1]), self.groups + 1)
+        items, steps = self.order(taking_part, source)
         gaps = in_counts(steps, self.resolution)
         before = np.cumsum(items == 0, axis=-1) == 0
         released = before.sum(axis=-1)
@@ -149,6 +161,15 @@ AUDITED = (
         HybridTopK.plan,
         "monotone",
         _around,
+    ),
+    AuditCase(
+        "hybrid top-k over a sparse domain, exponential, monotone",
+        "top-k as far as above a threshold, of which the empty groups are drawn by skips",
+        HybridTopK.plan,
+        "monotone",
+        _around,
+        appearing,
+        sparse=True,
     ),
     AuditCase(
         "hybrid top-k, laplace, general",

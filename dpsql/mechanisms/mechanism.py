@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.noise import Entropy
-from dpsql.order import OrderedCounts
+from dpsql.order import OrderedCounts, SparseCounts
 from dpsql.privacy import Charge, PrivacyLoss, settled
 
 R = TypeVar("R")
@@ -123,7 +123,8 @@ def in_one_call(plan: Callable[..., Mechanism[R]]) -> Callable[..., R]:
     """
 
     def function(counts: Any, /, *args: Any, entropy: Entropy | None = None, **kwargs: Any) -> R:  # noqa: ANN401  as `plan`
-        shape = np.shape(counts.values if isinstance(counts, OrderedCounts) else counts)
+        values = counts.values if isinstance(counts, OrderedCounts) else counts
+        shape = (values.size,) if isinstance(values, SparseCounts) else np.shape(values)
         return plan(shape[-1] if shape else 0, *args, **kwargs).run(counts, NoiseSource(entropy))
 
     function.__doc__ = plan.__doc__

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
+from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.mechanisms.audited import AuditCase, any_k, direction
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of
 from dpsql.mechanisms.mechanism import in_one_call
+from dpsql.mechanisms.sparse import skipping
 from dpsql.mechanisms.top_k import NoisyOrder, NoisyTopK, TopK
+from dpsql.order import SparseCounts
 from dpsql.privacy import Number, PrivacyLoss
 
 
@@ -72,8 +74,10 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
         bits = grid_of(noise, resolution, scale)
         return cls(groups, k, noise, scale, bits, lowest, loss=PrivacyLoss.of(each, times=rounds))
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK[PeeledTopK]:
-        """Choose from counts in any order."""
+    def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> TopK[PeeledTopK]:
+        """Choose from counts in any order; groups of sparse ones are named by their positions."""
+        if isinstance(counts, SparseCounts):
+            return self._run_sparse(sparsely_counted(counts, self.groups), source)
         left = counted(counts, self.groups, trials=True)
         place = np.broadcast_to(np.arange(self.groups), left.shape)
         chosen, gaps = [], []
@@ -86,6 +90,20 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
             chosen.append(place)  # at most one group is left
         none = np.zeros((*left.shape[:-1], 0))
         return TopK(self, np.concatenate(chosen, axis=-1), np.concatenate([none, *gaps], axis=-1))
+
+    def _run_sparse(self, left: SparseCounts, source: NoiseSource) -> TopK[PeeledTopK]:
+        if left.values.ndim != 1:
+            raise ValueError("sparse counts are of one run")
+        taken = np.zeros(0, dtype=np.int64)
+        chosen, gaps = [taken], [np.zeros(0)]
+        for turn in range(min(self.k, self.groups - 1)):
+            found = self._round(self.groups - turn).run(left, source)
+            chosen.append(skipping(found.index, taken))
+            gaps.append(found.gap)
+            left, taken = left.without(int(found.index[0])), np.sort(np.concatenate(chosen))
+        if len(taken) < self.k:
+            chosen.append(skipping(np.arange(left.size), taken))  # at most one group is left
+        return TopK(self, np.concatenate(chosen), np.concatenate(gaps))
 
     def _round(self, groups: int) -> NoisyTopK:
         """Return noisy max over so many groups that are left."""

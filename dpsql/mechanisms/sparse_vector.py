@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.mechanisms.arguments import Noise, in_order
+from dpsql.mechanisms.arguments import Noise, in_order, sparsely_counted
 from dpsql.mechanisms.audited import AuditCase, around, direction
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import in_one_call
 from dpsql.mechanisms.ragged import firsts
+from dpsql.mechanisms.sparse_scan import hits_of
 from dpsql.mechanisms.sparse_vector_plan import Hits, SparseVector, SparseVectorPlan
-from dpsql.order import OrderedCounts
+from dpsql.order import OrderedCounts, SparseCounts
 from dpsql.privacy import Number
 
 _BLOCK = 1 << 15
@@ -119,7 +120,12 @@ class AdaptiveSparseVector(SparseVectorPlan):
         )
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> SparseVector:
-        """Scan counts in a public order; hits are released in this order."""
+        """Scan counts in a public order; hits are released in this order.
+
+        Groups of sparse counts are scanned by their positions in the domain, and named by these.
+        """
+        if isinstance(counts, OrderedCounts) and isinstance(counts.values, SparseCounts):
+            return self._run_sparse(sparsely_counted(counts.values, self.groups), source)
         array = in_order(counts, self.groups, trials=True)
         rows = np.atleast_2d(array)
         level = self.threshold_noise(len(rows), source)
@@ -127,18 +133,36 @@ class AdaptiveSparseVector(SparseVectorPlan):
         found = [Hits.none()]
         for start in range(0, self.groups, _BLOCK):
             hits = self.passing(rows[:, start : start + _BLOCK], level, source)
-            cost, first = 1 << (len(self.scales) - 1 - hits.branch), firsts(hits.trial)
-            earlier = np.cumsum(cost) - cost
-            before = number[hits.trial] + np.arange(len(first)) - first
-            answered = self._affordable(spent[hits.trial] + earlier - earlier[first], before)
-            hits = hits.take(answered)
+            hits = self._answered(hits, spent, number)
             found.append(hits._replace(place=start + hits.place))
-            np.add.at(spent, hits.trial, cost[answered])
-            np.add.at(number, hits.trial, 1)
             if not self._affordable(spent, number).any():
                 break
         every = Hits(*(np.concatenate(part) for part in zip(*found, strict=True)))
         return self.released(every, spent, single=array.ndim == 1)
+
+    def _run_sparse(self, counts: SparseCounts, source: NoiseSource) -> SparseVector:
+        if counts.values.ndim != 1:
+            raise ValueError("sparse counts are of one run")
+        level = int(self.threshold_noise(1, source)[0, 0])
+        spent, number = np.zeros((2, 1), dtype=np.int64)
+        found = [Hits.none()]
+        for hits in hits_of(self, counts, level, source):
+            found.append(self._answered(hits, spent, number))
+            if not self._affordable(spent, number).any():
+                break
+        every = Hits(*(np.concatenate(part) for part in zip(*found, strict=True)))
+        return self.released(every, spent, single=True)
+
+    def _answered(self, hits: Hits, spent: NDArray[np.int64], number: NDArray[np.int64]) -> Hits:
+        """Return the next hits that the budget pays for, and add to what each trial has spent and found."""
+        cost, first = 1 << (len(self.scales) - 1 - hits.branch), firsts(hits.trial)
+        earlier = np.cumsum(cost) - cost
+        before = number[hits.trial] + np.arange(len(first)) - first
+        answered = self._affordable(spent[hits.trial] + earlier - earlier[first], before)
+        hits = hits.take(answered)
+        np.add.at(spent, hits.trial, cost[answered])
+        np.add.at(number, hits.trial, 1)
+        return hits
 
     def _affordable(self, spent: NDArray[np.int64], hits: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return whether the scan goes on after so many units and hits: a base hit fits, and the limit."""

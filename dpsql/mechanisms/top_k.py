@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from typing import Any, get_args
@@ -12,14 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.estimates import distinguishable_gap
 from dpsql.lazy_dataclass import dataclass
-from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
-from dpsql.mechanisms.audited import AuditCase, any_k, direction
+from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
+from dpsql.mechanisms.audited import AuditCase, any_k, appearing, direction
+from dpsql.mechanisms.contenders import leaders, select
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
 from dpsql.mechanisms.mechanism import M, Mechanism, R, Result, in_one_call
+from dpsql.mechanisms.sparse import order_sparse, sparsely_placed
+from dpsql.order import SparseCounts
 from dpsql.privacy import Number, PrivacyLoss
-
-_BLOCK = 1 << 15
-_BELOW_ALL = -(1 << 62)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,10 +49,12 @@ class NoisyOrder(Mechanism[R]):
     resolution: int
 
     def order(
-        self, values: NDArray[np.int64], source: NoiseSource
+        self, values: NDArray[np.int64] | SparseCounts, source: NoiseSource
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the k largest of values + noise, best first, and their gaps; all in grid steps."""
         law = (self.noise, self.scale, self.resolution)
+        if isinstance(values, SparseCounts):
+            return order_sparse(values, self.k, law, source)
         if values.ndim == 2:
             noisy = source.draw(*law, values.shape)
             noisy += values
@@ -131,13 +132,22 @@ class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
         bits = grid_of(noise, resolution, scale)
         return cls(groups, k, noise, scale, bits, lowest, loss=PrivacyLoss.of(budget))
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK[NoisyTopK]:
-        """Choose from counts in any order."""
+    def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> TopK[NoisyTopK]:
+        """Choose from counts in any order; groups of sparse ones are named by their positions."""
+        if isinstance(counts, SparseCounts):
+            return self._run_sparse(counts, source)
         array = counted(counts, self.groups, trials=True)
         if not self.scale:
             return TopK(self, np.zeros(array.shape, dtype=np.int64), np.zeros((*array.shape[:-1], 0)))
         values = placed(array, self.resolution, negated=self.lowest)
         index, gaps = self.order(values, source)
+        return TopK(self, index, in_counts(gaps, self.resolution))
+
+    def _run_sparse(self, counts: SparseCounts, source: NoiseSource) -> TopK[NoisyTopK]:
+        listed = sparsely_counted(counts, self.groups)
+        if not self.scale:
+            return self.run(listed.dense(), source)
+        index, gaps = self.order(sparsely_placed(listed, self.resolution, negated=self.lowest), source)
         return TopK(self, index, in_counts(gaps, self.resolution))
 
 
@@ -148,79 +158,6 @@ noisy_top_k = in_one_call(NoisyTopK.plan)
 def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> TopK[NoisyTopK]:  # noqa: ANN401  as `noisy_top_k`
     """Choose the largest group, and its gap to the next one: `noisy_top_k` with k = 1."""
     return noisy_top_k(counts, 1, epsilon, **options)
-
-
-def leaders(
-    values: NDArray[np.int64],
-    k: int,
-    some: Callable[[int], NDArray[np.int64]],
-    reaching: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add noise in grid steps; return the positions that reach the (k+1)-th largest sum, and their sums.
-
-    Noise is drawn in blocks: `some(n)` returns n draws. After the first block it is completed only where it
-    can reach the (k+1)-th largest sum until then, which never decreases when groups are added:
-    `reaching(need)` returns the positions where draws are at least `need`, and those draws. Positions ascend.
-    """
-    first = np.arange(min(len(values), _BLOCK))
-    found, least = [(first, values[:_BLOCK] + some(len(first)))], _BELOW_ALL
-    kept, new = 0, len(first)
-    for start in range(_BLOCK, len(values), _BLOCK):
-        # Merge only if there are more new groups than kept ones, so that ties do not repeat the work.
-        if new > kept + _BLOCK // 32:
-            found = [_merged(found, k)]
-            kept, new = len(found[0][1]), 0
-            least = int(found[0][1].min()) if kept > k else _BELOW_ALL
-        part = values[start : start + _BLOCK]
-        where, noise = reaching(least - part)
-        found.append((start + where, part[where] + noise))
-        new += len(where)
-    return _merged(found, k)
-
-
-def _merged(
-    found: list[tuple[NDArray[np.int64], NDArray[np.int64]]], k: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    index, noisy = (np.concatenate(column) for column in zip(*found, strict=True))
-    kept = contenders(noisy, k)
-    return index[kept], noisy[kept]
-
-
-def contenders(values: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Return the positions, ascending, of the values that reach the (k+1)-th largest one.
-
-    >>> contenders(np.array([5, 1, 7, 5, 2]), 1)
-    array([0, 2, 3])
-    """
-    last = len(values) - k - 1
-    return np.flatnonzero(values >= np.partition(values, last)[last]) if last > 0 else np.arange(len(values))
-
-
-def select(
-    values: NDArray[np.int64], ranks: NDArray[np.int64], k: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Choose the k largest noisy values, in grid steps, and their gaps; a pure function of shape (..., n).
-
-    The larger rank wins a tie. A gap is the difference to the next value, less one grid step if the winner's
-    rank is the smaller: the floor of the continuous gap. With n <= k there are n - 1 gaps.
-
-    >>> select(np.array([3, 5, 5]), np.array([2, 1, 0]), 2)
-    (array([1, 2]), array([0, 1]))
-    """
-    order = ascending(values, ranks)[..., : -k - 2 : -1]
-    value = np.take_along_axis(values, order, axis=-1)
-    rank = np.take_along_axis(ranks, order, axis=-1)
-    gap = value[..., :-1] - value[..., 1:] - (rank[..., :-1] < rank[..., 1:])
-    return order[..., :k], gap
-
-
-def ascending(values: NDArray[np.int64], ranks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort places by value, and by rank among equal values; ranks are at least 0 and below 2^30."""
-    bits = int(ranks.max(initial=0)).bit_length()
-    limit = 1 << (62 - bits)
-    if -limit < values.min(initial=0) and values.max(initial=0) < limit:
-        return np.argsort(values << bits | ranks, axis=-1)
-    return np.lexsort((ranks, values), axis=-1)
 
 
 AUDITED = (
@@ -241,6 +178,18 @@ AUDITED = (
         partial(NoisyTopK.plan, lowest=True),
         "monotone",
         any_k(1, 2),
+    ),
+    *(
+        AuditCase(
+            f"noisy top-k over a sparse domain, {noise}, monotone",
+            "the k largest groups, of which the empty ones are drawn by skips",
+            partial(NoisyTopK.plan, noise=noise),
+            "monotone",
+            any_k(1, 2),
+            appearing,
+            sparse=True,
+        )
+        for noise in get_args(Noise)
     ),
     AuditCase(
         "noisy max, exponential, monotone",

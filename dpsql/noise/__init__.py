@@ -1,7 +1,8 @@
 """Exact noise: the only package of the project that draws randomness.
 
 `geometric` is exponential noise on a grid, `laplace` its two-sided version. `geometric_reaching` and
-`laplace_reaching` draw only as many bits as a comparison needs. `ranks` breaks ties.
+`laplace_reaching` draw only as many bits as a comparison needs. `reaching` finds those of many draws that are
+at least a level, and `below` draws others. `ranks` breaks ties.
 `box` and `cube` draw one noise for several counts, `gaussian` that of concentrated privacy.
 `resolution`, `rate` and `place` put a mechanism's counts and noise on one grid. Bits come from an `Entropy`:
 the operating system's, except in audits and tests. No result depends on floating-point arithmetic:
@@ -22,16 +23,19 @@ from dpsql.noise.geometric import (
 )
 from dpsql.noise.grid import FINEST, STEP_LIMIT, place, rate, resolution
 from dpsql.noise.ranks import ranks
+from dpsql.noise.skips import Band, below, reaching
 
 __all__ = [
     "FINEST",
     "LARGEST",
     "LARGEST_VARIANCE",
     "STEP_LIMIT",
+    "Band",
     "Entropy",
     "SeededEntropy",
     "SimulationEntropy",
     "SystemEntropy",
+    "below",
     "box",
     "box_side",
     "check_box",
@@ -47,6 +51,7 @@ __all__ = [
     "place",
     "ranks",
     "rate",
+    "reaching",
     "resolution",
     "scaled_exp_bounds",
     "truncated_geometric",

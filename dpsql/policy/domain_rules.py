@@ -19,7 +19,9 @@ from dpsql.policy.values import fit, kind_of
 from dpsql.types import BIGINT, DATE, VARCHAR, SqlType
 
 MOST_VALUES = 10_000_000
-"""The most values a domain may have: each of them is a group that is counted and gets noise."""
+"""The most values that a domain may list: each of them is stored."""
+MOST_INTEGERS = 10**12
+"""The most values of a range of integers, which is not stored."""
 
 
 def checked_domain(domain: Domain, sql_type: SqlType | None, place: str) -> Domain:
@@ -99,8 +101,9 @@ def _check_range(domain: RangeDomain, sql_type: SqlType | None, place: str) -> N
         )
     if domain.size == 0:
         raise wrong(place, "the range is empty: it ends before it starts")
-    if domain.size > MOST_VALUES:
-        raise wrong(place, f"a domain has at most {MOST_VALUES} values")
+    most = MOST_INTEGERS if integers else MOST_VALUES
+    if domain.size > most:
+        raise wrong(place, f"a domain has at most {most} values")
     for end in ends:
         try:
             fit(end, DATE if days else sql_type or BIGINT)

@@ -75,7 +75,7 @@ def with_ends(release: Release, names: tuple[str, ...]) -> pa.Table:
 
 def _of_release(prepared: PreparedPrivate) -> pa.Schema:
     database = prepared.engines.schema_database
-    keys = prepared.plan.compiled.keys
+    keys = prepared.plan.key_types
     return pa.schema(
         (
             output.name,

@@ -221,6 +221,9 @@ class _Around:
         if span is not None:
             day = span[end == "high"]
             return (datetime.datetime.combine(day, datetime.time()), *self._dummies(sql_type, end))
+        ends = self.database.integers(table, name)
+        if ends is not None:
+            return (ends[end == "high"], *self._dummies(sql_type, end))
         if query is None:
             return self._dummies(sql_type, end)
         function = "max" if end == "high" else "min"

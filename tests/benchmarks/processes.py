@@ -16,7 +16,7 @@ from pathlib import Path
 from .events import Events, top
 from .measures import Figure, Goal, judged
 
-__all__ = ["memory", "run"]
+__all__ = ["memory", "peak", "run"]
 
 ROOT = Path(__file__).resolve().parents[2]
 QUESTION = top("item, COUNT(DISTINCT user_id) AS n", "events", "ORDER BY n DESC LIMIT 10")
@@ -84,10 +84,10 @@ def _child(what: str, source: str) -> None:
         for _ in range(3):
             session.run(QUESTION)
         session.close()
-    print(_peak())
+    print(peak())
 
 
-def _peak() -> float:
+def peak() -> float:
     """Peak memory of this process in MB; not `ru_maxrss`, which starts from the parent's."""
     status = Path("/proc/self/status")
     if not status.exists():

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.mechanisms import HybridTopK, Noise, NoiseSource, NoisyTopK, PeeledTopK, hybrid_top_k, noisy_top_k
-from dpsql.mechanisms.top_k import select
+from dpsql.mechanisms.contenders import select
 from tests.given_noise import GivenNoise
 
 FINE = 64

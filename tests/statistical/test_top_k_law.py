@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
 from dpsql.mechanisms import NoisyTopK, TopK, anchor, laplace, noisy_top_k
-from dpsql.mechanisms.top_k import select
+from dpsql.mechanisms.contenders import select
 from dpsql.noise import SeededEntropy, geometric
 
 ALARM = 1e-9

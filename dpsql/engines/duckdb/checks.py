@@ -126,6 +126,8 @@ class Inspector(DuckDBEngine):
         days = self.domains.span(table, column)
         if days is not None:
             outside = f"(CAST({cell} AS DATE) < DATE '{days[0]}' OR CAST({cell} AS DATE) > DATE '{days[1]}')"
+        elif (ends := self.domains.integers(table, column)) is not None:
+            outside = f"({cell} < {ends[0]} OR {cell} > {ends[1]})"
         else:
             domain = self.domains.query(table, column)
             if domain is None:

@@ -8,6 +8,7 @@ from datetime import date
 import duckdb
 
 from dpsql.analysis import quote
+from dpsql.analysis.domains import fits_bigint
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import PolicyError
 from dpsql.policy import (
@@ -21,7 +22,7 @@ from dpsql.policy import (
     fit,
     fold,
 )
-from dpsql.policy.domain_rules import checked_domain
+from dpsql.policy.domain_rules import MOST_VALUES, checked_domain
 from dpsql.tree import DOMAIN_SCHEMA, Binary, Cast, Column, Constant, DomainScan, Item, Query, Range, Select
 from dpsql.types import DATE, INTEGER, TIMESTAMP, SqlType
 
@@ -32,6 +33,7 @@ class Domains:
     def __init__(self, policy: Policy, readers: dict[str, Reader]) -> None:
         self._domains: dict[tuple[str, str], tuple[Query, list[str] | str | None, SqlType]] = {}
         self._spans: dict[tuple[str, str], tuple[date, date]] = {}
+        self._integers: dict[tuple[str, str], tuple[int, int]] = {}
         for table in policy.tables.values():
             types = {fold(name): sql_type for name, sql_type in readers[table.name].columns}
             for column, stated in table.domain.items():
@@ -42,14 +44,21 @@ class Domains:
                 if isinstance(domain, RangeDomain) and types[fold(column)] == TIMESTAMP:
                     self._spans[key] = _days(domain)
                     continue
+                if isinstance(domain, RangeDomain) and domain.size > MOST_VALUES:
+                    self._integers[key] = _integers(domain, types[fold(column)], where)
+                    continue
                 self._domains[key] = self._define(where, domain, types[fold(column)], readers, _name(*key))
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """Return the days of a TIMESTAMP column's declared range, or None."""
         return self._spans.get((fold(table), fold(column)))
 
+    def integers(self, table: str, column: str) -> tuple[int, int] | None:
+        """Return the ends of a column's declared range of integers that is too long for a list, or None."""
+        return self._integers.get((fold(table), fold(column)))
+
     def query(self, table: str, column: str) -> Query | None:
-        """Return the query of a column's domain, or None if none is declared."""
+        """Return the query of a column's domain, or None if none is declared, or one that is no list."""
         made = self._domains.get((fold(table), fold(column)))
         return made[0] if made is not None else None
 
@@ -108,6 +117,16 @@ def _text(value: object) -> str:
 def _days(domain: RangeDomain) -> tuple[date, date]:
     if not isinstance(domain.start, date) or not isinstance(domain.stop, date):
         raise PolicyError("a range of a TIMESTAMP column goes from a date to a date")
+    return domain.start, domain.stop
+
+
+def _integers(domain: RangeDomain, sql_type: SqlType, where: str) -> tuple[int, int]:
+    if not fits_bigint(sql_type):
+        raise PolicyError(f"{where}: a domain of a {sql_type} has at most {MOST_VALUES:,} values")
+    if not isinstance(domain.start, int) or not isinstance(domain.stop, int):
+        raise PolicyError("a range of days has at most 10 million of them")
+    if not -(2**63) <= domain.start <= domain.stop < 2**63 - 1:
+        raise PolicyError("a range of integers must lie within BIGINT")
     return domain.start, domain.stop
 
 

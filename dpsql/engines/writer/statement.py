@@ -48,7 +48,7 @@ def translate(
     """Write a compiled query; raises `Untranslatable`. No private row is read."""
     translated = write(compiled.query, dialect, schema_database, private, cache)
     wanted = [f"k{i}" for i in range(len(compiled.keys))] + [f"n{i}" for i in range(compiled.counts)]
-    wanted += compiled.order.places if compiled.order is not None else ()
+    wanted += compiled.places
     if [c.name for c in translated.columns] != wanted:
         raise Untranslatable("the translated statement has other columns")
     return translated

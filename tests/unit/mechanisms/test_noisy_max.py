@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpsql.mechanisms import exponential, noisy_max
-from dpsql.mechanisms.top_k import select
+from dpsql.mechanisms.contenders import select
 
 R = Fraction(1, 4)
 """e^-(grid step over scale): with a scale of one step, one step of count is a factor R."""

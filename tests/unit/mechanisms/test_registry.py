@@ -17,7 +17,6 @@ from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.mechanism import Mechanism, Result
 from dpsql.mechanisms.registry import AUDITED
 from dpsql.noise import SeededEntropy
-from dpsql.order import in_public_order
 from dpsql.privacy import BoundedRange, PrivacyLoss
 
 
@@ -59,7 +58,7 @@ def test_the_range_is_bounded_only_where_nothing_but_the_choice_is_released() ->
         if not any(isinstance(part, BoundedRange) for part in plan.loss.parts):
             continue
         counts = np.array([9, 7, 3, 5, 1])
-        done = plan.run(in_public_order(counts) if plan.ordered else counts)
+        done = case.run(plan, counts)
         assert released_beside_the_choice(done) == set(), case.name
         chosen = done.cell if hasattr(done, "cell") else done.index
         assert isinstance(chosen, np.ndarray)
@@ -80,8 +79,7 @@ def test_scales_and_loss_are_public(case: AuditCase) -> None:
     assert isinstance(plan.loss, PrivacyLoss)
     assert plan.loss.charge.epsilon <= Fraction(7, 10)
     for counts in (np.zeros(5, dtype=np.int64), np.array([9, 7, 2**62, -5, 1])):
-        given = in_public_order(counts) if plan.ordered else counts
-        done = plan.run(given, mechanisms.NoiseSource(SeededEntropy(1)))
+        done = case.run(plan, counts, mechanisms.NoiseSource(SeededEntropy(1)))
         assert isinstance(done, Result)
         assert done.plan is plan
         assert done.charge.fits(plan.loss.charge)

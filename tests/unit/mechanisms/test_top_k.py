@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.mechanisms import Laplace, Noise, anchor, laplace, noisy_max, noisy_top_k
-from dpsql.mechanisms.top_k import ascending, contenders, leaders, select
+from dpsql.mechanisms.contenders import ascending, contenders, leaders, select
 from dpsql.noise import SeededEntropy, ranks
 from dpsql.privacy import Charge, Number
 

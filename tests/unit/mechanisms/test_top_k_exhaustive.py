@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.mechanisms import Noise, NoisyTopK, noisy_top_k
-from dpsql.mechanisms.top_k import select
+from dpsql.mechanisms.contenders import select
 from tests.given_noise import GivenNoise
 
 R = 0.25
