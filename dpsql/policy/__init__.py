@@ -46,12 +46,13 @@ from dpsql.policy.parts import (
     Value,
     ValuesDomain,
 )
-from dpsql.policy.serving import Address, McpConfig, ServeConfig
+from dpsql.policy.serving import Address, HttpConfig, McpConfig, ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
 from dpsql.policy.views import View
 
 __all__ = [
+    "HttpConfig",
     "KEYS",
     "MOST_ROWS",
     "Address",
