@@ -52,7 +52,6 @@ from dpsql.policy.values import fit
 from dpsql.policy.views import View
 
 __all__ = [
-    "HttpConfig",
     "KEYS",
     "MOST_ROWS",
     "Address",
@@ -69,6 +68,7 @@ __all__ = [
     "EnumDomain",
     "FileSource",
     "GroupPolicy",
+    "HttpConfig",
     "Key",
     "McpConfig",
     "Names",

@@ -57,7 +57,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "groups": Key("a table for each name", "none", "caps on several analysts together"),
         "serve": Key("a table", "none", "where and how `dpsql serve` answers analysts"),
         "mcp": Key("a table", "none", "how `dpsql serve` answers programs by the Model Context Protocol"),
-        "http": Key("a table", "none", "where `dpsql serve` serves people with pages, and programs with JSON"),
+        "http": Key("a table", "none", "where `dpsql serve` serves pages, and JSON for programs"),
         "share_releases": Key(
             "`true` or `false`",
             "`false`",

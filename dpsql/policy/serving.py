@@ -1,4 +1,4 @@
-"""What a policy says about the server: `[serve]`, `[mcp]` and `[http]`. Without the server it means nothing."""
+"""What a policy says about the server: `[serve]`, `[mcp]`, `[http]`. Without the server it means nothing."""
 
 from __future__ import annotations
 
