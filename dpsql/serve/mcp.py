@@ -16,17 +16,15 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 
 from dpsql.errors import OperationalError
-from dpsql.login import entropy
 from dpsql.serve.agent import Tools
 from dpsql.serve.confirm import Confirmations, SpendingRule
 from dpsql.serve.mcp_server import server
 from dpsql.serve.mcp_sessions import SessionsOfUsers
-from dpsql.serve.served_backend import ServedBackend
-from dpsql.serve.settings import Settings
+from dpsql.serve.served_backend import Backends
 
 if TYPE_CHECKING:
     from dpsql.policy import ServeConfig
-    from dpsql.serve.accounts import User, Users
+    from dpsql.serve.accounts import Users
     from dpsql.serve.service import Service
 
 LARGEST_REQUEST = 256 << 10
@@ -43,7 +41,7 @@ class Programs:
         self._users = users
         self._config = config
         self._confirmations = Confirmations(users().secret)
-        self._backends: dict[str, ServedBackend] = {}
+        self._backends = Backends(service, config, "mcp")
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return whom a token belongs to now; None for one that is unknown or has expired."""
@@ -58,22 +56,7 @@ class Programs:
             raise OperationalError("the login is no longer valid")
         serve = self._service().policy.serve or self._config
         rule = SpendingRule(self._confirmations, user.free_below, serve.mcp.ask_person_above)
-        return Tools(self._backend(user), rule)
-
-    def _backend(self, user: User) -> ServedBackend:
-        """Return the user's backend; a new one if the user was changed since it was made."""
-        backend = self._backends.get(user.name)
-        if backend is None or backend.user != user:
-            if backend is not None:
-                backend.client.close()
-            settings = Settings(
-                user.name, self._config.name, statement_timeout=self._config.statement_timeout * 1000
-            )
-            client = self._service().client(user, entropy.number(31), settings)
-            client.protocol = "mcp"
-            backend = ServedBackend(client, user, lambda: self._service().policy)
-            self._backends[user.name] = backend
-        return backend
+        return Tools(self._backends.of(user), rule)
 
 
 def http_app(

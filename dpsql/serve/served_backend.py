@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
+from dpsql.login import entropy
 from dpsql.privacy import Charge
 from dpsql.serve.agent import Asked
 from dpsql.serve.backends import asked_of, budget_of
+from dpsql.serve.settings import Settings
 from dpsql.sessions import StatementResult
 
 if TYPE_CHECKING:
     from dpsql.ledger import Budget
-    from dpsql.policy import Policy
+    from dpsql.policy import Policy, ServeConfig
     from dpsql.prepared import Prepared
     from dpsql.release import Release
     from dpsql.serve.accounts import User
     from dpsql.serve.client import Client
+    from dpsql.serve.service import Service
 
 _T = TypeVar("_T")
 
@@ -91,3 +94,28 @@ class ServedBackend:
         found = (await self.free(f"SHOW RELEASE {int(number)}")).release
         assert found is not None  # noqa: S101  the statement answers with a release, or an error
         return found
+
+
+class Backends:
+    """The backend of each user, which is made when he first asks by a protocol."""
+
+    def __init__(self, service: Callable[[], Service], config: ServeConfig, protocol: str) -> None:
+        self._service = service
+        self._config = config
+        self._protocol = protocol
+        self._backends: dict[str, ServedBackend] = {}
+
+    def of(self, user: User) -> ServedBackend:
+        """Return the user's backend; a new one if the user was changed since it was made."""
+        backend = self._backends.get(user.name)
+        if backend is None or backend.user != user:
+            if backend is not None:
+                backend.client.close()
+            settings = Settings(
+                user.name, self._config.name, statement_timeout=self._config.statement_timeout * 1000
+            )
+            client = self._service().client(user, entropy.number(31), settings)
+            client.protocol = self._protocol
+            backend = ServedBackend(client, user, lambda: self._service().policy)
+            self._backends[user.name] = backend
+        return backend

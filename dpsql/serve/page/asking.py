@@ -1,0 +1,119 @@
+"""`Analyst`: what a user asks over HTTP: tables, prices, answers, earlier releases."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from dpsql.errors import ProgrammingError
+from dpsql.language.options import OPTIONS
+from dpsql.language.words import KEYWORDS, VALUES
+from dpsql.prepared import PreparedCommand
+from dpsql.render.data import write_csv, write_parquet
+from dpsql.render.drawing import release_svg
+from dpsql.serve.agent import MOST_ROWS, Tools, amounts, budget_facts
+from dpsql.serve.confirm import LIFETIME
+from dpsql.serve.page.answers import released, result
+from dpsql.serve.page.requests import RefusedError
+from dpsql.serve.public_facts import described_policy, records
+
+if TYPE_CHECKING:
+    from dpsql.release import Release
+    from dpsql.serve.confirm import SpendingRule
+    from dpsql.serve.page.answers import Facts
+    from dpsql.serve.served_backend import ServedBackend
+
+_HIDDEN = ("compiled_sql", "outer_sql", "epsilon", "delta", "budget_left")
+"""Fields of EXPLAIN that are said otherwise, or that nobody reads on a page."""
+_LARGEST_NUMBER = 1 << 53
+
+FORMS = {
+    "rows.csv": "text/csv; charset=utf-8",
+    "rows.parquet": "application/vnd.apache.parquet",
+    "chart.svg": "image/svg+xml",
+}
+"""The files that a release is downloaded as, with their media types."""
+
+
+def words() -> Facts:
+    """Return the words that an editor completes."""
+    return {"keywords": list(KEYWORDS), "options": {name: list(VALUES.get(name, ())) for name in OPTIONS}}
+
+
+class Analyst:
+    """One user's questions. Raises `Error`, or `RefusedError`.
+
+    What is free has a backend of its own, so that prices are told while a statement runs.
+    """
+
+    def __init__(self, free: ServedBackend, asks: ServedBackend, rule: SpendingRule) -> None:
+        self._free = free
+        self._asks = asks
+        self._rule = rule
+        self._tools = Tools(free, rule)
+
+    async def tables(self) -> Facts:
+        """Return tables, units, columns, declared values, and the limits that hold for everybody."""
+        return await described_policy(self._free)
+
+    async def budget(self) -> Facts:
+        """Return what may be spent, is spent and is left."""
+        return budget_facts(await self._free.budget())
+
+    async def explain(self, sql: str) -> Facts:
+        """Return the price of a statement, the error to expect, how it is answered; read no data."""
+        asked, question = await self._tools.question(sql)
+        priced = {**amounts(asked.price), **await self._left()}
+        if isinstance(asked.prepared, PreparedCommand):
+            return {**priced, "private": False, "selection": "a command, which costs nothing"}
+        facts = await self._tools.explained(sql)
+        confirm = self._rule.offer(question) if asked.private else None
+        offered = {} if confirm is None else {"confirm": confirm, "confirm_holds_seconds": LIFETIME}
+        shown = {name: value for name, value in facts.items() if value is not None and name not in _HIDDEN}
+        return {**shown, **priced, **offered, "private": asked.private}
+
+    async def query(self, sql: str, confirm: str | None) -> Facts:
+        """Answer a statement; above the free price only with the confirmation of its price."""
+        found = await Tools(self._asks, self._rule).answered(sql, confirm)
+        budget = await self._free.budget()
+        return {**result(found, 0, budget.total), "left": amounts(budget.remaining, up=False)}
+
+    def cancel(self) -> Facts:
+        """Stop what the user asks over HTTP now; what was charged stays charged."""
+        running = self._asks.client.running
+        self._asks.client.cancel()
+        return {"cancelled": running}
+
+    async def releases(self) -> Facts:
+        """List the analyst's own releases, the newest last."""
+        table = (await self._free.free("SHOW RELEASES")).table
+        return {"releases": records(table.slice(max(0, table.num_rows - MOST_ROWS)))}
+
+    async def release(self, number: int, first: int) -> Facts:
+        """Return one of the analyst's own releases again, from a row on."""
+        return released(await self._own(number), first)
+
+    async def file(self, number: int, form: str) -> bytes:
+        """Return one of the analyst's own releases as a file."""
+        release = await self._own(number)
+        if form == "chart.svg":
+            drawn = release_svg(release)
+            if drawn is None:
+                raise RefusedError(404, "the release has no number to draw")
+            return drawn.encode("utf-8", "backslashreplace")
+        out = io.BytesIO()
+        (write_csv if form == "rows.csv" else write_parquet)(release.table, out)
+        return out.getvalue()
+
+    async def _own(self, number: int) -> Release:
+        if number >= _LARGEST_NUMBER:
+            raise RefusedError(404, "there is no such release of yours")
+        try:
+            return await self._free.release(number)
+        except ProgrammingError:
+            raise RefusedError(
+                404, "there is no such release of yours", "GET /v1/releases lists them"
+            ) from None
+
+    async def _left(self) -> Facts:
+        return {"left": amounts((await self._free.budget()).remaining, up=False)}
