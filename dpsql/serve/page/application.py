@@ -234,8 +234,8 @@ def http_app(
     address = config.http.listen
     assert address is not None  # noqa: S101  without an address nothing is served
     pages = Pages(service, users, config, throttle, log)
-    made = Starlette(routes=[*assets.routes(FILES), *pages.routes()])
-    return Guard(made, hosts_of(address, config.http.allowed_hosts), config.http.allowed_origins)
+    routes = [*assets.routes(FILES), *pages.routes()]
+    return Guard(Starlette(routes=routes), routes, hosts_of(address, config.http.allowed_hosts), config.http.allowed_origins)
 
 
 def _cookie_name(request: Request) -> str:

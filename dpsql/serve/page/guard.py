@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dpsql.serve.page.requests import body
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -30,8 +33,16 @@ _PORTS = {"http": "80", "https": "443"}
 class Guard:
     """An ASGI application around another one; `hosts` are the accepted values of the header Host."""
 
-    def __init__(self, application: Application, hosts: Iterable[str], origins: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        application: Application,
+        routes: Sequence[Route],
+        hosts: Iterable[str],
+        origins: Iterable[str] = (),
+    ) -> None:
         self._application = application
+        self.routes = tuple(routes)
+        """The routes of the application."""
         self._hosts = {host.lower() for host in hosts}
         self._origins = {origin.lower() for origin in origins}
 

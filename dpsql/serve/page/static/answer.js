@@ -66,14 +66,14 @@ function alternatives(considered) {
   ]);
 }
 
-// A refusal: `go(i)` shows the i-th place in the text, `use(text)` takes a statement over.
-export function refusal(facts, go, use) {
+// A refusal: `go(i)` shows the i-th place in the text, `replace(i, word)` changes it, `use(text)` takes a statement over.
+export function refusal(facts, {go, replace, use}) {
   const listed = obstacles(facts);
   const items = listed.map((each, i) => el("li", {},
-    el("p", {}, el("strong", {}, each.refused), each.line
+    el("p", {}, el("strong", {}, each.refused), " ", each.line
       ? el("button", {type: "button", class: "link", onclick: () => go(i)}, `line ${each.line}, column ${each.column}`)
       : null),
-    hint(each.hint, use)));
+    hint(each, (word) => replace(i, word), use)));
   const parts = [el("ol", {class: "obstacles"}, items)];
   if (facts.would_be_accepted) {
     parts.push(el("h3", {}, "This would be accepted"), el("pre", {class: "sql"}, facts.would_be_accepted),
@@ -82,9 +82,14 @@ export function refusal(facts, go, use) {
   return parts;
 }
 
-function hint(text, use) {
+function hint({hint: text, line}, replace, use) {
   if (!text) {
     return null;
+  }
+  const meant = line && /^did you mean (\w+)\?$/.exec(text);
+  if (meant) {
+    return el("p", {class: "hint"}, `${text} `,
+      el("button", {type: "button", class: "replace", onclick: () => replace(meant[1])}, `Write ${meant[1]}`));
   }
   if (/^\s*SELECT\b/i.test(text)) {
     return [el("pre", {class: "sql"}, text),

@@ -67,6 +67,10 @@ export class Editor {
     this.area.setSelectionRange(place.start, place.end);
   }
 
+  replaced(place, word) {
+    return this.text.slice(0, place.start) + word + this.text.slice(place.end);
+  }
+
   draw() {
     const shown = [];
     for (const match of this.text.matchAll(TOKEN)) {
@@ -144,7 +148,6 @@ export class Editor {
       },
     }, each)));
     this.list.hidden = false;
-    this.area.setAttribute("aria-expanded", "true");
     this.said.textContent = `${this.found.length} completions`;
     this.choose(0, false);
     this.place();
@@ -207,7 +210,6 @@ export class Editor {
 
   close() {
     this.list.hidden = true;
-    this.area.setAttribute("aria-expanded", "false");
     this.area.removeAttribute("aria-activedescendant");
     this.said.textContent = "";
   }

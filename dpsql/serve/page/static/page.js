@@ -92,7 +92,8 @@ async function begin() {
 
 function showBudget(budget) {
   const [left, total] = [budget.left, budget.total];
-  byId("budget-text").textContent = `${price(left)} of ${figure(total.epsilon)} left`;
+  const delta = total.delta ? `, delta ${figure(left.delta)} of ${figure(total.delta)}` : "";
+  byId("budget-text").textContent = `epsilon ${figure(left.epsilon)} of ${figure(total.epsilon)}${delta} left`;
   byId("budget-bar").max = total.epsilon || 1;
   byId("budget-bar").value = left.epsilon;
 }
@@ -213,7 +214,11 @@ function showRefusal(facts) {
   const places = new Map(listed.filter((each) => each.line).map((each, i) => [each, marks[i]]));
   status(listed.length > 1 ? `Refused for ${listed.length} reasons; nothing was charged.` : `Refused: ${facts.refused}. Nothing was charged.`);
   byId("price-card").className = "card refused";
-  put(byId("price"), refusal(facts, (i) => places.get(listed[i]) && editor.go(places.get(listed[i])), use));
+  put(byId("price"), refusal(facts, {
+    go: (i) => places.get(listed[i]) && editor.go(places.get(listed[i])),
+    replace: (i, word) => places.get(listed[i]) && use(editor.replaced(places.get(listed[i]), word)),
+    use,
+  }));
 }
 
 async function ask() {
@@ -233,7 +238,7 @@ async function ask() {
   try {
     const found = await api("POST", "/v1/query", {sql: text, confirm: facts.confirm});
     const spent = found.epsilon || found.delta ? `${price(found)} was spent` : "nothing was spent";
-    showAnswer(found, `${found.rows_in_all} rows; ${spent}${found.left ? `, ${price(found.left)} is left` : ""}.`);
+    showAnswer(found, `${found.rows_in_all} ${found.rows_in_all === 1 ? "row" : "rows"}; ${spent}; left: ${price(found.left)}.`);
   } catch (problem) {
     if (problem instanceof Refused && problem.status !== 401) {
       showRefusal(problem.facts);
