@@ -104,7 +104,8 @@ class Browser:
             time.sleep(0.03)
 
     def until_text(self, selector: str, text: str) -> str:
-        return self.until(lambda: (t := self.text(selector)) and text in t and t, f"{text!r} in {selector}")
+        self.until(lambda: text in self.text(selector), f"{text!r} in {selector}")
+        return self.text(selector)
 
     def picture(self, path: Path, *, whole: bool = True) -> None:
         found = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)

@@ -235,7 +235,12 @@ def http_app(
     assert address is not None  # noqa: S101  without an address nothing is served
     pages = Pages(service, users, config, throttle, log)
     routes = [*assets.routes(FILES), *pages.routes()]
-    return Guard(Starlette(routes=routes), routes, hosts_of(address, config.http.allowed_hosts), config.http.allowed_origins)
+    return Guard(
+        Starlette(routes=routes),
+        routes,
+        hosts_of(address, config.http.allowed_hosts),
+        config.http.allowed_origins,
+    )
 
 
 def _cookie_name(request: Request) -> str:

@@ -18,7 +18,7 @@ from dpsql.errors import (
 )
 from dpsql.render.data import as_json
 from dpsql.serve.agent import refusal
-from dpsql.serve.errors import QueueFull, ShuttingDown
+from dpsql.serve.errors import PolicyReloaded, QueueFull, ShuttingDown, StatementTooLong
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -32,6 +32,8 @@ _STATUSES: tuple[tuple[type[Error], int], ...] = (
     (TooManyFailures, 403),
     (StatementFailed, 500),
     (QueueFull, 429),
+    (StatementTooLong, 413),
+    (PolicyReloaded, 503),
     (ShuttingDown, 503),
     (ProgrammingError, 422),
     (NotSupportedError, 422),

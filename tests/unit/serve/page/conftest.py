@@ -24,7 +24,7 @@ from dpsql.serve.user import Account, User
 from tests.served import Catalogue, let_in
 
 PASSWORD = "correct horse battery"
-HOSTILE = '<img src=x onerror=alert(1)>"\'&</script>\x1b[31m\u202e'
+HOSTILE = "<img src=x onerror=alert(1)>\"'&</script>\x1b[31m\u202e"
 POLICY = f"""
 [budget]
 epsilon = 10
