@@ -124,7 +124,7 @@ def _free_port(customary: int) -> int:
 def _say(state: State, addresses: list[str], passwords: dict[str, str]) -> None:
     """Write how clients connect."""
     lines = [f"dpsql serves the database {state.config.name}:"]
-    lines += [f"  {address if '://' in address else psql(state, address)}" for address in addresses]
+    lines += [f"  {_shown(state, address)}" for address in addresses]
     if state.tls is not None:
         lines.append(f"certificate {state.tls.certificate}, SHA-256 {state.tls.fingerprint}")
     for name, password in passwords.items():
@@ -135,6 +135,18 @@ def _say(state: State, addresses: list[str], passwords: dict[str, str]) -> None:
     lines.append("ready; SIGHUP reloads, SIGTERM or Ctrl-C ends")
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
+
+
+def _shown(state: State, address: str) -> str:
+    """Return how a client connects to an address; the owner's key is shown on a terminal alone."""
+    if "://" not in address:
+        return psql(state, address)
+    if not address.endswith("/owner"):
+        return address
+    from dpsql.serve.page.owner import link_file
+
+    link = link_file(state.config.users)
+    return link.read_text().strip() if sys.stdout.isatty() else f"{address}, by the link in the file {link}"
 
 
 def psql(state: State, address: str, user: str = "NAME") -> str:

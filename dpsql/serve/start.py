@@ -155,6 +155,7 @@ def _pages(
         return []
     try:
         from dpsql.serve.page.application import http_app  # noqa: PLC0415  of the extra `dpsql[http]`
+        from dpsql.serve.page.owner import OwnerFront, link_file  # noqa: PLC0415  as above
     except ImportError:
         hint = "pip install 'dpsql[http]'"
         raise PolicyError("http: needs the packages starlette and uvicorn", hint=hint) from None
@@ -163,4 +164,10 @@ def _pages(
         bound_config = replace(config, http=replace(http, listen=bound))
         return http_app(lambda: service, lambda: wire.users, bound_config, throttle, log)
 
-    return [HttpFront(analysts, http.listen, state.tls, "/")] if http.listen is not None else []
+    fronts: list[Front] = []
+    if http.listen is not None:
+        fronts.append(HttpFront(analysts, http.listen, state.tls, "/"))
+    if http.owner is not None:
+        link = link_file(config.users)
+        fronts.append(OwnerFront(lambda: service, lambda: wire.users, http.owner, link))
+    return fronts

@@ -39,10 +39,12 @@ class Guard:
         routes: Sequence[Route],
         hosts: Iterable[str],
         origins: Iterable[str] = (),
+        page: str = "/",
     ) -> None:
         self._application = application
         self.routes = tuple(routes)
         """The routes of the application."""
+        self._page = page
         self._hosts = {host.lower() for host in hosts}
         self._origins = {origin.lower() for origin in origins}
 
@@ -89,18 +91,17 @@ class Guard:
         if origin is not None and origin.lower() != own and origin.lower() not in self._origins:
             return 403, "another site sent this request", "open the page itself"
         site = headers.get(b"sec-fetch-site", ["none"])[0]
-        if site not in ("same-origin", "none") and not _follows_link(scope, headers):
+        if site not in ("same-origin", "none") and not self._follows_link(scope, headers):
             return 403, "another site sent this request", "open the page itself"
         return None
 
+    def _follows_link(self, scope: Message, headers: dict[bytes, list[str]]) -> bool:
+        """Whether somebody follows a link to the page, which shows nothing by itself."""
+        navigates = headers.get(b"sec-fetch-mode") == ["navigate"]
+        return navigates and scope["method"] in _SAFE and scope["path"] == self._page
+
     def _known(self, host: str, scheme: str) -> bool:
         return host in self._hosts or f"{host}:{_PORTS.get(scheme, '')}" in self._hosts
-
-
-def _follows_link(scope: Message, headers: dict[bytes, list[str]]) -> bool:
-    """Whether somebody follows a link to the page, which shows nothing by itself."""
-    navigates = headers.get(b"sec-fetch-mode") == ["navigate"]
-    return navigates and scope["method"] in _SAFE and scope["path"] == "/"
 
 
 def _listed(scope: Message) -> dict[bytes, list[str]]:
