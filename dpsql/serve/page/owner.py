@@ -114,7 +114,8 @@ class OwnerPages:
         with generation.use():
             policy, database = generation.policy, generation.database
             found = policy_facts(policy, database.engines().schema_database)
-            found["warnings"] += [*configs.warnings(policy, users), *service.messages]
+            opened = [f"when the ledger was opened: {text}" for text in service.messages]
+            found["warnings"] += [*configs.warnings(policy, users), *opened]
             return {
                 "version": __version__,
                 "database": generation.config.name,

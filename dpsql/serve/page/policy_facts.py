@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpsql.policy import UnitColumn, UnitRow, UnitVia, engine_kind
+from dpsql.policy import UnitColumn, UnitRow, UnitVia
 from dpsql.serve.public_facts import bounds_facts, domain_facts
 
 if TYPE_CHECKING:

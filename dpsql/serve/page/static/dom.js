@@ -79,7 +79,7 @@ export async function api(method, path, body, signal) {
 // A table with a caption; `columns` are objects with name, cells, and whether they are numbers.
 export function table(caption, columns, first = 0) {
   const rows = columns.length ? columns[0].cells.length : 0;
-  const side = (column) => ({class: column.number ? "number" : null});
+  const side = (column) => ({class: column.number ? "number" : column.whole ? "whole" : null});
   const body = [];
   for (let i = 0; i < rows; i++) {
     body.push(el("tr", {}, columns.map((column, place) => {

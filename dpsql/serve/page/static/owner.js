@@ -47,7 +47,7 @@ async function show() {
     column("locked", facts.analysts, (row) => yes(row.locked))]));
   put(byId("entries"), facts.entries.length ? table(`The latest ${facts.entries.length} of ${facts.entries_in_all} charges`, [
     column("entry", facts.entries, (row) => row.entry, true),
-    column("when (UTC)", facts.entries, (row) => row.when.slice(0, 19)),
+    {...column("when (UTC)", facts.entries, (row) => row.when.slice(0, 19)), whole: true},
     column("analyst", facts.entries, (row) => row.analyst),
     column("epsilon", facts.entries, (row) => (row.epsilon === null ? "none" : figure(row.epsilon)), true),
     column("delta", facts.entries, (row) => (row.delta ? figure(row.delta) : ""), true),

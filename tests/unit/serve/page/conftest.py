@@ -79,6 +79,7 @@ class Site:
         raw: bytes | None = None,
         scheme: str = "http",
         state: dict[str, object] | None = None,
+        client: str = "192.0.2.1",
     ) -> Reply:
         body = raw if raw is not None else b"" if given is None else json.dumps(given).encode()
         sent = {"host": "127.0.0.1:8080", "x-dpsql": "1", "content-type": "application/json"}
@@ -95,7 +96,7 @@ class Site:
             "query_string": query.encode(),
             "root_path": "",
             "headers": [(k.encode(), v.encode("latin-1")) for k, v in sent.items() if v is not None],
-            "client": ("192.0.2.1", 4711),
+            "client": (client, 4711),
             "server": ("127.0.0.1", 8080),
             "state": dict(state or {}),
         }
