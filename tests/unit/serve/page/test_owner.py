@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,7 @@ def test_a_locked_analyst_is_shown(site: Site, owner: Owner) -> None:
 
     for _ in range(3):
         what = {"statement": "SELECT 1", "selection": "count", "mechanism": "Laplace"}
-        ledger.fail(ledger.reserve(analyst="agent", charge=Charge(), **what))
+        ledger.fail(ledger.reserve(analyst="agent", charge=Charge(Fraction(1, 64)), **what))
     owner.sign_in()
     try:
         found = {each["analyst"]: each for each in owner("GET", "/owner/v1/overview").facts["analysts"]}
@@ -138,7 +139,7 @@ def test_it_tells_no_secret_and_no_row(site: Site, owner: Owner) -> None:
     body = owner("GET", "/owner/v1/overview").body.decode()
     secrets = [PASSWORD, site.token, owner.pages.key, "SCRAM", "sha256"]
     file = (site.folder / "dpsql-users.toml").read_text()
-    secrets += [each for each in re.findall(r"[A-Za-z0-9+/=]{24,}", file)]
+    secrets += re.findall(r"[A-Za-z0-9+/=]{24,}", file)
     assert len(secrets) > 10
     assert not [each for each in secrets if each in body]
     numbers = [each for each in json.loads(body)["policy"]["tables"][0] if each in ("rows", "units", "size")]
