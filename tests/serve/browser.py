@@ -160,4 +160,4 @@ def browsing(folder: Path) -> Iterator[Browser]:
             browser.call("DELETE", "")
     finally:
         driver.terminate()
-        driver.wait()
+        driver.communicate()

@@ -177,7 +177,12 @@ export class Editor {
     const named = this.tables.filter((each) => new RegExp(`\\b${escaped(each.name)}\\b`, "i").test(this.text));
     const columns = (named.length ? named : this.tables).flatMap((each) => each.columns.map((one) => one.name));
     const lower = word !== "" && word === word.toLowerCase();
-    const keywords = this.words.keywords.map((each) => (lower ? each.toLowerCase() : each));
+    const above = before.slice(0, before.length - word.length).trimEnd().toUpperCase();
+    const further = this.words.keywords.flatMap((each) => {
+      const [first, ...others] = each.split(" ");
+      return others.length && new RegExp(`\\b${first}$`).test(above) ? [others.join(" ")] : [];
+    });
+    const keywords = [...further, ...this.words.keywords].map((each) => (lower ? each.toLowerCase() : each));
     return [word, [...columns, ...this.tables.map((each) => each.name), ...keywords]];
   }
 
