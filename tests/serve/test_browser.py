@@ -294,7 +294,7 @@ def test_the_owner_sees_where_the_budget_went(browser: Browser, served: Served) 
     for width in (1280, 400):
         for scheme in ("light", "dark"):
             browser.size(width, 900)
-            browser.colours(scheme)  # type: ignore[arg-type]  # one of both
+            browser.colours(scheme)
             assert browser.run("return document.documentElement.scrollWidth") <= width
             assert browser.run(CONTRAST) == []
             assert browser.run(NAMELESS) == []

@@ -123,8 +123,14 @@ def test_a_locked_analyst_is_shown(site: Site, owner: Owner) -> None:
     ledger = site.service.generation.database.ledger
 
     for _ in range(3):
-        what = {"statement": "SELECT 1", "selection": "count", "mechanism": "Laplace"}
-        ledger.fail(ledger.reserve(analyst="agent", charge=Charge(Fraction(1, 64)), **what))
+        reserved = ledger.reserve(
+            analyst="agent",
+            statement="SELECT 1",
+            selection="count",
+            mechanism="Laplace",
+            charge=Charge(Fraction(1, 64)),
+        )
+        ledger.fail(reserved)
     owner.sign_in()
     try:
         found = {each["analyst"]: each for each in owner("GET", "/owner/v1/overview").facts["analysts"]}
