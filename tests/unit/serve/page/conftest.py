@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-pytest.importorskip("starlette")
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.serve import account_file, changes
 from dpsql.serve.accounts import Users
