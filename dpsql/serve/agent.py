@@ -142,12 +142,6 @@ class Tools:
             )
         return asked, Question(self._backend.analyst, asked.key, asked.price)
 
-    async def explained(self, sql: str) -> Facts:
-        """Return what EXPLAIN says of a statement; raises `Error`."""
-        table = (await self._backend.free(f"EXPLAIN (FORMAT JSON)\n{sql}")).table
-        facts: Facts = json.loads(table.column(0)[0].as_py())
-        return facts
-
     async def answered(self, sql: str, confirm: str | None) -> StatementResult:
         """Run a statement; above the free price only with the confirmation of its price. Raises `Error`."""
         asked, question = await self.question(sql)
@@ -168,7 +162,8 @@ class Tools:
     async def explain(self, sql: str) -> Facts:
         """Return the price of a statement, the error to expect and how it is read; charge nothing."""
         asked, question = await self.question(sql)
-        facts = await self.explained(sql)
+        table = (await self._backend.free(f"EXPLAIN (FORMAT JSON)\n{sql}")).table
+        facts = json.loads(table.column(0)[0].as_py())
         confirm = self.rule.offer(question)
         return {
             **amounts(asked.price),

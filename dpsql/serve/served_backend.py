@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
+from dpsql import info
 from dpsql.login import entropy
 from dpsql.privacy import Charge
 from dpsql.serve.agent import Asked
 from dpsql.serve.backends import asked_of, budget_of
+from dpsql.serve.client import AT_ONCE
 from dpsql.serve.settings import Settings
 from dpsql.sessions import StatementResult
 
@@ -58,6 +61,17 @@ class ServedBackend:
     async def run(self, asked: Asked, most: Charge) -> StatementResult:
         """Run a prepared statement, charging no more than this."""
         return await self._statement(self._run(asked.prepared, most))
+
+    async def explained(self, asked: Asked, budget: Budget) -> dict[str, Any]:
+        """Return what EXPLAIN says of a prepared statement, which is not prepared again."""
+
+        def work() -> dict[str, Any]:
+            table = info.explain(asked.prepared, budget, json=True)
+            facts: dict[str, Any] = json.loads(table.column(0)[0].as_py())
+            return facts
+
+        # Never in the thread of the event loop: the mechanisms that could answer it are compared.
+        return await self.client.beside(max(len(asked.sql), AT_ONCE + 1), work)
 
     async def free(self, sql: str) -> StatementResult:
         """Run a statement that costs nothing."""

@@ -11,7 +11,7 @@ from dpsql.language.words import KEYWORDS, VALUES
 from dpsql.prepared import PreparedCommand
 from dpsql.render.data import write_csv, write_parquet
 from dpsql.render.drawing import release_svg
-from dpsql.serve.agent import MOST_ROWS, Tools, amounts, budget_facts
+from dpsql.serve.agent import MOST_ROWS, Tools, amounts, budget_facts, left_of
 from dpsql.serve.confirm import LIFETIME
 from dpsql.serve.page.answers import released, result
 from dpsql.serve.page.requests import RefusedError
@@ -63,10 +63,11 @@ class Analyst:
     async def explain(self, sql: str) -> Facts:
         """Return the price of a statement, the error to expect, how it is answered; read no data."""
         asked, question = await self._tools.question(sql)
-        priced = {**amounts(asked.price), **await self._left()}
+        budget = await self._free.budget()
+        priced = {**amounts(asked.price), "left": left_of(budget)}
         if isinstance(asked.prepared, PreparedCommand):
             return {**priced, "private": False, "selection": "a command, which costs nothing"}
-        facts = await self._tools.explained(sql)
+        facts = await self._free.explained(asked, budget)
         confirm = self._rule.offer(question) if asked.private else None
         offered = {} if confirm is None else {"confirm": confirm, "confirm_holds_seconds": LIFETIME}
         shown = {name: value for name, value in facts.items() if value is not None and name not in _HIDDEN}
@@ -114,6 +115,3 @@ class Analyst:
             raise RefusedError(
                 404, "there is no such release of yours", "GET /v1/releases lists them"
             ) from None
-
-    async def _left(self) -> Facts:
-        return {"left": amounts((await self._free.budget()).remaining, up=False)}
