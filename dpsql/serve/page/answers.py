@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpsql.privacy import Charge
@@ -35,12 +36,14 @@ def result(found: StatementResult, first: int = 0, total: Charge | None = None) 
 
 def released(release: Release, first: int = 0, total: Charge | None = None) -> Facts:
     """Return a release: its rows from one on with their intervals, its price, what is said below it."""
-    columns = release_columns(release, Style(), none="", most=first + MOST_ROWS)
+    part = replace(
+        release, rows=release.rows.slice(first, MOST_ROWS), table=release.table.slice(first, MOST_ROWS)
+    )
     return {
         **_rows(release.table, first),
         "keys": list(release.keys),
         "counts": list(release.counts),
-        "shown": _shown(columns, first),
+        "shown": _shown(release_columns(part, Style(), none="")),
         "chart": chart(release),
         **release_facts(release),
         "selection": release.selection,
@@ -56,14 +59,14 @@ def _rows(table: pa.Table, first: int) -> Facts:
     return {"columns": columns, "rows": rows, "first_row": first, "rows_in_all": table.num_rows}
 
 
-def _shown(columns: list[Column], first: int = 0) -> list[Facts]:
+def _shown(columns: list[Column]) -> list[Facts]:
     """Return columns of texts as people read them; blanks align numbers in a terminal only."""
     return [
         {
             "name": column.name,
             "number": column.right,
-            "cells": [" ".join(cell.split()) if column.right else cell for cell in column.cells[first:]],
-            "nulls": [place - first for place in sorted(column.nulls) if place >= first],
+            "cells": [" ".join(cell.split()) if column.right else cell for cell in column.cells],
+            "nulls": sorted(column.nulls),
         }
         for column in columns
     ]
@@ -74,11 +77,11 @@ def chart(release: Release) -> Facts | None:
     name = orders(release)
     if name is None or not release.rows.num_rows:
         return None
-    rows = release.rows.slice(0, MOST_BARS)
+    drawn = replace(release, rows=release.rows.slice(0, MOST_BARS), table=release.table.slice(0, MOST_BARS))
+    rows, table = drawn.rows, drawn.table
     keys = [values(rows.column(key)) for key in release.keys if key in rows.column_names]
     labels = [label_of(row) for row in zip(*keys, strict=True)]
-    table = release.table
-    gaps = values(table.column("gap").slice(0, MOST_BARS)) if "gap" in table.column_names else []
+    gaps = values(table.column("gap")) if "gap" in table.column_names else []
     bars = [
         {
             "label": label,
@@ -90,7 +93,7 @@ def chart(release: Release) -> Facts | None:
         }
         for label, estimate, gap in zip(
             labels or [name],
-            ordering(release)[:MOST_BARS],
+            ordering(drawn),
             gaps or [None] * rows.num_rows,
             strict=True,
         )

@@ -39,7 +39,7 @@ FILES = (
     ("/icon.svg", "icon.svg"),
     ("/v1/openapi.json", "openapi.json"),
 )
-MOST_AT_ONCE = 40
+MOST_AT_ONCE = 10
 """Requests of one user at the same time."""
 _SAFE = ("GET", "HEAD")
 
@@ -52,7 +52,7 @@ def hosts_of(address: Address, more: tuple[str, ...] = ()) -> list[str]:
     return [*(f"{name}:{address.port}" for name in names), *more]
 
 
-def marked(request: Request) -> None:
+def _marked(request: Request) -> None:
     """Refuse a request that changes something and that another site's page could have sent."""
     if request.method not in _SAFE and request.headers.get(MARK.decode()) != "1":
         raise RefusedError(
@@ -60,22 +60,21 @@ def marked(request: Request) -> None:
         )
 
 
-def with_cookie(request: Request, made: Response, name: str, value: str) -> Response:
+def _with_cookie(request: Request, made: Response, value: str) -> Response:
     """Keep a cookie that no script reads, and that other sites' pages never send; empty: take it away."""
-    secure = encrypted(request)
     made.set_cookie(
-        name,
+        _cookie_name(request),
         value,
         max_age=int(LONGEST) if value else 0,
         path="/",
-        secure=secure,
+        secure=_encrypted(request),
         httponly=True,
         samesite="strict",
     )
     return made
 
 
-def encrypted(request: Request) -> bool:
+def _encrypted(request: Request) -> bool:
     """Whether the browser is connected by TLS, here or at a proxy that the policy names."""
     return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
 
@@ -131,7 +130,7 @@ class Pages:
         else:
             user = self._logins.user(_cookie(request))
             if user is not None:
-                marked(request)
+                _marked(request)
         certified = _certified(request)
         if user is None or (certified is not None and certified != user.name):
             hint = "sign in, or send Authorization: Bearer TOKEN"
@@ -174,17 +173,18 @@ class Pages:
     # -- sessions
 
     async def _sign_in(self, request: Request) -> Response:
-        marked(request)
+        _marked(request)
         given = await fields(request, name=str, password=str)
         cookie = await self._logins.sign_in(
             given["name"] or "", given["password"] or "", address_of(request), _certified(request)
         )
-        return with_cookie(request, answer({"user": given["name"]}), _cookie_name(request), cookie)
+        self._logins.sign_out(_cookie(request))
+        return _with_cookie(request, answer({"user": given["name"]}), cookie)
 
     async def _sign_out(self, request: Request) -> Response:
-        marked(request)
+        _marked(request)
         self._logins.sign_out(_cookie(request))
-        return with_cookie(request, Response(status_code=204), _cookie_name(request), "")
+        return _with_cookie(request, Response(status_code=204), "")
 
     async def _who(self, _: Analyst, request: Request) -> object:
         user = self._user(request)
@@ -245,7 +245,7 @@ def http_app(
 
 def _cookie_name(request: Request) -> str:
     """Return the cookie's name: by its prefix, no other name of the same site can set it over TLS."""
-    return "__Host-dpsql" if encrypted(request) else "dpsql"
+    return "__Host-dpsql" if _encrypted(request) else "dpsql"
 
 
 def _cookie(request: Request) -> str:

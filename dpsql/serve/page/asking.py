@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dpsql.errors import ProgrammingError
@@ -14,7 +15,7 @@ from dpsql.render.drawing import release_svg
 from dpsql.serve.agent import MOST_ROWS, Tools, amounts, budget_facts, left_of
 from dpsql.serve.confirm import LIFETIME
 from dpsql.serve.page.answers import released, result
-from dpsql.serve.page.requests import RefusedError
+from dpsql.serve.page.requests import RefusedError, body
 from dpsql.serve.public_facts import described_policy, records
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _HIDDEN = ("compiled_sql", "outer_sql", "epsilon", "delta", "budget_left")
 """Fields of EXPLAIN that are said otherwise, or that nobody reads on a page."""
 _LARGEST_NUMBER = 1 << 53
+_LONG = 1 << 16
+"""The size, in characters, that the writing of an answer counts for."""
 
 FORMS = {
     "rows.csv": "text/csv; charset=utf-8",
@@ -73,11 +76,11 @@ class Analyst:
         shown = {name: value for name, value in facts.items() if value is not None and name not in _HIDDEN}
         return {**shown, **priced, **offered, "private": asked.private}
 
-    async def query(self, sql: str, confirm: str | None) -> Facts:
-        """Answer a statement; above the free price only with the confirmation of its price."""
+    async def query(self, sql: str, confirm: str | None) -> bytes:
+        """Answer a statement, as JSON; above the free price only with the confirmation of its price."""
         found = await Tools(self._asks, self._rule).answered(sql, confirm)
         budget = await self._free.budget()
-        return {**result(found, 0, budget.total), "left": amounts(budget.remaining, up=False)}
+        return await self._beside(lambda: body({**result(found, 0, budget.total), "left": left_of(budget)}))
 
     def cancel(self) -> Facts:
         """Stop what the user asks over HTTP now; what was charged stays charged."""
@@ -85,26 +88,25 @@ class Analyst:
         self._asks.client.cancel()
         return {"cancelled": running}
 
-    async def releases(self) -> Facts:
-        """List the analyst's own releases, the newest last."""
+    async def releases(self) -> bytes:
+        """List the analyst's own releases as JSON, the newest last."""
         table = (await self._free.free("SHOW RELEASES")).table
-        return {"releases": records(table.slice(max(0, table.num_rows - MOST_ROWS)))}
+        latest = table.slice(max(0, table.num_rows - MOST_ROWS))
+        return await self._beside(lambda: body({"releases": records(latest)}))
 
-    async def release(self, number: int, first: int) -> Facts:
-        """Return one of the analyst's own releases again, from a row on."""
-        return released(await self._own(number), first)
+    async def release(self, number: int, first: int) -> bytes:
+        """Return one of the analyst's own releases again as JSON, from a row on."""
+        release = await self._own(number)
+        return await self._beside(lambda: body(released(release, first)))
 
     async def file(self, number: int, form: str) -> bytes:
         """Return one of the analyst's own releases as a file."""
         release = await self._own(number)
-        if form == "chart.svg":
-            drawn = release_svg(release)
-            if drawn is None:
-                raise RefusedError(404, "the release has no number to draw")
-            return drawn.encode("utf-8", "backslashreplace")
-        out = io.BytesIO()
-        (write_csv if form == "rows.csv" else write_parquet)(release.table, out)
-        return out.getvalue()
+        return await self._beside(lambda: _written(release, form))
+
+    async def _beside(self, work: Callable[[], bytes]) -> bytes:
+        """Write an answer in turn with other analysts; a long one would hold the event loop."""
+        return await self._free.client.beside(_LONG, work)
 
     async def _own(self, number: int) -> Release:
         if number >= _LARGEST_NUMBER:
@@ -115,3 +117,15 @@ class Analyst:
             raise RefusedError(
                 404, "there is no such release of yours", "GET /v1/releases lists them"
             ) from None
+
+
+def _written(release: Release, form: str) -> bytes:
+    """Return a release as a file."""
+    if form == "chart.svg":
+        drawn = release_svg(release)
+        if drawn is None:
+            raise RefusedError(404, "the release has no number to draw")
+        return drawn.encode("utf-8", "backslashreplace")
+    out = io.BytesIO()
+    (write_csv if form == "rows.csv" else write_parquet)(release.table, out)
+    return out.getvalue()

@@ -1,4 +1,7 @@
-"""The owner's page, on this machine alone: behind a key that is made at each start, and kept in a file."""
+"""The owner's page, on this machine alone: behind a key that is made at each start, and kept in a file.
+
+The page sends the key in a header. A cookie would be sent to whatever else is served on this machine.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import hashlib
 import hmac
 import ipaddress
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,16 +24,13 @@ from dpsql.login import entropy
 from dpsql.serve import config as configs
 from dpsql.serve.http import HttpFront
 from dpsql.serve.page import assets
-from dpsql.serve.page.application import address_of, hosts_of, marked, with_cookie
+from dpsql.serve.page.application import address_of, hosts_of
 from dpsql.serve.page.guard import Guard
 from dpsql.serve.page.ledger_facts import ledger_facts
 from dpsql.serve.page.policy_facts import policy_facts, users_facts
-from dpsql.serve.page.requests import RefusedError, answer, fields, refused
-from dpsql.serve.page.sign_in import LONGEST
+from dpsql.serve.page.requests import RefusedError, body, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from starlette.requests import Request
 
     from dpsql.policy import Address
@@ -50,9 +49,6 @@ FILES = (
 PATH = "/owner"
 LINK = "dpsql-owner-page.url"
 """The file with the page's address and key, beside the users file."""
-_COOKIE = "dpsql_owner"
-_MOST = 100
-"""Logins that are remembered."""
 
 
 def link_file(users: Path) -> Path:
@@ -67,46 +63,26 @@ class OwnerPages:
         self._service = service
         self._users = users
         self.key = entropy.text(32)
-        self._logins: dict[bytes, float] = {}
 
     def routes(self) -> list[Route]:
         """Return the routes of JSON."""
-        return [
-            Route("/owner/v1/session", self._guarded(self._sign_in), methods=["POST"]),
-            Route("/owner/v1/session", self._guarded(self._sign_out), methods=["DELETE"]),
-            Route("/owner/v1/overview", self._guarded(self._overview), methods=["GET"]),
-        ]
-
-    def _guarded(self, endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[..., object]:
-        async def guarded(request: Request) -> Response:
-            try:
-                _from_this_machine(request)
-                return await endpoint(request)
-            except Exception as problem:  # noqa: BLE001  its text may hold private values
-                return refused(problem)
-
-        return guarded
-
-    async def _sign_in(self, request: Request) -> Response:
-        marked(request)
-        given = (await fields(request, key=str))["key"] or ""
-        if not hmac.compare_digest(_hashed(given), _hashed(self.key)):
-            raise RefusedError(401, "this is not the key of this server", f"open the link in the file {LINK}")
-        cookie, now = entropy.text(32), time.monotonic()
-        kept = sorted((seen, login) for login, seen in self._logins.items() if now - seen < LONGEST)
-        self._logins = {login: seen for seen, login in kept[-_MOST:]} | {_hashed(cookie): now}
-        return with_cookie(request, answer({"user": "owner"}), _COOKIE, cookie)
-
-    async def _sign_out(self, request: Request) -> Response:
-        marked(request)
-        self._logins.pop(_hashed(request.cookies.get(_COOKIE, "")), None)
-        return with_cookie(request, Response(status_code=204), _COOKIE, "")
+        return [Route("/owner/v1/overview", self._overview, methods=["GET"])]
 
     async def _overview(self, request: Request) -> Response:
-        began = self._logins.get(_hashed(request.cookies.get(_COOKIE, "")))
-        if began is None or time.monotonic() - began > LONGEST:
-            raise RefusedError(401, "the owner is not signed in", f"open the link in the file {LINK}")
-        return answer(await asyncio.to_thread(self._facts))
+        try:
+            self._check(request)
+            return Response(
+                await asyncio.to_thread(lambda: body(self._facts())), media_type="application/json"
+            )
+        except Exception as problem:  # noqa: BLE001  its text may hold private values
+            return refused(problem)
+
+    def _check(self, request: Request) -> None:
+        """Refuse a request from another machine, or without the key."""
+        _from_this_machine(request)
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(_hashed(given), _hashed(self.key)):
+            raise RefusedError(401, "this is not the key of this server", f"open the link in the file {LINK}")
 
     def _facts(self) -> Facts:
         service, users = self._service(), self._users()

@@ -56,8 +56,8 @@ def body(facts: object) -> bytes:
 
 
 def answer(facts: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return an answer of JSON."""
-    return Response(body(facts), status, headers, "application/json")
+    """Return an answer of JSON; bytes are JSON already."""
+    return Response(facts if isinstance(facts, bytes) else body(facts), status, headers, "application/json")
 
 
 def refused(problem: Exception) -> Response:

@@ -46,8 +46,8 @@ export class Refused extends Error {
   }
 }
 
-export async function api(method, path, body, signal) {
-  const headers = {"X-Dpsql": "1"};
+export async function api(method, path, body, signal, more) {
+  const headers = {"X-Dpsql": "1", ...more};
   if (body !== undefined) {
     headers["Content-Type"] = "application/json";
   }
