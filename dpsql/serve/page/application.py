@@ -41,7 +41,6 @@ FILES = (
 )
 MOST_AT_ONCE = 10
 """Requests of one user at the same time."""
-_SAFE = ("GET", "HEAD")
 
 Endpoint = Callable[["Request"], Awaitable[Response]]
 
@@ -50,14 +49,6 @@ def hosts_of(address: Address, more: tuple[str, ...] = ()) -> list[str]:
     """Return the values of the header Host that are those of an address."""
     names = ["127.0.0.1", "localhost", "[::1]"] if address.local else [address.host]
     return [*(f"{name}:{address.port}" for name in names), *more]
-
-
-def _marked(request: Request) -> None:
-    """Refuse a request that changes something and that another site's page could have sent."""
-    if request.method not in _SAFE and request.headers.get(MARK.decode()) != "1":
-        raise RefusedError(
-            403, "the header X-Dpsql is missing", "send X-Dpsql: 1, or a token instead of a login"
-        )
 
 
 def _with_cookie(request: Request, made: Response, value: str) -> Response:
@@ -128,9 +119,7 @@ class Pages:
             scheme, _, token = given.partition(" ")
             user = self._users().by_token(token.strip()) if scheme.lower() == "bearer" else None
         else:
-            user = self._logins.user(_cookie(request))
-            if user is not None:
-                _marked(request)
+            user = self._logins.user(_cookie(request), request.headers.get(MARK.decode(), ""))
         certified = _certified(request)
         if user is None or (certified is not None and certified != user.name):
             hint = "sign in, or send Authorization: Bearer TOKEN"
@@ -173,16 +162,19 @@ class Pages:
     # -- sessions
 
     async def _sign_in(self, request: Request) -> Response:
-        _marked(request)
+        if MARK.decode() not in request.headers:
+            raise RefusedError(
+                403, "the header X-Dpsql is missing", "send X-Dpsql: 1, or a token in place of it"
+            )
         given = await fields(request, name=str, password=str)
-        cookie = await self._logins.sign_in(
+        made = await self._logins.sign_in(
             given["name"] or "", given["password"] or "", address_of(request), _certified(request)
         )
         self._logins.sign_out(_cookie(request))
-        return _with_cookie(request, answer({"user": given["name"]}), cookie)
+        return _with_cookie(request, answer({"user": given["name"], "key": made.key}), made.cookie)
 
     async def _sign_out(self, request: Request) -> Response:
-        _marked(request)
+        self._user(request)
         self._logins.sign_out(_cookie(request))
         return _with_cookie(request, Response(status_code=204), "")
 

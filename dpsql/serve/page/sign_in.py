@@ -1,9 +1,15 @@
-"""`Logins`: people who have signed in by a password, each kept under a random cookie."""
+"""`Logins`: people who have signed in by a password, each kept under a random cookie and a random key.
+
+A browser sends a cookie to every port of a host, so whoever serves another page there gets it. The key is
+kept by the page itself, which no other origin can read; the cookie is of no use without it, nor is the key
+without the cookie, which no script reads.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -32,11 +38,21 @@ _NAME, _PASSWORD = 200, 1_024
 """The most characters of a name and of a password."""
 
 
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What a browser is given for a login: a cookie, and the key that the page sends in a header."""
+
+    cookie: str
+    key: str
+
+
 @dataclass(slots=True)
 class Login:
     """One login."""
 
     user: str
+    key: bytes
+    """The hash of the key."""
     keys: Keys
     """What the password was checked by: the login ends with it."""
     began: float
@@ -61,8 +77,8 @@ class Logins:
         """By the hash of the cookie, so that no time tells anything of one."""
         self._waiting: Counter[tuple[str, str]] = Counter()
 
-    async def sign_in(self, name: str, password: str, address: str, certified: str | None) -> str:
-        """Return the cookie of a new login; raises `RefusedError`, with one text for all that is wrong.
+    async def sign_in(self, name: str, password: str, address: str, certified: str | None) -> Secrets:
+        """Return cookie and key of a new login; raises `RefusedError`, with one text for all that is wrong.
 
         `certified` is the name in the client's certificate, if one is needed.
         """
@@ -98,19 +114,19 @@ class Logins:
         verifier = self._users().verifier(name)
         return await asyncio.to_thread(verifier.matched, password)  # it takes milliseconds on purpose
 
-    def _new(self, user: str, keys: Keys) -> str:
-        now, cookie = self._clock(), entropy.text(32)
+    def _new(self, user: str, keys: Keys) -> Secrets:
+        now, made = self._clock(), Secrets(entropy.text(32), entropy.text(32))
         self._logins = {key: login for key, login in self._logins.items() if not _ended(login, now)}
         own = sorted((login.seen, key) for key, login in self._logins.items() if login.user == user)
         for _, key in own[: len(own) - MOST + 1]:
             del self._logins[key]
-        self._logins[_hashed(cookie)] = Login(user, keys, now, now)
-        return cookie
+        self._logins[_hashed(made.cookie)] = Login(user, _hashed(made.key), keys, now, now)
+        return made
 
-    def user(self, cookie: str) -> User | None:
-        """Return whose login a cookie is of; None if it has ended, or the user may not log in any more."""
+    def user(self, cookie: str, key: str) -> User | None:
+        """Return whose login it is; None if it has ended, or the user may not log in any more."""
         login, now = self._logins.get(_hashed(cookie)), self._clock()
-        if login is None:
+        if login is None or not hmac.compare_digest(login.key, _hashed(key)):
             return None
         users = self._users()
         user = users.user(login.user)

@@ -1,6 +1,6 @@
 // What a statement would cost, what it was answered, and why it is refused.
 
-import {el, figure, price, svg, table} from "/dom.js";
+import {download, el, figure, price, svg, table} from "/dom.js";
 
 const row = (name, ...value) => [el("dt", {}, name), el("dd", {}, value)];
 
@@ -98,7 +98,8 @@ function hint({hint: text, line}, replace, use) {
   return el("p", {class: "hint"}, text);
 }
 
-export function answer(facts) {
+// An answer; `failed` is told why a download did not come.
+export function answer(facts, failed) {
   const parts = [];
   if (facts.chart?.bars.length) {
     parts.push(chart(facts.chart));
@@ -112,7 +113,10 @@ export function answer(facts) {
     parts.push(el("p", {class: "small"}, line));
   }
   if (facts.release) {
-    const file = (form, words) => el("a", {href: `/v1/releases/${facts.release}/${form}`, download: true}, words);
+    const file = (form, words) => el("button", {
+      type: "button", class: "link",
+      onclick: () => download(`/v1/releases/${facts.release}/${form}`, `release-${facts.release}.${form.split(".").pop()}`).catch(failed),
+    }, words);
     parts.push(el("p", {class: "downloads"}, "Download: ", file("rows.csv", "CSV"), " ", file("rows.parquet", "Parquet"),
       facts.chart ? " " : null, facts.chart ? file("chart.svg", "SVG") : null));
     parts.push(el("p", {class: "small"}, `Receipt ${facts.receipt ?? ""}`));

@@ -46,15 +46,29 @@ export class Refused extends Error {
   }
 }
 
-export async function api(method, path, body, signal, more) {
-  const headers = {"X-Dpsql": "1", ...more};
-  if (body !== undefined) {
-    headers["Content-Type"] = "application/json";
-  }
-  let response;
+// The key of the login: what a cookie alone does not open. No other origin reads it.
+const KEY = "dpsql-key";
+let kept = null;
+try {
+  kept = localStorage.getItem(KEY);
+} catch { /* a browser that keeps nothing */ }
+
+export function keep(key) {
+  kept = key;
   try {
-    response = await fetch(path, {
-      method, headers, signal, credentials: "same-origin", cache: "no-store",
+    if (key === null) {
+      localStorage.removeItem(KEY);
+    } else {
+      localStorage.setItem(KEY, key);
+    }
+  } catch { /* as above */ }
+}
+
+async function send(method, path, {body, signal, headers} = {}) {
+  try {
+    return await fetch(path, {
+      method, signal, credentials: "same-origin", cache: "no-store",
+      headers: {"X-Dpsql": kept ?? "1", ...(body === undefined ? {} : {"Content-Type": "application/json"}), ...headers},
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch (problem) {
@@ -63,17 +77,33 @@ export async function api(method, path, body, signal, more) {
     }
     throw new Refused(0, {refused: "the server cannot be reached", hint: "try again in a moment"});
   }
+}
+
+async function facts(response) {
   const text = await response.text();
-  let facts = {};
+  let found = {};
   try {
-    facts = text ? JSON.parse(text) : {};
+    found = text ? JSON.parse(text) : {};
   } catch {
-    facts = {refused: "the server's answer cannot be read"};
+    found = {refused: "the server's answer cannot be read"};
   }
   if (!response.ok) {
-    throw new Refused(response.status, facts.refused ? facts : {refused: `the server answered ${response.status}`});
+    throw new Refused(response.status, found.refused ? found : {refused: `the server answered ${response.status}`});
   }
-  return facts;
+  return found;
+}
+
+export const api = async (method, path, body, more) => facts(await send(method, path, {body, ...more}));
+
+// Saves a file; a link alone could not send the key.
+export async function download(path, name) {
+  const response = await send("GET", path);
+  if (!response.ok) {
+    await facts(response);
+  }
+  const url = URL.createObjectURL(await response.blob());
+  el("a", {href: url, download: name}).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
 
 // A table with a caption; `columns` are objects with name, cells, and whether they are numbers.

@@ -30,7 +30,7 @@ function signedOut(words) {
 }
 
 async function show() {
-  const facts = await api("GET", "/owner/v1/overview", undefined, undefined, {Authorization: `Bearer ${sessionStorage.getItem(KEY) ?? ""}`});
+  const facts = await api("GET", "/owner/v1/overview", undefined, {headers: {Authorization: `Bearer ${sessionStorage.getItem(KEY) ?? ""}`}});
   byId("sign-in").hidden = true;
   for (const id of ["work", "refresh", "sign-out"]) {
     byId(id).hidden = false;

@@ -1,7 +1,7 @@
 // The analyst's page: sign in, price while typing, ask, open earlier answers.
 
 import {answer, obstacles, priced, refusal} from "/answer.js";
-import {api, byId, el, figure, price, put, Refused} from "/dom.js";
+import {api, byId, el, figure, keep, price, put, Refused} from "/dom.js";
 import {Editor} from "/editor.js";
 
 const WAIT = 120;
@@ -48,7 +48,7 @@ async function signIn(event) {
   byId("sign-in-error").textContent = "";
   button.disabled = true;
   try {
-    await api("POST", "/v1/session", {name: byId("name").value, password: password.value});
+    keep((await api("POST", "/v1/session", {name: byId("name").value, password: password.value})).key);
     password.value = "";
     await begin();
   } catch (problem) {
@@ -63,6 +63,7 @@ async function signOut() {
   try {
     await api("DELETE", "/v1/session");
   } finally {
+    keep(null);
     editor.text = "";
     signedOut();
   }
@@ -176,7 +177,7 @@ async function explain() {
   pricing = new AbortController();
   const began = performance.now();
   try {
-    const facts = await api("POST", "/v1/explain", {sql: text}, pricing.signal);
+    const facts = await api("POST", "/v1/explain", {sql: text}, {signal: pricing.signal});
     if (editor.text === text) {
       current = {text, facts};
       showPrice(facts);
@@ -283,7 +284,7 @@ async function refresh() {
 function showAnswer(facts, words) {
   byId("answer-card").hidden = false;
   byId("answer-status").textContent = words;
-  put(byId("answer"), facts.statement ? el("pre", {class: "sql"}, facts.statement) : null, answer(facts));
+  put(byId("answer"), facts.statement ? el("pre", {class: "sql"}, facts.statement) : null, answer(facts, failed));
   byId("answer-card").scrollIntoView({block: "nearest"});
 }
 

@@ -121,6 +121,7 @@ class Site:
         reply = self("POST", "/v1/session", {"name": name, "password": password})
         if reply.status == 200:
             self.headers["cookie"] = reply.headers["set-cookie"].partition(";")[0]
+            self.headers["x-dpsql"] = reply.facts["key"]
         return reply
 
     def ask(self, sql: str) -> Reply:

@@ -46,14 +46,32 @@ def test_a_login_is_a_cookie_that_no_script_reads_and_no_site_sends(site: Site) 
 
 def test_over_tls_the_cookie_is_secure_and_no_other_is_read(site: Site) -> None:
     given = {"name": "alice", "password": PASSWORD}
-    cookie = site("POST", "/v1/session", given, scheme="https").headers["set-cookie"]
+    reply = site("POST", "/v1/session", given, scheme="https")
+    cookie, key = reply.headers["set-cookie"], reply.facts["key"]
     assert cookie.startswith("__Host-dpsql=")
     assert "; Secure" in cookie
     value = cookie.partition(";")[0].partition("=")[2]
-    assert (
-        site("GET", "/v1/session", headers={"cookie": f"__Host-dpsql={value}"}, scheme="https").status == 200
-    )
-    assert site("GET", "/v1/session", headers={"cookie": f"dpsql={value}"}, scheme="https").status == 401
+    for name, status in (("__Host-dpsql", 200), ("dpsql", 401)):
+        headers = {"cookie": f"{name}={value}", "x-dpsql": key}
+        assert site("GET", "/v1/session", headers=headers, scheme="https").status == status
+
+
+def test_a_cookie_without_its_key_is_nobody(site: Site) -> None:
+    first = site.sign_in().facts["key"]
+    site.sign_in()
+    for key in (None, "", "1", first, site.headers["cookie"].partition("=")[2]):
+        assert site("GET", "/v1/session", headers={"x-dpsql": key}).status == 401
+        assert site("GET", "/v1/releases/1/rows.csv", headers={"x-dpsql": key}).status == 401
+        assert site("DELETE", "/v1/session", headers={"x-dpsql": key}).status == 401
+    assert site("GET", "/v1/session", headers={"cookie": None}).status == 401
+    assert site("GET", "/v1/session").status == 200
+
+
+def test_a_browser_that_signs_in_again_has_one_login(site: Site) -> None:
+    site.sign_in()
+    before = dict(site.headers)
+    site.sign_in()
+    assert site("GET", "/v1/session", headers=before).status == 401
 
 
 @pytest.mark.parametrize(("method", "path"), ASKED)
@@ -143,10 +161,10 @@ def test_requests_of_other_sites_charge_nothing(site: Site, headers: dict[str, s
     confirm = site("POST", "/v1/explain", {"sql": COUNT}).facts.get("confirm")
     before = site.spent
     reply = site("POST", "/v1/query", {"sql": COUNT, "confirm": confirm}, headers)
-    assert reply.status in (403, 421)
+    assert reply.status in (401, 403, 421)
     assert site.spent == before
     assert site("POST", "/v1/session", {"name": "alice", "password": PASSWORD}, headers).status in (403, 421)
-    assert site("DELETE", "/v1/session", None, headers).status in (403, 421)
+    assert site("DELETE", "/v1/session", None, headers).status in (401, 403, 421)
     assert site("GET", "/v1/session").status == 200
 
 
@@ -425,6 +443,11 @@ def test_answers_have_the_form_that_is_described(site: Site) -> None:
             assert reply.body == b""
             continue
         _conforms(document, content["application/json"]["schema"], reply.facts, f"{method} {path}")
+        if (method, path, reply.status) == ("post", "/v1/session", 200):
+            site.headers = {
+                "cookie": reply.headers["set-cookie"].partition(";")[0],
+                "x-dpsql": reply.facts["key"],
+            }
 
 
 def _at(document: Any, reference: str) -> Any:
