@@ -283,6 +283,15 @@ def test_the_colours_are_chosen(browser: Browser) -> None:
 
 
 def test_the_owner_sees_where_the_budget_went(browser: Browser, served: Served) -> None:
+    sign_in(browser)
+    options = "OPTIONS (epsilon = 0.0625)"
+    write(
+        browser,
+        f"SELECT WITH DIFFERENTIAL_PRIVACY {options} /* {HOSTILE} */ COUNT(*) AS n FROM visits",
+    )
+    browser.until_text("#ask", "Ask for epsilon 0.0625")
+    browser.click("#ask")
+    browser.until_text("#answer-status", "was spent")
     link = (served.folder / "dpsql-owner-page.url").read_text().strip()
     assert link.startswith(served.url("/owner") + "#")
     browser.open(link)
@@ -291,7 +300,9 @@ def test_the_owner_sees_where_the_budget_went(browser: Browser, served: Served) 
     browser.until_text("#entries", "alice")
     assert "visits" in browser.text("#by")
     assert HOSTILE in browser.text("#policy")
-    assert browser.run("return document.querySelectorAll('#policy img').length") == 0
+    assert HOSTILE in browser.text("#entries")
+    assert browser.run("return document.querySelectorAll('img').length") == 0
+    assert browser.run("return document.title") == "dpsql: the owner's page"
     for width in (1280, 400):
         for scheme in ("light", "dark"):
             browser.size(width, 900)

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dpsql import __version__
+from dpsql.errors import OperationalError
 from dpsql.login import entropy
 from dpsql.serve import config as configs
 from dpsql.serve.http import HttpFront
@@ -118,10 +119,15 @@ class OwnerFront(HttpFront):
     async def start(self) -> list[str]:
         """Begin to serve; the URLs are without the key, since they are logged."""
         urls = await super().start()
-        self._link.unlink(missing_ok=True)
-        file = os.open(self._link, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(file, "w") as out:
-            out.write(f"{urls[0]}#{self._pages.key}\n")
+        try:
+            self._link.unlink(missing_ok=True)
+            file = os.open(self._link, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w") as out:
+                out.write(f"{urls[0]}#{self._pages.key}\n")
+        except OSError as problem:
+            await super().stop()
+            why = problem.strerror or "it cannot be written"
+            raise OperationalError(f"the link of the owner's page, {self._link}: {why}") from None
         return urls
 
     async def stop(self) -> None:
