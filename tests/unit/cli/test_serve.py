@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -15,8 +16,7 @@ from dpsql.policy import Address, HttpConfig, Policy, ServeConfig, load
 from dpsql.serve import self_signed, start, tls
 from dpsql.serve.accounts import Users
 from dpsql.serve.state import State
-from dpsql.serve.user import User
-from tests.served import let_in
+from dpsql.serve.throttle import Throttle
 
 
 @pytest.fixture
@@ -83,31 +83,25 @@ def test_the_command_line_says_where_pages_are(policy: Policy, monkeypatch: pyte
     run(policy.path)
     run(policy.path, http="127.0.0.1:8080", owner_page="[::1]:0")
     assert given == [HttpConfig(), HttpConfig(Address("127.0.0.1", 8080), Address("::1", 0))]
-    with pytest.raises(PolicyError, match="^--http: 'here' is no address"):
+    with pytest.raises(PolicyError, match=r"^--http: 'here' is no address"):
         run(policy.path, http="here")
     with pytest.raises(PolicyError, match=r"^http\.owner: 0\.0\.0\.0:1 is reached from other machines"):
         run(policy.path, owner_page="0.0.0.0:1")
 
 
 @pytest.mark.parametrize(
-    ("missing", "http", "text"),
+    ("missing", "host", "text"),
     [
-        (
-            None,
-            "0.0.0.0:8443",
-            "http.listen: 0.0.0.0:8443 is reached from other machines, and no certificate",
-        ),
-        ("starlette.routing", "127.0.0.1:0", "http: needs the packages starlette and uvicorn"),
+        (False, "0.0.0.0", "http.listen: 0.0.0.0:0 is reached from other machines, and no certificate"),
+        (True, "127.0.0.1", "http: needs the packages starlette and uvicorn"),
     ],
 )
 def test_pages_that_cannot_be_served(
-    policy: Policy, monkeypatch: pytest.MonkeyPatch, missing: str | None, http: str, text: str
+    policy: Policy, monkeypatch: pytest.MonkeyPatch, missing: bool, host: str, text: str
 ) -> None:
-    assert policy.path is not None
-    let_in(policy.path.parent, "correct horse battery", User("alice", "alice"))
-    if missing is not None:
-        for module in [name for name in sys.modules if name.startswith("dpsql.serve.page")]:
-            monkeypatch.delitem(sys.modules, module)
-        monkeypatch.setitem(sys.modules, missing, None)
+    if missing:
+        monkeypatch.setitem(sys.modules, "dpsql.serve.page.application", None)
+    nothing = cast("Any", None)
+    state = State(policy, ServeConfig(), Users({}, b""), None, ())
     with pytest.raises(PolicyError, match=f"^{re.escape(text)}"):
-        run(policy.path, http=http)
+        start._pages(state, nothing, nothing, Throttle(), HttpConfig(Address(host, 0)), nothing)
