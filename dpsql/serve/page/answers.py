@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpsql.privacy import Charge
-from dpsql.render.drawing import label_of
 from dpsql.render.grid import Style
 from dpsql.render.readable import assumptions, ordering, orders, summary
 from dpsql.render.table import public_columns, release_columns
-from dpsql.render.values import values
+from dpsql.render.values import text, values
 from dpsql.serve.agent import MOST_ROWS, release_facts
 
 if TYPE_CHECKING:
@@ -72,16 +71,22 @@ def _shown(columns: list[Column]) -> list[Facts]:
     ]
 
 
+def beginning(release: Release, rows: int) -> Release:
+    """Return the first rows of a release."""
+    return replace(release, rows=release.rows.slice(0, rows), table=release.table.slice(0, rows))
+
+
 def chart(release: Release) -> Facts | None:
     """Return the bars of a release: labels, numbers, ends of intervals, free gaps; None if it has none."""
     name = orders(release)
     if name is None or not release.rows.num_rows:
         return None
-    drawn = replace(release, rows=release.rows.slice(0, MOST_BARS), table=release.table.slice(0, MOST_BARS))
+    drawn = beginning(release, MOST_BARS)
     rows, table = drawn.rows, drawn.table
     keys = [values(rows.column(key)) for key in release.keys if key in rows.column_names]
-    labels = [label_of(row) for row in zip(*keys, strict=True)]
+    labels = [_label(row) for row in zip(*keys, strict=True)]
     gaps = values(table.column("gap")) if "gap" in table.column_names else []
+    written = _gap_texts(drawn)
     bars = [
         {
             "label": label,
@@ -90,12 +95,24 @@ def chart(release: Release) -> Facts | None:
             "high": None if estimate is None else estimate.high,
             "text": "NULL" if estimate is None else " ".join(estimate.text()).strip(),
             "gap": gap,
+            "gap_text": gap_text,
         }
-        for label, estimate, gap in zip(
+        for label, estimate, gap, gap_text in zip(
             labels or [name],
             ordering(drawn),
             gaps or [None] * rows.num_rows,
+            written or [""] * rows.num_rows,
             strict=True,
         )
     ]
     return {"of": name, "bars": bars, "confidence": float(release.confidence)}
+
+
+def _label(keys: tuple[object, ...]) -> str:
+    return ", ".join("NULL" if part is None else text(part) for part in keys)
+
+
+def _gap_texts(release: Release) -> list[str]:
+    """Return the gaps to the next group, as precise as their noise; none if the release has no gaps."""
+    columns = release_columns(release, Style(), none="")
+    return next(([cell.strip() for cell in column.cells] for column in columns if column.name == "gap"), [])

@@ -10,11 +10,11 @@ from dpsql.errors import ProgrammingError
 from dpsql.language.options import OPTIONS
 from dpsql.language.words import KEYWORDS, VALUES
 from dpsql.prepared import PreparedCommand
+from dpsql.render.charts import release_svg
 from dpsql.render.data import write_csv, write_parquet
-from dpsql.render.drawing import release_svg
 from dpsql.serve.agent import MOST_ROWS, Tools, amounts, budget_facts, left_of
 from dpsql.serve.confirm import LIFETIME
-from dpsql.serve.page.answers import released, result
+from dpsql.serve.page.answers import beginning, released, result
 from dpsql.serve.page.requests import RefusedError, body
 from dpsql.serve.public_facts import described_policy, records
 
@@ -29,6 +29,9 @@ _HIDDEN = ("compiled_sql", "outer_sql", "epsilon", "delta", "budget_left")
 _LARGEST_NUMBER = 1 << 53
 _LONG = 1 << 16
 """The size, in characters, that the writing of an answer counts for."""
+
+_MOST_DRAWN = 500
+"""Rows in the file of a chart."""
 
 FORMS = {
     "rows.csv": "text/csv; charset=utf-8",
@@ -122,9 +125,10 @@ class Analyst:
 def _written(release: Release, form: str) -> bytes:
     """Return a release as a file."""
     if form == "chart.svg":
-        drawn = release_svg(release)
-        if drawn is None:
-            raise RefusedError(404, "the release has no number to draw")
+        try:
+            drawn = release_svg(beginning(release, _MOST_DRAWN))
+        except ProgrammingError:
+            raise RefusedError(404, "the release has no number to draw") from None
         return drawn.encode("utf-8", "backslashreplace")
     out = io.BytesIO()
     (write_csv if form == "rows.csv" else write_parquet)(release.table, out)

@@ -162,7 +162,7 @@ function bars(facts, width) {
     const letters = [...bar.label];
     const most = Math.floor((narrow ? width * 0.5 : from - 12) / 7);
     const cut = letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : bar.label;
-    const said = bar.text + (bar.gap === null ? "" : ` · gap ${figure(bar.gap)}`);
+    const said = bar.text + (bar.gap === null ? "" : ` · gap ${bar.gap_text}`);
     const row = [svg("title", {}, `${bar.label}: ${said}`)];
     row.push(narrow ? svg("text", {x: 4, y: y + 16}, cut) : svg("text", {x: from - 8, y: middle + 4, "text-anchor": "end"}, cut));
     row.push(svg("text", {x: width - 4, y: narrow ? y + 16 : middle + 4, "text-anchor": "end", class: "figures"}, said));
@@ -171,7 +171,8 @@ function bars(facts, width) {
       row.push(svg("rect", {x: Math.min(zero, at), y: middle - 7, width: Math.max(Math.abs(at - zero), 1), height: 14, class: "bar"}));
       if (bar.low !== null || bar.high !== null) {
         const [low, high] = [x(start(bar)), x(end(bar))];
-        row.push(svg("path", {d: `M${low} ${middle - 6}V${middle + 6}M${low} ${middle}H${high}M${high} ${middle - 6}V${middle + 6}`, class: "interval"}));
+        const ended = start(bar) >= bottom ? `M${low} ${middle - 6}V${middle + 6}` : ""; // else it goes on beyond the axis
+        row.push(svg("path", {d: `${ended}M${low} ${middle}H${high}M${high} ${middle - 6}V${middle + 6}`, class: "interval"}));
       }
     }
     parts.push(svg("g", {}, row));

@@ -137,7 +137,8 @@ export class Editor {
     this.found = [...new Set(among)].filter((each) => each.toLowerCase().startsWith(low) && each.toLowerCase() !== low);
     this.found = this.found.slice(0, MOST);
     this.begun = begun;
-    if (!this.found.length || (!begun && !asked) || this.area.selectionStart !== this.area.selectionEnd) {
+    const whole = !asked && among.some((each) => each.toLowerCase() === low);
+    if (whole || !this.found.length || (!begun && !asked) || this.area.selectionStart !== this.area.selectionEnd) {
       this.close();
       return;
     }

@@ -11,6 +11,7 @@ let current = null; // the price of the text as it stands: {text, facts}
 let waiting = null;
 let pricing = null;
 let asking = false;
+let most = Infinity; // the largest epsilon of one statement
 
 function status(text) {
   byId("price-status").textContent = text;
@@ -79,6 +80,7 @@ async function begin() {
   byId("sign-out").hidden = false;
   byId("who").textContent = who.analyst === who.user ? who.user : `${who.user} (as ${who.analyst})`;
   editor.know(words, policy.tables);
+  most = policy.limits?.max_epsilon_per_query ?? Infinity;
   showTables(policy);
   showBudget(budget);
   showReleases(list.releases);
@@ -194,13 +196,14 @@ async function explain() {
 
 function showPrice(facts) {
   const free = !facts.epsilon && !facts.delta;
-  const enough = facts.epsilon <= facts.left.epsilon;
+  const tooMuch = facts.epsilon > facts.left.epsilon ? `only ${figure(facts.left.epsilon)} is left`
+    : facts.epsilon > most ? `one statement may cost at most ${figure(most)}` : null;
   const ask = byId("ask");
-  ask.disabled = asking || !enough;
+  ask.disabled = asking || tooMuch !== null;
   ask.textContent = free ? "Ask, free" : `Ask for ${price(facts)}`;
   editor.mark([]);
   const after = Math.max(0, facts.left.epsilon - facts.epsilon);
-  status(!enough ? `Costs ${price(facts)}, and only ${figure(facts.left.epsilon)} is left.`
+  status(tooMuch ? `Costs ${price(facts)}, and ${tooMuch}.`
     : free ? (facts.private ? "Free: it was asked before." : "Free: it reads nothing private.")
       : `Costs ${price(facts)}; then ${figure(Number(after.toPrecision(12)))} is left. Nothing is charged before you ask.`);
   byId("price-card").className = "card";
@@ -236,9 +239,11 @@ async function ask() {
   }
   const {text, facts} = current;
   setAsking(true);
+  let answered = false;
   try {
     const found = await api("POST", "/v1/query", {sql: text, confirm: facts.confirm});
     const spent = found.epsilon || found.delta ? `${price(found)} was spent` : "nothing was spent";
+    answered = true;
     showAnswer(found, `${found.rows_in_all} ${found.rows_in_all === 1 ? "row" : "rows"}; ${spent}; left: ${price(found.left)}.`);
   } catch (problem) {
     if (problem instanceof Refused && problem.status !== 401) {
@@ -250,7 +255,9 @@ async function ask() {
     setAsking(false);
   }
   await refresh();
-  explainSoon(0);
+  if (answered) {
+    explainSoon(0); // now it is free
+  }
 }
 
 function setAsking(now) {
