@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,12 +25,35 @@ _DEMO = """
 [serve]
 listen = ["127.0.0.1:{port}"]
 """
+_PAGES = """
+[http]
+listen = "127.0.0.1:{page}"
+owner = "127.0.0.1:{owner}"
+"""
+
+
+_PAGE_PORT, _OWNER_PORT = 8080, 8081
+_PAGE, _OWNER = f"127.0.0.1:{_PAGE_PORT}", f"127.0.0.1:{_OWNER_PORT}"
 
 
 @click.command("serve")
+@click.option(
+    "--http",
+    metavar="[ADDRESS]",
+    is_flag=False,
+    flag_value=_PAGE,
+    help=f"Serve a page for analysts too, and JSON for programs.  [without ADDRESS: {_PAGE}]",
+)
+@click.option(
+    "--owner-page",
+    metavar="[ADDRESS]",
+    is_flag=False,
+    flag_value=_OWNER,
+    help=f"Serve the owner's page, on this machine alone.  [without ADDRESS: {_OWNER}]",
+)
 @click.pass_obj
-def serve_command(settings: Settings) -> int:
-    """For the owner: let analysts ask from other machines, with PostgreSQL's clients.
+def serve_command(settings: Settings, /, *, http: str | None, owner_page: str | None) -> int:
+    """For the owner: let analysts ask from other machines, with PostgreSQL's clients or a browser.
 
     The policy's [serve] says where; without it, at 127.0.0.1:5433. Users are added by `dpsql user add`.
     SIGHUP reads policy, users and certificate again; SIGTERM ends the server when what runs has ended.
@@ -37,15 +61,26 @@ def serve_command(settings: Settings) -> int:
     The log is written to standard error as JSON, without statements and answers. How long a private
     statement takes can depend on the data and is not hidden, unless the policy has time_steps = true.
     """
-    return run(Path(settings.policy))
+    return run(Path(settings.policy), http=http, owner_page=owner_page)
 
 
-def run(policy: Path, passwords: dict[str, str] | None = None) -> int:
+def run(
+    policy: Path,
+    passwords: dict[str, str] | None = None,
+    *,
+    http: str | None = None,
+    owner_page: str | None = None,
+) -> int:
     """Serve until told to stop; say on standard output how clients connect."""
     check_system()
+    from dpsql.policy import Address, HttpConfig
     from dpsql.serve.start import serve
 
-    serve(policy, lambda state, addresses: _say(state, addresses, passwords or {}))
+    pages = HttpConfig(
+        None if http is None else Address.parse(http, "--http"),
+        None if owner_page is None else Address.parse(owner_page, "--owner-page"),
+    )
+    serve(policy, lambda state, addresses: _say(state, addresses, passwords or {}), pages)
     return ExitCode.OK
 
 
@@ -64,7 +99,9 @@ def serve_demo(folder: Path, policy: Path) -> int:
     from dpsql.serve.user import Account, User
 
     with policy.open("a", encoding="utf-8") as file:
-        file.write(_DEMO.format(port=_free_port()))
+        file.write(_DEMO.format(port=_free_port(_PORT)))
+        if all(map(find_spec, ("starlette", "uvicorn"))):
+            file.write(_PAGES.format(page=_free_port(_PAGE_PORT), owner=_free_port(_OWNER_PORT)))
     passwords = {name: entropy.text(12) for name in _USERS}
     with account_file.changed(users_path(load(policy))) as accounts:
         for name, password in passwords.items():
@@ -73,9 +110,9 @@ def serve_demo(folder: Path, policy: Path) -> int:
     return run(policy, passwords)
 
 
-def _free_port() -> int:
+def _free_port(customary: int) -> int:
     """Return the customary port, or another one if that is taken."""
-    for port in (_PORT, 0):
+    for port in (customary, 0):
         try:
             with socket.create_server(("127.0.0.1", port)) as probe:
                 return int(probe.getsockname()[1])
@@ -87,7 +124,7 @@ def _free_port() -> int:
 def _say(state: State, addresses: list[str], passwords: dict[str, str]) -> None:
     """Write how clients connect."""
     lines = [f"dpsql serves the database {state.config.name}:"]
-    lines += [f"  {address if '://' in address else psql(state, address)}" for address in addresses]
+    lines += [f"  {_shown(state, address)}" for address in addresses]
     if state.tls is not None:
         lines.append(f"certificate {state.tls.certificate}, SHA-256 {state.tls.fingerprint}")
     for name, password in passwords.items():
@@ -98,6 +135,18 @@ def _say(state: State, addresses: list[str], passwords: dict[str, str]) -> None:
     lines.append("ready; SIGHUP reloads, SIGTERM or Ctrl-C ends")
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
+
+
+def _shown(state: State, address: str) -> str:
+    """Return how a client connects to an address; the owner's key is shown on a terminal alone."""
+    if "://" not in address:
+        return psql(state, address)
+    if not address.endswith("/owner"):
+        return address
+    from dpsql.serve.page.owner import link_file
+
+    link = link_file(state.config.users)
+    return link.read_text().strip() if sys.stdout.isatty() else f"{address}, by the link in the file {link}"
 
 
 def psql(state: State, address: str, user: str = "NAME") -> str:

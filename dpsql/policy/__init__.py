@@ -46,7 +46,7 @@ from dpsql.policy.parts import (
     Value,
     ValuesDomain,
 )
-from dpsql.policy.serving import Address, McpConfig, ServeConfig
+from dpsql.policy.serving import Address, HttpConfig, McpConfig, ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
 from dpsql.policy.views import View
@@ -68,6 +68,7 @@ __all__ = [
     "EnumDomain",
     "FileSource",
     "GroupPolicy",
+    "HttpConfig",
     "Key",
     "McpConfig",
     "Names",

@@ -57,6 +57,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "groups": Key("a table for each name", "none", "caps on several analysts together"),
         "serve": Key("a table", "none", "where and how `dpsql serve` answers analysts"),
         "mcp": Key("a table", "none", "how `dpsql serve` answers programs by the Model Context Protocol"),
+        "http": Key("a table", "none", "where `dpsql serve` serves pages, and JSON for programs"),
         "share_releases": Key(
             "`true` or `false`",
             "`false`",
@@ -183,6 +184,14 @@ KEYS: dict[str, dict[str, Key]] = {
         ),
         "allowed_hosts": Key("a list of texts", "those of the address", "further values of the header Host"),
         "allowed_origins": Key("a list of texts", "none", "values of the header Origin that are accepted"),
+    },
+    "[http]": {
+        "listen": Key("an address", "none", "where analysts are served with a page, and programs with JSON"),
+        "owner": Key("an address", "none", "where the owner's page is served, on this machine alone"),
+        "allowed_hosts": Key("a list of texts", "those of the address", "further values of the header Host"),
+        "allowed_origins": Key(
+            "a list of texts", "the page's own", "further values of the header Origin that are accepted"
+        ),
     },
     "[database]": {
         "path": Key("a path", "none", "a DuckDB database, opened read-only"),

@@ -1,4 +1,4 @@
-"""Read the tables `[serve]`, `[mcp]` and `[groups]` of a policy."""
+"""Read the tables `[serve]`, `[mcp]`, `[http]` and `[groups]` of a policy."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dpsql.policy.budget import GroupPolicy
 from dpsql.policy.keys import KEYS
 from dpsql.policy.names import wrong
 from dpsql.policy.section import Section
-from dpsql.policy.serving import USERS, Address, McpConfig, ServeConfig
+from dpsql.policy.serving import USERS, Address, HttpConfig, McpConfig, ServeConfig
 
 
 def read_serving(top: Section, file: Path) -> ServeConfig | None:
     """Return what the policy says about the server; None if it has no `[serve]`."""
     if "serve" not in top:
-        if "mcp" in top:
-            raise wrong("mcp", "is served by the server alone", "write [serve] as well; it may be empty")
+        for name in ("mcp", "http"):
+            if name in top:
+                raise wrong(name, "is served by the server alone", "write [serve] as well; it may be empty")
         return None
     section = Section(top.raw("serve"), ("serve",), KEYS["[serve]"])
     found: dict[str, Any] = section.simple()
@@ -29,7 +30,7 @@ def read_serving(top: Section, file: Path) -> ServeConfig | None:
             found[name] = _path(section, name, file.parent)
     found.setdefault("users", file.parent / USERS)
     found.setdefault("name", default_name(file))
-    return ServeConfig(mcp=_mcp(top), **found)
+    return ServeConfig(mcp=_mcp(top), http=_http(top), **found)
 
 
 def default_name(file: Path) -> str:
@@ -48,6 +49,18 @@ def _mcp(top: Section) -> McpConfig:
     for name in ("allowed_hosts", "allowed_origins"):
         found[name] = tuple(_texts(section, name))
     return McpConfig(**found)
+
+
+def _http(top: Section) -> HttpConfig:
+    section = Section(top.get("http", dict, {}), ("http",), KEYS["[http]"])
+    found: dict[str, Any] = {
+        name: Address.parse(section.raw(name), f"http.{name}")
+        for name in ("listen", "owner")
+        if name in section
+    }
+    for name in ("allowed_hosts", "allowed_origins"):
+        found[name] = tuple(_texts(section, name))
+    return HttpConfig(**found)
 
 
 def read_groups(top: Section) -> dict[str, GroupPolicy]:

@@ -89,6 +89,7 @@ _SPECIAL: dict[str, dict[str, _Schema]] = {
         "groups": _each(_part("[groups.NAME]")),
         "serve": _part("[serve]"),
         "mcp": _part("[mcp]"),
+        "http": _part("[http]"),
     },
     "[budget]": {
         "accounting": {"enum": ["pure", "zcdp"]},
@@ -101,6 +102,7 @@ _SPECIAL: dict[str, dict[str, _Schema]] = {
         **dict.fromkeys(("users", "certificate", "key", "clientcert", "metrics"), _TEXT),
     },
     "[mcp]": {"listen": _TEXT, "allowed_hosts": _TEXTS, "allowed_origins": _TEXTS},
+    "[http]": {"listen": _TEXT, "owner": _TEXT, "allowed_hosts": _TEXTS, "allowed_origins": _TEXTS},
     "[database]": {"path": _TEXT, "engine": _TEXT},
     "[engine]": {name: {"type": ["integer", "string"]} for name in ("longest_value", "keep")},
     "[tables.NAME]": {

@@ -1,4 +1,4 @@
-"""What a policy says about the server: `[serve]` and `[mcp]`. Without the server it means nothing."""
+"""What a policy says about the server: `[serve]`, `[mcp]`, `[http]`. Without the server it means nothing."""
 
 from __future__ import annotations
 
@@ -101,6 +101,31 @@ class McpConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpConfig:
+    """`[http]`: where people are served with pages, and programs with JSON."""
+
+    listen: Address | None = None
+    """Where analysts are served; None: nowhere."""
+    owner: Address | None = None
+    """Where the owner's page is served, on this machine alone; None: nowhere."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Values of the header Host that are accepted beside those of the address."""
+    allowed_origins: tuple[str, ...] = ()
+    """Values of the header Origin that are accepted beside that of the page itself."""
+
+    def __post_init__(self) -> None:
+        for name, address in (("listen", self.listen), ("owner", self.owner)):
+            if address is not None and address.socket is not None:
+                raise wrong(f"http.{name}", "a Unix socket is not served by HTTP", 'write "127.0.0.1:8080"')
+        if self.owner is not None and not self.owner.local:
+            raise wrong(
+                "http.owner",
+                f"{self.owner} is reached from other machines",
+                'the page of the owner is for this machine alone: write "127.0.0.1:8081"',
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class ServeConfig:
     """`[serve]`: where and how analysts are served. Raises `PolicyError`, naming the key."""
 
@@ -134,6 +159,7 @@ class ServeConfig:
     metrics_analysts: bool = False
     """Whether the metrics tell what is left of each analyst's budget."""
     mcp: McpConfig = field(default_factory=McpConfig)
+    http: HttpConfig = field(default_factory=HttpConfig)
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.name) <= 63 or not self.name.isprintable() or not self.name.isascii():
@@ -159,6 +185,8 @@ class ServeConfig:
         listens = [("serve.listen", address) for address in self.listen]
         if self.mcp.listen is not None:
             listens.append(("mcp.listen", self.mcp.listen))
+        if self.http.listen is not None:
+            listens.append(("http.listen", self.http.listen))
         for key, address in listens:
             if not address.local and self.certificate is None:
                 raise wrong(

@@ -142,6 +142,12 @@ class Tools:
             )
         return asked, Question(self._backend.analyst, asked.key, asked.price)
 
+    async def answered(self, sql: str, confirm: str | None) -> StatementResult:
+        """Run a statement; above the free price only with the confirmation of its price. Raises `Error`."""
+        asked, question = await self.question(sql)
+        most = self.rule.agreed(question, confirm) if asked.private else Charge()
+        return await self._backend.run(asked, most)
+
     @_refusing
     async def tables(self) -> Facts:
         """List tables, their columns, units and public domains."""
@@ -160,8 +166,8 @@ class Tools:
         facts = json.loads(table.column(0)[0].as_py())
         confirm = self.rule.offer(question)
         return {
-            **_amounts(asked.price),
-            "left": _left(await self._backend.budget()),
+            **amounts(asked.price),
+            "left": left_of(await self._backend.budget()),
             **({"confirm": confirm, "confirm_holds_seconds": LIFETIME} if confirm is not None else {}),
             "expected_error": {name: facts[name] for name in _ERRORS if facts.get(name) is not None},
             "reading": {
@@ -174,22 +180,15 @@ class Tools:
     @_refusing
     async def ask(self, sql: str, confirm: str | None = None) -> Facts:
         """Run a statement; above the free price only with the confirmation of its price."""
-        asked, question = await self.question(sql)
-        most = self.rule.agreed(question, confirm) if asked.private else Charge()
-        result = await self._backend.run(asked, most)
+        result = await self.answered(sql, confirm)
         if result.release is None:
             return {**_rows(result.table, 0), "epsilon": 0.0}
-        return {**_released(result.release, 0), "left": _left(await self._backend.budget())}
+        return {**_released(result.release, 0), "left": left_of(await self._backend.budget())}
 
     @_refusing
     async def budget(self) -> Facts:
         """Return what may be spent, what is spent and what is left."""
-        budget = await self._backend.budget()
-        return {
-            "total": _amounts(budget.total, up=False),
-            "spent": _amounts(budget.spent),
-            "left": _left(budget),
-        }
+        return budget_facts(await self._backend.budget())
 
     @_refusing
     async def releases(self) -> Facts:
@@ -203,7 +202,21 @@ class Tools:
         return _released(await self._backend.release(number), max(0, first_row))
 
 
+def budget_facts(budget: Budget) -> Facts:
+    """Return what may be spent, what is spent and what is left, as numbers."""
+    return {
+        "total": amounts(budget.total, up=False),
+        "spent": amounts(budget.spent),
+        "left": left_of(budget),
+    }
+
+
 def _released(release: Release, first_row: int) -> Facts:
+    return {**_rows(release.table, first_row), **release_facts(release)}
+
+
+def release_facts(release: Release) -> Facts:
+    """Return what a release says beside its rows, and what it cost now."""
     reused = None if release.reused is None else release.reused.isoformat(" ", "minutes")
     facts = {
         "release": release.number,
@@ -217,11 +230,7 @@ def _released(release: Release, first_row: int) -> Facts:
         "assumed": [str(each) for each in release.assumed] or None,
     }
     cost = Charge() if release.reused is not None else release.charge
-    return {
-        **_rows(release.table, first_row),
-        **_amounts(cost),
-        **{name: value for name, value in facts.items() if value is not None},
-    }
+    return {**amounts(cost), **{name: value for name, value in facts.items() if value is not None}}
 
 
 def _rows(table: pa.Table, first: int) -> Facts:
@@ -233,11 +242,12 @@ def _rows(table: pa.Table, first: int) -> Facts:
     return found
 
 
-def _amounts(charge: Charge, *, up: bool = True) -> Facts:
+def amounts(charge: Charge, *, up: bool = True) -> Facts:
     """Return amounts as numbers, rounded against the analyst."""
     shown = charged if up else left
     return {"epsilon": float(shown(charge.epsilon)), "delta": float(shown(charge.delta))}
 
 
-def _left(budget: Budget) -> Facts:
-    return _amounts(budget.remaining, up=False)
+def left_of(budget: Budget) -> Facts:
+    """Return what is left of a budget, rounded down."""
+    return amounts(budget.remaining, up=False)

@@ -1,4 +1,4 @@
-"""Serve an ASGI application, that of MCP, in the server's event loop (uvicorn)."""
+"""Serve ASGI applications, such as that of MCP, in the server's event loop (uvicorn)."""
 
 from __future__ import annotations
 
@@ -44,17 +44,21 @@ class HttpFront:
     """An application on one address: with TLS where other machines reach it or clients need certificates.
 
     `application` makes it, given the address with the port that the system chose where the policy says 0.
+    `path` is where its URL leads.
     """
 
-    def __init__(self, application: Callable[[Address], Any], address: Address, tls: Tls | None) -> None:
+    def __init__(
+        self, application: Callable[[Address], Any], address: Address, tls: Tls | None, path: str = "/mcp"
+    ) -> None:
         self._application = application
         self._address = address
         self._tls = None if address.local and not (tls is not None and tls.clients) else tls
+        self._path = path
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> list[str]:
         """Begin to serve, and return the URLs."""
-        import uvicorn  # noqa: PLC0415  of the extra `dpsql[mcp]`
+        import uvicorn  # noqa: PLC0415  of the extras `dpsql[http]` and `dpsql[mcp]`
 
         from dpsql.serve.http_protocol import CONNECTIONS, SECONDS, LimitedProtocol  # noqa: PLC0415  as above
 
@@ -74,6 +78,7 @@ class HttpFront:
             access_log=False,
             server_header=False,
             date_header=False,
+            proxy_headers=False,  # whoever connects could give another address, and escape its delays
             http=LimitedProtocol,
             limit_concurrency=CONNECTIONS,
             h11_max_incomplete_event_size=1 << 16,
@@ -104,7 +109,7 @@ class HttpFront:
             protocol, sock=opened, ssl=config.ssl, ssl_handshake_timeout=timeout, backlog=_BACKLOG
         )
         server.servers.append(listener)
-        return [f"{'http' if self._tls is None else 'https'}://{address}/mcp"]
+        return [f"{'http' if self._tls is None else 'https'}://{address}{self._path}"]
 
     async def stop(self) -> None:
         """Stop serving; return when the requests have ended, or their time is over."""

@@ -6,12 +6,9 @@ Host and Origin are checked, so that no page in somebody's browser reaches the s
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import anyio
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
@@ -19,97 +16,19 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 
 from dpsql.errors import OperationalError
-from dpsql.login import entropy
-from dpsql.privacy import Charge
-from dpsql.serve.agent import Asked, Tools
-from dpsql.serve.backends import asked_of, budget_of
+from dpsql.serve.agent import Tools
 from dpsql.serve.confirm import Confirmations, SpendingRule
 from dpsql.serve.mcp_server import server
 from dpsql.serve.mcp_sessions import SessionsOfUsers
-from dpsql.serve.settings import Settings
-from dpsql.sessions import StatementResult
+from dpsql.serve.served_backend import Backends
 
 if TYPE_CHECKING:
-    from dpsql.ledger import Budget
-    from dpsql.policy import Policy, ServeConfig
-    from dpsql.prepared import Prepared
-    from dpsql.release import Release
-    from dpsql.serve.accounts import User, Users
-    from dpsql.serve.client import Client
+    from dpsql.policy import ServeConfig
+    from dpsql.serve.accounts import Users
     from dpsql.serve.service import Service
-
-_T = TypeVar("_T")
 
 LARGEST_REQUEST = 256 << 10
 """Bytes of a request: a statement is 64 KiB at most."""
-
-
-class ServedBackend:
-    """Answers by the server's client of one user, one statement at a time."""
-
-    def __init__(self, client: Client, user: User, policy: Callable[[], Policy]) -> None:
-        self.client = client
-        self.user = user
-        self._policy = policy
-        self._turn = anyio.Lock()
-
-    @property
-    def analyst(self) -> str:
-        """The login: a confirmation is for it alone, also where logins share an analyst."""
-        return self.user.name
-
-    @property
-    def policy(self) -> Policy:
-        """The policy that is open now."""
-        return self._policy()
-
-    async def price(self, sql: str) -> Asked:
-        """Prepare and price a statement."""
-
-        async def work() -> Asked:
-            return asked_of(sql, await self.client.prepare(sql))
-
-        return await self._statement(work())
-
-    async def run(self, asked: Asked, most: Charge) -> StatementResult:
-        """Run a prepared statement, charging no more than this."""
-        return await self._statement(self._run(asked.prepared, most))
-
-    async def free(self, sql: str) -> StatementResult:
-        """Run a statement that costs nothing."""
-
-        async def work() -> StatementResult:
-            return await self._run(await self.client.prepare(sql), Charge())
-
-        return await self._statement(work())
-
-    async def _run(self, prepared: Prepared, most: Charge) -> StatementResult:
-        answer = await self.client.run(prepared, most=most)
-        return StatementResult(answer.table, answer.release)
-
-    async def _statement(self, work: Coroutine[object, object, _T]) -> _T:
-        """Wait for the user's other statements; cancel this one when its program gives up, and see it end."""
-        async with self._turn:
-            task = asyncio.ensure_future(work)
-            try:
-                return await asyncio.shield(task)
-            except asyncio.CancelledError:
-                self.client.cancel()
-                with anyio.CancelScope(shield=True):
-                    await asyncio.wait([task])
-                    with suppress(BaseException):
-                        task.result()  # nobody is left to be told how it ended
-                raise
-
-    async def budget(self) -> Budget:
-        """Return what the analyst may still spend."""
-        return budget_of(await self.free("SHOW PRIVACY BUDGET"))
-
-    async def release(self, number: int) -> Release:
-        """Return one of the analyst's own releases."""
-        found = (await self.free(f"SHOW RELEASE {int(number)}")).release
-        assert found is not None  # noqa: S101  the statement answers with a release, or an error
-        return found
 
 
 class Programs:
@@ -122,7 +41,7 @@ class Programs:
         self._users = users
         self._config = config
         self._confirmations = Confirmations(users().secret)
-        self._backends: dict[str, ServedBackend] = {}
+        self._backends = Backends(service, config, "mcp")
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return whom a token belongs to now; None for one that is unknown or has expired."""
@@ -137,22 +56,7 @@ class Programs:
             raise OperationalError("the login is no longer valid")
         serve = self._service().policy.serve or self._config
         rule = SpendingRule(self._confirmations, user.free_below, serve.mcp.ask_person_above)
-        return Tools(self._backend(user), rule)
-
-    def _backend(self, user: User) -> ServedBackend:
-        """Return the user's backend; a new one if the user was changed since it was made."""
-        backend = self._backends.get(user.name)
-        if backend is None or backend.user != user:
-            if backend is not None:
-                backend.client.close()
-            settings = Settings(
-                user.name, self._config.name, statement_timeout=self._config.statement_timeout * 1000
-            )
-            client = self._service().client(user, entropy.number(31), settings)
-            client.protocol = "mcp"
-            backend = ServedBackend(client, user, lambda: self._service().policy)
-            self._backends[user.name] = backend
-        return backend
+        return Tools(self._backends.of(user), rule)
 
 
 def http_app(

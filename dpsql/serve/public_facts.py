@@ -53,7 +53,7 @@ async def described_tables(answering: Answering) -> list[dict[str, Any]]:
             facts: dict[str, Any] = {"name": column, "type": kind}
             if domain == "declared":
                 facts["values"] = await _values(answering, name, column)
-            described.append(facts | _bounds(answering.policy, name, column))
+            described.append(facts | bounds_facts(answering.policy, name, column))
         found.append({"name": name, "unit": _UNITS.get(unit, unit), "columns": described})
     return found
 
@@ -63,14 +63,15 @@ async def _values(answering: Answering, table: str, column: str) -> object:
     policy = answering.policy
     declared = None if policy is None else policy.table(table)
     if declared is not None:
-        return _domain(declared.domain[column])
+        return domain_facts(declared.domain[column])
     distinct = f"SELECT DISTINCT {quote(column)} FROM {quote(table)} LIMIT {MOST_VALUES + 1}"
     with suppress(Error):  # a server answers it with the declared values, or not at all
         return _listed([row[0] for row in _tuples((await answering.free(distinct)).table)])
     return "declared"
 
 
-def _domain(domain: Domain) -> object:
+def domain_facts(domain: Domain) -> object:
+    """Return the public values of a column: a list, the ends of a range, or where they are."""
     match domain:
         case ValuesDomain():
             return _listed(list(domain.values))
@@ -88,7 +89,8 @@ def _listed(values: list[Any]) -> object:
     return shown if len(values) <= MOST_VALUES else {"first": shown, "number_of_values": len(values)}
 
 
-def _bounds(policy: Policy | None, table: str, column: str) -> dict[str, Any]:
+def bounds_facts(policy: Policy | None, table: str, column: str) -> dict[str, Any]:
+    """Return the interval to which a column's values are cut, if there is one."""
     declared: Table | None = None if policy is None else policy.table(table)
     bounds = None if declared is None else declared.bounds.get(column)
     if bounds is None:

@@ -110,6 +110,16 @@ class Verifier:
             return cls(like.salt, (Keys(stored, server),), like.iterations)
         return cls(signature(secret, b"salt " + name.encode())[:SALT_BYTES], (Keys(stored, server),))
 
+    def matched(self, password: str) -> Keys | None:
+        """Return the keys of a password that was sent, None if it is wrong; the hash takes a while."""
+        try:
+            prepared = saslprep.prepare(password).encode()
+        except ValueError:
+            prepared = password.encode(errors="surrogatepass")
+        derived = stored(derived_keys(prepared, self.salt, self.iterations)[0])
+        found = [keys for keys in self.keys if hmac.compare_digest(keys.stored, derived)]
+        return found[0] if found else None
+
     def __str__(self) -> str:
         keys = self.keys[0]
         salt, stored, server = (

@@ -156,7 +156,11 @@ class Server:
 
     def _take(self, state: State) -> None:
         old, new = self._state.config, state.config
-        if (old.listen, old.metrics, old.mcp.listen) != (new.listen, new.metrics, new.mcp.listen):
+        places = [
+            (each.listen, each.metrics, each.mcp.listen, each.http.listen, each.http.owner)
+            for each in (old, new)
+        ]
+        if places[0] != places[1]:
             self._log.warnings(["other addresses to listen on are used from the next start on"])
         if old.max_connections != new.max_connections:
             self._log.warnings(["max_connections has its new value from the next start on"])

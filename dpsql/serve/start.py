@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpsql.errors import PolicyError
-from dpsql.policy import Address
+from dpsql.policy import Address, HttpConfig
 from dpsql.serve import health, metrics
 from dpsql.serve import state as states
 from dpsql.serve.figures import StatementRecord
@@ -36,16 +36,17 @@ SWITCH = 0.0005
 threads several times, so with Python's 5 ms a long statement of one analyst slows those of all others."""
 
 
-def serve(path: Path, on_ready: Callable[[State, list[str]], None]) -> None:
+def serve(path: Path, on_ready: Callable[[State, list[str]], None], http: HttpConfig | None = None) -> None:
     """Serve a policy until told to stop; `on_ready` is given what was read and the addresses.
 
-    Raises `Error` if it cannot start.
+    `http` has addresses for pages, which the command line gives in place of the policy's. Raises `Error` if
+    it cannot start.
     """
     os.umask(0o077)
     allow_files()
     sys.setswitchinterval(SWITCH)
     state = states.read(path)
-    asyncio.run(_serve(path, state, on_ready))
+    asyncio.run(_serve(path, state, on_ready, http or HttpConfig()))
 
 
 def allow_files() -> None:
@@ -60,7 +61,9 @@ def allow_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-async def _serve(path: Path, state: State, on_ready: Callable[[State, list[str]], None]) -> None:
+async def _serve(
+    path: Path, state: State, on_ready: Callable[[State, list[str]], None], http: HttpConfig
+) -> None:
     log = Log(state.users.secret, state.users.accounts.__contains__)
     logins = metrics.Logins()
 
@@ -69,14 +72,14 @@ async def _serve(path: Path, state: State, on_ready: Callable[[State, list[str]]
         if name != metrics.REFUSED:
             log(name, fields)
 
-    service = Service(state.config, state.policy, state.users)
+    service, throttle = Service(state.config, state.policy, state.users), Throttle()
     try:
         service.on_statement = lambda record: log("statement", _fields(record, log))
         wire = Wire(
             WireContext(
                 name=state.config.name,
                 users=state.users,
-                throttle=Throttle(),
+                throttle=throttle,
                 service=service,
                 tls=state.tls,
                 connections=Connections(
@@ -93,7 +96,7 @@ async def _serve(path: Path, state: State, on_ready: Callable[[State, list[str]]
             wire,
             log,
             logins,
-            fronts=_fronts(state, service, wire),
+            fronts=[*_mcp(state, service, wire), *_pages(state, service, wire, throttle, http, event)],
             on_ready=lambda addresses: on_ready(state, addresses),
         )
     except BaseException:
@@ -119,8 +122,8 @@ def _fields(record: StatementRecord, log: Log) -> dict[str, object]:
     }
 
 
-def _fronts(state: State, service: Service, wire: Wire) -> list[Front]:
-    """Return the servers of further protocols."""
+def _mcp(state: State, service: Service, wire: Wire) -> list[Front]:
+    """Return the server of programs that speak MCP, if the policy has an address for it."""
     address = state.config.mcp.listen
     if address is None:
         return []
@@ -134,3 +137,37 @@ def _fronts(state: State, service: Service, wire: Wire) -> list[Front]:
         return http_app(lambda: service, lambda: wire.users, config)
 
     return [HttpFront(application, address, state.tls)]
+
+
+def _pages(
+    state: State,
+    service: Service,
+    wire: Wire,
+    throttle: Throttle,
+    given: HttpConfig,
+    log: Callable[[str, Mapping[str, object]], None],
+) -> list[Front]:
+    """Return the servers of pages; an address that is given goes before that of the policy."""
+    own = state.config.http
+    http = replace(own, listen=given.listen or own.listen, owner=given.owner or own.owner)
+    config = replace(state.config, http=http)
+    if http.listen is None and http.owner is None:
+        return []
+    try:
+        from dpsql.serve.page.application import http_app  # noqa: PLC0415  of the extra `dpsql[http]`
+        from dpsql.serve.page.owner import OwnerFront, link_file  # noqa: PLC0415  as above
+    except ImportError:
+        hint = "pip install 'dpsql[http]'"
+        raise PolicyError("http: needs the packages starlette and uvicorn", hint=hint) from None
+
+    def analysts(bound: Address) -> object:
+        bound_config = replace(config, http=replace(http, listen=bound))
+        return http_app(lambda: service, lambda: wire.users, bound_config, throttle, log)
+
+    fronts: list[Front] = []
+    if http.listen is not None:
+        fronts.append(HttpFront(analysts, http.listen, state.tls, "/"))
+    if http.owner is not None:
+        link = link_file(config.users)
+        fronts.append(OwnerFront(lambda: service, lambda: wire.users, http.owner, link))
+    return fronts

@@ -6,31 +6,13 @@ import re
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from dpsql.language.options import INTERVALS, MEASURE_STRATEGIES, MECHANISMS, NOISES, OPTIONS
+from dpsql.language.options import OPTIONS
+from dpsql.language.words import KEYWORDS, SETTINGS, VALUES
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-
-_KEYWORDS = (
-    *("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "DISTINCT", "COUNT", "AS", "ASC"),
-    *("DESC", "JOIN", "LEFT JOIN", "ON", "USING", "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS NULL"),
-    *("CASE", "WHEN", "THEN", "ELSE", "END", "CAST", "FILTER", "WITH", "UNION", "EXISTS", "NULL", "TRUE"),
-    *("FALSE", "EXPLAIN", "DESCRIBE", "SET", "SHOW TABLES", "SHOW PRIVACY BUDGET", "SHOW RELEASES"),
-    *("REFINE RELEASE", "TO", "SHOW RELEASE", "EXPLAIN (FORMAT JSON)", "IS NOT NULL", "PARTITION BY"),
-    *("WITH DIFFERENTIAL_PRIVACY", "OPTIONS", "TOP", "BY", "ABOVE THRESHOLD", "ARGMAX"),
-    *("DP_GAP()", "DP_STDDEV", "DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "DP_PVALUE()", "DP_RANK()"),
-)
-_VALUES = {
-    "mechanism": MECHANISMS,
-    "noise": NOISES,
-    "measure_strategy": MEASURE_STRATEGIES,
-    "intervals": INTERVALS,
-    "measure": ("AUTO",),
-    "fresh": ("TRUE", "FALSE"),
-}
-_SETTINGS = ("dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence")
 
 _INSIDEOPTIONS = re.compile(r"\bOPTIONS\s*\(((?:[^()']|'[^']*')*)$", re.IGNORECASE)
 _AFTER_TABLE_WORD = re.compile(r"\b(?:FROM|JOIN|DESCRIBE)\s+\w*$", re.IGNORECASE)
@@ -76,7 +58,7 @@ def completions(text: str, names: Names) -> tuple[int, list[str]]:
     if options:
         return len(word), _starting(word, _option(options[1], word))
     if _AFTER_SET.search(text):
-        return len(word), _starting(word, _SETTINGS)
+        return len(word), _starting(word, SETTINGS)
     if _AFTER_TABLE_WORD.search(text):
         return len(word), _starting(word, names.tables)
     compared = _COMPARED.search(text)
@@ -87,7 +69,7 @@ def completions(text: str, names: Names) -> tuple[int, list[str]]:
     if not word:
         return 0, going_on
     columns = [column for columns in names.tables.values() for column in columns]
-    keywords = [k.lower() for k in _KEYWORDS] if word.islower() else list(_KEYWORDS)
+    keywords = [k.lower() for k in KEYWORDS] if word.islower() else list(KEYWORDS)
     return len(word), _starting(word, [*going_on, *columns, *names.tables, *keywords])
 
 
@@ -99,7 +81,7 @@ def _going_on(before: str, word: str) -> list[str]:
     """
     said = before.upper().split()
     found = []
-    for phrase in _KEYWORDS:
+    for phrase in KEYWORDS:
         words = phrase.split()
         for size in range(1, len(words)):
             if said[-size:] == words[:size] and words[size].startswith(word.upper()):
@@ -122,7 +104,7 @@ def _option(inside: str, word: str) -> Iterable[str]:
     """Return option names, or behind `name =` the values that option takes."""
     current = inside[: len(inside) - len(word)].rpartition(",")[2]
     name, equals, _ = current.partition("=")
-    return _VALUES.get(name.strip().lower(), ()) if equals else OPTIONS
+    return VALUES.get(name.strip().lower(), ()) if equals else OPTIONS
 
 
 def _columns_of(name: str, text: str, names: Names) -> Iterable[str]:

@@ -1,10 +1,10 @@
 """Top 10 with counts over domains of 10^6 to 10^12 groups, of which a million have rows: time and memory.
 
-`python -m tests.benchmarks --only sparse_domains`. The rows are the same for all domains, and so are the groups with
-rows; only how many others there could be differs. Each statement runs in a process of its own, in turn with
-DuckDB's exact count of the same groups.
+`python -m tests.benchmarks --only sparse_domains`. The rows are the same for all domains, and so are the
+groups with rows; only how many others there could be differs. Each statement runs in a process of its own,
+in turn with DuckDB's exact count of the same groups.
 
-`python -m tests.benchmarks.goals.sparse_domains floor|statement FOLDER NAME` is the process that is looked at.
+`python -m tests.benchmarks.goals.sparse_domains floor|statement FOLDER NAME` is that process.
 """
 
 from __future__ import annotations

@@ -1,17 +1,22 @@
-"""What `dpsql serve` says about how clients connect."""
+"""What `dpsql serve` says about how clients connect, and where it serves pages."""
 
 from __future__ import annotations
 
+import re
 import shlex
+import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from dpsql.cli.serve import psql
-from dpsql.policy import Policy, ServeConfig, load
-from dpsql.serve import self_signed, tls
+from dpsql.cli.serve import psql, run
+from dpsql.errors import PolicyError
+from dpsql.policy import Address, HttpConfig, Policy, ServeConfig, load
+from dpsql.serve import self_signed, start, tls
 from dpsql.serve.accounts import Users
 from dpsql.serve.state import State
+from dpsql.serve.throttle import Throttle
 
 
 @pytest.fixture
@@ -69,3 +74,34 @@ def test_a_named_certificate_is_known_to_clients(policy: Policy, tmp_path: Path)
     assert named["sslmode"] == "verify-full"
     without = conninfo(State(policy, ServeConfig(), Users({}, b""), None, ()), "127.0.0.1:5433")
     assert "sslmode" not in without
+
+
+def test_the_command_line_says_where_pages_are(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[HttpConfig] = []
+    monkeypatch.setattr(start, "serve", lambda path, on_ready, http: given.append(http))
+    assert policy.path is not None
+    run(policy.path)
+    run(policy.path, http="127.0.0.1:8080", owner_page="[::1]:0")
+    assert given == [HttpConfig(), HttpConfig(Address("127.0.0.1", 8080), Address("::1", 0))]
+    with pytest.raises(PolicyError, match=r"^--http: 'here' is no address"):
+        run(policy.path, http="here")
+    with pytest.raises(PolicyError, match=r"^http\.owner: 0\.0\.0\.0:1 is reached from other machines"):
+        run(policy.path, owner_page="0.0.0.0:1")
+
+
+@pytest.mark.parametrize(
+    ("missing", "host", "text"),
+    [
+        (False, "0.0.0.0", "http.listen: 0.0.0.0:0 is reached from other machines, and no certificate"),
+        (True, "127.0.0.1", "http: needs the packages starlette and uvicorn"),
+    ],
+)
+def test_pages_that_cannot_be_served(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch, missing: bool, host: str, text: str
+) -> None:
+    if missing:
+        monkeypatch.setitem(sys.modules, "dpsql.serve.page.application", None)
+    nothing = cast("Any", None)
+    state = State(policy, ServeConfig(), Users({}, b""), None, ())
+    with pytest.raises(PolicyError, match=f"^{re.escape(text)}"):
+        start._pages(state, nothing, nothing, Throttle(), HttpConfig(Address(host, 0)), nothing)

@@ -10,7 +10,7 @@ import pytest
 
 import dpsql
 from dpsql.errors import PolicyError
-from dpsql.policy import Address, GroupPolicy, McpConfig, Policy, ServeConfig, load
+from dpsql.policy import Address, GroupPolicy, HttpConfig, McpConfig, Policy, ServeConfig, load
 from dpsql.privacy import Charge
 
 Write = Callable[[str], Path]
@@ -67,6 +67,11 @@ listen = "127.0.0.1:8433"
 ask_person_above = 0.7
 allowed_hosts = ["ask.example.org"]
 allowed_origins = ["https://ask.example.org"]
+[http]
+listen = "0.0.0.0:8443"
+owner = "[::1]:8081"
+allowed_hosts = ["page.example.org"]
+allowed_origins = ["https://page.example.org"]
 """)
     folder = path.parent.resolve()
     assert read(path).serve == ServeConfig(
@@ -98,6 +103,12 @@ allowed_origins = ["https://ask.example.org"]
             Fraction(7, 10),
             ("ask.example.org",),
             ("https://ask.example.org",),
+        ),
+        http=HttpConfig(
+            Address("0.0.0.0", 8443),
+            Address("::1", 8081),
+            ("page.example.org",),
+            ("https://page.example.org",),
         ),
     )
 
@@ -178,6 +189,15 @@ def test_which_addresses_need_a_certificate(address: str, local: bool) -> None:
         ("[mcp]", "mcp: is served by the server alone"),
         ("[serve]\n[mcp]\nlisten = '0.0.0.0:80'", "mcp.listen: 0.0.0.0:80 is reached from other machines"),
         ("[serve]\n[mcp]\nlisten = '/tmp/.s.PGSQL.1'", "mcp.listen: a Unix socket is not served by HTTP"),
+        ("[http]", "http: is served by the server alone"),
+        ("[serve]\n[http]\nlisten = '0.0.0.0:80'", "http.listen: 0.0.0.0:80 is reached from other machines"),
+        ("[serve]\n[http]\nlisten = '/tmp/.s.PGSQL.1'", "http.listen: a Unix socket is not served by HTTP"),
+        (
+            "[serve]\n[http]\nowner = '192.0.2.1:80'",
+            "http.owner: 192.0.2.1:80 is reached from other",
+        ),
+        ("[serve]\n[http]\nowner = '/tmp/.s.PGSQL.1'", "http.owner: a Unix socket is not served by HTTP"),
+        ("[serve]\n[http]\nport = 80", "http.port"),
         ("[serve]\n[mcp]\nask_person_above = -1", "mcp.ask_person_above: must be at least 0"),
         ("[serve]\n[mcp]\nask_person_above = 'x'", "mcp.ask_person_above: not a finite number"),
         ("[serve]\n[mcp]\nallowed_hosts = ['']", "mcp.allowed_hosts: expected a list of texts"),

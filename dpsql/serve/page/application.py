@@ -1,0 +1,251 @@
+"""The application for analysts: its routes, who makes a request, the cookie of a login."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dpsql.serve.confirm import Confirmations, SpendingRule
+from dpsql.serve.page import assets
+from dpsql.serve.page.asking import FORMS, Analyst, words
+from dpsql.serve.page.guard import MARK, Guard
+from dpsql.serve.page.requests import RefusedError, answer, fields, refused
+from dpsql.serve.page.sign_in import LONGEST, Logins
+from dpsql.serve.served_backend import Backends
+from dpsql.serve.tls import CLIENT
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from dpsql.policy import Address, ServeConfig
+    from dpsql.serve.accounts import Users
+    from dpsql.serve.service import Service
+    from dpsql.serve.throttle import Throttle
+    from dpsql.serve.user import User
+
+FILES = (
+    ("/", "index.html"),
+    ("/page.css", "page.css"),
+    ("/page.js", "page.js"),
+    ("/dom.js", "dom.js"),
+    ("/editor.js", "editor.js"),
+    ("/answer.js", "answer.js"),
+    ("/theme.js", "theme.js"),
+    ("/icon.svg", "icon.svg"),
+    ("/v1/openapi.json", "openapi.json"),
+)
+MOST_AT_ONCE = 10
+"""Requests of one user at the same time."""
+
+Endpoint = Callable[["Request"], Awaitable[Response]]
+
+
+def hosts_of(address: Address, more: tuple[str, ...] = ()) -> list[str]:
+    """Return the values of the header Host that are those of an address."""
+    names = ["127.0.0.1", "localhost", "[::1]"] if address.local else [address.host]
+    return [*(f"{name}:{address.port}" for name in names), *more]
+
+
+def _with_cookie(request: Request, made: Response, value: str) -> Response:
+    """Keep a cookie that no script reads, and that other sites' pages never send; empty: take it away."""
+    made.set_cookie(
+        _cookie_name(request),
+        value,
+        max_age=int(LONGEST) if value else 0,
+        path="/",
+        secure=_encrypted(request),
+        httponly=True,
+        samesite="strict",
+    )
+    return made
+
+
+def _encrypted(request: Request) -> bool:
+    """Whether the browser is connected by TLS, here or at a proxy that the policy names."""
+    return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
+
+
+def address_of(request: Request) -> str:
+    """Return where a request comes from."""
+    return request.client.host if request.client is not None else ""
+
+
+class Pages:
+    """The analyst's application. Only the thread of the event loop uses it."""
+
+    def __init__(
+        self,
+        service: Callable[[], Service],
+        users: Callable[[], Users],
+        config: ServeConfig,
+        throttle: Throttle,
+        log: Callable[[str, Mapping[str, object]], None],
+    ) -> None:
+        self._users = users
+        self._logins = Logins(users, throttle, log)
+        self._log = log
+        self._free, self._asks = Backends(service, config, "http"), Backends(service, config, "http")
+        self._confirmations = Confirmations(users().secret)
+        self._asked: Counter[str] = Counter()
+
+    def routes(self) -> list[Route]:
+        """Return the routes of JSON."""
+        return [
+            Route("/v1/session", self._guarded(self._sign_in), methods=["POST"]),
+            Route("/v1/session", self._guarded(self._sign_out), methods=["DELETE"]),
+            self._asking("/v1/session", self._who),
+            self._asking("/v1/tables", lambda analyst, _: analyst.tables()),
+            self._asking("/v1/language", self._language),
+            self._asking("/v1/budget", lambda analyst, _: analyst.budget()),
+            self._asking("/v1/explain", self._explain, "POST"),
+            self._asking("/v1/query", self._query, "POST"),
+            self._asking("/v1/cancel", self._cancel, "POST"),
+            self._asking("/v1/releases", lambda analyst, _: analyst.releases()),
+            self._asking("/v1/releases/{number:int}", self._release),
+            *(self._download(form) for form in FORMS),
+        ]
+
+    # -- who asks
+
+    def _user(self, request: Request) -> User:
+        """Return whose request it is, by its token or its cookie; raises `RefusedError`."""
+        given = request.headers.get("authorization")
+        if given is not None:
+            scheme, _, token = given.partition(" ")
+            user = self._users().by_token(token.strip()) if scheme.lower() == "bearer" else None
+        else:
+            user = self._logins.user(_cookie(request), request.headers.get(MARK.decode(), ""))
+        certified = _certified(request)
+        if user is None or (certified is not None and certified != user.name):
+            hint = "sign in, or send Authorization: Bearer TOKEN"
+            raise RefusedError(401, "nobody is signed in", hint)
+        return user
+
+    def _analyst(self, user: User) -> Analyst:
+        rule = SpendingRule(self._confirmations, user.free_below)
+        return Analyst(self._free.of(user), self._asks.of(user), rule)
+
+    def _guarded(self, endpoint: Endpoint) -> Endpoint:
+        """Return an endpoint that answers its errors."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                return await endpoint(request)
+            except Exception as problem:  # noqa: BLE001  its text may hold private values
+                return refused(problem)
+
+        return guarded
+
+    def _asking(
+        self, path: str, ask: Callable[[Analyst, Request], Awaitable[object]], method: str = "GET"
+    ) -> Route:
+        """Return the route of what a user asks."""
+
+        async def endpoint(request: Request) -> Response:
+            user = self._user(request)
+            if self._asked[user.name] >= MOST_AT_ONCE:
+                raise RefusedError(429, "too many requests at the same time", "wait until they are answered")
+            self._asked[user.name] += 1
+            try:
+                found = await ask(self._analyst(user), request)
+            finally:
+                self._asked[user.name] -= 1
+            return found if isinstance(found, Response) else answer(found)
+
+        return Route(path, self._guarded(endpoint), methods=[method])
+
+    # -- sessions
+
+    async def _sign_in(self, request: Request) -> Response:
+        if MARK.decode() not in request.headers:
+            raise RefusedError(
+                403, "the header X-Dpsql is missing", "send X-Dpsql: 1, or a token in place of it"
+            )
+        given = await fields(request, name=str, password=str)
+        made = await self._logins.sign_in(
+            given["name"] or "", given["password"] or "", address_of(request), _certified(request)
+        )
+        self._logins.sign_out(_cookie(request))
+        return _with_cookie(request, answer({"user": given["name"], "key": made.key}), made.cookie)
+
+    async def _sign_out(self, request: Request) -> Response:
+        self._user(request)
+        self._logins.sign_out(_cookie(request))
+        return _with_cookie(request, Response(status_code=204), "")
+
+    async def _who(self, _: Analyst, request: Request) -> object:
+        user = self._user(request)
+        return {"user": user.name, "analyst": user.analyst}
+
+    # -- statements
+
+    async def _language(self, _: Analyst, __: Request) -> object:
+        return words()
+
+    async def _explain(self, analyst: Analyst, request: Request) -> object:
+        given = await fields(request, sql=str)
+        return await analyst.explain(given["sql"] or "")
+
+    async def _query(self, analyst: Analyst, request: Request) -> object:
+        given = await fields(request, sql=str, confirm=str)
+        return await analyst.query(given["sql"] or "", given["confirm"])
+
+    async def _cancel(self, analyst: Analyst, _: Request) -> object:
+        return analyst.cancel()
+
+    async def _release(self, analyst: Analyst, request: Request) -> object:
+        text = request.query_params.get("first_row", "0")
+        if not (text.isascii() and text.isdigit() and len(text) < 16):
+            raise RefusedError(400, "first_row is the number of a row, from 0")
+        return await analyst.release(request.path_params["number"], int(text))
+
+    def _download(self, form: str) -> Route:
+        async def download(analyst: Analyst, request: Request) -> Response:
+            number = request.path_params["number"]
+            data = await analyst.file(number, form)
+            name = f"release-{number}.{form.rpartition('.')[2]}"
+            headers = {"content-disposition": f'attachment; filename="{name}"'}
+            return Response(data, headers=headers, media_type=FORMS[form])
+
+        return self._asking(f"/v1/releases/{{number:int}}/{form}", download)
+
+
+def http_app(
+    service: Callable[[], Service],
+    users: Callable[[], Users],
+    config: ServeConfig,
+    throttle: Throttle,
+    log: Callable[[str, Mapping[str, object]], None],
+) -> Guard:
+    """Return the application of the analysts, for the address in `config.http.listen`."""
+    address = config.http.listen
+    assert address is not None  # noqa: S101  without an address nothing is served
+    pages = Pages(service, users, config, throttle, log)
+    routes = [*assets.routes(FILES), *pages.routes()]
+    return Guard(
+        Starlette(routes=routes),
+        routes,
+        hosts_of(address, config.http.allowed_hosts),
+        config.http.allowed_origins,
+    )
+
+
+def _cookie_name(request: Request) -> str:
+    """Return the cookie's name: by its prefix, no other name of the same site can set it over TLS."""
+    return "__Host-dpsql" if _encrypted(request) else "dpsql"
+
+
+def _cookie(request: Request) -> str:
+    given = request.cookies
+    return given.get("__Host-dpsql") or ("" if request.url.scheme == "https" else given.get("dpsql", ""))
+
+
+def _certified(request: Request) -> str | None:
+    """Return the name in the client's certificate; None if none is asked for."""
+    state = request.scope.get("state") or {}
+    return state.get(CLIENT, "") if CLIENT in state else None

@@ -1,0 +1,96 @@
+"""Bodies of requests, and answers as JSON; a refusal is an object with `refused` and `hint`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+
+from dpsql.errors import (
+    BudgetExceeded,
+    Error,
+    NotSupportedError,
+    PriceNotAgreed,
+    ProgrammingError,
+    StatementFailed,
+    TooManyFailures,
+)
+from dpsql.render.data import as_json
+from dpsql.serve.agent import refusal
+from dpsql.serve.errors import PolicyReloaded, QueueFull, ShuttingDown, StatementTooLong
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+LARGEST = 256 << 10
+"""Bytes of a request's body: a statement is 64 KiB at most."""
+
+_STATUSES: tuple[tuple[type[Error], int], ...] = (
+    (PriceNotAgreed, 409),
+    (BudgetExceeded, 402),
+    (TooManyFailures, 403),
+    (StatementFailed, 500),
+    (QueueFull, 429),
+    (StatementTooLong, 413),
+    (PolicyReloaded, 503),
+    (ShuttingDown, 503),
+    (ProgrammingError, 422),
+    (NotSupportedError, 422),
+)
+"""Kinds of errors with the status of HTTP, the first that fits; others have 500."""
+
+
+class RefusedError(Exception):
+    """A request that is refused before any statement is read."""
+
+    def __init__(self, status: int, refused: str, hint: str = "") -> None:
+        super().__init__(refused)
+        self.status = status
+        self.facts = {"refused": refused} | ({"hint": hint} if hint else {})
+
+
+def body(facts: object) -> bytes:
+    """Write an object of JSON, with values as results have them."""
+    return as_json(facts).encode("utf-8", "backslashreplace")
+
+
+def answer(facts: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer of JSON; bytes are JSON already."""
+    return Response(facts if isinstance(facts, bytes) else body(facts), status, headers, "application/json")
+
+
+def refused(problem: Exception) -> Response:
+    """Return an error as an answer: of an unexpected one only the type is told."""
+    if isinstance(problem, RefusedError):
+        return answer(problem.facts, problem.status)
+    status = next((status for kind, status in _STATUSES if isinstance(problem, kind)), 500)
+    facts = refusal(problem)
+    if isinstance(problem, Error):
+        facts["code"] = problem.sqlstate
+    return answer(facts, status)
+
+
+async def fields(request: Request, **kinds: type) -> dict[str, Any]:
+    """Read an object of JSON with these fields alone; one that may be left out is None."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise RefusedError(415, "the body is no JSON", "send Content-Type: application/json")
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > LARGEST:
+            raise RefusedError(413, f"the body has more than {LARGEST:,} bytes")
+    try:
+        found = json.loads(bytes(data).decode())
+    except (ValueError, RecursionError):
+        raise RefusedError(400, "the body is no JSON in UTF-8") from None
+    if not isinstance(found, dict):
+        raise RefusedError(400, "the body is no object of JSON")
+    for name in found:
+        if name not in kinds:
+            raise RefusedError(400, "the body has a field that is not known", "known: " + ", ".join(kinds))
+    for name, kind in kinds.items():
+        value = found.setdefault(name, None)
+        if value is not None and not isinstance(value, kind):
+            raise RefusedError(400, f"the field {name} has another type")
+    return found

@@ -1,0 +1,149 @@
+"""`Logins`: people who have signed in by a password, each kept under a random cookie and a random key.
+
+A browser sends a cookie to every port of a host, so whoever serves another page there gets it. The key is
+kept by the page itself, which no other origin can read; the cookie is of no use without it, nor is the key
+without the cookie, which no script reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from dpsql.lazy_dataclass import dataclass
+from dpsql.login import entropy
+from dpsql.serve.page.requests import RefusedError
+from dpsql.serve.throttle import network
+
+if TYPE_CHECKING:
+    from dpsql.serve.accounts import Users
+    from dpsql.serve.scram import Keys
+    from dpsql.serve.throttle import Throttle
+    from dpsql.serve.user import User
+
+IDLE = 3_600.0
+"""Seconds without a request after which a login ends."""
+LONGEST = 43_200.0
+"""Seconds after which it ends in any case."""
+MOST = 20
+"""Logins of one user; another one ends the one that was used least recently."""
+_AT_ONCE = 5
+"""Attempts by one name from one network that wait at the same time."""
+_NAME, _PASSWORD = 200, 1_024
+"""The most characters of a name and of a password."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What a browser is given for a login: a cookie, and the key that the page sends in a header."""
+
+    cookie: str
+    key: str
+
+
+@dataclass(slots=True)
+class Login:
+    """One login."""
+
+    user: str
+    key: bytes
+    """The hash of the key."""
+    keys: Keys
+    """What the password was checked by: the login ends with it."""
+    began: float
+    seen: float
+
+
+class Logins:
+    """The logins of the browsers. Only the thread of the event loop uses it."""
+
+    def __init__(
+        self,
+        users: Callable[[], Users],
+        throttle: Throttle,
+        log: Callable[[str, Mapping[str, object]], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._users = users
+        self._throttle = throttle
+        self._log = log
+        self._clock = clock
+        self._logins: dict[bytes, Login] = {}
+        """By the hash of the cookie, so that no time tells anything of one."""
+        self._waiting: Counter[tuple[str, str]] = Counter()
+
+    async def sign_in(self, name: str, password: str, address: str, certified: str | None) -> Secrets:
+        """Return cookie and key of a new login; raises `RefusedError`, with one text for all that is wrong.
+
+        `certified` is the name in the client's certificate, if one is needed.
+        """
+        at = name[:_NAME], network(address)
+        if self._waiting[at] >= _AT_ONCE:
+            raise RefusedError(429, "too many attempts at the same time", "wait until they are answered")
+        self._waiting[at] += 1
+        try:
+            await asyncio.sleep(self._throttle.delay(name, address))
+            keys = await self._matched(name, password)
+        finally:
+            self._waiting[at] -= 1
+            if not self._waiting[at]:
+                del self._waiting[at]
+        user = self._users().user(name) if keys is not None else None
+        if keys is None or user is None or (certified is not None and certified != name):
+            self._throttle.failed(name, address)
+            fields = {"address": address, "protocol": "http", "reason": "wrong password", "outcome": "28P01"}
+            self._log("handshake failed", fields | self._known(name))
+            raise RefusedError(401, "name or password is wrong")
+        self._throttle.succeeded(name, address)
+        fields = {"user": name, "analyst": user.analyst, "address": address, "protocol": "http"}
+        self._log("connected", fields)
+        return self._new(name, keys)
+
+    def _known(self, name: str) -> dict[str, str]:
+        """Return the name for the log if a user has it: people type passwords there."""
+        return {"user": name} if self._users().state(name) != "unknown" else {}
+
+    async def _matched(self, name: str, password: str) -> Keys | None:
+        if len(name) > _NAME or len(password) > _PASSWORD:
+            return None
+        verifier = self._users().verifier(name)
+        return await asyncio.to_thread(verifier.matched, password)  # it takes milliseconds on purpose
+
+    def _new(self, user: str, keys: Keys) -> Secrets:
+        now, made = self._clock(), Secrets(entropy.text(32), entropy.text(32))
+        self._logins = {key: login for key, login in self._logins.items() if not _ended(login, now)}
+        own = sorted((login.seen, key) for key, login in self._logins.items() if login.user == user)
+        for _, key in own[: len(own) - MOST + 1]:
+            del self._logins[key]
+        self._logins[_hashed(made.cookie)] = Login(user, _hashed(made.key), keys, now, now)
+        return made
+
+    def user(self, cookie: str, key: str) -> User | None:
+        """Return whose login it is; None if it has ended, or the user may not log in any more."""
+        login, now = self._logins.get(_hashed(cookie)), self._clock()
+        if login is None or not hmac.compare_digest(login.key, _hashed(key)):
+            return None
+        users = self._users()
+        user = users.user(login.user)
+        if _ended(login, now) or user is None or login.keys not in users.verifier(login.user).keys:
+            self.sign_out(cookie)
+            return None
+        login.seen = now
+        return user
+
+    def sign_out(self, cookie: str) -> None:
+        """End a login."""
+        self._logins.pop(_hashed(cookie), None)
+
+
+def _ended(login: Login, now: float) -> bool:
+    return now - login.seen > IDLE or now - login.began > LONGEST
+
+
+def _hashed(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode(errors="surrogatepass")).digest()
