@@ -119,6 +119,8 @@ def test_a_field_in_two_relations_is_ambiguous(session: Session) -> None:
 def test_a_domain_and_bounds_hold_for_a_field(session: Session) -> None:
     grouped = session.prepare(f"{N.replace('AS n', 'AS n, address.city')} GROUP BY 2")
     assert private(grouped).price.delta == 0, "its values are declared"
+    listed = session.run("SELECT * FROM dp_domain(people.address.city)").table
+    assert listed.column(0).to_pylist() == ["Rome", "Oslo", "Bonn"]
     other = session.prepare(f"{N.replace('AS n', 'AS n, address.zip')} GROUP BY 2 ORDER BY n DESC LIMIT 1")
     assert private(other).price.delta > 0, "its values are not"
     bounds = session.policy.tables["people"].bounds["ADDRESS.zip"]
