@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from dpsql.errors import OperationalError
 from dpsql.ledger import Ledger
 from dpsql.policy import CsvSource, DatabaseSource, FileSource, ParquetSource, Policy, Table, files_of
+from dpsql.policy.files import names_below
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -61,15 +62,15 @@ class Versions:
 
     def _listed(self, tables: Iterable[Table]) -> tuple[list[Path], list[str]]:
         """Return the files of these tables in order, each once, and a text of each list that may change."""
-        files: set[Path] = set()
+        files: dict[str, Path] = {}
         listed: set[str] = set()
         for table in tables:
             found = self._files(table)
-            files.update(found)
+            files.update((os.fspath(file), file) for file in found)
             if isinstance(table.source, FileSource) and table.source.parts is not None:
-                names = [file.relative_to(table.source.path).as_posix() for file in found]
-                listed.add(f"{table.name}: {hashlib.sha256(json.dumps(names).encode()).hexdigest()}")
-        return sorted(files), sorted(listed)
+                names = json.dumps(names_below(table.source, found))
+                listed.add(f"{table.name}: {hashlib.sha256(names.encode()).hexdigest()}")
+        return [file for _, file in sorted(files.items())], sorted(listed)
 
     def held(self) -> Stamps:
         """Return the stamps of the files that a session keeps open, in memory, copied, or in a list."""

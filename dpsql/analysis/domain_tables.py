@@ -29,15 +29,17 @@ def domain_table(source: Source, policy: Policy, catalog: Catalog, node: exp.Tab
     """Compile a call of DP_DOMAIN; refuse a column without public values."""
     arguments = node.this.expressions
     named = arguments[0] if len(arguments) == 1 else None
-    if not isinstance(named, exp.Column) or not named.table or named.args.get("db") is not None:
+    if not isinstance(named, exp.Column) or not named.table:
         raise source.refuse("DP_DOMAIN takes the name of a column, with its table", node, _example(policy))
-    table = policy.table(named.table) if named.table.isascii() else None
+    owner, *parts = (part.name for part in named.parts)
+    name = ".".join(parts)  # of a field of a struct, `address.city`
+    table = policy.table(owner) if owner.isascii() else None
     if table is None:
-        raise source.refuse(f"there is no table {named.table[:60]}", named, _example(policy), unknown="table")
-    found = next((c for c in catalog.columns(table.name) if fold(c[0]) == fold(named.name)), None)
+        raise source.refuse(f"there is no table {owner[:60]}", named, _example(policy), unknown="table")
+    found = next((c for c in catalog.columns(table.name) if fold(c[0]) == fold(name)), None)
     if found is None:
         raise source.refuse(
-            f"there is no column {table.name}.{named.name[:60]}", named, _example(policy), unknown="column"
+            f"there is no column {table.name}.{name[:60]}", named, _example(policy), unknown="column"
         )
     domain = BOOLEANS if found[1] == BOOLEAN else values_of(catalog, table, found[0])
     if domain is None:

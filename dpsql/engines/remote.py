@@ -130,9 +130,9 @@ class RemoteEngine(ABC):
                 self.readers[table.name], self.public[table.name] = _read_public_file(table)
             else:
                 what = "CSV" if isinstance(source, CsvSource) else "Parquet"
-                what = f"pattern of {what}" if source.parts is not None else what
+                files = f"a local {what} file" if source.parts is None else f"local {what} files by a pattern"
                 raise PolicyError(
-                    f"tables.{table.name}.source: {self.dialect.name} does not read a local {what} file",
+                    f"tables.{table.name}.source: {self.dialect.name} does not read {files}",
                     hint='write source = "schema.table", a table of the engine; public tables may be files',
                 )
 

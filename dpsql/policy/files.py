@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import fnmatch
+import os
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -156,20 +159,56 @@ def pattern_problem(pattern: str) -> str | None:
 def files_of(source: FileSource) -> list[Path]:
     """Return the files of a table in the order of their names: the file, or those that match the pattern now.
 
-    Files and folders whose names begin with a dot or an underscore are left out, as programs that write such
-    folders mark what is no data. A link to a file is that file.
+    Where the pattern has a wildcard, names that begin with a dot or an underscore do not match: programs that
+    write such folders mark by them what is no data. A link to a file is that file; `**` follows no link.
     """
     if source.parts is None:
         return [source.path]
-    found = []
+    names = source.parts.split("/")
+    found = _matching(os.fspath(source.path), names, frozenset({0}))
+    return [Path(file) for file in sorted(found, key=lambda file: file.split(os.sep))]
+
+
+def _matching(folder: str, names: list[str], places: frozenset[int]) -> Iterator[str]:
+    """Yield the files below a folder that match the rest of a pattern from one of these places on."""
+    places |= {place + 1 for place in places if names[place] == "**"}
     try:
-        for file in source.path.glob(source.parts):
-            names = file.relative_to(source.path).parts
-            if not any(name.startswith(_HIDDEN) for name in names) and file.is_file():
-                found.append(file)
-    except OSError:  # a folder was removed while it was listed
-        return []
-    return sorted(found)
+        with os.scandir(folder) as listed:
+            entries = list(listed)
+    except OSError:  # removed meanwhile, or no folder
+        return
+    for entry in entries:
+        inner = set()
+        for place in places:
+            if names[place] == "**":
+                if not entry.name.startswith(_HIDDEN) and entry.is_dir(follow_symlinks=False):
+                    inner.add(place)
+            elif not _fits(entry.name, names[place]):
+                continue
+            elif place < len(names) - 1:
+                inner.add(place + 1)
+            elif entry.is_file():
+                yield entry.path
+        if inner and entry.is_dir():
+            yield from _matching(entry.path, names, frozenset(inner))
+
+
+def _fits(name: str, pattern: str) -> bool:
+    if not _WILDCARD.search(pattern):
+        return name == pattern
+    return not name.startswith(_HIDDEN) and _compiled(pattern).match(name) is not None
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(pattern))
+
+
+def names_below(source: FileSource, files: list[Path]) -> list[str]:
+    """Return the names of a table's files below the folder of its pattern."""
+    folder = os.fspath(source.path)
+    start = 0 if folder == "." else len(folder.rstrip(os.sep)) + 1
+    return [os.fspath(file)[start:] for file in files]
 
 
 def partitions(source: FileSource, files: list[Path]) -> tuple[str, ...]:
@@ -181,10 +220,8 @@ def partitions(source: FileSource, files: list[Path]) -> tuple[str, ...]:
         return ()
     found = {
         tuple(
-            match[1]
-            for name in file.relative_to(source.path).parts[:-1]
-            if (match := _PARTITION.fullmatch(name)) is not None
+            match[1] for name in below.split(os.sep)[:-1] if (match := _PARTITION.fullmatch(name)) is not None
         )
-        for file in files
+        for below in names_below(source, files)
     }
     return found.pop() if len(found) == 1 else ()

@@ -125,7 +125,7 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
             raise wrong(
                 table.place("source"),
                 "is not a Parquet or CSV file, and no database is named",
-                'end it in .parquet or .csv, or write [database] with path = "FILE"',
+                'end it in .parquet or .csv, or in / for a folder, or write [database] with path = "FILE"',
             )
     return policy
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
+_WHY = "the owner runs `dpsql check`, which tells why"
+
 _COUNTS_ONLY, _OTHER_COUNTS, _SCHEMA = Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)
 """How the databases of an engine share its memory: most statements run in the first one."""
 
@@ -103,7 +105,7 @@ class DuckDBEngine:
             raise
         if failed:
             connection.close()
-            raise PolicyError("the declared sources cannot be opened", hint="check their paths and types")
+            raise PolicyError("the declared sources cannot be opened", hint=_WHY)
         return connection
 
     def _share(self, part: Fraction) -> int | None:
@@ -117,7 +119,7 @@ class DuckDBEngine:
         with suppress(duckdb.Error):
             connection.execute(f"ATTACH '{str(path).replace(chr(39), chr(39) * 2)}' AS {catalog} (READ_ONLY)")
             return catalog
-        raise PolicyError("database.path: not a DuckDB database that can be opened for reading")
+        raise PolicyError("database.path: not a DuckDB database that can be opened for reading", hint=_WHY)
 
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query in a worker thread, so that Ctrl-C stops it at once."""

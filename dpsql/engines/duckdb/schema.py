@@ -207,9 +207,10 @@ def _database(path: Path) -> list[Found]:
         except duckdb.Error as problem:
             words = engine_words(problem)
     if words is not None:
+        mend = "close it in the other process, or copy it with its .wal while nothing is written"
         raise PolicyError(
             f"{path} is not a readable Parquet file, CSV file or DuckDB database: {words}",
-            hint="close it in the other process, or copy it" if "lock" in words else None,
+            hint=mend if "lock" in words else None,
         )
     columns: dict[tuple[str, str], list[FoundColumn]] = {}
     never_null = set()

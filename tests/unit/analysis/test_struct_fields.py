@@ -25,6 +25,7 @@ POLICY = """
 epsilon = 100
 default_epsilon = 1
 delta = 1e-5
+ledger = "one.sqlite"
 default_delta = 1e-8
 [tables.people]
 source = "people.parquet"
@@ -36,13 +37,21 @@ address.city = ["Rome", "Oslo", "Bonn"]
 address.zip = { from = 0, to = 9 }
 """  # noqa: E501  a table of TOML stands in one line
 
+OTHER = POLICY.replace("one.sqlite", "other.sqlite")
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("people")
     with duckdb.connect() as connection:
-        connection.execute(f"COPY ({PEOPLE}) TO '{tmp_path}/people.parquet' (FORMAT parquet)")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
-    made = Session(load(tmp_path / "dpsql.toml"))
+        connection.execute(f"COPY ({PEOPLE}) TO '{made}/people.parquet' (FORMAT parquet)")
+    (made / "dpsql.toml").write_text(POLICY)
+    return made
+
+
+@pytest.fixture(scope="module")
+def session(folder: Path) -> Iterator[Session]:
+    made = Session(load(folder / "dpsql.toml"))
     yield made
     made.close()
 
@@ -80,13 +89,13 @@ N = "SELECT WITH DIFFERENTIAL_PRIVACY COUNT(DISTINCT id) AS n FROM people"
     ],
 )
 def test_a_field_is_named_and_means_what_it_does_in_the_engine(
-    session: Session, tmp_path: Path, statement: str, expected: list[int]
+    session: Session, folder: Path, statement: str, expected: list[int]
 ) -> None:
     assert exact(session, statement) == expected
     if "GROUP BY" not in statement and '"' not in statement:
         plain = statement.replace("WITH DIFFERENTIAL_PRIVACY", "")
         with duckdb.connect() as connection:
-            connection.execute(f"CREATE TABLE people AS FROM '{tmp_path}/people.parquet'")
+            connection.execute(f"CREATE TABLE people AS FROM '{folder}/people.parquet'")
             assert connection.sql(plain).fetchall() == [(expected[0],)]
 
 
@@ -119,6 +128,8 @@ def test_a_field_in_two_relations_is_ambiguous(session: Session) -> None:
 def test_a_domain_and_bounds_hold_for_a_field(session: Session) -> None:
     grouped = session.prepare(f"{N.replace('AS n', 'AS n, address.city')} GROUP BY 2")
     assert private(grouped).price.delta == 0, "its values are declared"
+    listed = session.run("SELECT * FROM dp_domain(people.address.city)").table
+    assert listed.column(0).to_pylist() == ["Rome", "Oslo", "Bonn"]
     other = session.prepare(f"{N.replace('AS n', 'AS n, address.zip')} GROUP BY 2 ORDER BY n DESC LIMIT 1")
     assert private(other).price.delta > 0, "its values are not"
     bounds = session.policy.tables["people"].bounds["ADDRESS.zip"]
@@ -135,18 +146,18 @@ def test_a_domain_and_bounds_hold_for_a_field(session: Session) -> None:
     ],
 )  # fmt: skip
 def test_a_policy_that_names_a_wrong_field_is_refused(
-    session: Session, tmp_path: Path, change: tuple[str, str], says: str
+    folder: Path, change: tuple[str, str], says: str
 ) -> None:
-    (tmp_path / "dpsql.toml").write_text(POLICY.replace(*change))
+    (folder / "other.toml").write_text(OTHER.replace(*change))
     with pytest.raises(PolicyError) as caught:
-        Session(load(tmp_path / "dpsql.toml"))
+        Session(load(folder / "other.toml"))
     assert says in str(caught.value)
 
 
-def test_a_struct_is_declared_as_a_whole_too(session: Session, tmp_path: Path) -> None:
+def test_a_struct_is_declared_as_a_whole_too(folder: Path) -> None:
     whole = 'address = "STRUCT(city VARCHAR, zip BIGINT, geo STRUCT(lat DOUBLE))"'
-    start, stop = POLICY.index("address.city"), POLICY.index(" }\n[tables.people.domain]")
-    (tmp_path / "dpsql.toml").write_text(POLICY[:start] + whole + POLICY[stop:])
-    again = Session(load(tmp_path / "dpsql.toml"))
+    start, stop = OTHER.index("address.city"), OTHER.index(" }\n[tables.people.domain]")
+    (folder / "other.toml").write_text(OTHER[:start] + whole + OTHER[stop:])
+    again = Session(load(folder / "other.toml"))
     assert exact(again, f"{N} WHERE address.geo.lat = 0") == [90]
     again.close()

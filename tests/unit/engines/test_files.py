@@ -263,6 +263,16 @@ def test_a_file_that_comes_while_the_engine_is_opened_is_in_both_or_in_neither(
         assert (len(read), len(opens)) == (2, 2), "opened again, on what is there now"
 
 
+def test_a_pattern_in_the_current_folder_has_the_columns_of_its_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet(tmp_path / "year=2020/a.parquet", "SELECT 1 AS u")
+    monkeypatch.chdir(tmp_path)
+    for source in ("*/*.parquet", "**/*.parquet", "."):
+        (table,) = introspect_sources([source])
+        assert table.folders == ("year",)
+
+
 def test_init_finds_files_folders_and_formats(tmp_path: Path) -> None:
     parquet(tmp_path / "d/country=DE/a.parquet", "SELECT 1 AS u, {'city': 'x', 'geo': {'lat': 1.5}} AS a")
     (tmp_path / "messy.csv").write_bytes(MESSY.encode("windows-1252"))
