@@ -10,7 +10,7 @@ No candidate depends on private rows.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
@@ -30,7 +30,6 @@ from dpsql.analysis.ranges import (
 )
 from dpsql.analysis.same import substitution
 from dpsql.analysis.typed import GRAINS, MAX_LISTED, KeyDomain, Span, Typed
-from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
     Binary,
     Case,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.batch import write_result
 from dpsql.cli.exits import ExitCode
 from dpsql.cli.progress import progress
-from dpsql.lazy_dataclass import dataclass
 from dpsql.render.figures import left
 from dpsql.render.readable import price
 

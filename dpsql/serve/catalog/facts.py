@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Literal
 
 import pyarrow as pa
 
-from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog.data import ALL_SCHEMAS
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dpsql.language import pieces
-from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.wire.command_types import Command, Copy, Declare
 from dpsql.serve.wire.commands import command, may_be_command
 from dpsql.serve.wire.errors import WireError
