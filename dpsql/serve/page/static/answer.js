@@ -17,7 +17,7 @@ export function priced(facts) {
   add("Mechanism", facts.mechanism ?? facts.selection);
   add("Expected error", expected(facts));
   add("Protected", facts.guarantee ?? facts.unit);
-  add("Groups", facts.domain ? `${facts.domain}${facts.domain_size ? ` (${facts.domain_size} groups)` : ""}` : null);
+  add("Groups", facts.domain ? `${facts.domain}${facts.domain_size > 1 ? ` (${facts.domain_size} groups)` : ""}` : null);
   add("Assumed", facts.assumed?.join("; "));
   add("Know", facts.warnings?.join("; "));
   const parts = [el("dl", {}, found)];
