@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 
+MOST_BYTES = 4 << 20
+"""Bytes of the rows in one answer, which are written several times over."""
 MOST_BARS = 60
 """Bars that are drawn; the table has the other rows."""
 
@@ -28,18 +30,18 @@ MOST_BARS = 60
 def result(found: StatementResult, first: int = 0, total: Charge | None = None) -> Facts:
     """Return what a statement is answered; `total` is the whole budget, for "epsilon 1 of 10"."""
     if found.release is None:
-        shown = public_columns(found.table.slice(first, MOST_ROWS), Style())
-        return {**_rows(found.table, first), "shown": _shown(shown), "epsilon": 0.0, "delta": 0.0}
+        rows = _fitting(found.table, first)
+        shown = public_columns(found.table.slice(first, rows), Style())
+        return {**_rows(found.table, first, rows), "shown": _shown(shown), "epsilon": 0.0, "delta": 0.0}
     return released(found.release, first, total)
 
 
 def released(release: Release, first: int = 0, total: Charge | None = None) -> Facts:
     """Return a release: its rows from one on with their intervals, its price, what is said below it."""
-    part = replace(
-        release, rows=release.rows.slice(first, MOST_ROWS), table=release.table.slice(first, MOST_ROWS)
-    )
+    rows = _fitting(release.table, first)
+    part = replace(release, rows=release.rows.slice(first, rows), table=release.table.slice(first, rows))
     return {
-        **_rows(release.table, first),
+        **_rows(release.table, first, rows),
         "keys": list(release.keys),
         "counts": list(release.counts),
         "shown": _shown(release_columns(part, Style(), none="")),
@@ -51,11 +53,19 @@ def released(release: Release, first: int = 0, total: Charge | None = None) -> F
     }
 
 
-def _rows(table: pa.Table, first: int) -> Facts:
-    part = table.slice(first, MOST_ROWS)
+def _fitting(table: pa.Table, first: int) -> int:
+    """Return how many rows an answer has, from one on: fewer if they are long, but one at least."""
+    rows = MOST_ROWS
+    while rows > 1 and table.slice(first, rows).nbytes > MOST_BYTES:
+        rows //= 2
+    return rows
+
+
+def _rows(table: pa.Table, first: int, rows: int) -> Facts:
+    part = table.slice(first, rows)
     columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
-    rows = [list(row) for row in zip(*(values(column) for column in part.columns), strict=True)]
-    return {"columns": columns, "rows": rows, "first_row": first, "rows_in_all": table.num_rows}
+    listed = [list(row) for row in zip(*(values(column) for column in part.columns), strict=True)]
+    return {"columns": columns, "rows": listed, "first_row": first, "rows_in_all": table.num_rows}
 
 
 def _shown(columns: list[Column]) -> list[Facts]:

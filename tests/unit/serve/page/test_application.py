@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dpsql.serve import account_file, changes
 from dpsql.serve.accounts import Users
+from dpsql.serve.page.answers import result
 from dpsql.serve.page.application import FILES
 from dpsql.serve.page.asking import FORMS
 from dpsql.serve.tls import CLIENT
+from dpsql.sessions import StatementResult
 from tests.unit.serve.page.conftest import BY_PAGE, COUNT, HOSTILE, ORIGIN, PASSWORD, Site
 
 ASKED = [
@@ -267,6 +270,17 @@ def test_commands_and_public_statements_are_free(site: Site) -> None:
         assert (facts["epsilon"], facts["private"], "confirm" in facts) == (0, False, False)
         assert site("POST", "/v1/query", {"sql": sql}).facts["epsilon"] == 0
     assert site("POST", "/v1/explain", {"sql": "SET dp_epsilon = 1"}).status == 422
+
+
+@pytest.mark.parametrize(("size", "rows"), [(10, 1000), (60_000, 62), (5_000_000, 1)])
+def test_long_rows_come_in_several_answers(size: int, rows: int) -> None:
+    count = 1200 if size < 100_000 else 3
+    text = pa.repeat("x" * size, count) if size < 100_000 else pa.array(["x" * size] * count)
+    facts = result(StatementResult(pa.table({"x": text}), None))
+    assert (len(facts["rows"]), facts["rows_in_all"]) == (rows, count)
+    assert [len(column["cells"]) for column in facts["shown"]] == [rows]
+    later = result(StatementResult(pa.table({"x": text}), None), count - 1)
+    assert (len(later["rows"]), later["first_row"]) == (1, count - 1)
 
 
 def test_more_than_is_left_is_refused_uncharged(site: Site) -> None:
