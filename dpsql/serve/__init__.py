@@ -8,6 +8,8 @@
 ``scram``, ``throttle``             logins by SCRAM-SHA-256, and delays after failed ones
 ``wire``                            the protocol of PostgreSQL's clients
 ``http``, ``mcp``                   programs that speak the Model Context Protocol
+``page``                            pages for people, and the JSON over HTTP beneath them
+``served_backend``                  what answers those who ask over HTTP
 ``service``, ``client``             answers statements, whatever the protocol
 ``settings``, ``catalog``           what PostgreSQL's clients set and look up
 ``log``, ``metrics``, ``health``    what the server tells its owner; ``notify`` tells systemd
