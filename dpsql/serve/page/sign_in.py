@@ -76,6 +76,8 @@ class Logins:
         self._logins: dict[bytes, Login] = {}
         """By the hash of the cookie, so that no time tells anything of one."""
         self._waiting: Counter[tuple[str, str]] = Counter()
+        self._hashing = asyncio.Semaphore(1)
+        """A password is hashed here, not by the client: strangers take one processor with that at most."""
 
     async def sign_in(self, name: str, password: str, address: str, certified: str | None) -> Secrets:
         """Return cookie and key of a new login; raises `RefusedError`, with one text for all that is wrong.
@@ -112,7 +114,8 @@ class Logins:
         if len(name) > _NAME or len(password) > _PASSWORD:
             return None
         verifier = self._users().verifier(name)
-        return await asyncio.to_thread(verifier.matched, password)  # it takes milliseconds on purpose
+        async with self._hashing:
+            return await asyncio.to_thread(verifier.matched, password)  # it takes milliseconds on purpose
 
     def _new(self, user: str, keys: Keys) -> Secrets:
         now, made = self._clock(), Secrets(entropy.text(32), entropy.text(32))
