@@ -177,9 +177,9 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "sparse vector: more hits than are paid for": (
         sparse_vector,
         "sparse_vector",
-        ("import dataclass\n", "spent <= (self.hits - 1)", "self.released("),
+        ("from functools import partial\n", "spent <= (self.hits - 1)", "self.released("),
         (
-            "import dataclass, replace\n",
+            "from dataclasses import replace\nfrom functools import partial\n",
             "spent <= (self.hits + 2)",
             "replace(self, hits=self.hits + 3).released(",
         ),
