@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Self, get_args
 
@@ -124,34 +125,34 @@ class AdaptiveSparseVector(SparseVectorPlan):
 
         Groups of sparse counts are scanned by their positions in the domain, and named by these.
         """
-        if isinstance(counts, OrderedCounts) and isinstance(counts.values, SparseCounts):
-            return self._run_sparse(sparsely_counted(counts.values, self.groups), source)
-        array = in_order(counts, self.groups, trials=True)
-        rows = np.atleast_2d(array)
-        level = self.threshold_noise(len(rows), source)
-        spent, number = np.zeros((2, len(rows)), dtype=np.int64)
+        trials, single, blocks = self._hits(counts, source)
+        spent, number = np.zeros((2, trials), dtype=np.int64)
         found = [Hits.none()]
-        for start in range(0, self.groups, _BLOCK):
-            hits = self.passing(rows[:, start : start + _BLOCK], level, source)
-            hits = self._answered(hits, spent, number)
-            found.append(hits._replace(place=start + hits.place))
-            if not self._affordable(spent, number).any():
-                break
-        every = Hits(*(np.concatenate(part) for part in zip(*found, strict=True)))
-        return self.released(every, spent, single=array.ndim == 1)
-
-    def _run_sparse(self, counts: SparseCounts, source: NoiseSource) -> SparseVector:
-        if counts.values.ndim != 1:
-            raise ValueError("sparse counts are of one run")
-        level = int(self.threshold_noise(1, source)[0, 0])
-        spent, number = np.zeros((2, 1), dtype=np.int64)
-        found = [Hits.none()]
-        for hits in hits_of(self, counts, level, source):
+        for hits in blocks:
             found.append(self._answered(hits, spent, number))
             if not self._affordable(spent, number).any():
                 break
         every = Hits(*(np.concatenate(part) for part in zip(*found, strict=True)))
-        return self.released(every, spent, single=True)
+        return self.released(every, spent, single=single)
+
+    def _hits(self, counts: OrderedCounts, source: NoiseSource) -> tuple[int, bool, Iterator[Hits]]:
+        """Return the number of trials, whether it is a single run, and what passes, block by block."""
+        if isinstance(counts, OrderedCounts) and isinstance(counts.values, SparseCounts):
+            listed = sparsely_counted(counts.values, self.groups)
+            if listed.values.ndim != 1:
+                raise ValueError("sparse counts are of one run")
+            return 1, True, hits_of(self, listed, int(self.threshold_noise(1, source)[0, 0]), source)
+        array = in_order(counts, self.groups, trials=True)
+        rows = np.atleast_2d(array)
+        level = self.threshold_noise(len(rows), source)
+        return len(rows), array.ndim == 1, self._blocks(rows, level, source)
+
+    def _blocks(
+        self, rows: NDArray[np.int64], level: NDArray[np.int64], source: NoiseSource
+    ) -> Iterator[Hits]:
+        for start in range(0, self.groups, _BLOCK):
+            hits = self.passing(rows[:, start : start + _BLOCK], level, source)
+            yield hits._replace(place=start + hits.place)
 
     def _answered(self, hits: Hits, spent: NDArray[np.int64], number: NDArray[np.int64]) -> Hits:
         """Return the next hits that the budget pays for, and add to what each trial has spent and found."""

@@ -47,6 +47,13 @@ def top_k(changed: types.ModuleType, k: int = 1, **options: Any) -> Callable[...
     return batches(changed.NoisyTopK.plan, k=k, **options)
 
 
+def selected(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
+    """Top-k with the selection of a changed module."""
+    made = module("top_k")
+    made.__dict__["select"] = changed.select
+    return top_k(made, **options)
+
+
 def batches(plan: Callable[..., Any], **options: Any) -> Callable[..., dict[str, Any]]:
     """Run a mechanism as the catalogue does."""
 
@@ -132,16 +139,16 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
         {"monotone": False},
     ),
     "top-k: last gap off by one rank": (
-        top_k,
-        "top_k",
+        selected,
+        "contenders",
         f"order = {_ORDER}",
         "order = np.delete(np.lexsort((ranks, values), axis=-1)[..., : -k - 3 : -1], k, axis=-1)",
         [Pair("one above", (1, 0, 0), (2, 0, 0))],
         {},
     ),
     "top-k: ties by position, gaps as they are": (
-        top_k,
-        "top_k",
+        selected,
+        "contenders",
         (f"order = {_ORDER}", _GAP),
         (
             "order = np.argsort(-values, axis=-1, kind='stable')[..., : k + 1]",
@@ -170,9 +177,9 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "sparse vector: more hits than are paid for": (
         sparse_vector,
         "sparse_vector",
-        ("import dataclass\n", "spent <= (self.hits - 1)", "self.released("),
+        ("from functools import partial\n", "spent <= (self.hits - 1)", "self.released("),
         (
-            "import dataclass, replace\n",
+            "from dataclasses import replace\nfrom functools import partial\n",
             "spent <= (self.hits + 2)",
             "replace(self, hits=self.hits + 3).released(",
         ),

@@ -105,6 +105,8 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "noisy top-k, exponential, monotone",
         "noisy top-k, laplace, general",
         "noisy top-k, geometric",
+        "noisy top-k over a sparse domain",
+        "hybrid top-k over a sparse domain",
         "noisy lowest-k",
         "noisy max",
         "exponential mechanism",
@@ -142,6 +144,7 @@ def test_the_catalogue_has_every_mechanism() -> None:
         assert part in names
     functions = {name for name in mechanisms.__all__ if name[0].islower()} - {
         "best_share",
+        "check_sparse",
         "in_public_order",
         "usual_grid",
     }
