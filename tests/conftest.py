@@ -18,7 +18,8 @@ import pytest
 collect_ignore = (
     [] if find_spec("psycopg") else ["serve/catalog_oracle.py", "unit/serve/make_postgres_bytes.py"]
 )
-"""Scripts that need a client of PostgreSQL, in whose docstrings pytest would look for examples."""
+collect_ignore_glob = ["benchmarks/peers/with_*.py"]
+"""Scripts that need a client of PostgreSQL or another system: pytest looks for examples in all others."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

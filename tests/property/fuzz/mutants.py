@@ -492,10 +492,10 @@ MUTANTS = (
         "groups of undeclared keys are not bounded",
         (
             (
-                "analysis.analyse",
-                "_counting",
-                "rows.bounded(most, ()) if most is not None",
-                "rows if most is not None",
+                "analysis.counted_groups",
+                "CountedGroups.counting",
+                "if self.most is not None",
+                "if self.most is not None and self.domains",
             ),
         ),
         ("unknown domain", "all groups of an unknown domain"),
