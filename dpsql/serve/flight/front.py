@@ -220,8 +220,9 @@ class FlightFront:
         """Return the address of a call, and the name in its certificate if one is needed."""
         if self._tls is None or not self._tls.clients:
             return address_of(context.peer()), None
-        names = context.auth_context().get("x509_common_name", [b""])
-        return address_of(context.peer()), bytes(names[0]).decode(errors="replace")
+        names = context.auth_context().get("x509_common_name", ())
+        name = bytes(names[0]).decode(errors="replace") if len(names) == 1 else ""  # which is no user's
+        return address_of(context.peer()), name
 
     async def _send(self, context: _Context, message: bytes) -> None:
         """Send a message; a client that does not read is cut."""

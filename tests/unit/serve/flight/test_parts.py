@@ -465,6 +465,40 @@ def test_other_machines_reach_it_by_tls_alone(made: Made, tmp_path: Path) -> Non
     asyncio.run(main())
 
 
+def test_where_clients_need_certificates_nobody_logs_in_by_another_name(made: Made, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    from tests.unit.serve.wire.test_startup import certified
+
+    certificate, key = self_signed.make(tmp_path)
+    file = certified(tmp_path, "alice")
+    pem = file.read_text()
+    begin = pem.index("-----BEGIN PRIVATE KEY-----")
+    secured = tls.load(certificate, key, clientcert=file)
+
+    async def main() -> None:
+        calls = Calls(made.sessions, ServeConfig())
+        front = FlightFront(calls, made.sessions, Address("127.0.0.1", 0), secured)
+        (url,) = await front.start()
+        assert url.startswith("grpc+tls://127.0.0.1:")
+
+        def log_in(name: str, **options: Any) -> Any:
+            location = f"grpc+tls://localhost:{url.rpartition(':')[2]}"
+            client = fl.FlightClient(location, tls_root_certs=certificate.read_bytes(), **options)
+            return client.authenticate_basic_token(name, PASSWORDS[name], fl.FlightCallOptions(timeout=10))
+
+        own = {"cert_chain": pem[:begin], "private_key": pem[begin:]}
+        try:
+            assert (await asyncio.to_thread(log_in, "alice", **own))[0] == b"authorization"
+            with pytest.raises(fl.FlightUnauthenticatedError, match="name or password is wrong"):
+                await asyncio.to_thread(log_in, "bob", **own)
+            with pytest.raises((fl.FlightUnavailableError, fl.FlightInternalError)):
+                await asyncio.to_thread(log_in, "alice")
+        finally:
+            await front.stop()
+
+    asyncio.run(main())
+
+
 def test_a_taken_address_is_told(made: Made) -> None:
     def front(port: int) -> FlightFront:
         return FlightFront(
