@@ -52,10 +52,10 @@ class Releasing:
         known, parts = dict[int, Release](), list(prepared.parts)
         for place in _in_order(prepared):
             part = _filled(prepared, prepared.parts[place], known)
-            stored = self._find(part)
-            if stored is not None and place in read:
+            if place in read and (stored := self._find(part)) is not None:
                 known[place] = _release(stored, part)
-            price = part.method.quote.charge if stored is None else Charge()
+            found = place in known if place in read else self._is_stored(part)
+            price = Charge() if found else part.method.quote.charge
             parts[place] = replace(prepared.parts[place], price=price)
         return parts[0] if isinstance(prepared, PreparedPrivate) else replace(prepared, parts=tuple(parts))
 
@@ -117,8 +117,11 @@ class Releasing:
 
         Nothing is for a question that reads values which are not known yet.
         """
-        asked = part.reusable and (part.counting.values or not part.values)
-        return self.ledger.find(part.key, self.analyst) if asked else None
+        return self.ledger.find(part.key, self.analyst) if _has_key(part) else None
+
+    def _is_stored(self, part: PreparedPrivate) -> bool:
+        """Return whether `_find` finds something, without reading a release, which may be large."""
+        return _has_key(part) and self.ledger.numbers((part.key,), self.analyst) is not None
 
     def _stored(self, part: PreparedPrivate) -> Release | None:
         """Return the stored release of the same question on the same data; None if there is none."""
@@ -177,6 +180,11 @@ class Releasing:
             return ""
         alike = "" if part.query.parameters else text  # equal texts may ask of other values
         return charged_again(part.key, self.ledger.asked(question(part.key), alike, self.analyst, place + 1))
+
+
+def _has_key(part: PreparedPrivate) -> bool:
+    """Return whether a question may be answered from what is stored, and its key is known."""
+    return part.reusable and bool(part.counting.values or not part.values)
 
 
 def _release(stored: StoredRelease, part: PreparedPrivate) -> Release:

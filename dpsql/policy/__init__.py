@@ -46,7 +46,7 @@ from dpsql.policy.parts import (
     Value,
     ValuesDomain,
 )
-from dpsql.policy.serving import Address, HttpConfig, McpConfig, ServeConfig
+from dpsql.policy.serving import Address, FlightConfig, HttpConfig, McpConfig, ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
 from dpsql.policy.views import View
@@ -67,6 +67,7 @@ __all__ = [
     "Domain",
     "EnumDomain",
     "FileSource",
+    "FlightConfig",
     "GroupPolicy",
     "HttpConfig",
     "Key",

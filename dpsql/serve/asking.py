@@ -22,12 +22,12 @@ from dpsql.prepared import (
 )
 from dpsql.privacy import Charge
 from dpsql.serve.agreement import names_epsilon, not_agreed
-from dpsql.serve.answer import Answer, Column, Notice, columns_of
+from dpsql.serve.answer import Answer, Column, Notice, Quoted, columns_of
 from dpsql.serve.catalog.facts import Route
 from dpsql.serve.describe import ends, schema_of, with_ends
 from dpsql.serve.errors import CatalogueRefused, PolicyReloaded, StatementTooLong
 from dpsql.serve.notices import notices_of
-from dpsql.serve.placeholders import attempts, conformed, parameters_of
+from dpsql.serve.placeholders import arrays, attempts, conformed, parameters_of
 from dpsql.serve.plan_cache import Planned, key
 from dpsql.serve.probes import DECLARED, DeclaredValues, NoRows, Preview, probe_of
 
@@ -107,13 +107,11 @@ class Asking:
             return self._of_catalogue(words, arrays(parameters, values), types)
         if found is None:
             return None
-        asked = (*self._key(words, values), self._intervals, str(types) if values else "")
-        if not isinstance(found.prepared, PreparedPublic):
-            database = self.generation.database
-            kept = self.generation.stored.get(asked, self.user.analyst, found.engines, database.ledger)
-            if kept is not None:
-                self.kind, self.price = "stored", Charge()
-                return kept
+        kept = self._kept_answer(words, values, types, found)
+        if kept is not None:
+            self.kind, self.price = "stored", Charge()
+            return kept
+        asked = self._answer_key(words, values, types)
         schema = None
         if values and types:
             described = self.described_before(words, types)
@@ -121,6 +119,18 @@ class Asking:
                 return None
             schema = described[1]
         return self._of_prepared(found.prepared, found, schema, self._most, asked=asked, plans=False)
+
+    def _answer_key(self, text: str, values: tuple[object, ...], types: Sequence[pa.DataType | None]) -> Key:
+        return *self._key(text, values), self._intervals, str(types) if values else ""
+
+    def _kept_answer(
+        self, text: str, values: tuple[object, ...], types: Sequence[pa.DataType | None], found: object
+    ) -> Answer | None:
+        """Return the answer that is kept for a plan; None if none is."""
+        if not isinstance(found, Planned) or isinstance(found.prepared, PreparedPublic):
+            return None
+        asked, ledger = self._answer_key(text, values, types), self.generation.database.ledger
+        return self.generation.stored.get(asked, self.user.analyst, found.engines, ledger)
 
     def begin(
         self, text: str, parameters: Sequence[object], types: Sequence[pa.DataType | None]
@@ -152,6 +162,33 @@ class Asking:
         if self.route(text) is Route.CATALOGUE:
             return self._of_catalogue(text, with_arrays, types)
         return self._plan(text, values)
+
+    def quote(self, text: str, parameters: Sequence[object], types: Sequence[pa.DataType | None]) -> Quoted:
+        """Return price and columns of a statement about data; refuse what would not be answered."""
+        self._check_length(text)
+        words, values = plain_text(text), tuple(plain(parameters) or ())
+        with self.session.statement(self.running):
+            found = self._known(words, values) or self._plan(words, values)
+        kept = self._kept_answer(words, values, types, found)
+        if kept is not None:
+            return Quoted("stored", Charge(), kept.table.schema)
+        if isinstance(found, Answer):
+            return Quoted(self.kind, None, found.table.schema)
+        planned = found if isinstance(found, Planned) else None
+        prepared = found.prepared if isinstance(found, Planned) else found
+        schema = self._announced(words, types) if values and types else None
+        with self.session.statement(self.running):
+            schema = schema or schema_of(prepared, intervals=self._intervals)
+            if not isinstance(prepared, (PreparedPrivate, PreparedComposed)):
+                self.kind = "command" if isinstance(prepared, PreparedCommand) else "public"
+                return Quoted(self.kind, None, schema)
+            planner = self.session.planner
+            self.price = planner.priced(prepared).price
+        self.kind = "private" if self.price != Charge() else "stored"
+        agreed = self._agreed or self.kind == "stored" or names_epsilon(prepared, planner, planned)
+        if not agreed:
+            raise not_agreed(prepared, self.price, planner)
+        return Quoted(self.kind, self.price, schema)
 
     def prepare(self, text: str, parameters: Sequence[object]) -> Prepared:
         """Parse, analyse and price a statement, for `run`."""
@@ -440,14 +477,6 @@ class Asking:
                 return _of_catalogue(self.generation.catalogue.answer(text, self._facts(), values, types))
 
         return Pending("free", asked)
-
-
-def arrays(parameters: Sequence[object] | None, values: tuple[object, ...]) -> tuple[object, ...]:
-    """Put the arrays among the parameters back, item by item: the catalogue alone takes arrays."""
-    return tuple(
-        list(plain(given) or ()) if isinstance(given, list) else value
-        for given, value in zip(parameters or (), values, strict=True)
-    )
 
 
 def _charged(release: Release) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.language import Outline
+from dpsql.language import Outline, plain
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 from dpsql.tree import duckdb_sql
@@ -271,6 +271,14 @@ def attempts(parameters: Sequence[Parameter]) -> Iterator[tuple[object, ...]]:
     if any(len(one.dummies) > 1 for one in parameters):
         yield tuple(one.dummies[-1] for one in parameters)
     yield (None,) * len(parameters)
+
+
+def arrays(parameters: Sequence[object] | None, values: tuple[object, ...]) -> tuple[object, ...]:
+    """Put the arrays among the parameters back, item by item: the catalogue alone takes arrays."""
+    return tuple(
+        list(plain(given) or ()) if isinstance(given, list) else value
+        for given, value in zip(parameters or (), values, strict=True)
+    )
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 MOST = 1024
 MOST_BYTES = 32 << 20
 """The most answers, and bytes of them, that are kept of a policy."""
-LARGEST = 1 << 20
-"""The most bytes of an answer that is kept."""
+SMALL = 1 << 20
+"""The most bytes of an answer that is kept among these, with its rows as they were sent."""
+LARGE_BYTES = 128 << 20
+LARGEST = 64 << 20
+"""The most bytes of larger answers together, which displace no small ones, and of each of them."""
 _FIXED = 4096
 """Bytes that an answer takes beside its rows."""
 
@@ -44,19 +47,21 @@ class StoredAnswers:
 
     def __init__(self, entries: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._kept: Recent[Key, _Kept] = Recent(entries, most_bytes)
+        self._large: Recent[Key, _Kept] = Recent(entries, LARGE_BYTES)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._kept) + len(self._large)
 
     def get(self, key: Key, analyst: str, engines: Engines, ledger: Ledger) -> Answer | None:
         """Return the answer to a statement; None if it is not kept, or does not hold any more."""
         whole = (*key, analyst)
-        kept = self._kept.get(whole)
+        kept = self._kept.get(whole) or self._large.get(whole)
         if kept is None:
             return None
         if kept.engines() is engines and ledger.numbers(kept.keys, analyst) == kept.numbers:
             return kept.answer
         self._kept.forget(whole, kept)
+        self._large.forget(whole, kept)
         return None
 
     def put(self, key: Key, analyst: str, engines: Engines, keys: tuple[str, ...], answer: Answer) -> Answer:
@@ -66,10 +71,15 @@ class StoredAnswers:
             return answer
         parts = release.parts or (release,)
         numbers = tuple(part.number for part in parts if part.number is not None and part.reused is not None)
-        rows = answer.table.nbytes + release.table.nbytes + sum(part.table.nbytes for part in parts)
-        size = _FIXED + rows + (room := _FIXED + 4 * answer.table.nbytes)
+        rows = answer.table.nbytes + release.table.nbytes + sum(part.table.nbytes for part in release.parts)
+        size, room = _FIXED + rows, _FIXED + 4 * answer.table.nbytes
         if len(numbers) < len(parts) or len(keys) != len(parts) or size > LARGEST:
             return answer
+        if size + room > SMALL:
+            entry = _Kept(answer, weakref.ref(engines), keys, numbers)
+            self._large.put((*key, analyst), entry, analyst, size)
+            return answer
         kept = replace(answer, encoded=Encoded(room))
-        self._kept.put((*key, analyst), _Kept(kept, weakref.ref(engines), keys, numbers), analyst, size)
+        entry = _Kept(kept, weakref.ref(engines), keys, numbers)
+        self._kept.put((*key, analyst), entry, analyst, size + room)
         return kept

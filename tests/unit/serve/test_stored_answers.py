@@ -16,7 +16,6 @@ from dpsql.serve.answer import Answer, Encoded, columns_of
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
 from dpsql.serve.settings import Settings
-from dpsql.serve.stored_answers import LARGEST
 from dpsql.serve.wire.sending import Rows
 from dpsql.serve.wire.statement import Result
 from tests.served import ALICE, BOB, client_of, run, serving
@@ -149,11 +148,22 @@ def test_a_fresh_statement_is_never_answered_from_what_is_kept(service: Service)
 
 
 def test_a_large_answer_is_not_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.serve.stored_answers.LARGEST", LARGEST // 1000)
+    monkeypatch.setattr("dpsql.serve.stored_answers.LARGEST", 1000)
     client = client_of(service)
     for _ in range(3):
         assert asked(client, COUNT).encoded is None
     assert not len(service.generation.stored)
+
+
+def test_a_larger_answer_is_kept_among_its_own_kind(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpsql.serve.stored_answers.SMALL", 1000)
+    client = client_of(service)
+    answers = [asked(client, COUNT) for _ in range(4)]
+    assert answers[3].table is answers[2].table
+    assert [answer.encoded for answer in answers] == [None] * 4
+    assert (len(service.generation.stored), spent(service)) == (1, Charge(Fraction(1)))
 
 
 def test_a_description_is_given_again_without_planning(
