@@ -121,7 +121,7 @@ class Logins:
         now, made = self._clock(), Secrets(entropy.text(32), entropy.text(32))
         self._logins = {key: login for key, login in self._logins.items() if not _ended(login, now)}
         own = sorted((login.seen, key) for key, login in self._logins.items() if login.user == user)
-        for _, key in own[: len(own) - MOST + 1]:
+        for _, key in own[: max(0, len(own) - MOST + 1)]:
             del self._logins[key]
         self._logins[_hashed(made.cookie)] = Login(user, _hashed(made.key), keys, now, now)
         return made

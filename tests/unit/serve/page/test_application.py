@@ -18,6 +18,8 @@ from dpsql.serve.accounts import Users
 from dpsql.serve.page.answers import result
 from dpsql.serve.page.application import FILES
 from dpsql.serve.page.asking import FORMS
+from dpsql.serve.page.sign_in import MOST, Logins, _hashed
+from dpsql.serve.throttle import Throttle
 from dpsql.serve.tls import CLIENT
 from dpsql.sessions import StatementResult
 from tests.unit.serve.page.conftest import BY_PAGE, COUNT, HOSTILE, ORIGIN, PASSWORD, Site
@@ -110,6 +112,22 @@ def test_a_token_needs_no_mark(site: Site) -> None:
     headers = {"authorization": f"Bearer {site.token}", "x-dpsql": None}
     assert site("GET", "/v1/session", headers=headers).facts["user"] == "agent"
     assert site("POST", "/v1/explain", {"sql": COUNT}, headers).facts["epsilon"] == 0.75
+
+
+def test_only_the_login_beyond_the_most_ends_another() -> None:
+    """As many as a user may have stay; one more ends the one that was used least recently."""
+
+    def nobody() -> Users:
+        raise AssertionError("no password is looked at")
+
+    logins = Logins(nobody, Throttle(), lambda event, fields: None)
+    made = [logins._new("alice", None) for _ in range(MOST)]  # type: ignore[arg-type]  # keys are not looked at
+    other = logins._new("bob", None)  # type: ignore[arg-type]  # the same
+    assert len(logins._logins) == MOST + 1
+    logins._new("alice", None)  # type: ignore[arg-type]  # the same
+    left = set(logins._logins)
+    assert len(left) == MOST + 1
+    assert {_hashed(one.cookie) for one in (other, *made[1:])} < left
 
 
 def test_signing_out_ends_the_login(site: Site) -> None:
