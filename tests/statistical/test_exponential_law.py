@@ -95,6 +95,7 @@ def test_the_gap_does_not_depend_on_the_anchor(anchor: int) -> None:
         assert (chi_square(seen, -np.diff(above) * len(steps)) > ALARM) == true
 
 
+@pytest.mark.slow
 def test_many_groups() -> None:
     """Thousands of groups in many layers, and a far tail of small ones that together weigh much."""
     rng = np.random.default_rng(0)

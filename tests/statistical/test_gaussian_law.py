@@ -97,7 +97,10 @@ def test_low_bits_without_rejection_are_seen() -> None:
     assert p_value(seen, steps) < ALARM
 
 
-@pytest.mark.parametrize(("size", "width"), [(8, 0), (4, 2), (2, 2), (1, 3)])
+@pytest.mark.parametrize(
+    ("size", "width"),
+    [(8, 0), (4, 2), *(pytest.param(*long, marks=pytest.mark.slow) for long in ((2, 2), (1, 3)))],
+)
 def test_the_tail(size: int, width: int) -> None:
     """A table that ends early, at one standard deviation: most numbers are drawn beyond it.
 

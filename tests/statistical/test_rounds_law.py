@@ -72,7 +72,9 @@ def peeled(k: int, scale: float, noise: str, factor: float) -> NDArray[np.int64]
 
 
 @pytest.mark.parametrize(
-    ("noise", "runs"), [("exponential", 0), ("laplace", 0), ("exponential", 5000)], ids=str
+    ("noise", "runs"),
+    [("exponential", 0), ("laplace", 0), pytest.param("exponential", 5000, marks=pytest.mark.slow)],
+    ids=str,
 )
 def test_peeled(noise: Noise, runs: int) -> None:
     """Two rounds, in a batch and one by one; the grid is 1/1024 of the scale."""
@@ -158,7 +160,9 @@ def scan(k: int, each: float, noise: str, factor: float, trials: int) -> NDArray
 
 
 @pytest.mark.parametrize(
-    ("noise", "runs"), [("exponential", 0), ("laplace", 0), ("exponential", 5000)], ids=str
+    ("noise", "runs"),
+    [("exponential", 0), ("laplace", 0), pytest.param("exponential", 5000, marks=pytest.mark.slow)],
+    ids=str,
 )
 def test_sparse_vector_by_rounds(noise: Noise, runs: int) -> None:
     k, entropy = 3, SeededEntropy(8)
@@ -186,7 +190,7 @@ def test_sparse_vector_by_rounds(noise: Noise, runs: int) -> None:
         assert (same_law(sample, expected) > ALARM) == (factor == 1), factor
 
 
-@pytest.mark.parametrize(("groups", "k"), [(40, 3), (40, 60), (3000, 5)])
+@pytest.mark.parametrize(("groups", "k"), [(40, 3), (40, 60), pytest.param(3000, 5, marks=pytest.mark.slow)])
 def test_predictions_of_the_sparse_vector_by_rounds(groups: int, k: int) -> None:
     """Rows, rounds and errors of equal counts near the threshold, as EXPLAIN would tell them."""
     plan = SparseVectorByRounds.plan(groups, 0, k, min(k, groups) // 3 or 1)

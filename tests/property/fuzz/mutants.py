@@ -233,6 +233,7 @@ MUTANTS = (
         "a unit in all partitions",
         (("analysis.analyse", "_in_partitions", "if partitions.bounded:", "if False:"),),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 2",
+        slow=True,
     ),
     Mutant(
         "a fact of both branches of UNION ALL",
@@ -288,6 +289,7 @@ MUTANTS = (
         ),
         ("LEFT", "FULL", "more in ON of owned", "DISTINCT", "subquery", "without exact unit", *ROWS),
         statement="SELECT country, COUNT(*) AS n FROM (SELECT DISTINCT o.user_id, v.country FROM visits v LEFT JOIN orders o ON o.user_id = v.user_id AND o.page = v.page) x GROUP BY country ORDER BY n DESC LIMIT 2",
+        slow=True,
     ),
     Mutant(
         "the unit of one branch is the unit of both",
@@ -430,6 +432,7 @@ MUTANTS = (
         ),
         ("GROUP BY unit", "subquery", "HAVING in a subquery"),
         statement="SELECT s, COUNT(*) AS n FROM (SELECT user_id, SUM(score / 3e0 + ms * 1e-1) AS s FROM visits GROUP BY user_id) x GROUP BY s ORDER BY n DESC LIMIT 2",
+        slow=True,
     ),
     Mutant(
         "a public LIMIT keeps what comes first",
@@ -531,6 +534,7 @@ MUTANTS = (
             ),
         ),
         statement="SELECT s > 1 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT order_id, COUNT(*) AS s FROM orders GROUP BY order_id) x GROUP BY k ORDER BY n DESC LIMIT 2",
+        slow=True,
     ),
     Mutant(
         "HAVING is part of the counting query",
@@ -585,6 +589,7 @@ MUTANTS = (
         ),
         ("distinct values",),
         statement="SELECT COUNT(DISTINCT page, contribution_bounds_per_group => (0, 1)) AS n FROM visits",
+        slow=True,
     ),
     Mutant(
         "values are kept whoever has them",
@@ -604,6 +609,7 @@ MUTANTS = (
         (("analysis.groups", "Rows.bounded", "Constant(groups, BIGINT)", "Constant(groups + 1, BIGINT)"),),
         ("all groups",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
+        slow=True,
     ),
     Mutant(
         "groups are bounded in everybody's order",
@@ -661,6 +667,7 @@ MUTANTS = (
         ("call",),
         statement="SELECT big * 3 > 5 AS k, COUNT(DISTINCT user_id) AS n FROM orders GROUP BY k ORDER BY n DESC LIMIT 2",
         guarded=False,
+        slow=True,
     ),
     Mutant(
         "equal doubles keep their bits",

@@ -273,13 +273,13 @@ def test_the_predicted_error_of_an_average_is_that_of_the_release(
     session: Session, explained: Explained
 ) -> None:
     """Values at the lower bound: there the prediction, which is the largest, is exact."""
-    text = """SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 50)
+    text = """SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 200)
       AVG(amount) AS a, COUNT(*) AS n FROM orders WHERE amount = 0"""
     table = released(session, text).table
     number = explained(text)["numbers"][0]
     stddev = float(present(re.search(r"at most ([\d.,]+) / n", number["predicted"]))[1].replace(",", ""))
     n = table.column("n")[0].as_py()
-    assert table.column("a_stddev")[0].as_py() == pytest.approx(stddev / n, rel=0.02)
+    assert table.column("a_stddev")[0].as_py() == pytest.approx(stddev / n, rel=0.05)
 
 
 def test_tables_show_sums_and_averages_with_their_noise(session: Session) -> None:

@@ -236,7 +236,9 @@ def test_sums_and_averages_are_private(shop: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("place", "slip"),
     [
-        ("grids.Grid.total", lambda _grid, value, **_single: Cast(value, HUGEINT)),
+        pytest.param(
+            "grids.Grid.total", lambda _grid, value, **_single: Cast(value, HUGEINT), marks=pytest.mark.slow
+        ),
         pytest.param("released.sums._weighted", lambda number, _most, _whole: number, marks=pytest.mark.slow),
     ],
     ids=["totals are not cut", "rows are not weighted"],

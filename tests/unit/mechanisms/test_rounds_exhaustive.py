@@ -102,9 +102,9 @@ def worst(first: Law, second: Law, beyond: float) -> float:
 PEELED = [
     # counts, k, noise, r and reach, least part of the charge that an output reaches
     ((0, 0), 2, "exponential", 0.25, 9, 0.99),
-    ((0, 0, 0), 2, "exponential", 0.25, 8, 0.85),
+    pytest.param((0, 0, 0), 2, "exponential", 0.25, 8, 0.85, marks=pytest.mark.slow),
     ((0, 1, 1), 2, "exponential", 0.25, 8, 0.95),
-    ((1, 0, 2), 3, "exponential", 0.25, 8, 0.95),
+    pytest.param((1, 0, 2), 3, "exponential", 0.25, 8, 0.95, marks=pytest.mark.slow),
     ((0, 1), 2, "laplace", 0.25, 10, 0.85),
     ((0, 1, 1), 2, "laplace", 1 / 16, 4, 0.65),
 ]
