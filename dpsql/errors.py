@@ -18,6 +18,7 @@
         │   ├── QuerySyntaxError       .line .col .hint .rewrite
         │   └── PolicyError            .hint    the owner's policy file is wrong
         └── NotSupportedError
+            ├── EngineNotTested        the installed engine plans the statement in a way that was not tested
             └── QueryRefused           .obstacles .rewrite    the analysis cannot prove it private
                 └── PriceNotAgreed     it costs more than was agreed
 
@@ -40,6 +41,7 @@ __all__ = [
     "BudgetExceeded",
     "DataError",
     "DatabaseError",
+    "EngineNotTested",
     "Error",
     "IntegrityError",
     "InterfaceError",
@@ -113,6 +115,13 @@ class NotSupportedError(DatabaseError):
     """The statement asks for something dpsql does not do."""
 
     sqlstate: str = "0A000"
+
+
+class EngineNotTested(NotSupportedError):  # noqa: N818  a state, as `BudgetExceeded` is an event
+    """The installed engine is no tested version, and the statement needs what no tested version has.
+
+    Nothing was run and nothing was charged; the text says which version to install.
+    """
 
 
 class BudgetExceeded(OperationalError):  # noqa: N818  the design's name

@@ -26,7 +26,8 @@
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
 ``provenance``   what a block groups by, and whether it refers to the rows around it
-``binder``         the second check: the plan that the engine's binder makes of the SQL
+``binder``         the second check: the plan that the engine's binder makes of the SQL, in the words of its
+                   ``vocabulary``
 ``public``         statements over public tables
 ``views``          the policy's views in the statements that read them
 =================  ===========================================================================
@@ -55,6 +56,7 @@ from dpsql.analysis.released_values import value_of, values_in, with_values
 from dpsql.analysis.sparse import DomainPart, SparseDomain
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
+from dpsql.analysis.vocabulary import Vocabulary
 from dpsql.analysis.widening import alike, widened
 from dpsql.tree import quote
 
@@ -73,6 +75,7 @@ __all__ = [
     "Quantile",
     "ReleasedAggregate",
     "SparseDomain",
+    "Vocabulary",
     "alike",
     "analyse",
     "cells_of",

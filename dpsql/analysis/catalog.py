@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpsql.analysis.relation import Relation
+from dpsql.analysis.vocabulary import Vocabulary
 from dpsql.policy import Policy
 from dpsql.tree import Query
 from dpsql.types import SqlType
@@ -14,6 +15,9 @@ from dpsql.types import SqlType
 
 class Catalog(Protocol):
     """The queries of the analysis to the schema database. Private tables are empty in it."""
+
+    vocabulary: Vocabulary
+    """The words that a bound plan of this engine may have."""
 
     confirmed: dict[str, bool]
     """Compiled statements whose bound plans were checked last, and what was found (see `binder.confirm`)."""

@@ -69,6 +69,16 @@ def _opened(settings: Settings) -> Iterator[AnalystSession]:
             session.close()
 
 
+def _tell_version(ctx: click.Context) -> None:
+    """Write the version, and whether the installed engine is one that dpsql was tested with."""
+    from dpsql.owner import engine_notice
+
+    click.echo(f"dpsql {__version__}")
+    if text := engine_notice():
+        narrate.warning(text)
+    ctx.exit()
+
+
 _EPILOG = f"""\b
 Exit codes:
 {legend()}
@@ -160,7 +170,14 @@ Examples:
     show_default=True,
     help="What to do when a statement fails.",
 )
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, asked: _tell_version(ctx) if asked else None,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def app(
     ctx: click.Context,

@@ -8,7 +8,7 @@ The schema database, in which private tables are empty, answers everything publi
 ``protocol``         what engines return: `Counts`, `Cancelled`, `Untranslatable`
 ``schema_database``  the binder, the catalog and the engine of public statements
 ``over_releases``    queries over released rows, which run there too
-``duckdb``           the default engine
+``duckdb``           the default engine; its ``tested_versions`` are what is known of each version
 ``kept``             the exact counts of earlier statements, in memory
 ``sparse``           the counts of domains of which only groups with rows are counted
 ``remote``           the base class of the others: ``postgres``, ``spark``
@@ -18,6 +18,7 @@ The schema database, in which private tables are empty, answers everything publi
 ===================  =========================================================================
 """
 
+from dpsql.engines.duckdb.tested_versions import notice as engine_notice
 from dpsql.engines.engine import Engine, length_check_key, open_engine
 from dpsql.engines.kept import KeptCounts, taken
 from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, UnboundQuery, Untranslatable
@@ -36,6 +37,7 @@ __all__ = [
     "RunningStatement",
     "UnboundQuery",
     "Untranslatable",
+    "engine_notice",
     "length_check_key",
     "listed_counts",
     "open_engine",

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpsql.analysis.binder import PLANS
 from dpsql.engines.protocol import UnboundQuery
-from dpsql.errors import InternalError, ResultTooLarge
+from dpsql.errors import ResultTooLarge
 from dpsql.tree import DOMAIN_SCHEMA, literal_sql, quote
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
     import duckdb
 
+    from dpsql.analysis import Vocabulary
     from dpsql.engines.worker import ResultLimit
 
 Columns = tuple[tuple[str, SqlType], ...]
@@ -87,7 +87,11 @@ def fetch(cursor: duckdb.DuckDBPyConnection, sql: str, limit: ResultLimit | None
 
 
 def check(
-    cursor: duckdb.DuckDBPyConnection, sql: str, released: Collection[str], public: Collection[str]
+    cursor: duckdb.DuckDBPyConnection,
+    sql: str,
+    released: Collection[str],
+    public: Collection[str],
+    vocabulary: Vocabulary,
 ) -> None:
     """Check that a query binds, and that its plan reads released rows and public tables only.
 
@@ -97,17 +101,16 @@ def check(
         The query does not bind.
     InternalError
         It reads something that is neither released nor public.
+    EngineNotTested
+        So it seems in the plan of an engine that is no tested version.
     """
     text = cursor.execute(f"SELECT json_serialize_plan({literal_sql(sql)}, optimize := false)").fetchall()
     bound = parse_json(text[0][0])
     if bound.get("error"):
         raise UnboundQuery(str(bound.get("error_message")).partition("\n")[0])
     for node in _nodes(bound["plans"]):
-        if not _allowed(node, released, public):
-            raise InternalError(
-                "this is a bug of dpsql, nothing of the outer query was run: it reads neither released nor "
-                "public rows"
-            )
+        if not _allowed(node, released, public, vocabulary):
+            raise vocabulary.refuse("the outer query reads neither released nor public rows")
 
 
 def _nodes(plan: object) -> Iterator[dict[str, Any]]:
@@ -122,10 +125,12 @@ def _nodes(plan: object) -> Iterator[dict[str, Any]]:
             waiting += node.values()
 
 
-def _allowed(node: dict[str, Any], released: Collection[str], public: Collection[str]) -> bool:
+def _allowed(
+    node: dict[str, Any], released: Collection[str], public: Collection[str], vocabulary: Vocabulary
+) -> bool:
     """Whether a node of a plan scans no table, a released one, a public one, or a public domain."""
     if node["type"] != "LOGICAL_GET":
-        return node["type"] in PLANS or node["type"] in _JOINS
+        return node["type"] in _JOINS or node["type"] in vocabulary.plans
     path = (node.get("qname") or {}).get("path") or []
     if path[:-1] == ["system", "main"] and path[-1] in _FUNCTIONS:
         return True

@@ -7,6 +7,7 @@ the binding of compiled queries run here, so none of them can disclose private d
 from __future__ import annotations
 
 import re
+import threading
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,12 +15,12 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.analysis import quote
-from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb import settings, tested_versions
 from dpsql.engines.over_releases import Columns, check, fetch, load, parse_json
 from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled, UnboundQuery
 from dpsql.engines.unbound import unbound
 from dpsql.engines.worker import running_statement
-from dpsql.errors import InternalError, OperationalError, ResultTooLarge
+from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
 from dpsql.policy import fold
 from dpsql.tree import duckdb_sql, literal_sql
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
@@ -54,6 +55,8 @@ _ASK_AGAIN = "what was released is stored, and costs nothing when it is asked ag
 
 
 _CHECKED = 1024
+_FATAL = (duckdb.FatalException, duckdb.InternalException)
+"""Errors after which the engine runs nothing more on a database."""
 _UNBOUND = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
 _WIDE_DECIMAL = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
 
@@ -80,17 +83,33 @@ class SchemaDatabase:
         self._checked: set[object] = set()
         """Queries over released relations that were checked, with the types of the relations: the public
         tables never change, so neither does what a query reads."""
-        self._con = settings.connect()
-        self._con.execute("SET GLOBAL threads = 1")
-        for name, reader in readers.items():
+        self._public_rows = public
+        self._memory = memory
+        self._reopening = threading.Lock()
+        self._con = self._open()
+        with self._con.cursor() as cursor:
+            self.vocabulary = tested_versions.vocabulary(cursor)
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        connection = settings.connect()
+        connection.execute("SET GLOBAL threads = 1")
+        for reader in self._readers.values():
+            name = reader.table.name
             columns = ", ".join(f"{quote(column)} {sql_type}" for column, sql_type in reader.columns)
-            self._con.execute(f"CREATE TABLE main.{quote(name)} ({columns})")
-            if name in public:
-                self._con.register("dpsql_incoming", public[name])
-                self._con.execute(f"INSERT INTO main.{quote(name)} SELECT * FROM dpsql_incoming")
-                self._con.unregister("dpsql_incoming")
-        domains.create(self._con)
-        settings.lock(self._con, (), None, memory=memory)
+            connection.execute(f"CREATE TABLE main.{quote(name)} ({columns})")
+            if name in self._public_rows:
+                connection.register("dpsql_incoming", self._public_rows[name])
+                connection.execute(f"INSERT INTO main.{quote(name)} SELECT * FROM dpsql_incoming")
+                connection.unregister("dpsql_incoming")
+        self._domains.create(connection)
+        settings.lock(connection, (), None, memory=self._memory)
+        return connection
+
+    def _open_again(self, broken: duckdb.DuckDBPyConnection) -> None:
+        """Open a new database if this one is still used: after a fatal error nothing runs on it."""
+        with self._reopening:
+            if self._con is broken:
+                self._con = self._open()
 
     def has_generated_column(self, table: str) -> bool:
         """Whether the definition of a table computes a column, so that every scan may find other values."""
@@ -223,7 +242,7 @@ class SchemaDatabase:
                 raised.append(error)
                 raise
 
-        result = settings.run_on_cursor(lambda: self._con, work, UNCHARGED)
+        result = self._on_cursor(work, UNCHARGED)
         if result is not None:
             return result
         if raised and isinstance(raised[0], ResultTooLarge):
@@ -294,20 +313,20 @@ class SchemaDatabase:
             try:
                 load(cursor, types, rows)
                 if asked not in self._checked:
-                    check(cursor, sql, types, public)
+                    check(cursor, sql, types, public, self.vocabulary)
                     if len(self._checked) >= _CHECKED:
                         self._checked.clear()
                     self._checked.add(asked)
                 return finish(cursor)
-            except (UnboundQuery, InternalError, ResultTooLarge, duckdb.Error) as error:
+            except (UnboundQuery, EngineNotTested, InternalError, ResultTooLarge, duckdb.Error) as error:
                 raised.append(error)
                 raise
 
-        result = settings.run_on_cursor(lambda: self._con, work, KEPT)
+        result = self._on_cursor(work, KEPT)
         if result is not None:
             return result
         why = raised[0] if raised else None
-        if isinstance(why, (UnboundQuery, InternalError, ResultTooLarge)):
+        if isinstance(why, (UnboundQuery, EngineNotTested, InternalError, ResultTooLarge)):
             raise why.with_traceback(None)
         text = f": {str(why).partition(chr(10))[0]}" if why is not None else ""
         if isinstance(why, duckdb.OutOfMemoryException):  # its words tell how much memory is in use
@@ -328,7 +347,7 @@ class SchemaDatabase:
         def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
             return cursor.sql(sql, params=[numbers]).to_arrow_table()
 
-        result = settings.run_on_cursor(lambda: self._con, work, CANCELLED)
+        result = self._on_cursor(work, CANCELLED)
         if result is None or result.num_rows != len(places):
             raise OperationalError(FAILED)
         return result
@@ -337,15 +356,47 @@ class SchemaDatabase:
         """Close the database."""
         self._con.close()
 
+    def _on_cursor(
+        self, work: Callable[[duckdb.DuckDBPyConnection], _Result], message: str
+    ) -> _Result | None:
+        """Run work on a new cursor; return its result, or None if it failed; `Cancelled` has the message."""
+        used, broken = self._con, list[duckdb.DuckDBPyConnection]()
+
+        def watched(cursor: duckdb.DuckDBPyConnection) -> _Result:
+            try:
+                return work(cursor)
+            except _FATAL:
+                broken.append(used)
+                raise
+
+        try:
+            return settings.run_on_cursor(lambda: used, watched, message)
+        finally:
+            for each in broken:
+                self._open_again(each)
+
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; `ValueError` if it fails."""
+        for _ in range(2):  # once more where a query of somebody else broke the database
+            used = self._con
+            try:
+                return self._fetched(used, sql)
+            except _FATAL:
+                pass
+            self._open_again(used)
+        raise ValueError("does not bind")
+
+    def _fetched(self, used: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
         failed = cancelled = False
-        with running_statement() as statement, self._con.cursor() as cursor:
+        with running_statement() as statement, used.cursor() as cursor:
             try:
                 with settings.interruptible(), statement.stopped_by(lambda: settings.interrupt(cursor)):
                     statement.check()
                     return cursor.execute(sql).fetchall()
             except duckdb.InterruptException:
                 cancelled = True
+            except _FATAL:
+                raise
             except (duckdb.Error, RuntimeError):  # DuckDB raises some faults as RuntimeError
                 failed = True
         if cancelled:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 
-from dpsql.engines import length_check_key
+from dpsql.engines import engine_notice, length_check_key
 from dpsql.engines.duckdb.checks import Inspector, UnreadableError
 from dpsql.engines.duckdb.diagnosis import opening_errors
 from dpsql.errors import PolicyError
@@ -43,6 +43,8 @@ def verify(policy: Policy, on_progress: OnProgress = lambda words, done, total: 
         )
     report, hashed = Report(), _Hashed(on_progress)
     versions = Versions(policy, on_read=hashed.read)
+    if text := engine_notice():
+        report.add("note", "the engine", f"{text}; a statement that needs more than was tested is refused")
     verify_sense(report, policy)
     if policy.budget.accounting == "zcdp" and policy.budget.delta > _LARGE_DELTA:
         text = "is more than 1e-4: with that chance nothing is promised; values like 1e-6 are customary"

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpsql import __version__
+from dpsql.engines import engine_notice
 from dpsql.errors import Error
 from dpsql.serve import metrics
 from dpsql.serve import state as states
@@ -88,7 +89,7 @@ class Server:
         config, found = self._state.config, []
         count = len(self._state.users)
         self._log("started", {"version": __version__, "database": config.name, "count": count})
-        self._log.warnings((*self._state.warnings, *self._service.messages))
+        self._log.warnings(filter(None, (engine_notice(), *self._state.warnings, *self._service.messages)))
         for address in config.listen:
             self._sockets.append(await listen(address, self._wire.factory(tls_required=not address.local)))
             found += addresses(self._sockets[-1])

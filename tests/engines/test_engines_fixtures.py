@@ -13,6 +13,7 @@ from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.writer import Untranslatable
 from dpsql.session import Session
 from tests.narrow import engine_of
+from tests.sql_fixtures import FOLDER, TABLES, Fixture, raw_data, write
 from tests.unit.analysis import test_sql_fixtures as fixtures
 
 BOTH = {
@@ -60,7 +61,7 @@ WEIGHTED = {"A952"}
 
 @pytest.fixture(scope="module")
 def raw() -> Iterator[object]:
-    with fixtures.raw_data() as connection:
+    with raw_data() as connection:
         connection.execute("UPDATE visits SET day = NULL WHERE day > DATE '9999-12-31'")
         yield connection
 
@@ -69,26 +70,22 @@ def raw() -> Iterator[object]:
 def session(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnection) -> Iterator[Session]:
     from dpsql.policy import load
 
-    found = Session(load(fixtures.write(tmp_path_factory.mktemp("sql") / "whole", raw)))
+    found = Session(load(write(tmp_path_factory.mktemp("sql") / "whole", raw)))
     yield found
     found.close()
 
 
 @pytest.fixture(scope="module")
 def engine(store: Store, raw: duckdb.DuckDBPyConnection) -> Iterator[RemoteEngine]:
-    sources = store.put(raw, {name: f"FROM {name}" for name in fixtures.TABLES})
-    schema_database, engine = store.open(
-        store.policy((fixtures.FOLDER / "policy.toml").read_text("utf-8"), sources)
-    )
+    sources = store.put(raw, {name: f"FROM {name}" for name in TABLES})
+    schema_database, engine = store.open(store.policy((FOLDER / "policy.toml").read_text("utf-8"), sources))
     yield engine
     engine.close()
     schema_database.close()
 
 
 @pytest.mark.parametrize("fixture", fixtures.ACCEPTED)
-def test_the_counts_are_those_of_duckdb(
-    fixture: fixtures.Fixture, session: Session, engine: RemoteEngine
-) -> None:
+def test_the_counts_are_those_of_duckdb(fixture: Fixture, session: Session, engine: RemoteEngine) -> None:
     plan = fixtures.proved(session, fixture.statement)
     expected = REFUSED[engine.dialect.name].get(fixture.name.split()[1])
     if expected is not None:

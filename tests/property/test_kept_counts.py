@@ -22,7 +22,8 @@ from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of
-from tests.unit.analysis.test_sql_fixtures import ACCEPTED, Fixture, raw_data, write
+from tests.sql_fixtures import Fixture, raw_data, write
+from tests.unit.analysis.test_sql_fixtures import ACCEPTED
 
 POLICY = """
 [budget]

@@ -15,7 +15,7 @@ from fuzz.totality import PLACES, Hostile, Place, syntax, texts
 
 from dpsql.analysis import functions
 from dpsql.analysis.functions import Function, listed
-from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb import settings, tested_versions
 from dpsql.errors import QueryRefused
 
 BY_NAME = {place.name: place for place in PLACES}
@@ -94,11 +94,13 @@ def test_what_two_expressions_share_stays_behind_the_wall(
 def test_an_engine_that_shares_parts_of_expressions_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """DuckDB 2.0.0 shares what may fail; later versions do not, as this shows for each that is tested."""
     unguarded(monkeypatch)
-    monkeypatch.setitem(settings._PINNED, "disabled_optimizers", "'statistics_propagation,type_pushdown'")
+    monkeypatch.setattr(settings, "_UNSAFE_OPTIMIZERS", ("type_pushdown",))
     hostile = Hostile(tmp_path, 60)
     try:
-        assert hostile.failing(PARTS, BY_NAME["FILTER"])
+        shares = tested_versions.installed() == "2.0.0"
+        assert bool(hostile.failing(PARTS, BY_NAME["FILTER"])) == shares
     finally:
         hostile.close()
 

@@ -17,7 +17,8 @@ from dpsql.errors import BudgetExceeded, Error, QueryRefused, QuerySyntaxError
 from dpsql.language import Outline
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.unit.analysis.test_sql_fixtures import ASKS, Fixture, read
+from tests.sql_fixtures import Fixture, read
+from tests.unit.analysis.test_sql_fixtures import ASKS
 
 ROOT = Path(__file__).parents[2]
 MISTAKES = read(ROOT / "tests" / "sql" / "mistakes.sql")

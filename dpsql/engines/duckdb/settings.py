@@ -17,7 +17,9 @@ from typing import TypeVar
 
 import duckdb
 
+from dpsql.engines.duckdb import tested_versions
 from dpsql.engines.worker import run
+from dpsql.errors import EngineNotTested
 
 _Result = TypeVar("_Result")
 
@@ -28,8 +30,6 @@ _AT_START: dict[str, str | bool | int | float | list[str]] = {
     "allow_persistent_secrets": False,
     "python_enable_replacements": False,
 }
-
-_UNSAFE_OPTIMIZERS = "type_pushdown,scalar_fn_pushdown,common_subexpressions"
 
 _PINNED = {
     # The meaning of a value must not depend on the machine or on the owner's configuration.
@@ -45,13 +45,15 @@ _PINNED = {
     "order_by_non_integer_literal": "false",
     "regex_match_operator_semantics": "'partial'",
     "max_execution_time": "0",  # a failure by the engine's timeout would depend on data
-    # The first computes functions of a column's minimum and maximum during planning, where no TRY catches an
-    # error. The others move a conversion or a function out of its TRY: into a file's reader, or into a
-    # common subexpression of two TRYs.
-    "disabled_optimizers": f"'statistics_propagation,{_UNSAFE_OPTIMIZERS}'",
     "enable_logging": "false",
 }
 
+_UNSAFE_OPTIMIZERS = ("type_pushdown", "scalar_fn_pushdown", "common_subexpressions", "self_join_aggregate")
+"""Optimizers that move a conversion or a function out of its TRY: into a file's reader, or into a common
+subexpression of two TRYs. The last one makes one reading of two, and nobody has shown that it keeps each TRY.
+"""
+_STATISTICS = "statistics_propagation"
+"""It computes functions of a column's minimum and maximum during planning, where no TRY catches an error."""
 
 _NICENESS = 10
 """How far threads in the background stand behind others of the machine."""
@@ -59,20 +61,41 @@ _LAST = 19
 """The lowest priority that there is."""
 
 
-def connect(pinned: Mapping[str, str] = _PINNED, *, background: bool = False) -> duckdb.DuckDBPyConnection:
-    """Open an empty in-memory database with these settings pinned, not yet locked.
+def connect(
+    pinned: Mapping[str, str] | None = None, *, background: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """Open an empty in-memory database with settings pinned, not yet locked.
 
     Without an argument they are those that the compiled queries of releases need. In the `background`, the
-    threads that it starts for its queries give way to others.
+    threads that it starts for its queries give way to others. Raises `EngineNotTested` for an engine that was
+    not tested and lacks one of the settings, or has another value for one that is relied on.
     """
-    connection = _opened_in_background() if background else _opened()
-    for name, value in pinned.items():
-        connection.execute(f"SET GLOBAL {name} = {value}")
+    name = "of its start"
+    try:
+        connection = _opened_in_background() if background else _opened()
+        for name, value in (_PINNED if pinned is None else pinned).items():
+            connection.execute(f"SET GLOBAL {name} = {value}")
+    except duckdb.Error:
+        untested = tested_versions.notice()
+        if not untested:
+            raise
+        raise EngineNotTested(f"{untested}; it does not take the setting {name}") from None
     # It has no global value, and a cursor starts without it. In a notebook without widgets the engine refuses
     # to switch it off, even where it is off.
     if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
         connection.execute("SET enable_progress_bar = false")
+    if pinned is None:
+        _switch_off(connection, (_STATISTICS, *_UNSAFE_OPTIMIZERS))
+        tested_versions.check_settings(connection)
     return connection
+
+
+def _switch_off(connection: duckdb.DuckDBPyConnection, optimizers: Sequence[str]) -> None:
+    """Switch off those optimizers that the engine has, and those that no tested version has."""
+    known = {name for each in tested_versions.tested().values() for name in each.optimizers}
+    there = tested_versions.optimizers(connection)
+    names = ",".join(name for name in there if name in optimizers or name not in known)
+    connection.execute(f"SET GLOBAL disabled_optimizers = '{names}'")
 
 
 def _opened() -> duckdb.DuckDBPyConnection:
@@ -151,10 +174,10 @@ def lock(
 
     `statistics` lets the optimizer use the minimum and maximum of columns: counting distinct units takes an
     eighth less time and a quarter less memory. It is only for queries with `CompiledQuery.counts_only`:
-    see the comment on `disabled_optimizers`.
+    see `_STATISTICS`.
     """
     if statistics:
-        connection.execute(f"SET GLOBAL disabled_optimizers = '{_UNSAFE_OPTIMIZERS}'")
+        _switch_off(connection, _UNSAFE_OPTIMIZERS)
     if memory is not None:
         connection.execute(f"SET GLOBAL memory_limit = '{memory}B'")
     folder = str(spill) if spill is not None else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 
-from dpsql.analysis.binder import FUNCTIONS
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.writer.dialect import Dialect
@@ -16,8 +15,11 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Aggregate, Call, Constant, Expr, OrderTerm, Parameter, Query, duckdb_sql, facts, walk
 from dpsql.types import NULL, SqlType
 
-_FOLDABLE = FUNCTIONS | {"nullif", "ifnull", "date_part"}
-"""Functions that DuckDB may evaluate for the engine: the binder's check allows them; none is volatile."""
+_FOLDABLE = frozenset({"nullif", "ifnull", "date_part", "fmod"})
+"""Functions that DuckDB may evaluate for the engine besides those that the binder's check allows.
+
+It writes these as others, in one version or all; none is volatile.
+"""
 
 
 @dataclass(slots=True)
@@ -75,7 +77,8 @@ class Writer:
         """Write the value of a constant expression; return None for one that depends on a row."""
         if isinstance(node, Constant):
             return self._typed(node.value, node.type) if node.value is not None else None
-        if facts(node).reads or not all(map(_foldable, walk(node))):
+        allowed = self.schema_database.vocabulary.functions
+        if facts(node).reads or not all(_foldable(part, allowed) for part in walk(node)):
             return None
         sql = duckdb_sql(node)
         try:
@@ -120,10 +123,10 @@ class Writer:
         )
 
 
-def _foldable(node: object) -> bool:
+def _foldable(node: object, allowed: Collection[str]) -> bool:
     """Return whether DuckDB may compute an expression with this node; an aggregate yields no value a row."""
     return not isinstance(node, (Aggregate, Parameter)) and (
-        not isinstance(node, Call) or node.name.lower() in _FOLDABLE
+        not isinstance(node, Call) or node.name.lower() in allowed or node.name.lower() in _FOLDABLE
     )
 
 

@@ -41,7 +41,7 @@ class Stage:
         """The whole once more, on several threads."""
         self.ranged = _connect(1)
         """And once with an optimizer that looks at minimum and maximum, for plain statements."""
-        self.ranged.execute(f"SET disabled_optimizers = '{settings._UNSAFE_OPTIMIZERS}'")
+        settings._switch_off(self.ranged, settings._UNSAFE_OPTIMIZERS)
         for connection in (self.connection, self.twin, self.ranged):
             connection.execute("ATTACH ':memory:' AS whole")
             world.create(connection, "whole")

@@ -11,7 +11,8 @@ import pytest
 
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.unit.analysis.test_sql_fixtures import proved, raw_data, write
+from tests.sql_fixtures import raw_data, write
+from tests.unit.analysis.test_sql_fixtures import proved
 
 BASKETS = [(1, 1), (1, 2), (2, 2), (3, 1), (3, 3), (4, 4), (None, 2), (5, 1)]
 GOODS = [(1, True), (1, False), (2, True), (3, False), (4, True), (4, True), (5, None), (6, True)]

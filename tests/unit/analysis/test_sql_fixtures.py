@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -18,46 +17,17 @@ from dpsql.analysis import Plan, analyse, complete
 from dpsql.composition.block import separate
 from dpsql.engines import Engine, open_engine
 from dpsql.errors import QueryRefused, QuerySyntaxError
-from dpsql.language import Query, TopK, parse, split
+from dpsql.language import Query, TopK, parse
 from dpsql.policy import fold, load
 from dpsql.session import Session
 from dpsql.tree import Scan, Select, walk
 from tests.narrow import engine_of
+from tests.sql_fixtures import FOLDER, Fixture, raw_data, read, write
 
-FOLDER = Path(__file__).parents[2] / "sql"
-TABLES = ("visits", "users", "pages", "baskets", "goods", "prices", "readings")
 ASKS = " -- asks something else: "
 """In a hint that is a whole statement, and another question."""
 UNITS = (1, 5, 7, 20)
 """Privacy units to remove: 1 is no user, 5 and 7 have odd values, 20 most rows."""
-
-
-@dataclass(frozen=True)
-class Fixture:
-    """One paragraph of a fixture file: `-- ID what it shows`, `-- name: value` lines, the statement.
-
-    `candidates` and `expect` say what is counted, `groups` in how many groups a unit is, `units: differ` that
-    the statement looks at their numbers;
-    `error`, `at` and `hint` say how it is refused, `at: word #2` at the word's second occurrence;
-    `obstacles` has the beginnings of all messages, and `rewrite` the statement that is offered.
-    """
-
-    name: str
-    statement: str
-    notes: dict[str, str] = field(default_factory=dict)
-
-
-def read(path: Path) -> list[Fixture]:
-    found = []
-    for paragraph in path.read_text("utf-8").split("\n\n"):
-        lines = paragraph.strip("\n").split("\n")
-        comments = [line.removeprefix("--").strip() for line in lines if line.startswith("--")]
-        statement = "\n".join(line for line in lines if not line.startswith("--"))
-        if not statement.strip():
-            continue
-        notes = dict(line.split(": ", 1) for line in comments[1:])
-        found.append(Fixture(f"{path.stem} {comments[0]}", statement, notes))
-    return found
 
 
 def fixtures(*paths: Path) -> list[Any]:
@@ -73,22 +43,6 @@ COUNTS = [f for f in ACCEPTED if not f.values[0].name.startswith("values ")]
 REFUSED = fixtures(*sorted((FOLDER / "refused").glob("*.sql")))
 FOLLOWED = fixtures(FOLDER / "hints.sql")
 LATER = fixtures(FOLDER / "later.sql")
-
-
-def raw_data() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    for statement in split((FOLDER / "data.sql").read_text("utf-8")):
-        connection.execute(statement)
-    return connection
-
-
-def write(folder: Path, raw: duckdb.DuckDBPyConnection, **tables: str) -> Path:
-    """Write the tables as the policy names them, or what is selected instead; return the policy's path."""
-    folder.mkdir()
-    for table in TABLES:
-        raw.execute(f"COPY ({tables.get(table, f'FROM {table}')}) TO '{folder / table}.parquet'")
-    (folder / "dpsql.toml").write_text((FOLDER / "policy.toml").read_text("utf-8"))
-    return folder / "dpsql.toml"
 
 
 @pytest.fixture(scope="module")

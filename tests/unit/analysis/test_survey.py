@@ -18,7 +18,8 @@ from dpsql.language import Query, Source, parse
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of
-from tests.unit.analysis.test_sql_fixtures import ACCEPTED, REFUSED, Fixture, raw_data, write
+from tests.sql_fixtures import Fixture, raw_data, write
+from tests.unit.analysis.test_sql_fixtures import ACCEPTED, REFUSED
 
 
 @pytest.fixture(scope="module")

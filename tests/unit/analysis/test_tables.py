@@ -16,7 +16,7 @@ from dpsql.policy import ColumnBounds, Policy, load
 from dpsql.session import Session
 from dpsql.tree import Column, KeptHash
 from tests.narrow import engine_of, of_type
-from tests.unit.analysis.test_sql_fixtures import raw_data, write
+from tests.sql_fixtures import raw_data, write
 
 SUM = "SELECT SUM(age) AS s FROM users"
 CHILD = "SELECT COUNT(*) AS n FROM goods"

@@ -14,7 +14,7 @@ from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import of_type
-from tests.unit.analysis.test_sql_fixtures import raw_data, write
+from tests.sql_fixtures import raw_data, write
 
 BOUNDS = "contribution_bounds_per_row => (0, 100)"
 ROWS = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 12, max_rows_contributed = 5)"

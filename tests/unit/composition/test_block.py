@@ -16,7 +16,8 @@ from dpsql.language import MARK, Query, parse
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present
-from tests.unit.analysis.test_sql_fixtures import FOLDER, Fixture, fixtures, proved, raw_data, write
+from tests.sql_fixtures import FOLDER, Fixture, raw_data, write
+from tests.unit.analysis.test_sql_fixtures import fixtures, proved
 
 MEASURES = fixtures(FOLDER / "accepted" / "measures.sql")
 

@@ -21,7 +21,8 @@ from dpsql.policy import load
 from dpsql.prepared import PreparedComposed
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type
-from tests.unit.analysis.test_sql_fixtures import FOLDER, Fixture, fixtures, raw_data, write
+from tests.sql_fixtures import FOLDER, Fixture, raw_data, write
+from tests.unit.analysis.test_sql_fixtures import fixtures
 
 COMPOSED = fixtures(FOLDER / "composed.sql")
 PAGES = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page"

@@ -15,7 +15,7 @@ from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import of_type
-from tests.unit.analysis.test_sql_fixtures import raw_data, write
+from tests.sql_fixtures import raw_data, write
 
 VIEWS = {
     "slow": "SELECT * FROM visits WHERE ms > 5",

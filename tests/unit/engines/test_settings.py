@@ -13,10 +13,9 @@ import duckdb
 import pytest
 
 from dpsql.database import Database
-from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb import settings, tested_versions
 
-RELIED_ON: dict[str, object] = {
-    # Pinned: the meaning of values, and of statements.
+VALUES: dict[str, object] = {
     "TimeZone": "UTC",
     "Calendar": "gregorian",
     "default_collation": "",
@@ -28,7 +27,6 @@ RELIED_ON: dict[str, object] = {
     "default_order": "ASC",
     "order_by_non_integer_literal": False,
     "regex_match_operator_semantics": "partial",
-    # Pinned: what may run, be read or be written.
     "max_execution_time": 0,
     "enable_logging": False,
     "enable_external_access": False,
@@ -38,31 +36,10 @@ RELIED_ON: dict[str, object] = {
     "allow_community_extensions": False,
     "allow_persistent_secrets": False,
     "python_enable_replacements": False,
-    # A cursor has its own; it starts with the engine's default.
     "enable_progress_bar": False,
-    "enable_profiling": None,
-    "profiling_output": "",
-    "profile_output": "",
-    "current_dialect": None,
-    "operator_memory_limit": None,
-    "active_grammar_extensions": [],
-    "schema": "main",
-    "search_path": "",
-    # Defaults of the engine that nothing changes.
-    "allowed_configs": [],
-    "enable_optimizer": True,
-    "errors_as_json": False,
-    "dialect_compatibility_mode": "NONE",
-    "preserve_insertion_order": True,
-    "binary_as_string": False,
-    "arrow_lossless_conversion": False,
-    "arrow_large_buffer_size": False,
-    "arrow_output_list_view": False,
-    "file_search_path": "",
-    "log_query_path": "",
-    "disable_timestamptz_casts": False,
-    "legacy_disable_null_type": False,
 }
+"""The values that the guarantee needs; the engine's defaults that it relies on are data of its version."""
+RELIED_ON = {*tested_versions.RELIED_ON, *VALUES}
 SHOWN_ALONE = {
     "enable_progress_bar_print",
     "max_streaming_buffer_size",
@@ -107,8 +84,9 @@ def test_a_fresh_cursor_has_every_setting_that_is_relied_on(
 ) -> None:
     for which, connection in connections.items():
         for cursor in (connection, connection.cursor(), connection.cursor().cursor()):
-            found = {name: current(cursor, name) for name in RELIED_ON}
-            assert found == RELIED_ON, which
+            assert {name: current(cursor, name) for name in VALUES} == VALUES, which
+            facts = tested_versions.tested()[tested_versions.installed()]
+            assert tested_versions.relied_on(cursor) == facts.relied_on, which
 
 
 def test_a_fresh_cursor_has_the_settings_of_the_database(
@@ -124,15 +102,15 @@ def test_all_pinned_settings_and_all_settings_of_cursors_are_listed(
 ) -> None:
     cursor = connections["schema"].cursor()
     scopes = dict(cursor.execute("SELECT name, scope FROM duckdb_settings()").fetchall())
-    assert RELIED_ON.keys() <= scopes.keys()
-    assert {*settings._AT_START, *settings._PINNED} - {"disabled_optimizers"} <= RELIED_ON.keys()
-    assert {name for name, scope in scopes.items() if scope == "LOCAL"} <= {*RELIED_ON, *SHOWN_ALONE}
+    assert {*settings._AT_START, *settings._PINNED} <= RELIED_ON
+    assert {name for name, scope in scopes.items() if scope == "LOCAL"} <= RELIED_ON | SHOWN_ALONE
 
 
 def test_what_may_fail_is_not_optimized_out_of_its_try(
     connections: dict[str, duckdb.DuckDBPyConnection],
 ) -> None:
-    unsafe = set(settings._UNSAFE_OPTIMIZERS.split(","))
+    unsafe = {"type_pushdown", "scalar_fn_pushdown", "common_subexpressions"}
+    unsafe |= {"self_join_aggregate"} & set(tested_versions.optimizers(connections["schema"]))
     for which, connection in connections.items():
         off = set(str(current(connection.cursor(), "disabled_optimizers")).split(","))
         assert off == (unsafe if which == "counts only" else {*unsafe, "statistics_propagation"})
