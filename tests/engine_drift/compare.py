@@ -13,8 +13,9 @@ _SWITCHED_OFF = {_STATISTICS, *_UNSAFE_OPTIMIZERS}
 
 def differences(before: dict[str, Any], after: dict[str, Any], rows: int = 3) -> list[str]:
     """Return the lines of all differences; those that begin with `!` are about what the guarantee reads."""
+    failed = after["failed"].items()
     return [
-        *(f"! {name}: cannot be collected: {text.strip()}" for name, text in after["failed"].items()),
+        *(f"! {name}: cannot be collected: {text.splitlines()[-1]}" for name, text in failed),
         *_settings(before, after),
         *_optimizers(before, after),
         *_functions(before, after),

@@ -24,7 +24,6 @@ def collected(versions: Mapping[str, str]) -> dict[str, Any]:
         print("installing", ", ".join(f"{k} {v}" for k, v in versions.items()), file=sys.stderr)
         venv.create(place / "env", with_pip=True)
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run([*install, str(ROOT), "--no-deps"])
         _run([*install, *_requirements(versions)])
         print("collecting", file=sys.stderr)
         _run([str(python), str(_COLLECT), str(place / "facts.json")])
@@ -43,4 +42,6 @@ def _requirements(versions: Mapping[str, str]) -> list[str]:
 
 def _run(command: list[str]) -> None:
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
-    subprocess.run(command, check=True, env=environment)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")

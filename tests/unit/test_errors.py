@@ -35,6 +35,7 @@ def test_the_tree_is_pep_249s() -> None:
         errors.TooManyFailures: errors.OperationalError,
         QuerySyntaxError: errors.ProgrammingError,
         PolicyError: errors.ProgrammingError,
+        errors.EngineNotTested: errors.NotSupportedError,
         QueryRefused: errors.NotSupportedError,
         errors.PriceNotAgreed: QueryRefused,
     }
