@@ -63,6 +63,16 @@ class Store:
             self._closed = True
             self._drop()
 
+    def __del__(self) -> None:
+        """Close the connection of a store that nobody uses any more; one that a fork left here stays open."""
+        connection: sqlite3.Connection | None = getattr(self, "_connection", None)
+        if connection is None:
+            return
+        if os.getpid() == self._process:
+            self._drop()
+        else:
+            _SET_ASIDE.append(connection)
+
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection in a read transaction, which sees one state of the ledger."""

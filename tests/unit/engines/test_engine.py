@@ -296,7 +296,7 @@ def test_only_what_the_analysis_sealed_is_counted(opened: Callable[..., Opened])
         PublicOrder((), object())
     with pytest.raises(FrozenInstanceError):
         compiled.sql = "SELECT 1"  # type: ignore[misc]  # that is the test
-    with pytest.raises(ValueError, match="token"):
+    with pytest.raises((TypeError, ValueError), match="token"):  # the kind depends on Python's version
         replace(compiled, sql="SELECT 1")  # type: ignore[call-arg]  # that is the test
 
 
