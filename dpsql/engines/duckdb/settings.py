@@ -70,23 +70,25 @@ def connect(
     threads that it starts for its queries give way to others. Raises `EngineNotTested` for an engine that was
     not tested and lacks one of the settings, or has another value for one that is relied on.
     """
-    name = "of its start"
+    what = "start"
     try:
         connection = _opened_in_background() if background else _opened()
         for name, value in (_PINNED if pinned is None else pinned).items():
+            what = f"take the setting {name}"
             connection.execute(f"SET GLOBAL {name} = {value}")
+        if pinned is None:
+            what = "list its optimizers"
+            _switch_off(connection, (_STATISTICS, *_UNSAFE_OPTIMIZERS))
+            tested_versions.check_settings(connection)
     except duckdb.Error:
         untested = tested_versions.notice()
         if not untested:
             raise
-        raise EngineNotTested(f"{untested}; it does not take the setting {name}") from None
+        raise EngineNotTested(f"{untested}; it does not {what}, so the data are not opened") from None
     # It has no global value, and a cursor starts without it. In a notebook without widgets the engine refuses
     # to switch it off, even where it is off.
     if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
         connection.execute("SET enable_progress_bar = false")
-    if pinned is None:
-        _switch_off(connection, (_STATISTICS, *_UNSAFE_OPTIMIZERS))
-        tested_versions.check_settings(connection)
     return connection
 
 

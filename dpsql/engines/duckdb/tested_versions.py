@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -100,7 +101,9 @@ def vocabulary(connection: duckdb.DuckDBPyConnection) -> Vocabulary:
     }
     called = {name: text for each in versions for name, text in each.functions.items()}
     if untested:
-        there = functions(connection)
+        there: dict[str, str] = {}
+        with suppress(duckdb.Error):
+            there = functions(connection)
         called = {name: there.get(name, "") for name, text in called.items() if name in there or not text}
     steady = frozenset(name for name, text in called.items() if "VOLATILE" not in text)
     return Vocabulary(**words, functions=steady, untested=untested)
