@@ -20,6 +20,7 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.intervals import of_cast
 from dpsql.analysis.joined import joined
+from dpsql.analysis.nulls import never_null
 from dpsql.analysis.parsed import order_term, order_terms, whole_number, words
 from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, select_list
 from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole, column
@@ -415,7 +416,7 @@ def grouped(
         made = column(alias, f"k{i}", key.type)
         link = key.link if key.is_column else ""
         made = replace(made, unit=key.unit, link=link, domain=key.domain, span=key.column_span())
-        made = replace(made, bounds=key.bounds)
+        made = replace(made, bounds=key.bounds, nulls=key.nulls)
         group.keys.setdefault(key.node, made)
     around = source.scope.block or Block(owner, source.unit)
     unit = tree.Column(alias, "u") if source.unit is not None else None
@@ -443,8 +444,14 @@ def grouped(
     made_of = tree.items("a", (canonical(a).node for a in group.aggregates))
     query = Select((*by, *made_of), source.source, where, group=places)
     held = frozenset(name for k in keys if k.reads <= facts for name in group.keys[k.node].reads)
+    whole = {name for key in group.keys.values() if not key.nulls for name in key.reads}
     columns = tuple(
-        Column.of(i.name, v, fact=owner is not None and v.reads <= held)
+        Column.of(
+            i.name,
+            v,
+            fact=owner is not None and v.reads <= held,
+            nulls=not never_null(v.guarded_node, whole.__contains__),
+        )
         for i, v in zip(items, values, strict=True)
     )
     condition = having

@@ -247,7 +247,13 @@ def _project(
     facts: Names,
 ) -> Relation:
     columns = tuple(
-        Column.of(i.name, v, fact=source.owner is not None and v.reads <= facts, borrowed=i.borrowed)
+        Column.of(
+            i.name,
+            v,
+            fact=source.owner is not None and v.reads <= facts,
+            borrowed=i.borrowed,
+            nulls=v.nulls,
+        )
         for i, v in zip(items, values, strict=True)
     )
     _storable(compiler, items, values)

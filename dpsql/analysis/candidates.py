@@ -9,14 +9,15 @@ No candidate depends on private rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.domains import BOOLEANS, Candidates, cross_join
-from dpsql.analysis.joined import Condition, Joined, substituted
+from dpsql.analysis.domains import BOOLEANS, Candidates, cross_join, same, with_null
+from dpsql.analysis.joined import Condition, Joined, not_null, substituted
+from dpsql.analysis.nulls import never_null
 from dpsql.analysis.ranges import (
     Compared,
     compared,
@@ -38,9 +39,9 @@ from dpsql.tree import (
     Derived,
     Exists,
     Expr,
-    InQuery,
     IsNull,
     Item,
+    Join,
     Not,
     Paren,
     Query,
@@ -59,34 +60,30 @@ from dpsql.types import BOOLEAN, INTEGER, NULL, SqlType
 def candidates_of(catalog: Catalog, keys: Sequence[Typed], known: Joined) -> tuple[Candidates, ...]:
     """Return the candidates of keys, in the order of their first keys; keys without a domain are left out.
 
-    A group whose key is NULL is no candidate. Rows from which an item is missing have NULL in its columns, so
-    if a key is one of them, all candidates come from rows with the item.
+    NULL is a value of a key as any other: it is a candidate if the key can be NULL on public rows and on NULL
+    in the private columns that can be NULL. Rows from which an item is missing have NULL in its columns.
     """
     nodes = [substituted(key.guarded_node, known.made_of) for key in keys]
-    known = known.present(alias for node in nodes if (alias := known.alias(node)))
     return _Finder(catalog, keys, known, nodes).found()
 
 
-def left_out(keys: Sequence[Typed], known: Joined) -> frozenset[str]:
-    """Return the items without which a row is in no candidate, because a key is one of their columns."""
-    nodes = (substituted(key.guarded_node, known.made_of) for key in keys)
-    needed = frozenset(alias for node in nodes if (alias := known.alias(node)))
-    return needed & frozenset[str]().union(*known.missing)
-
-
 def with_domain(catalog: Catalog, value: Typed, known: Joined) -> Typed:
-    """Return an expression with its public domain, if it has one, or the range of a TIMESTAMP column."""
+    """Return an expression with its public domain, if it has one, or the range of a TIMESTAMP column.
+
+    The domain lists NULL if the expression can be NULL.
+    """
     node = value.node
     if isinstance(node, Column) and node.table not in known.items:
         name = f"{node.table}.{node.name}"
         if not any(name in facts(c.expr).reads for c in known.conditions):
-            return value  # nothing narrows it
+            return replace(value, nulls=not known.never_null(node))  # nothing narrows it
     found = candidates_of(catalog, [value], known)
     span = integers_of(catalog, value, comparisons(known.conditions))
+    value = replace(value, nulls=not known.never_null(substituted(value.guarded_node, known.made_of)))
     if found and span is not None and span.last - span.first >= MAX_LISTED:
         return replace(value, span=span)
     if found:
-        return replace(value, domain=found[0].domain)
+        return replace(value, domain=found[0].domain, nulls=False)
     return (
         replace(value, span=span_of(catalog, value, comparisons(known.conditions)))
         if value.is_column
@@ -119,15 +116,24 @@ class _Finder:
     choices: dict[str, int] = field(default_factory=dict)
     """The alias of each choice among the results of a CASE, with their number."""
     bases: dict[str, Base] = field(default_factory=dict)
+    sure: frozenset[Expr] = field(init=False)
+    """Expressions that are not NULL on any counted row, with the same columns in the place of others."""
 
     def __post_init__(self) -> None:
         always = [c.expr for c in self.known.conditions if not c.unless]
         self.compared = comparisons(self.known.conditions)
-        same = substitution(self.known, always, lambda name: self._exact(name) is not None)
-        self.nodes = [substituted(node, same) for node in self.nodes]
-        self.conditions = [Condition(substituted(c.expr, same), c.unless) for c in self.known.conditions]
+        one = substitution(self.known, always, lambda name: self._exact(name) is not None)
+        self.nodes = [substituted(node, one) for node in self.nodes]
+        self.conditions = [Condition(substituted(c.expr, one), c.unless) for c in self.known.conditions]
         self.compared = comparisons(self.conditions)
-        self.matched = {item: [substituted(e, same) for e in on] for item, on in self.known.matched.items()}
+        there = [(c, node) for c in self.conditions for node in not_null(c.expr)]
+        self.sure = self.known.sure.union(node for c, node in there if not c.unless)
+        self.conditions += [
+            Condition(IsNull(node, negated=True), c.unless)
+            for c, node in there
+            if c.unless and isinstance(node, Column) and node.table in self.known.items
+        ]
+        self.matched = {item: [substituted(e, one) for e in on] for item, on in self.known.matched.items()}
         self.bases = {}
 
     def found(self) -> tuple[Candidates, ...]:
@@ -178,6 +184,22 @@ class _Finder:
             return exact
         grains = [GRAINS.index(key.grains[name]) for key in self.keys if name in key.grains]
         return base.grid(GRAINS[max(grains)]) if grains else None
+
+    def _with_null(self, name: str, base: KeyDomain) -> KeyDomain:
+        """Return the values of a private column with NULL, if it can be NULL."""
+        column = self.known.columns[name]
+        if column.node in self.sure:
+            return base.without_null()
+        return base if self.known.has_value(name) else with_null(base)
+
+    def _or_null(self, place: int, values: KeyDomain | None) -> KeyDomain | None:
+        """Return the values of a key with NULL, if it can be NULL; None if it has no domain."""
+        if values is None:
+            return None
+        nodes = self.keys[place].guarded_node, self.nodes[place]
+        if any(never_null(node, self.known.has_value, self.sure) for node in nodes):
+            return values.without_null()
+        return with_null(values)
 
     def _atom(self, name: str) -> str | None:
         """Return the item, column or choice that a generated name belongs to; None if it is not public."""
@@ -255,28 +277,31 @@ class _Finder:
         key, node = self.keys[place], self.nodes[place]
         filters = [use for use in self._uses if use.atoms <= atoms and not use.condition.unless]
         if atoms and not atoms & self.known.items.keys():
-            if isinstance(node, Column) and (base := self._base(f"{node.table}.{node.name}")) is not None:
-                return self._narrowed(base, key.type, node, filters)
+            name = f"{node.table}.{node.name}" if isinstance(node, Column) else ""
+            if isinstance(node, Column) and (base := self._base(name)) is not None:
+                return self._narrowed(self._with_null(name, base), key.type, node, filters)
             listed = list_of(node, key.type, self.compared)
             if listed is not None:
                 return listed
         own = BOOLEANS if key.type == BOOLEAN else None if key.is_column else key.domain
         if own is not None and not filters and any(isinstance(self.bases.get(a), Span) for a in atoms):
-            return own  # a time of day takes all of its values
+            return self._or_null(place, own)  # a time of day takes all of its values
         rows = self._rows(atoms, self._read(place))
         if rows is None:
-            return own
+            return self._or_null(place, own)
         image = self._evaluated([place], rows)
         if own is None:
             return image
-        v, o = Column("", "v"), Column("", "o")
-        there = InQuery(v, Select((Item(Column("", "v")),), Derived(image.query, "i")))
-        return KeyDomain(
-            Select((Item(v), Item(o)), Derived(own.query, "d"), there), own.ordered, origin=own.origin
-        )
+        own = with_null(own) if image.null else own.without_null()
+        there = same(Column("d", "v"), Column("i", "v"), null=image.null)
+        found = Join(Derived(own.query, "d"), "", Derived(image.query, "i"), there)
+        return replace(own, query=Select(own.cells, found))
 
     def _own(self, place: int) -> KeyDomain | None:
         """Return the domain of a key that cannot be evaluated on public rows."""
+        return self._or_null(place, self._own_values(place))
+
+    def _own_values(self, place: int) -> KeyDomain | None:
         key, node = self.keys[place], self.nodes[place]
         listed = list_of(node, key.type, self.compared)
         if listed is not None:
@@ -300,8 +325,7 @@ class _Finder:
             return base
         replaced = {f"{column.table}.{column.name}": Column("d", "v")}
         kept = conjunction(substituted(u.condition.expr, replaced) for u in filters)
-        items = (Item(Column("d", "v")), *((Item(Column("d", "o")),) if base.ordered else ()))
-        return KeyDomain(Select(items, Derived(base.query, "d"), kept), base.ordered, origin=base.origin)
+        return replace(base, query=Select(base.cells, Derived(base.query, "d"), kept))
 
     def _rows(self, joined: frozenset[str], read: frozenset[str]) -> Select | None:
         """Return the public rows of all that is joined, or only of what keys read; None if both are many."""
@@ -316,6 +340,7 @@ class _Finder:
     def _joined(self, atoms: frozenset[str]) -> Select:
         filters = [self._filter(use, atoms) for use in self._uses if use.atoms <= atoms]
         filters += [self._unmatched(item, atoms) for item in sorted(self.matched) if item in atoms]
+        filters += self._missing(atoms)
         where = conjunction(f for f in filters if f is not None)
         return Select((Item(Constant(1, INTEGER), "x"),), self._source(atoms), where)
 
@@ -346,6 +371,15 @@ class _Finder:
             result = Paren(Binary("OR", there, result))
         return result
 
+    def _missing(self, atoms: Collection[str]) -> Iterator[Expr]:
+        """Yield the conditions that private columns are NULL where an item is missing with them."""
+        for item in sorted(self.known.tied.keys() & set(atoms)):
+            for name in sorted(atoms):
+                table, _, column = name.partition(".")
+                if column and table in self.known.tied[item]:
+                    null = IsNull(Column(table, column))
+                    yield Paren(Binary("OR", Paren(Not(Column(item, "m"))), Paren(null)))
+
     def _unmatched(self, item: str, atoms: Collection[str]) -> Expr | None:
         """Return the condition that an item is missing only where LEFT JOIN finds no row of it."""
         events = [items for items in self.known.missing if item in items]
@@ -372,9 +406,13 @@ class _Finder:
             else:
                 tables.setdefault(table, []).append(name)
         for table, names in tables.items():
-            ranges = [Derived(self._or_null(f"{table}.{name}", name), f"d_{name}") for name in names]
+            ranges = [Derived(self._values(f"{table}.{name}", name), f"d_{name}") for name in names]
             cells = tuple(Item(Column(f"d_{name}", name)) for name in names)
-            sources.append(Derived(Select(cells, cross_join(ranges)), table))
+            rows: Query = Select(cells, cross_join(ranges))
+            if table in self.known.weak and not any(Column(table, name) in self.sure for name in names):
+                null = Select(tuple(Item(Constant(None, NULL)) for _ in names))
+                rows = SetOperation(rows, "UNION ALL", null)
+            sources.append(Derived(rows, table))
         return cross_join(sources) if sources else None
 
     def _item(self, alias: str) -> Query:
@@ -387,21 +425,23 @@ class _Finder:
         null = (*(Item(Constant(None, NULL), n) for n in names), Item(Constant(True, BOOLEAN), "m"))
         return SetOperation(Select(there, Derived(query, "r")), "UNION ALL", Select(null))
 
-    def _or_null(self, column: str, name: str) -> Query:
+    def _values(self, column: str, name: str) -> Query:
+        """Return the values of a private column in the rows of its item, with NULL if it can be NULL."""
         base = self._base(column)
         assert base is not None  # noqa: S101  it is among the atoms
-        values = Select((Item(Column("", "v"), name),), Derived(base.query, "d"))
-        return SetOperation(values, "UNION ALL", Select((Item(Constant(None, NULL)),)))
+        nulls = not self.known.whole(column) and self.known.columns[column].node not in self.sure
+        own = base.without_null() if nulls else base
+        values = Select((Item(Column("", "v"), name),), Derived(own.query, "d"))
+        return SetOperation(values, "UNION ALL", Select((Item(Constant(None, NULL)),))) if nulls else values
 
     def _evaluated(self, places: Sequence[int], rows: Select) -> KeyDomain:
         """Return the distinct values of keys, or combinations of values, on public rows."""
         nodes = [self.nodes[i] for i in places]
         names = ["v"] if len(places) == 1 else [f"v{i}" for i in range(len(places))]
-        there = [] if rows.where is None else [rows.where]
-        where = conjunction([*there, *(IsNull(n, negated=True) for n in nodes)])
         items = tuple(Item(n, name) for n, name in zip(nodes, names, strict=True))
-        query = Select(items, rows.source, where, distinct=True)
-        return KeyDomain(query, origin=self._origin(nodes))
+        query = Select(items, rows.source, rows.where, distinct=True)
+        null = not all(never_null(node, self.known.has_value, self.sure) for node in nodes)
+        return KeyDomain(query, origin=self._origin(nodes), null=null)
 
     def _origin(self, nodes: Iterable[Expr]) -> str:
         found: dict[str, None] = {}

@@ -43,6 +43,12 @@ class Catalog(Protocol):
     def plan(self, sql: str) -> object:
         """Return the engine's own bound plan of a compiled statement, as parsed JSON."""
 
+    def not_null(self, table: str, column: str) -> bool:
+        """Return whether no row of a private table that has a unit has NULL in a column.
+
+        The policy or the source's schema says so, and it is tested for each version of the data.
+        """
+
     def domain(self, table: str, column: str) -> Query | None:
         """Return a query of columns v and o (its order) over a column's declared domain, or None."""
 

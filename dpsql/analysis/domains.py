@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 from dpsql.analysis.expressions import listed
@@ -18,14 +19,16 @@ from dpsql.tree import (
     IsNull,
     Item,
     Join,
+    Paren,
     Query,
     Range,
     Select,
+    SetOperation,
     Source,
     Values,
     conjunction,
 )
-from dpsql.types import BIGINT, BOOLEAN, INTEGER, SqlType
+from dpsql.types import BIGINT, BOOLEAN, INTEGER, NULL, SqlType
 
 _BOTH = Values(tuple((Constant(bool(i), BOOLEAN), Constant(i, INTEGER)) for i in (0, 1)), "r", ("v", "o"))
 BOOLEANS = KeyDomain(
@@ -48,9 +51,13 @@ class Candidates:
         """Join rows with the candidates of their keys; return the source, and conditions on it."""
         every = integers(self.domain.query)
         if every is not None and every.stop - every.start > MAX_LISTED:
-            return source, within(keys[self.keys[0]], every.start, every.stop - 1)
-        known = conjunction(Binary("=", keys[key], v) for key, v in self.columns(alias).items())
+            return source, within(keys[self.keys[0]], every.start, every.stop - 1, null=self.domain.null)
+        known = conjunction(self.matched(keys, alias))
         return Join(source, "", Derived(self.domain.query, alias), known), []
+
+    def matched(self, keys: Sequence[Expr], alias: str) -> list[Expr]:
+        """Return the conditions that keys of rows are those of a candidate; NULL is one value of a key."""
+        return [same(keys[key], v, null=self.domain.null) for key, v in self.columns(alias).items()]
 
     def columns(self, table: str) -> dict[int, Column]:
         """Return the column of each key."""
@@ -59,12 +66,18 @@ class Candidates:
         return {key: Column(table, f"v{i}") for i, key in enumerate(self.keys)}
 
 
+_LAST = 2**62
+"""The place of NULL in a domain that is no range of integers: behind all others, and not computed from them."""
 _IN_BIGINT = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 
 
 def integers(query: Query) -> Range | None:
-    """Return the range of integers that a domain consists of; None if it is another domain."""
+    """Return the range of integers that a domain consists of, perhaps with NULL; None for another domain."""
     match query:
+        case SetOperation(
+            Select(_, Derived(values, "d")), "UNION ALL", Select((Item(Constant(None), "v"), *_))
+        ):
+            return integers(values)
         case Select(
             (Item(Cast(Column("", "i"), sql_type), "v"), Item(Column("", "i"), "o")), Range() as every
         ):
@@ -78,9 +91,33 @@ def fits_bigint(sql_type: SqlType) -> bool:
     return sql_type.name in _IN_BIGINT
 
 
-def within(value: Expr, first: int, last: int) -> list[Expr]:
-    """Return the conditions that an integer lies between two ends."""
-    return [Binary(">=", value, Constant(first, BIGINT)), Binary("<=", value, Constant(last, BIGINT))]
+def within(value: Expr, first: int, last: int, *, null: bool = False) -> list[Expr]:
+    """Return the conditions that an integer lies between two ends, or is NULL where that is a value."""
+    ends: list[Expr] = [Binary(">=", value, whole(first)), Binary("<=", value, whole(last))]
+    if not null:
+        return ends
+    return [Paren(Binary("OR", IsNull(value), Paren(Binary("AND", *ends))))]
+
+
+def whole(number: int) -> Expr:
+    """Return a BIGINT constant."""
+    return Constant(number, BIGINT)
+
+
+def same(value: Expr, other: Expr, *, null: bool) -> Expr:
+    """Return the condition that two values are equal; with `null`, NULL equals NULL."""
+    return Binary("IS NOT DISTINCT FROM" if null else "=", value, other)
+
+
+def with_null(domain: KeyDomain) -> KeyDomain:
+    """Return a domain with NULL as its last value."""
+    values = domain.without_null()
+    every = integers(values.query)
+    cells = Select(values.cells, Derived(values.query, "d"))
+    null = Item(Constant(None, NULL), "v")
+    place = Item(whole(_LAST if every is None else every.stop), "o")
+    last = Select((null, place) if values.ordered else (null,))
+    return replace(values, query=SetOperation(cells, "UNION ALL", last), null=True)
 
 
 def listed_values(values: Sequence[Expr]) -> KeyDomain:

@@ -2,6 +2,11 @@
 
 It reads the projected private rows (`u` the hidden unit, `k0`.. the keys, `f0`.. what the numbers depend on)
 and has one row for each group: the keys, then the numbers as BIGINT.
+
+NULL is a value of a key as any other. Its group is one more group of the same partition of the rows: a row is in
+exactly one group, with or without it. So a unit that is in one group is in one, a unit that is kept to m groups is
+in m, what bounds a unit's rows in all groups together bounds them there, too, and no bound on what a unit changes
+is larger with it. What changes is the number of groups that one noise is for (k + 1 for k).
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dpsql.analysis.domains import Candidates, cross_join
+from dpsql.analysis.domains import Candidates, cross_join, same
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
@@ -139,9 +144,9 @@ class Rows:
         return bool(self.keys) and any(p.total is not None for r in self.released for p in r.parts)
 
     def among(self, domains: Sequence[Candidates]) -> Rows:
-        """Keep the rows that are in a group of the domain; without a domain, those with all keys."""
+        """Keep the rows that are in a group of the domain; without a domain, all."""
         source: Source = Derived(self.query, "x")
-        there: list[Expr] = [IsNull(k, negated=True) for k in columns("x", "k", self.keys)]
+        there: list[Expr] = []
         keys = columns("x", "k", self.keys)
         for i, each in enumerate(domains):
             source, known = each.joined(source, keys, f"d{i}")
@@ -178,12 +183,14 @@ class Rows:
     def bounded(self, groups: int, domains: Sequence[Candidates], by: Sequence[int] = ()) -> Rows:
         """Keep each unit's rows in at most `groups` groups of the domain, chosen by a hash.
 
-        With `by`, the places of some keys, rows are kept in so many combinations of their values.
+        With `by`, the places of some keys, rows are kept in so many combinations of their values. NULL is a
+        value of a key as any other, so the group of NULL is one of these: a unit that is in it and in `groups`
+        others is kept to `groups` of all of them.
         """
         chosen = [f"k{i}" for i in by or range(self.keys)]
         unit, keys = Column("s", "u"), columns("s", "k", self.keys)
         inside: Source = Derived(self.query, "s")
-        conditions: list[Expr] = [IsNull(Column("s", n), negated=True) for n in ("u", *chosen)]
+        conditions: list[Expr] = [IsNull(unit, negated=True)]
         for i, each in enumerate(domains):
             inside, known = each.joined(inside, keys, f"d{i}")
             conditions += known
@@ -194,12 +201,17 @@ class Rows:
         rank = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
         listed = (*(Item(c) for c in (unit, *values)), Item(rank, "r"))
         ranked = Select(listed, Derived(pairs, "x"))
-        same = conjunction(Binary("=", Column("y", n), Column("z", n)) for n in ("u", *chosen))
+        known = conjunction(
+            [
+                Binary("=", Column("y", "u"), Column("z", "u")),
+                *(same(Column("y", n), Column("z", n), null=True) for n in chosen),
+            ]
+        )
         names = ["u", *(f"k{i}" for i in range(self.keys))]
         names += [f"f{i}" for i in range(len(self.row))]
         query = Select(
             tuple(Item(Column("y", n), n) for n in names),
-            Join(Derived(self.query, "y"), "", Derived(ranked, "z"), same),
+            Join(Derived(self.query, "y"), "", Derived(ranked, "z"), known),
             Binary("<=", Column("z", "r"), Constant(groups, BIGINT)),
         )
         return replace(self, query=query)
@@ -252,8 +264,9 @@ def all_groups(
     zero = Constant(0, BIGINT)
     listed = (*items("k", values), *items("n", (Call("COALESCE", (n, zero)) for n in numbers)))
     candidates = cross_join([Derived(d.domain.query, f"d{i}") for i, d in enumerate(domains)])
-    same = conjunction(Binary("=", Column("g", f"k{i}"), v) for i, v in enumerate(values))
-    source = Join(candidates, "LEFT", Derived(cells or rows.grouped(), "g"), same)
+    own = columns("g", "k", rows.keys)
+    known = conjunction(c for i, each in enumerate(domains) for c in each.matched(own, f"d{i}"))
+    source = Join(candidates, "LEFT", Derived(cells or rows.grouped(), "g"), known)
     if order is None:
         return CountingQuery(Select(listed, source))
     ordered = {d.keys[0]: Column(f"d{i}", "o") for i, d in enumerate(domains) if d.domain.ordered}
@@ -269,10 +282,9 @@ def groups_with_units(rows: Rows, place: int) -> CountingQuery:
     Their order says nothing: it is that of the engine, and what is released of them is sorted by key.
     """
     keys, numbers = columns("g", "k", rows.keys), columns("g", "n", len(rows.released))
-    there: list[Expr] = [IsNull(k, negated=True) for k in keys]
-    there.append(Binary(">", numbers[place], Constant(0, BIGINT)))
+    there = Binary(">", numbers[place], Constant(0, BIGINT))
     listed = tuple(Item(c) for c in (*keys, *numbers))
-    return CountingQuery(Select(listed, Derived(rows.grouped(), "g"), conjunction(there)))
+    return CountingQuery(Select(listed, Derived(rows.grouped(), "g"), there))
 
 
 def largest_groups(rows: Rows, place: int, candidates: int) -> CountingQuery:
@@ -282,13 +294,12 @@ def largest_groups(rows: Rows, place: int, candidates: int) -> CountingQuery:
     ordered by their keys, so that the physical order of rows has no influence.
     """
     keys, numbers = columns("g", "k", rows.keys), columns("g", "n", len(rows.released))
-    there: list[Expr] = [IsNull(k, negated=True) for k in keys]
-    there.append(Binary(">", numbers[place], Constant(0, BIGINT)))
+    there = Binary(">", numbers[place], Constant(0, BIGINT))
     return CountingQuery(
         Select(
             tuple(Item(c) for c in (*keys, *numbers)),
             Derived(rows.grouped(), "g"),
-            conjunction(there),
+            there,
             order=(OrderTerm(numbers[place], "DESC"), *(OrderTerm(k) for k in keys)),
             limit=candidates + 1,
         )
@@ -306,14 +317,13 @@ def largest_of_each(
     keys, numbers = columns("g", "k", rows.keys), columns("g", "n", len(rows.released))
     source: Source = Derived(rows.grouped(), "g")
     for i, each in enumerate(domains):
-        known = conjunction(Binary("=", keys[key], v) for key, v in each.columns(f"d{i}").items())
+        known = conjunction(each.matched(keys, f"d{i}"))
         source = Join(source, "", Derived(each.domain.query, f"d{i}"), known)
-    there: list[Expr] = [IsNull(k, negated=True) for k in keys]
-    there.append(Binary(">", numbers[place], Constant(0, BIGINT)))
+    there = Binary(">", numbers[place], Constant(0, BIGINT))
     order = (OrderTerm(numbers[place], "DESC"), *(OrderTerm(k) for k in keys))
     rank = Window(Call("ROW_NUMBER", ()), tuple(keys[i] for i in by), order)
     listed = (*(Item(c) for c in (*keys, *numbers)), Item(rank, "r"))
-    ranked = Derived(Select(listed, source, conjunction(there)), "h")
+    ranked = Derived(Select(listed, source, there), "h")
     shown = (*columns("h", "k", rows.keys), *columns("h", "n", len(rows.released)))
     few = Binary("<=", Column("h", "r"), Constant(candidates + 1, BIGINT))
     return CountingQuery(Select(tuple(Item(c) for c in shown), ranked, few))

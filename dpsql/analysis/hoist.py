@@ -85,7 +85,8 @@ class Hoist:
             else:
                 renamed |= dict.fromkeys(old.reads, cell)
         conditions = tuple(replace(c, expr=substituted(c.expr, renamed)) for c in known.conditions)
-        return replace(known, columns=columns, conditions=conditions, made_of=made_of)
+        sure = frozenset(substituted(node, renamed) for node in known.sure)
+        return replace(known, columns=columns, conditions=conditions, made_of=made_of, sure=sure)
 
     def lookup(self, node: exp.Expr) -> Typed | None:
         """Return a window as a column of the inner block."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.nulls import never_null
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
 from dpsql.lazy_dataclass import dataclass
@@ -17,6 +18,7 @@ from dpsql.policy import Policy
 from dpsql.tree import (
     OPAQUE,
     Aggregate,
+    Between,
     Binary,
     Cast,
     Column,
@@ -31,6 +33,7 @@ from dpsql.tree import (
     Scan,
     Select,
     Source,
+    Try,
     Unnest,
     facts,
     mapped,
@@ -65,6 +68,12 @@ class Joined:
     """Columns of private subqueries that are made of public values -> the expressions inside."""
     matched: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
     """Items after LEFT JOIN -> its conditions: an item is missing exactly where no row of it meets them."""
+    weak: frozenset[str] = frozenset()
+    """Private items, also within subqueries, that an outer join leaves out of some rows."""
+    tied: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Public items -> the private items that are missing wherever they are missing."""
+    sure: frozenset[Expr] = frozenset()
+    """Expressions that are not NULL on any counted row."""
 
     def present(self, aliases: Iterable[str]) -> Joined:
         """Return what is known of the rows from which these items are not missing."""
@@ -85,6 +94,19 @@ class Joined:
                 return False
         return True
 
+    def has_value(self, name: str) -> bool:
+        """Return whether a private column, by its generated name, is never NULL."""
+        return self.whole(name) and name.partition(".")[0] not in self.weak
+
+    def whole(self, name: str) -> bool:
+        """Return whether a private column is never NULL in the rows of its item."""
+        column = self.columns.get(name)
+        return column is not None and not column.nulls and name.partition(".")[0] not in self.items
+
+    def never_null(self, node: Expr) -> bool:
+        """Return whether an expression is not NULL on any counted row."""
+        return never_null(node, self.has_value, self.sure)
+
     def alias(self, node: Expr) -> str | None:
         """Return the public item that a bare column belongs to; None for other expressions."""
         node = _bare(node)
@@ -101,7 +123,9 @@ def joined(compiler: StatementCompiler, made: From, where: Expr | None) -> Joine
     conditions = tuple(Condition(substituted(c.expr, made_of), c.unless) for c in kept)
     matched = {item: tuple(substituted(e, made_of) for e in on) for item, on in side.matched.items()}
     found = replace(found, conditions=conditions, made_of=made_of, matched=matched)
-    sure = [node for c in conditions if not c.unless for node in _not_null(c.expr)]
+    found = replace(found, weak=frozenset(side.weak), tied=side.tied)
+    sure = frozenset(node for c in conditions if not c.unless for node in not_null(c.expr))
+    found = replace(found, sure=sure)
     return found.present(alias for node in sure if (alias := found.alias(node)))
 
 
@@ -134,6 +158,15 @@ class _Side:
     """A part of FROM; `owned` says that its rows have units."""
 
     owned: bool = False
+    private: set[str] = field(default_factory=set)
+    """The aliases of its private items, also within subqueries."""
+    weak: set[str] = field(default_factory=set)
+    """Those of them that an outer join leaves out of some rows."""
+    tied: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Its public items that can be missing -> the private ones that are missing with each.
+
+    What leaves an item out further outside leaves out the same ones, too.
+    """
     items: dict[str, Query] = field(default_factory=dict)
     missing: set[frozenset[str]] = field(default_factory=set)
     conditions: list[Condition] = field(default_factory=list)
@@ -153,9 +186,10 @@ def _side(policy: Policy, source: Source) -> _Side:
 def _inside(policy: Policy, query: Query, alias: str) -> _Side:
     """Return what is known of a private subquery: each of its rows comes from a row of its FROM."""
     if not isinstance(query, Select) or query.source is None or not _generated(query.source):
-        return _Side(owned=True)
+        return _Side(owned=True, private={alias})
     found = _side(policy, query.source)
     found.owned = True
+    found.private.add(alias)
     found.conditions += map(Condition, split(query.where))
     for item in query.items:
         if item.expr != Column(alias, item.name) and _plain(item.expr):
@@ -191,7 +225,11 @@ def _both(left: _Side, kind: str, right: _Side, on: list[Expr]) -> _Side:
     if kind == "LEFT" and len(right.items) == 1 and not right.owned:
         matched |= dict.fromkeys(right.items, on)
     owned, items = left.owned or right.owned, {**left.items, **right.items}
-    return _Side(owned, items, missing, conditions, made_of, matched)
+    private, weak = left.private | right.private, left.weak | right.weak
+    weak |= {alias for side in absent for alias in side.private}
+    tied = left.tied | right.tied
+    tied |= {item: frozenset(side.private) for side in absent for item in side.items if item not in tied}
+    return _Side(owned, private, weak, tied, items, missing, conditions, made_of, matched)
 
 
 def _nullable(side: _Side, *, gone: bool) -> Mapping[str, Expr]:
@@ -213,15 +251,26 @@ def _bare(node: Expr) -> Expr:
     return node
 
 
-def _not_null(condition: Expr) -> tuple[Expr, ...]:
+def not_null(condition: Expr) -> tuple[Expr, ...]:
+    """Return what is not NULL where a condition holds: its operands, and what these are conversions of."""
+    found = []
+    for operand in _operands(condition):
+        found.append(operand)
+        while isinstance(operand, (Paren, Cast, Try)):
+            operand = operand.inner if isinstance(operand, Paren) else operand.operand
+            found.append(operand)
+    return tuple(found)
+
+
+def _operands(condition: Expr) -> tuple[Expr, ...]:
     """Return operands that are not NULL where a condition holds."""
     match condition:
         case Paren(inner):
-            return _not_null(inner)
+            return _operands(inner)
         case Not(Paren(IsNull(operand, negated=False)) | IsNull(operand, negated=False)):
             return (operand,)
         case Binary("=" | "<" | "<=" | ">" | ">=" | "<>", left, right):
             return left, right
-        case InList(operand) | IsNull(operand, negated=True):
+        case InList(operand) | IsNull(operand, negated=True) | Between(operand):
             return (operand,)
     return ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -317,10 +318,11 @@ def _single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, Type
 def _visible(
     compiler: StatementCompiler, left: From, origin: Origin, kind: str, merged: dict[str, Typed]
 ) -> Scope:
-    """Return the scope of the joined rows: an exact unit of a nullable side becomes a nullable one."""
+    """Return the scope of the joined rows: a column of a nullable side, also its exact unit, can be NULL."""
 
     def nullable(column: Typed) -> Typed:
-        return column.with_unit(UnitRole.NULLABLE) if column.unit is UnitRole.EXACT else column
+        made = replace(column, nulls=True)
+        return made.with_unit(UnitRole.NULLABLE) if column.unit is UnitRole.EXACT else made
 
     if kind in ("SEMI", "ANTI"):
         return left.scope

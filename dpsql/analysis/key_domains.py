@@ -74,7 +74,7 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
     few = selects_few(block.selection)
     size, most = 1, MAX_SPARSE if few else MAX_DOMAIN
     for candidates in block.domains:
-        own = size_of(compiler.catalog, candidates.domain.query)
+        own = size_of(compiler.catalog, candidates.domain)
         if own > MAX_LIST and integers(candidates.domain.query) is None:
             raise query.source.refuse(
                 f"a key has more than {MAX_LIST:,} values in its domain, which is a list",

@@ -12,12 +12,12 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, calls, group_nodes
 from dpsql.analysis.blocks import expand, with_ctes
-from dpsql.analysis.candidates import candidates_of, left_out
+from dpsql.analysis.candidates import candidates_of
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.groups import Rows
-from dpsql.analysis.joined import Joined, joined
+from dpsql.analysis.joined import joined
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.narrowing import narrowed_rows
 from dpsql.analysis.parsed import conjuncts, whole_number
@@ -46,7 +46,7 @@ from dpsql.errors import QueryRefused
 from dpsql.estimates import Formula
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition, walked
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Assumed, fold
+from dpsql.policy import fold
 from dpsql.tree import Expr
 
 MAX_KEYS = 16
@@ -166,7 +166,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         uses[place] = tuple(_place(counts, each, fresh=fresh) for each in measure.counts)
     formulas = {place: m.formula for (place, _), m in zip(nodes, shown, strict=True) if m.formula is not None}
     places = {place: used[0] for place, used in uses.items()}
-    domains = _candidates(compiler, [key for key in keys if key is not UNKNOWN], known, made)
+    domains = candidates_of(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
     quantiles = {p: m.quantile for (p, _), m in zip(nodes, shown, strict=True) if m.quantile is not None}
     if quantiles and len(counts) > 1:
         mixed = next(node for place, node in nodes if place in quantiles)
@@ -188,18 +188,6 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     facts = tuple(one_row or key.reads <= names for key in keys)
     one_each = bool(single) or owner.row
     return OuterQuery(rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each)
-
-
-def _candidates(
-    compiler: StatementCompiler, keys: list[Typed], known: Joined, made: From
-) -> tuple[Candidates, ...]:
-    """Return the candidates of the keys; say which rows are in none for want of a match."""
-    for item in sorted(left_out(keys, known)):
-        own = [
-            o.alias for o in made.scope.origins for c in o.columns if f"{item}." in min(c.reads, default="")
-        ]
-        compiler.assume(Assumed(f"rows without a row of {(own or ['a subquery'])[0]} are not shown"))
-    return candidates_of(compiler.catalog, keys, known)
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:

@@ -44,13 +44,15 @@ class Column:
     borrowed: bool = False
     """Whether it is the unit of a parent table, under its name there: any other column goes before it."""
     bounds: Bounds | None = None
+    nulls: bool = True
+    """Whether it can be NULL, beside a NULL that its domain lists."""
 
     @classmethod
-    def of(cls, name: str, value: Typed, *, fact: bool, borrowed: bool = False) -> Column:
+    def of(cls, name: str, value: Typed, *, fact: bool, borrowed: bool = False, nulls: bool = True) -> Column:
         """Return the column of a select list that holds an expression."""
         link = value.link if value.is_column else ""
         span, bounds = value.column_span(), value.bounds
-        return cls(name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds)
+        return cls(name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds, nulls)
 
 
 @dataclass(frozen=True, slots=True)

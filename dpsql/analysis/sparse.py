@@ -12,16 +12,18 @@ from collections.abc import Sequence
 from math import prod
 
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.domains import Candidates, integers, within
+from dpsql.analysis.domains import Candidates, integers, same, whole, within
 from dpsql.analysis.groups import CountingQuery, Rows
+from dpsql.analysis.typed import KeyDomain
 from dpsql.language import AboveThreshold, Selection, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
-    Binary,
     Call,
+    Case,
     Column,
     Derived,
     Expr,
+    IsNull,
     Item,
     Join,
     OrderTerm,
@@ -31,7 +33,6 @@ from dpsql.tree import (
     Window,
     columns,
     conjunction,
-    duckdb_sql,
     items,
 )
 from dpsql.types import SqlType
@@ -54,6 +55,8 @@ class DomainPart:
     """The candidates in columns `v0`, .., with their numbers in `p`; None: the keys are the numbers."""
     descending: bool = False
     """Whether the last candidate has the first place."""
+    null: int | None = None
+    """The number of NULL where the keys are the numbers; None: NULL is none of them, or is in the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,10 @@ class SparseDomain:
         return tuple(f"o{i}" for i in range(len(self.parts)))
 
 
-def size_of(catalog: Catalog, query: Query) -> int:
-    """Return the number of values of a domain."""
-    every = integers(query)
-    return catalog.count(duckdb_sql(query)) if every is None else every.stop - every.start
+def size_of(catalog: Catalog, domain: KeyDomain) -> int:
+    """Return the number of values of a domain, NULL among them."""
+    every = integers(domain.query)
+    return catalog.count(domain.sql) if every is None else every.stop - every.start + domain.null
 
 
 def selects_few(selection: Selection) -> bool:
@@ -122,11 +125,25 @@ def _part(
     every = integers(query)
     if every is not None:
         size = every.stop - every.start
-        return DomainPart(each.keys, types, size, every.start, None, descending)
+        if not each.domain.null:
+            return DomainPart(each.keys, types, size, every.start, None, descending)
+        # NULL is the last, in either direction.
+        first, null = (every.start - 1, every.start - 1) if descending else (every.start, every.stop)
+        return DomainPart(each.keys, types, size + 1, first, None, descending, null)
     size, values = catalog.count(each.domain.sql), [*each.columns("d").values()]
     number: Expr = Column("d", "o")
+    if by_value and descending:
+        terms = tuple(OrderTerm(e, "DESC", "LAST") for e in values)
+        listed = (*items("v", values), Item(Window(Call("ROW_NUMBER", ()), order=terms), "p"))
+        return DomainPart(each.keys, types, size, 1, Select(listed, Derived(query, "d")))
     ordered = each.domain.ordered and not by_value
-    first = _first(catalog, each.domain.sql, size) if ordered else None
+    first = None
+    if ordered:
+        there = each.domain.without_null().sql
+        known = catalog.count(there)
+        first = _first(catalog, there, known)
+        if first is not None and each.domain.null:
+            number = Case(((IsNull(values[0]), whole(first + known)),), number)
     if first is None:
         order = tuple(OrderTerm(e) for e in ([number] if ordered else values))
         number, first = Window(Call("ROW_NUMBER", ()), order=order), 1
@@ -151,12 +168,17 @@ def listed_groups(rows: Rows, domain: SparseDomain) -> CountingQuery:
     for i, part in enumerate(domain.parts):
         keys = [Column("g", f"k{key}") for key in part.keys]
         if part.query is None:
-            there += within(keys[0], part.first, part.first + part.size - 1)
-            numbers.append(keys[0])
+            if part.null is None:
+                there += within(keys[0], part.first, part.first + part.size - 1)
+                numbers.append(keys[0])
+                continue
+            first = part.first + (part.null == part.first)
+            there += within(keys[0], first, first + part.size - 2, null=True)
+            numbers.append(Call("COALESCE", (keys[0], whole(part.null))))
             continue
         values = columns(f"d{i}", "v", len(keys))
-        same = conjunction(Binary("=", key, v) for key, v in zip(keys, values, strict=True))
-        source = Join(source, "", Derived(part.query, f"d{i}"), same)
+        known = conjunction(same(key, v, null=True) for key, v in zip(keys, values, strict=True))
+        source = Join(source, "", Derived(part.query, f"d{i}"), known)
         numbers.append(Column(f"d{i}", "p"))
     counts = columns("g", "n", len(rows.released))
     listed: Sequence[Item] = (*(Item(n) for n in counts), *items("o", numbers))

@@ -51,8 +51,8 @@ def spine(
     column = rows.columns[0]
     if rows.owner is None or column.domain is None or column.unit.held:
         return None
-    query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(column.domain.query, "d"))
-    only = Column(found.name, column.type, domain=column.domain, bounds=column.bounds)
+    query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(column.domain.without_null().query, "d"))
+    only = Column(found.name, column.type, domain=column.domain.without_null(), bounds=column.bounds)
     return Relation(query, (only,), None, frozenset({frozenset({0})}))
 
 

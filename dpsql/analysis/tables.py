@@ -161,7 +161,8 @@ def _base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Rela
             place = places[fold(named)]
             unit = cells[place]
             columns = tuple(
-                replace(c, unit=UnitRole.EXACT) if i == place else c for i, c in enumerate(columns)
+                replace(c, unit=UnitRole.EXACT, nulls=False) if i == place else c
+                for i, c in enumerate(columns)
             )
             unique = frozenset(fact - {place} for fact in unique)
             owner = Owner(kind, columns[place].type)
@@ -202,7 +203,9 @@ def _child(
     if fold(parent.unit.column) not in {fold(c.name) for c in columns}:
         # The unit has its name in the parent, so that it can be counted and joined on.
         cells = (*cells, tree.Column("q", "u"))
-        columns = (*columns, Column(parent.unit.column, sql_type, UnitRole.EXACT, borrowed=True))
+        own = Column(parent.unit.column, sql_type, UnitRole.EXACT, borrowed=True, nulls=False)
+        columns = (*columns, own)
+    columns = tuple(replace(c, nulls=False) if fold(c.name) == fold(unit.via) else c for c in columns)
     same = Binary("=", tree.Column("b", unit.via, stored=True), tree.Column("q", "k"))
     rows = Join(source, "", Derived(parents, "q"), same)
     query = Select(select_list(tree.Column("q", "u"), "c", cells), rows)
@@ -228,6 +231,7 @@ def _column(
         link=links.get(fold(name), ""),
         span=span,
         bounds=bounds,
+        nulls=not compiler.catalog.not_null(table.name, name),
     )
 
 
@@ -298,6 +302,7 @@ def _origin_of(relation: Relation, generated: str, alias: str) -> Origin:
             fact=i in single,
             borrowed=c.borrowed,
             bounds=c.bounds,
+            nulls=c.nulls,
         )
         for i, c in enumerate(relation.columns)
     )

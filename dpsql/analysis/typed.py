@@ -16,7 +16,9 @@ from dpsql.tree import (
     Cast,
     Column,
     Constant,
+    Derived,
     Expr,
+    IsNull,
     Item,
     Query,
     Range,
@@ -54,19 +56,33 @@ class UnitRole(Enum):
 class KeyDomain:
     """A public domain: a query for the values that a group key may take.
 
-    `query` has the value in column `v` (distinct, never NULL) and, when `ordered`, its place in the
-    domain's own order in column `o`.
+    `query` has the value in column `v` (distinct) and, when `ordered`, its place in the domain's own order in
+    column `o`. It lists NULL only if `null` is set.
     """
 
     query: Query
     ordered: bool = False
     origin: str = ""
     """The origin of the values, in words, for EXPLAIN."""
+    null: bool = False
+    """Whether NULL may be among the values: rows are then matched with them so that NULL meets NULL."""
 
     @property
     def sql(self) -> str:
         """DuckDB's text of the query."""
         return duckdb_sql(self.query)
+
+    @property
+    def cells(self) -> tuple[Item, ...]:
+        """The columns of the query, as those of an item of FROM with the alias `d`."""
+        return tuple(Item(Column("d", name)) for name in ("v", "o")[: 1 + self.ordered])
+
+    def without_null(self) -> KeyDomain:
+        """Return the values that are not NULL."""
+        if not self.null:
+            return self
+        there = IsNull(Column("d", "v"), negated=True)
+        return replace(self, query=Select(self.cells, Derived(self.query, "d"), there), null=False)
 
 
 _MICROSECONDS = {"day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
@@ -178,6 +194,10 @@ class Typed:
     """The grain for each TIMESTAMP column on which the value depends at that grain only."""
     bounds: Bounds | None = None
     """The public interval to which an aggregate cuts the values; None: nobody said one."""
+    nulls: bool = True
+    """Of a column: whether it can be NULL, beside a NULL that its domain lists.
+
+    For other expressions see `nulls.never_null`."""
 
     @property
     def sql(self) -> str:

@@ -172,7 +172,8 @@ def by_terms(
     if not len(index):
         return index
     keys = ranked_keys(counts, index)
-    terms = [-keys[place] if descending else keys[place] for place, descending in order]
+    down = ranked_keys(counts, index, descending=True) if any(d for _, d in order) else keys
+    terms = [down[place] if descending else keys[place] for place, descending in order]
     return np.asarray(np.lexsort([*reversed(keys), *reversed(terms)]), dtype=np.int64)
 
 

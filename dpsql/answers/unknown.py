@@ -166,8 +166,11 @@ def by_key(counts: Counts, index: NDArray[np.int64]) -> NDArray[np.int64]:
     return index[np.lexsort(ranked_keys(counts, index)[::-1])] if len(index) else index
 
 
-def ranked_keys(counts: Counts, index: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def ranked_keys(
+    counts: Counts, index: NDArray[np.int64], *, descending: bool = False
+) -> list[NDArray[np.int64]]:
     """Return for each key the ranks of its values in some groups."""
     import pyarrow as pa  # noqa: PLC0415  loaded only where keys are sorted
 
-    return [ranks(pa.chunked_array([picked(column, index)])) for column in counts.keys.columns]
+    found = [pa.chunked_array([picked(column, index)]) for column in counts.keys.columns]
+    return [ranks(column, descending=descending) for column in found]

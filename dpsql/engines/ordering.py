@@ -20,7 +20,7 @@ def sorted_rows(size: int, terms: Sequence[Term]) -> NDArray[np.int64] | None:
 
     Returns None if two rows are equal in all columns: then the columns give no order.
     """
-    by = [-rank if descending else rank for rank, descending in ((ranks(c), d) for c, d in terms)]
+    by = [ranks(column, descending=descending) for column, descending in terms]
     if not by:
         return np.zeros(size, dtype=np.int64) if size <= 1 else None
     order = np.lexsort(by[::-1])
@@ -36,7 +36,7 @@ def sorted_cells(
 
     Groups are rows that are equal in all terms; without terms, all rows are one group.
     """
-    by = [-rank if descending else rank for rank, descending in ((ranks(c), d) for c, d in terms)]
+    by = [ranks(column, descending=descending) for column, descending in terms]
     order = np.asarray(np.lexsort([cells, *by[::-1]]), dtype=np.int64)
     if not by:
         return order, np.zeros(1, dtype=np.int64)
@@ -45,10 +45,30 @@ def sorted_cells(
     return order, np.flatnonzero(first)
 
 
-def ranks(column: pa.ChunkedArray | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return numbers that are ordered as the values: texts by their bytes, an ENUM as it was declared."""
+def ranks(column: pa.ChunkedArray | NDArray[np.int64], *, descending: bool = False) -> NDArray[np.int64]:
+    """Return numbers that are ordered as the values: texts by their bytes, an ENUM as it was declared.
+
+    NULL is the last in either direction, as in SQL of DuckDB.
+    """
     if isinstance(column, np.ndarray):
-        return column
+        return -column if descending else column
+    found = _ranks(column)
+    if not descending:
+        return found
+    return np.where(_nulls(column), 1, -found)
+
+
+def _nulls(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return which values are NULL."""
+    if not column.null_count:
+        return np.zeros(len(column), dtype=np.bool_)
+    import pyarrow as pa  # noqa: PLC0415  as below
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    return np.from_dlpack(pc.cast(pc.is_null(column).combine_chunks(), pa.uint8())).astype(np.bool_)
+
+
+def _ranks(column: pa.ChunkedArray) -> NDArray[np.int64]:
     # Loaded here alone: it takes longer than most answers.
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -56,6 +76,9 @@ def ranks(column: pa.ChunkedArray | NDArray[np.int64]) -> NDArray[np.int64]:
     if pa.types.is_dictionary(column.type):
         if any(not chunk.dictionary.equals(column.chunk(0).dictionary) for chunk in column.chunks):
             raise ValueError("an ENUM has one list of values")
-        codes = [np.from_dlpack(chunk.indices) for chunk in column.chunks]
+        last = len(column.chunk(0).dictionary) if column.num_chunks else 0
+        codes = [
+            np.from_dlpack(pc.fill_null(pc.cast(chunk.indices, pa.int64()), last)) for chunk in column.chunks
+        ]
         return np.concatenate(codes, dtype=np.int64) if codes else np.zeros(0, dtype=np.int64)
     return np.from_dlpack(pc.rank(column, tiebreaker="dense")).astype(np.int64)

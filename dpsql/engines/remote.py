@@ -209,7 +209,7 @@ class RemoteEngine(ABC):
             return rows
 
     def vet(self, table: str) -> bool:
-        """Read every column once and test every unique fact, so that no statement is the first to fail."""
+        """Read every column once and test every fact, so that no statement is the first to fail."""
         reader, (text, columns) = self.readers[table], self._scans[table]
         q = self.dialect.quote
         names = {name: f"r.{q(columns[name].name)}" for name, _ in reader.columns}
@@ -221,6 +221,9 @@ class RemoteEngine(ABC):
             listed = ", ".join(lowered[c.lower()] for c in fact)
             repeated = f"SELECT 1 AS x FROM {text} AS r{there} GROUP BY {listed} HAVING COUNT(*) > 1"
             checks.append(f"SELECT COUNT(*) AS n0 FROM ({repeated}) AS f")
+        for column in reader.table.not_null:
+            missing = f"{there or ' WHERE 1 = 1'} AND {lowered[column.lower()]} IS NULL"
+            checks.append(f"SELECT COUNT(*) AS n0 FROM {text} AS r{missing}")
         for i, sql in enumerate(checks):
             rows = self._rows(Translated(sql, (), ()), UNCHARGED)
             if rows is None:

@@ -167,6 +167,11 @@ class SchemaDatabase:
             return None
         return int(position) if position.isdecimal() else None
 
+    def not_null(self, table: str, column: str) -> bool:
+        """See `Catalog`."""
+        reader, key = self._readers[fold(table)], fold(column)
+        return key in reader.never_null or key in {fold(c) for c in reader.table.not_null}
+
     def domain(self, table: str, column: str) -> Query | None:
         """See `Catalog`."""
         return self._domains.query(table, column)
@@ -337,7 +342,8 @@ class SchemaDatabase:
         """Return the keys of a part of a domain at some places, in the columns `k0`, .. of these keys."""
         asked = "SELECT unnest($1::BIGINT[]) AS p, unnest(range(len($1))) AS o"
         if part.query is None:
-            values, found = [f"CAST(w.p AS {part.types[0]})"], f"({asked}) AS w"
+            number = "w.p" if part.null is None else f"NULLIF(w.p, {part.null})"
+            values, found = [f"CAST({number} AS {part.types[0]})"], f"({asked}) AS w"
         else:
             values = [f"d.v{i}" for i in range(len(part.keys))]
             found = f"({asked}) AS w JOIN ({duckdb_sql(part.query)}) AS d ON w.p = d.p"

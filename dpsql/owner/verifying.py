@@ -129,6 +129,8 @@ def _verify_table(
         short = _verify_lengths(report, inspector, policy, table)
         for i, fact in enumerate(table.unique):
             _verify_fact(report, inspector, table, i, fact)
+        for i, column in enumerate(table.not_null):
+            _verify_not_null(report, inspector, table, i, column)
         if report.wrong == before and not table.public:
             report.passed[table.name] = version
             if short:
@@ -176,6 +178,18 @@ def _verify_fact(report: Report, inspector: Inspector, table: Table, i: int, fac
         report.add("wrong", place, text)
     else:
         report.add("ok", place, f"{', '.join(fact)} is unique")
+
+
+def _verify_not_null(report: Report, inspector: Inspector, table: Table, i: int, column: str) -> None:
+    place = f"{joined('tables', table.name)}.not_null[{i}]"
+    nulls = inspector.nulls(table.name, column)
+    if nulls:
+        text = (
+            f"{column} is NULL in {times(nulls, 'row')} that have a unit: leave it out, NULL is then a group"
+        )
+        report.add("wrong", place, text)
+    else:
+        report.add("ok", place, f"{column} has no NULL")
 
 
 def _verify_domain(report: Report, inspector: Inspector, table: Table, column: str, total: int) -> None:

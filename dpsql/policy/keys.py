@@ -283,6 +283,12 @@ KEYS: dict[str, dict[str, Key]] = {
         "unique": Key(
             "lists of columns", "none", "no two rows agree in these columns, as the owner declares"
         ),
+        "not_null": Key(
+            "a list of columns",
+            "none",
+            "columns without NULL in rows that have a unit, as the owner declares: as keys they have no group of "
+            "NULL. A column that the database itself declares NOT NULL needs no mention",
+        ),
         "domain": Key("a table, below", "none", "the public values of key columns"),
         "bounds": Key(
             "a table, below", "none", "the intervals to which SUM, AVG and the like cut the values of columns"

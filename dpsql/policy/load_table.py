@@ -57,6 +57,7 @@ def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> 
         unit=_unit(section, kind, kinds),
         columns=_columns(section),
         unique=_unique(section),
+        not_null=_not_null(section),
         domain=_domains(section),
         bounds=_bounds(section),
         **simple,
@@ -180,6 +181,13 @@ def _unique(section: Section) -> tuple[tuple[str, ...], ...]:
                 section.place("unique"), "expected lists of columns", 'write unique = [["user_id", "page"]]'
             )
     return tuple(tuple(fact) for fact in facts)
+
+
+def _not_null(section: Section) -> tuple[str, ...]:
+    named = section.get("not_null", list, [])
+    if not all(isinstance(column, str) for column in named):
+        raise wrong(section.place("not_null"), "expected a list of columns", 'write not_null = ["country"]')
+    return tuple(named)
 
 
 def _domains(section: Section) -> dict[str, Domain]:

@@ -49,6 +49,9 @@ class Table:
         Public domains of columns.
     bounds
         The intervals to which the values of columns are cut.
+    not_null
+        Columns that the owner declares to have no NULL in rows that have a unit; as keys they have no group of
+        NULL.
     trust_source
         Skip reading the source once through its declared types.
     """
@@ -65,6 +68,7 @@ class Table:
     rows_per_unit: int | None = None
     groups: int | None = None
     bounds: Mapping[str, ColumnBounds] = field(default_factory=Names)
+    not_null: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if problem := name_problem(self.name):
@@ -77,6 +81,8 @@ class Table:
         object.__setattr__(self, "unique", tuple(tuple(columns) for columns in self.unique))
         for position, columns in enumerate(self.unique):
             self._check_unique(columns, f"{self.place()}.unique[{position}]")
+        object.__setattr__(self, "not_null", tuple(self.not_null))
+        self._check_not_null()
         domain = {}
         for column, values in checked_names(self.domain, self.place("domain")).items():
             place = self.place("domain", column)
@@ -173,6 +179,15 @@ class Table:
                 f"a column of type {sql_type} cannot name privacy units",
                 "declare it as an integer, VARCHAR, UUID or DATE",
             )
+
+    def _check_not_null(self) -> None:
+        for position, column in enumerate(self.not_null):
+            place = f"{self.place()}.not_null[{position}]"
+            if self.public:
+                raise wrong(place, "whether a public column has a NULL is seen in its rows", "leave it out")
+            self.declared_type(column, place)
+            if fold(column) in {fold(other) for other in self.not_null[:position]}:
+                raise wrong(place, f"names {column} twice")
 
     def _check_unique(self, columns: tuple[str, ...], place: str) -> None:
         if not columns:

@@ -49,6 +49,7 @@ path = "own.duckdb"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page"]
 [tables.visits.columns]
 user_id = "BIGINT"
 page = "VARCHAR"

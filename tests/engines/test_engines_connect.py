@@ -29,6 +29,7 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "shop.visits"
 unit = "user_id"
+not_null = ["page"]
 [tables.visits.domain]
 page = ["a", "b", "zz"]
 """

@@ -32,6 +32,7 @@ source = "visits.parquet"
 unit = "user_id"
 unique = [["visit_id"]]
 columns = { visit_id = "BIGINT", user_id = "BIGINT", page = "VARCHAR" }
+not_null = ["page"]
 [tables.visits.domain]
 page = ["a", "b"]
 """

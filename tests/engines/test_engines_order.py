@@ -22,6 +22,7 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page"]
 [tables.visits.domain]
 page = ["d", "b", "É", "a", "C", "ä", "z"]
 """

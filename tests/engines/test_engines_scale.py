@@ -29,6 +29,7 @@ ledger = "{name}.sqlite"
 source = "visits.parquet"
 unit = "user_id"
 trust_source = true
+not_null = ["item"]
 [tables.visits.domain]
 item = {{ table = "items", column = "item" }}
 [tables.items]

@@ -15,6 +15,7 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page", "code", "site"]
 [tables.visits.domain]
 page = { table = "pages", column = "page" }
 code = { from = 0, to = 999999999 }

@@ -34,6 +34,7 @@ ledger = "ledger.sqlite"
 source = "r.parquet"
 unit = "u"
 rows_per_unit = {ROWS}
+not_null = ["k"]
 [tables.r.domain]
 k = {[f"{g}{d}" for d in DATABASES for g in GROUPS]}
 """

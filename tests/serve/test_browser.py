@@ -29,6 +29,7 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page"]
 [tables.visits.domain]
 page = ["start", "search", "basket", "help", {json.dumps(HOSTILE)}]
 [serve]

@@ -29,6 +29,7 @@ TABLES = f"""
 [tables.visits]
 source = "visits.parquet"
 unit = "patient_id"
+not_null = ["clinic"]
 [tables.visits.domain]
 clinic = [{", ".join(f'"c{i}"' for i in range(CLINICS))}]
 [tables.visits.bounds]

@@ -34,6 +34,7 @@ ledger = "ledger.sqlite"
 source = "few.parquet"
 unit = "user_id"
 rows_per_unit = 3
+not_null = ["page"]
 [tables.few.domain]
 page = {{ from = 0, to = {FEW - 1} }}
 [tables.few.bounds]
@@ -43,6 +44,7 @@ w = {{ from = 0, to = 50 }}
 source = "many.parquet"
 unit = "user_id"
 rows_per_unit = 3
+not_null = ["page"]
 [tables.many.domain]
 page = {{ from = 0, to = {MANY - 1} }}
 [tables.many.bounds]

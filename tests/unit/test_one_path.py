@@ -38,6 +38,7 @@ ledger = "ledger.sqlite"
 source = "visits.parquet"
 unit = "user_id"
 trust_source = true
+not_null = ["page"]
 [tables.visits.domain]
 page = ["a", "b", "c"]
 """

@@ -37,6 +37,7 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page", "hall"]
 [tables.visits.domain]
 page = ["d", "b", "É", "a", "C", "z"]
 hall = ["y", "x"]

@@ -36,6 +36,7 @@ ledger = "ledger.sqlite"
 source = "visits.csv"
 unit = "user_id"
 columns = {user_id = "BIGINT", page = "VARCHAR"}
+not_null = ["page"]
 [tables.visits.domain]
 page = ["a", "b"]
 """

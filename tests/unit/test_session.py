@@ -51,6 +51,7 @@ delta = 1e-6
 source = "visits.parquet"
 unit = "user_id"
 unit_kind = "person"
+not_null = ["page"]
 [tables.visits.domain]
 page = ["a", "b", "c"]
 [tables.pages]

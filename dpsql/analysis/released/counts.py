@@ -337,7 +337,7 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
     if call.single or call.by_row:
         return DistinctValues((row,), 1, kept=False)
     if bound is None:
-        size = None if value.domain is None else call.compiler.catalog.count(value.domain.sql)
+        size = None if value.domain is None else call.compiler.catalog.count(value.domain.without_null().sql)
         bound = values_per_unit(call.compiler, call.source, declared=size)
     if bound is None:
         raise call.refuse(

@@ -102,6 +102,12 @@ class Inspector(DuckDBEngine):
         )
         return row[0], int(row[1])
 
+    def nulls(self, table: str, column: str) -> int:
+        """Return in how many rows that have a unit a column is NULL."""
+        owned = self._with_unit(table) or " WHERE TRUE"
+        rows = f"main.{quote(table)}{owned} AND {quote(column)} IS NULL"
+        return int(self._fetch_one(f"SELECT COUNT(*) FROM {rows}")[0])
+
     def outside(self, table: str, column: str) -> tuple[int, int]:
         """Return how many distinct values lie outside a column's declared domain, and in how many rows."""
         cell = quote(column)

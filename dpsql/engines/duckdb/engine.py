@@ -172,7 +172,7 @@ class DuckDBEngine:
                 self._reopen()
 
     def vet(self, table: str) -> bool:
-        """Read every column once and test every unique fact, so that no statement is the first to fail."""
+        """Read every column once and test every fact, so that no statement is the first to fail."""
         reader = self.readers[table]
         wrong = " OR ".join(
             ["FALSE", *(invalid_timestamp(c) for c, sql_type in reader.columns if sql_type == TIMESTAMP)]
@@ -195,6 +195,11 @@ class DuckDBEngine:
                 rows = f"({reader.sql}) AS r{there}"
                 repeated = f"SELECT 1 FROM {rows} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
                 held = held and not cursor.execute(repeated).fetchall()
+            for column in reader.table.not_null:
+                missing = (
+                    f"SELECT 1 FROM ({reader.sql}) AS r{there or ' WHERE TRUE'} AND {quote(column)} IS NULL"
+                )
+                held = held and not cursor.execute(f"{missing} LIMIT 1").fetchall()
             return held, row[1] is not True
 
         held, short = self._run(work, UNCHARGED, counts_only=not reader.converted) or (False, False)

@@ -46,6 +46,8 @@ class Reader:
     """The item of FROM that `unlimited_sql` reads."""
     cells: tuple[str, ...] = ()
     """The columns of `scan` as they are stored, in the order of `columns`."""
+    never_null: frozenset[str] = frozenset()
+    """Columns that the source's schema says have no NULL, and that are read as they are stored; folded."""
 
 
 def read_sources(
@@ -70,10 +72,12 @@ def read_source(
     """Read one source's schema and write its SELECT; private values beyond `longest` bytes are NULL."""
     collated = False
     paths: tuple[Path, ...] = ()
+    enforced: set[str] = set()
     physical: list[tuple[str, str]] | None = None
     if isinstance(table.source, DatabaseSource):
         scan = _attached(connection, table, catalog, table.source.schema or "main", table.source.table)
         collated = _has_collation(connection, catalog)
+        enforced = _never_null(connection, catalog, table.source.schema or "main", table.source.table)
     else:
         files = scan_files(table, folder)
         scan, physical, paths = files.sql, files.physical, files.paths
@@ -105,6 +109,11 @@ def read_source(
         generated,
         scan,
         tuple(where[fold(name)].cell for name, _ in columns),
+        frozenset(
+            fold(name)
+            for name, sql_type in columns
+            if fold(where[fold(name)].name) in enforced and _parse_type(where[fold(name)].type) == sql_type
+        ),
     )
 
 
@@ -124,6 +133,18 @@ def _attached(
             hint="views are not read: a view could mix the rows of several units",
         )
     return f"{catalog}.{quote(found[0][0])}.{quote(found[0][1])}"
+
+
+def _never_null(
+    connection: duckdb.DuckDBPyConnection, catalog: str | None, schema: str, name: str
+) -> set[str]:
+    """Return the folded names of the columns that a table of the owner's database declares NOT NULL."""
+    found = connection.execute(
+        "SELECT column_name FROM duckdb_columns() WHERE database_name = ? AND NOT is_nullable "
+        "AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?)",
+        [catalog, schema, name],
+    ).fetchall()
+    return {fold(row[0]) for row in found}
 
 
 def _has_collation(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> bool:
@@ -205,7 +226,7 @@ def _contains_type(sql_type: SqlType, name: str) -> bool:
 
 def _check_names(table: Table, types: dict[str, SqlType]) -> None:
     """Check the columns that the policy names against the schema, for types that it does not declare."""
-    named = [*(c for fact in table.unique for c in fact), *table.domain, *table.bounds]
+    named = [*(c for fact in table.unique for c in fact), *table.not_null, *table.domain, *table.bounds]
     if isinstance(table.unit, UnitColumn):
         named.append(table.unit.column)
         sql_type = types.get(fold(table.unit.column))

@@ -11,7 +11,7 @@ from dpsql.engines.postgres.catalog import find_table
 from dpsql.engines.postgres.connection import Connection
 from dpsql.engines.postgres.dialect import PostgresDialect
 from dpsql.engines.postgres.guard import Guard
-from dpsql.engines.postgres.schema import columns_of, scan
+from dpsql.engines.postgres.schema import AS_STORED, columns_of, scan
 from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
 from dpsql.errors import PolicyError
@@ -65,7 +65,11 @@ class PostgresEngine(RemoteEngine):
             guard = Guard(table, table.source, columns, found)
             guard.check_facts(found)
             self._guards[table.name] = guard
-        return Reader(table, columns, "", ()), scanned
+        enforced = {column.name for column in found.columns if column.never_null}
+        never_null = frozenset(
+            n.lower() for n, kind, _ in columns_of(found) if n in enforced and kind in AS_STORED
+        )
+        return Reader(table, columns, "", (), never_null=never_null), scanned
 
     def translate(self, compiled: CompiledQuery) -> str:
         """See `RemoteEngine`: before a charge, connections that the server has ended are closed."""

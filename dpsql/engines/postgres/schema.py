@@ -75,6 +75,10 @@ def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) ->
             return False
 
 
+AS_STORED = frozenset({"int2", "int4", "int8", "bool", "text", "varchar", "bpchar", "uuid"})
+"""Types whose values are read as they are, so that one that is not NULL is none after the scan."""
+
+
 def scan(
     table: Table, found: CatalogTable, columns: tuple[tuple[str, SqlType], ...], longest: int
 ) -> tuple[str, dict[str, TargetColumn]]:

@@ -58,6 +58,7 @@ ledger = "{name}.sqlite"
 source = "{name}.parquet"
 unit = "user_id"
 trust_source = true
+not_null = ["page", "country", "ts"]
 [tables.events.domain]
 page = {{ table = "pages{name}", column = "page" }}
 country = {{ from = 0, to = {last} }}

@@ -131,7 +131,7 @@ SELECT COUNT(DISTINCT age), COUNT(DISTINCT city), COUNT(DISTINCT city) FILTER (W
 
 -- A908 different values beside counts of rows and of units; NULL is no value
 -- candidates: FROM country_domain
--- expect: SELECT a.country, a.n, b.m, a.u, a.w FROM (SELECT country, COUNT(DISTINCT note) AS n, COUNT(DISTINCT user_id) AS u, COUNT(DISTINCT CASE WHEN ms > 20 THEN page END) AS w FROM visits WHERE user_id IS NOT NULL GROUP BY country) a JOIN (SELECT country, SUM(m) AS m FROM (SELECT country, LEAST(COUNT(*), 3) AS m FROM visits WHERE user_id IS NOT NULL GROUP BY country, user_id) GROUP BY country) b USING (country)
+-- expect: SELECT a.country, a.n, b.m, a.u, a.w FROM (SELECT country, COUNT(DISTINCT note) AS n, COUNT(DISTINCT user_id) AS u, COUNT(DISTINCT CASE WHEN ms > 20 THEN page END) AS w FROM visits WHERE user_id IS NOT NULL GROUP BY country) a JOIN (SELECT country, SUM(m) AS m FROM (SELECT country, LEAST(COUNT(*), 3) AS m FROM visits WHERE user_id IS NOT NULL GROUP BY country, user_id) GROUP BY country) b ON a.country IS NOT DISTINCT FROM b.country
 -- units: differ
 SELECT country, COUNT(DISTINCT note, contribution_bounds_per_group => (0, 9)) AS n, COUNT(*, contribution_bounds_per_group => (0, 3)) AS m, COUNT(DISTINCT user_id) AS u, COUNT(DISTINCT CASE WHEN ms > 20 THEN page END, contribution_bounds_per_group => (0, 9)) AS w FROM visits GROUP BY country
 ORDER BY u DESC LIMIT 2

@@ -10,8 +10,8 @@ ORDER BY n DESC LIMIT 2
 SELECT v.page, upper(p.category) AS c, COUNT(DISTINCT user_id) AS n FROM visits v, pages p WHERE p.page = v.page GROUP BY ALL
 ORDER BY n DESC LIMIT 2
 
--- A1503 after LEFT JOIN, rows without a match belong to no candidate
--- candidates: SELECT page, category FROM pages WHERE page IS NOT NULL
+-- A1503 after LEFT JOIN, rows without a match are in the group of NULL
+-- candidates: SELECT page, category FROM pages WHERE page IS NOT NULL UNION ALL SELECT NULL, NULL
 -- expect: itself
 SELECT v.page, p.category, COUNT(DISTINCT user_id) AS n FROM visits v LEFT JOIN pages p ON v.page = p.page GROUP BY v.page, p.category
 ORDER BY n DESC LIMIT 2
@@ -29,19 +29,19 @@ SELECT p.page, p.category, country, COUNT(DISTINCT user_id) AS n FROM visits v J
 ORDER BY n DESC LIMIT 2
 
 -- A1506 a name for rows without a match
--- candidates: FROM category_domain UNION SELECT 'none'
+-- candidates: SELECT DISTINCT category FROM pages WHERE page IS NOT NULL UNION SELECT 'none'
 -- expect: itself
 SELECT COALESCE(p.category, 'none') AS c, COUNT(DISTINCT user_id) AS n FROM visits v LEFT JOIN pages p ON v.page = p.page GROUP BY c
 ORDER BY n DESC LIMIT 2
 
 -- A1507 CASE: the values of its results, whatever its conditions read
--- candidates: SELECT unnest(['slow', 'DE', 'FR', 'US'])
+-- candidates: SELECT unnest(['slow', 'DE', 'FR', 'US', NULL])
 -- expect: itself
 SELECT CASE WHEN ms > 50 THEN 'slow' ELSE country END AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k
 ORDER BY n DESC LIMIT 2
 
 -- A1508 CASE beside its column: only pairs that can occur
--- candidates: SELECT country, unnest(['SLOW', country]) FROM country_domain
+-- candidates: SELECT country, unnest(['SLOW', country, NULL]) FROM country_domain
 -- expect: itself
 SELECT country, upper(CASE WHEN ms > 50 THEN 'slow' WHEN note IS NULL THEN NULL ELSE country END) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY ALL
 ORDER BY n DESC LIMIT 2
@@ -53,7 +53,7 @@ SELECT NULLIF(country, note) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROU
 ORDER BY n DESC LIMIT 2
 
 -- A1510 GREATEST of two declared columns
--- candidates: SELECT DISTINCT greatest(page, country) FROM (FROM page_domain UNION ALL SELECT NULL), (FROM country_domain UNION ALL SELECT NULL) WHERE greatest(page, country) IS NOT NULL
+-- candidates: SELECT DISTINCT greatest(page, country) FROM page_domain, country_domain
 -- expect: itself
 SELECT GREATEST(page, country) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k
 ORDER BY n DESC LIMIT 2
@@ -102,7 +102,7 @@ ORDER BY n DESC LIMIT 1
 
 -- A1518 months between a date and a declared column
 -- candidates: SELECT DISTINCT date_diff('month', DATE '2023-11-30', d) FROM day_domain
--- expect: SELECT date_diff('month', DATE '2023-11-30', day), COUNT(DISTINCT user_id) FROM visits WHERE day BETWEEN '2024-01-01' AND '2024-12-31' GROUP BY 1
+-- expect: SELECT date_diff('month', DATE '2023-11-30', day), COUNT(DISTINCT user_id) FROM visits WHERE day BETWEEN '2024-01-01' AND '2024-12-31' OR day IS NULL GROUP BY 1
 SELECT date_diff('month', DATE '2023-11-30', day) AS m, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY m
 ORDER BY n DESC LIMIT 2
 
@@ -131,7 +131,7 @@ WITH b AS (SELECT user_id, upper(v.page) AS page, p.category, country FROM visit
 ORDER BY n DESC LIMIT 2
 
 -- A1523 the same, in a subquery with windows, grouped by the unit, on the nullable side
--- candidates: SELECT page, category, city FROM pages, city_domain WHERE page IS NOT NULL
+-- candidates: SELECT page, category, city FROM pages, city_domain WHERE page IS NOT NULL UNION ALL SELECT NULL, NULL, city FROM city_domain
 -- expect: itself
 WITH f AS (SELECT user_id, v.page, p.category FROM visits v JOIN pages p USING (page) QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ms DESC, day, v.page, country, note) <= 3), g AS (SELECT user_id, page, category, COUNT(*) AS k FROM f GROUP BY ALL) SELECT g.page, g.category, u.city, COUNT(DISTINCT u.user_id) AS n FROM users u LEFT JOIN g ON g.user_id = u.user_id GROUP BY ALL
 ORDER BY n DESC LIMIT 2

@@ -19,7 +19,7 @@ SELECT 'all' AS label, CAST(COUNT(DISTINCT user_id) AS INTEGER), CASE WHEN COUNT
 
 -- A1105 the count of the period before
 -- candidates: SELECT page, d FROM page_domain, day_domain
--- expect: SELECT page, day, COUNT(DISTINCT user_id) FROM visits WHERE day < '2025-01-01' GROUP BY ALL
+-- expect: SELECT page, day, COUNT(DISTINCT user_id) FROM visits WHERE day < '2025-01-01' OR day IS NULL GROUP BY ALL
 SELECT page, day, LAG(COUNT(DISTINCT user_id)) OVER (PARTITION BY page ORDER BY day) AS before FROM visits GROUP BY 1, 2 ORDER BY 2, 1, 3
 
 -- A1106 shares, a running total and a rank
@@ -151,7 +151,7 @@ SELECT DISTINCT COUNT(DISTINCT user_id) > 3 AS many FROM visits GROUP BY page
 SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') - COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS d FROM visits GROUP BY page ORDER BY ABS(d) DESC, page
 
 -- A1131 a value of a public table, and a name of the select list in WHERE
--- candidates: SELECT DISTINCT lower(page) FROM page_domain
+-- candidates: SELECT DISTINCT lower(page) FROM page_domain WHERE page IS NOT NULL
 -- expect: SELECT lower(page), COUNT(DISTINCT user_id) FROM visits WHERE lower(page) <> 'x' GROUP BY ALL
 SELECT lower(page) AS p, upper(p) || '!' AS q, COUNT(DISTINCT user_id) * 100 / (SELECT COUNT(*) FROM pages) AS n FROM visits WHERE p <> 'x' GROUP BY p ORDER BY n DESC, p
 
@@ -167,7 +167,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3
 
 -- A1134 a moving average of a week
 -- candidates: FROM day_domain
--- expect: SELECT day, COUNT(DISTINCT user_id) FROM visits WHERE day < '2025-01-01' GROUP BY day
+-- expect: SELECT day, COUNT(DISTINCT user_id) FROM visits WHERE day < '2025-01-01' OR day IS NULL GROUP BY day
 SELECT day, AVG(COUNT(DISTINCT user_id)) OVER (ORDER BY day ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS average FROM visits GROUP BY day ORDER BY day
 
 -- A1135 a ratio says nothing of groups without rows

@@ -17,7 +17,7 @@ SELECT country, note, COUNT(DISTINCT user_id) AS n FROM visits WHERE country IN 
 QUALIFY RANK() OVER (PARTITION BY country ORDER BY n DESC) <= 2
 
 -- A1973 the smallest group of each partition of two keys
--- candidates: SELECT country, b, page FROM country_domain, boolean_domain, page_domain
+-- candidates: SELECT country, b, page FROM country_domain, boolean_domain, page_domain WHERE b IS NOT NULL
 -- expect: SELECT country, ms > 50, page, COUNT(DISTINCT user_id), COUNT(DISTINCT user_id) FILTER (WHERE ms > 9) FROM visits WHERE ms IS NOT NULL GROUP BY ALL
 SELECT country, ms > 50 AS slow, page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 9) AS m FROM visits WHERE ms IS NOT NULL GROUP BY ALL
 QUALIFY ROW_NUMBER() OVER (PARTITION BY slow, country ORDER BY n) = 1

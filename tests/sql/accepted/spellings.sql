@@ -194,7 +194,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50, confidence = 0.9) page, CO
 SELECT WITH ANONYMIZATION OPTIONS (epsilon = 1, delta = 1e-6, privacy_unit_column = v.user_id) `page`, ANON_COUNT(* CLAMPED BETWEEN 0 AND 5) FROM `main.visits` v GROUP BY page
 
 -- A921 functions of other dialects
--- candidates: SELECT page FROM page_domain UNION ALL SELECT 'NVL(x)'
+-- candidates: SELECT page FROM page_domain WHERE page IS NOT NULL UNION ALL SELECT 'NVL(x)'
 -- expect: SELECT COALESCE(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) FROM visits WHERE (TRY_CAST(note AS BIGINT) > 3 OR CASE WHEN ms > 20 THEN TRUE ELSE FALSE END) AND date_trunc('month', day) > '2024-01-01' AND ms / NULLIF(ms - 7, 0) IS NOT NULL AND day < current_date GROUP BY p
 SELECT NVL(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits v WHERE (SAFE_CAST(note AS INT64) > 3 OR IFF(ms > 20, TRUE, FALSE)) AND DATE_TRUNC((v.day), MONTH) > '2024-01-01' AND SAFE_DIVIDE(ms, ms - 7) IS NOT NULL AND DATE(v.day) < GETDATE() GROUP BY p
 ORDER BY n DESC LIMIT 3

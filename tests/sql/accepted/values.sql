@@ -100,7 +100,7 @@ SELECT AVG(a, contribution_bounds_per_row => (0, 128)) FROM (SELECT user_id, MAX
 
 -- A2522 the largest groups by a sum, with their averages
 -- candidates: FROM page_domain
--- expect: WITH v AS (SELECT page, user_id, ms FROM visits WHERE user_id IS NOT NULL AND ms BETWEEN 0 AND 128), t AS (SELECT page, SUM(LEAST(t, 100)) AS s FROM (SELECT page, user_id, SUM(ms) AS t FROM v GROUP BY ALL) GROUP BY page) SELECT page, ANY_VALUE(s), AVG(ms) FROM v JOIN t USING (page) GROUP BY page
+-- expect: WITH v AS (SELECT page, user_id, ms FROM visits WHERE user_id IS NOT NULL AND ms BETWEEN 0 AND 128), t AS (SELECT page, SUM(LEAST(t, 100)) AS s FROM (SELECT page, user_id, SUM(ms) AS t FROM v GROUP BY ALL) GROUP BY page) SELECT v.page, ANY_VALUE(s), AVG(ms) FROM v JOIN t ON v.page IS NOT DISTINCT FROM t.page GROUP BY v.page
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 30) page, SUM(ms, contribution_bounds_per_group => (0, 100)) AS s, AVG(ms) AS a FROM visits WHERE ms BETWEEN 0 AND 128 GROUP BY page ORDER BY s DESC LIMIT 2
 
 -- A2523 groups whose sum reaches a number

@@ -123,7 +123,7 @@ SELECT MAX(late) FROM baskets
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users GROUP BY city
 
 -- R2424 an extreme of many groups without a bound on those of a unit
--- error: extremes of 366 groups need a bound on how many of them one unit may touch
+-- error: extremes of 367 groups need a bound on how many of them one unit may touch
 -- at: day #2
 -- hint: OPTIONS (max_groups_contributed = 3)
 SELECT day, MAX(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY day

@@ -155,7 +155,7 @@ def meant(
     if not width:
         return rows
     if fixture.notes["candidates"] == "unknown":
-        return {key: n for key, n in rows.items() if None not in key and n[0]}
+        return {key: n for key, n in rows.items() if n[0]}
     zero = (0,) * len(plan.counts)
     candidates = [tuple(row) for row in raw.sql(fixture.notes["candidates"]).fetchall()]
     return {candidate: rows.get(candidate, zero) for candidate in candidates}

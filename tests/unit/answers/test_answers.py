@@ -30,12 +30,14 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page"]
 [tables.visits.domain]
 page = ["e", "d", "c", "b", "a", "z"]
 [tables.logs]
 source = "visits.parquet"
 unit = "ROW"
 columns = { page = "VARCHAR", ms = "BIGINT" }
+not_null = ["page"]
 [tables.logs.domain]
 page = ["e", "d", "c", "b", "a", "z"]
 """

@@ -34,6 +34,7 @@ ledger = "ledger.sqlite"
 source = "t.parquet"
 unit = "u"
 rows_per_unit = 2
+not_null = ["g"]
 [tables.t.domain]
 g = {{ from = 0, to = {last} }}
 [tables.t.bounds]

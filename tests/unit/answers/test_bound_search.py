@@ -25,6 +25,7 @@ ledger = "ledger.sqlite"
 [tables.orders]
 source = "orders.parquet"
 unit = "user_id"
+not_null = ["region"]
 [tables.orders.domain]
 region = ["a", "b", "c"]
 """

@@ -38,6 +38,7 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page", "site"]
 [tables.visits.domain]
 page = [{pages}]
 site = [{sites}]
@@ -45,6 +46,7 @@ site = [{sites}]
 source = "visits.parquet"
 unit = "ROW"
 columns = {{ site = "VARCHAR" }}
+not_null = ["site"]
 [tables.logs.domain]
 site = [{sites}]
 """

@@ -32,6 +32,7 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page"]
 [tables.visits.domain]
 page = [{", ".join(f'"p{i}"' for i in range(GROUPS))}]
 """

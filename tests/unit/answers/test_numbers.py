@@ -29,6 +29,7 @@ rows_per_unit = 10
 source = "orders.parquet"
 unit = "user_id"
 unit_kind = "user"
+not_null = ["region"]
 [tables.orders.domain]
 region = ["n", "s", "e"]
 [tables.orders.bounds]

@@ -31,6 +31,7 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page", "site"]
 [tables.visits.bounds]
 amount = {{ from = 0, to = 100 }}
 [tables.visits.domain]

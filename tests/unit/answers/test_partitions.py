@@ -42,12 +42,14 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page"]
 [tables.visits.domain]
 page = [{pages}]
 [tables.users]
 source = "users.parquet"
 unit = "user_id"
 unique = [["user_id"]]
+not_null = ["city"]
 [tables.users.domain]
 city = [{cities}]
 [tables.pages]

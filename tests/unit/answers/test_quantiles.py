@@ -31,6 +31,7 @@ source = "orders.parquet"
 unit = "user_id"
 unit_kind = "customer"
 rows_per_unit = 12
+not_null = ["city"]
 [tables.orders.domain]
 city = ["a", "b", "c", "nowhere"]
 [tables.orders.bounds]

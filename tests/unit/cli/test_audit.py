@@ -58,6 +58,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         source = "visits.parquet"
         unit = "user_id"
         unit_kind = "person"
+        not_null = ["page"]
         [tables.visits.domain]
         page = ["home", "cart", "help", "faq"]
         [tables.users]

@@ -30,6 +30,7 @@ epsilon = 1
 source = "visits.parquet"
 unit = "user_id"
 unique = [["visit_id"]]
+not_null = ["page", "hour", "mobile"]
 [tables.visits.domain]
 page = { table = "pages", column = "page" }
 hour = { from = 0, to = 23 }

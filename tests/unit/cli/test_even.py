@@ -32,6 +32,7 @@ rows_per_unit = 4
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page"]
 [tables.visits.domain]
 page = ["home", "about", "cart", "help", "shop", "news", "jobs", "faq", "blog", "team", "map", "log", "end"]
 [tables.visits.bounds]

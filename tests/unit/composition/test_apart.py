@@ -155,4 +155,4 @@ def test_the_groups_of_a_join_are_in_the_order_of_the_selection(session: Session
     ).release
     assert every is not None
     pages = [row["page"] for row in every.rows.to_pylist()]
-    assert pages == sorted(pages)
+    assert pages == sorted(pages, key=lambda page: (page is None, page))

@@ -49,7 +49,8 @@ def raw() -> Iterator[duckdb.DuckDBPyConnection]:
 def session(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnection) -> Iterator[Session]:
     path = write(tmp_path_factory.mktemp("parts") / "whole", raw)
     text = path.read_text("utf-8").replace("epsilon = 1000\n", f"epsilon = {10**10}\n", 1)
-    path.write_text(text)
+    whole = 'not_null = ["page", "country", "day"]'
+    path.write_text(text.replace("\n[tables.visits.domain]", f"\n{whole}\n[tables.visits.domain]"))
     found = Session(load(path))
     yield found
     found.close()

@@ -34,6 +34,7 @@ rows_per_unit = 50
 source = "visits.parquet"
 unit = "user_id"
 trust_source = true
+not_null = ["page"]
 [tables.visits.domain]
 page = ["a", "b", "c", "d"]
 [tables.visits.bounds]

@@ -47,6 +47,7 @@ def session(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnec
     path = write(tmp_path_factory.mktemp("views") / "whole", raw)
     text = path.read_text("utf-8").replace("epsilon = 1000\n", f"epsilon = {10**10}\n", 1)
     text = text.replace("default_epsilon = 1\n", "default_epsilon = 1e6\n")
+    text = text.replace("\n[tables.visits.domain]", '\nnot_null = ["page"]\n[tables.visits.domain]')
     listed = "".join(f"\n[views.{name}]\nsql = '''{sql}'''\n" for name, sql in VIEWS.items())
     path.write_text(text + listed)
     found = Session(load(path))

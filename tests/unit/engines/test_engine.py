@@ -133,7 +133,7 @@ def test_a_conversion_is_not_pushed_into_the_reader_of_a_csv(opened: Callable[..
     text = "SELECT ms, COUNT(*) AS n FROM visits WHERE ms IN (5, 9) GROUP BY ms TOP 2"
     assert made.count(text) == {5: 1, 9: 1}
     text = "SELECT page::INTEGER > 3 AS k, COUNT(*) AS n FROM visits GROUP BY k TOP 2"
-    assert made.count(text) == {False: 0, True: 0}
+    assert made.count(text) == {False: 0, True: 0, None: 5}
     public = opened(VISITS.format(source="visits.csv").replace('unit = "user_id"', "public = true"), files)
     assert public.schema_database.run("SELECT ms FROM visits ORDER BY 1").column(0).to_pylist() == [
         5,
@@ -340,7 +340,7 @@ def test_a_domain_is_counted_value_by_value_in_its_order(
     )
     made = opened(toml, {"visits.csv": "user_id,page,ms\n"})
     found = made.count("SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY ms HAVING n > 1 LIMIT 1")
-    assert [str(v) if kind == "UUID" else v for v in found] == values
+    assert [str(v) if kind == "UUID" and v is not None else v for v in found] == [*values, None]
     assert set(found.values()) == {0}
 
 
@@ -352,7 +352,7 @@ def test_a_domain_may_be_a_public_column(opened: Callable[..., Opened]) -> None:
         {"visits.csv": CSV, "pages.csv": 'name\nz\na\na\n""\n'},
     )
     text = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 1 LIMIT 1"
-    assert list(made.count(text).items()) == [("a", 2), ("z", 0)]
+    assert list(made.count(text).items()) == [("a", 2), ("z", 0), (None, 1)]
 
 
 @pytest.mark.parametrize(
@@ -533,6 +533,7 @@ unique = [["order_id"]]
 source = "items.csv"
 unit = { via = "order_id", table = "orders", column = "order_id" }
 columns = { order_id = "BIGINT", item = "VARCHAR" }
+not_null = ["item"]
 [tables.items.domain]
 item = ["x", "y"]
 """

@@ -41,6 +41,7 @@ rows_per_unit = 3
 [tables.visits]
 source = "the-file.parquet"
 unit = "user_id"
+not_null = ["page", "year", "code"]
 [tables.visits.domain]
 page = ["home", "news", "shop"]
 year = { from = 2000, to = 2010 }

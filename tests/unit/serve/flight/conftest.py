@@ -37,6 +37,7 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page"]
 [tables.visits.domain]
 page = [0, 1, 2]
 [tables.pages]

@@ -33,6 +33,7 @@ epsilon = 5
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page"]
 [tables.visits.domain]
 page = ["a", {json.dumps(HOSTILE)}]
 """
