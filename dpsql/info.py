@@ -26,7 +26,7 @@ from dpsql.language import (
     TopPerPartition,
 )
 from dpsql.ledger import Budget, Ledger, RefinementStep, rows_of
-from dpsql.policy import Policy, fold
+from dpsql.policy import Policy, fold, protected
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -334,7 +334,13 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
         ]
         views = [view.name for view in policy.views.values()]
         return pa.table(
-            {"table": [*(t.name for t in tables), *views], "unit": [*units, *("view" for _ in views)]}
+            {
+                "table": [*(t.name for t in tables), *views],
+                "unit": [*units, *("view" for _ in views)],
+                "protects": pa.array(
+                    [*(protected(policy.tables, t) for t in tables), *(None for _ in views)], pa.string()
+                ),
+            }
         )
     found = ledger.releases(analyst)
     return pa.table(

@@ -283,6 +283,11 @@ KEYS: dict[str, dict[str, Key]] = {
         "unique": Key(
             "lists of columns", "none", "no two rows agree in these columns, as the owner declares"
         ),
+        "not_null": Key(
+            "a list of columns",
+            "none",
+            "no row that has a unit is NULL in these columns, as the owner declares",
+        ),
         "domain": Key("a table, below", "none", "the public values of key columns"),
         "bounds": Key(
             "a table, below", "none", "the intervals to which SUM, AVG and the like cut the values of columns"

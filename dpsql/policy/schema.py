@@ -113,6 +113,7 @@ _SPECIAL: dict[str, dict[str, _Schema]] = {
         "unit": {"anyOf": [_TEXT, _words("via", "table", "column")]},
         "columns": {**_each(_part("type of a column")), "minProperties": 1},
         "unique": {"type": "array", "items": _TEXTS},
+        "not_null": _TEXTS,
         "domain": _each(_part("domain")),
         "bounds": _each(_part("bounds")),
     },

@@ -45,6 +45,8 @@ class Table:
         stands for its fields, which are columns named `address.city`.
     unique
         Sets of columns that the owner declares unique over the whole table.
+    not_null
+        Columns that the owner declares to be never NULL in a row that has a unit.
     domain
         Public domains of columns.
     bounds
@@ -59,6 +61,7 @@ class Table:
     unit: Unit | None = None
     columns: Mapping[str, SqlType] | None = None
     unique: tuple[tuple[str, ...], ...] = ()
+    not_null: tuple[str, ...] = ()
     domain: Mapping[str, Domain] = field(default_factory=Names)
     trust_source: bool = False
     units_at_least: int | None = None
@@ -77,6 +80,9 @@ class Table:
         object.__setattr__(self, "unique", tuple(tuple(columns) for columns in self.unique))
         for position, columns in enumerate(self.unique):
             self._check_unique(columns, f"{self.place()}.unique[{position}]")
+        object.__setattr__(self, "not_null", tuple(self.not_null))
+        for column in self.not_null:
+            self.declared_type(column, self.place("not_null"))
         domain = {}
         for column, values in checked_names(self.domain, self.place("domain")).items():
             place = self.place("domain", column)

@@ -20,6 +20,7 @@ from dpsql.policy import (
     Policy,
     Table,
     UnitColumn,
+    UnitVia,
     checked_bounds,
     fold,
 )
@@ -205,10 +206,11 @@ def _contains_type(sql_type: SqlType, name: str) -> bool:
 
 def _check_names(table: Table, types: dict[str, SqlType]) -> None:
     """Check the columns that the policy names against the schema, for types that it does not declare."""
-    named = [*(c for fact in table.unique for c in fact), *table.domain, *table.bounds]
-    if isinstance(table.unit, UnitColumn):
-        named.append(table.unit.column)
-        sql_type = types.get(fold(table.unit.column))
+    named = [*(c for fact in table.unique for c in fact), *table.not_null, *table.domain, *table.bounds]
+    if isinstance(table.unit, UnitColumn | UnitVia):
+        link = table.unit.column if isinstance(table.unit, UnitColumn) else table.unit.via
+        named.append(link)
+        sql_type = types.get(fold(link))
         if sql_type is not None and not (sql_type.integer or sql_type.name in ("VARCHAR", "UUID", "DATE")):
             raise PolicyError(
                 f"tables.{table.name}.unit: a unit column is an integer, VARCHAR, UUID or DATE, "

@@ -111,7 +111,7 @@ function showTables(policy) {
     return values + (cut ? `${values ? "; " : ""}cut to ${cut.from} to ${cut.to}` : "");
   };
   put(byId("tables"), policy.tables.map((each) => el("details", {},
-    el("summary", {}, el("strong", {}, each.name), ` ${each.unit.includes(":") || each.unit.startsWith("a ") ? each.unit.split(":")[0] : `protects ${each.unit}`}`),
+    el("summary", {}, el("strong", {}, each.name), ` ${each.unit.includes(":") || each.unit.startsWith("a ") ? each.unit.split(":")[0] : `protects ${each.protects ?? each.unit}`}`),
     el("dl", {class: "columns-of"}, each.columns.flatMap((column) => [
       el("dt", {}, el("button", {type: "button", class: "link", "aria-label": `Insert ${column.name}`, onclick: () => insert(column.name)}, column.name),
         el("span", {class: "type"}, ` ${column.type}`)),
