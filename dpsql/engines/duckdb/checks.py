@@ -213,8 +213,13 @@ class Inspector(DuckDBEngine):
 
     def nulls(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
         """Return for each column in how many rows with a unit it is NULL, and how many rows have one."""
-        counts = ", ".join(["COUNT(*)", *(f"COUNT({quote(column)})" for column in columns)])
-        rows, *there = self._fetch_one(f"SELECT {counts} FROM main.{quote(table)}{self._with_unit(table)}")
+        counts = ", ".join(["COUNT(*)", *(f"COUNT(c.{quote(column)})" for column in columns)])
+        if isinstance(self.readers[table].table.unit, UnitColumn | UnitVia):
+            unit, source = self._owned(table)
+            counted = f"{source} WHERE {unit} IS NOT NULL"
+        else:
+            counted = f"main.{quote(table)} AS c"
+        rows, *there = self._fetch_one(f"SELECT {counts} FROM {counted}")
         return {column: rows - n for column, n in zip(columns, there, strict=True)}, rows
 
     def disagreeing(self, table: str, other: Unit) -> tuple[int, int]:

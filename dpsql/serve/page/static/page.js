@@ -134,7 +134,7 @@ function examplesOf(policy) {
     if (table.unit.startsWith("public") || table.unit.startsWith("a view")) {
       continue;
     }
-    const of = table.columns.some((each) => each.name === table.unit) ? `COUNT(DISTINCT ${table.unit})` : "COUNT(*)";
+    const of = !table.protects && table.columns.some((each) => each.name === table.unit) ? `COUNT(DISTINCT ${table.unit})` : "COUNT(*)";
     const select = `SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = ${epsilon})\n`;
     const key = table.columns.filter((each) => Array.isArray(each.values)).sort((a, b) => b.values.length - a.values.length)[0];
     if (key) {
