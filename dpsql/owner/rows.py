@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dpsql.engines.duckdb.checks import Inspector
-from dpsql.owner.findings import Report, times
+from dpsql.owner.findings import Report
 from dpsql.policy import Policy, Table, UnitColumn, fold
 
 
 def verify_rows(report: Report, inspector: Inspector, policy: Policy, table: Table) -> None:
-    """Report units with one row each, and NULLs in keys and in columns that are said to have none."""
+    """Report that units have one row each, and NULLs in keys."""
     if table.public:
         return
     if isinstance(table.unit, UnitColumn):
         _report_single(report, inspector, policy, table, table.unit.column)
     vouched = {fold(column) for column in table.not_null}
     keys = [column for column in table.domain if fold(column) not in vouched]
-    nulls, rows = inspector.nulls(table.name, [*table.not_null, *keys])
-    for column in table.not_null:
-        if nulls[column]:
-            text = f"{times(nulls[column], 'row')} of {rows:,} with a unit are NULL in {column}: take it out"
-            report.add("wrong", table.place("not_null"), text)
+    nulls, rows = inspector.null_rows(table.name, keys)
     for column in keys:
         if nulls[column]:
             text = f"{nulls[column]:,} of {rows:,} rows are NULL: a group of their own"

@@ -128,7 +128,6 @@ def _verify_table(
         short = _verify_lengths(report, inspector, policy, table)
         for i, fact in enumerate(table.unique):
             _verify_fact(report, inspector, table, i, fact)
-        verify_rows(report, inspector, policy, table)
         if report.wrong == before and not table.public:
             report.passed[table.name] = version
             if short:
@@ -137,6 +136,7 @@ def _verify_table(
             if not isinstance(domain, EnumDomain):
                 _verify_domain(report, inspector, table, column, rows)
         verify_unit(report, inspector, policy, table, rows)
+        verify_rows(report, inspector, policy, table)
         verify_bounds(report, inspector, policy, table)
     except UnreadableError as problem:
         _report_unreadable(report, inspector, table, str(problem))

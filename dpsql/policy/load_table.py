@@ -194,10 +194,10 @@ def _unique(section: Section) -> tuple[tuple[str, ...], ...]:
 
 
 def _not_null(section: Section) -> tuple[str, ...]:
-    columns = section.get("not_null", list, [])
-    if not all(isinstance(column, str) for column in columns):
-        raise wrong(section.place("not_null"), "expected a list of columns", 'write not_null = ["page"]')
-    return tuple(columns)
+    named = section.get("not_null", list, [])
+    if not all(isinstance(column, str) for column in named):
+        raise wrong(section.place("not_null"), "expected a list of columns", 'write not_null = ["country"]')
+    return tuple(named)
 
 
 def _domains(section: Section) -> dict[str, Domain]:

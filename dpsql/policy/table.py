@@ -45,12 +45,13 @@ class Table:
         stands for its fields, which are columns named `address.city`.
     unique
         Sets of columns that the owner declares unique over the whole table.
-    not_null
-        Columns that the owner declares to be never NULL in a row that has a unit.
     domain
         Public domains of columns.
     bounds
         The intervals to which the values of columns are cut.
+    not_null
+        Columns that the owner declares to have no NULL in rows that have a unit; as keys they have no group
+        of NULL.
     trust_source
         Skip reading the source once through its declared types.
     """
@@ -61,13 +62,13 @@ class Table:
     unit: Unit | None = None
     columns: Mapping[str, SqlType] | None = None
     unique: tuple[tuple[str, ...], ...] = ()
-    not_null: tuple[str, ...] = ()
     domain: Mapping[str, Domain] = field(default_factory=Names)
     trust_source: bool = False
     units_at_least: int | None = None
     rows_per_unit: int | None = None
     groups: int | None = None
     bounds: Mapping[str, ColumnBounds] = field(default_factory=Names)
+    not_null: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if problem := name_problem(self.name):
@@ -81,8 +82,7 @@ class Table:
         for position, columns in enumerate(self.unique):
             self._check_unique(columns, f"{self.place()}.unique[{position}]")
         object.__setattr__(self, "not_null", tuple(self.not_null))
-        for column in self.not_null:
-            self.declared_type(column, self.place("not_null"))
+        self._check_not_null()
         domain = {}
         for column, values in checked_names(self.domain, self.place("domain")).items():
             place = self.place("domain", column)
@@ -179,6 +179,15 @@ class Table:
                 f"a column of type {sql_type} cannot name privacy units",
                 "declare it as an integer, VARCHAR, UUID or DATE",
             )
+
+    def _check_not_null(self) -> None:
+        for position, column in enumerate(self.not_null):
+            place = f"{self.place()}.not_null[{position}]"
+            if self.public:
+                raise wrong(place, "whether a public column has a NULL is seen in its rows", "leave it out")
+            self.declared_type(column, place)
+            if fold(column) in {fold(other) for other in self.not_null[:position]}:
+                raise wrong(place, f"names {column} twice")
 
     def _check_unique(self, columns: tuple[str, ...], place: str) -> None:
         if not columns:

@@ -126,6 +126,13 @@ def test_a_column_of_a_path_that_is_not_there_is_refused_at_opening(folder: Path
         Session(load(folder / "dpsql.toml"))
 
 
+def test_a_column_of_a_path_has_values_that_equal_exactly(folder: Path) -> None:
+    text = DATA["results"].replace("i % 80 AS order_id", "(i % 80)::DOUBLE AS order_id")
+    duckdb.sql(f"COPY ({text}) TO '{folder / 'results'}.parquet'")
+    with pytest.raises(PolicyError, match=r"tables\.results\.unit: a column of type DOUBLE cannot link"):
+        Session(load(folder / "dpsql.toml"))
+
+
 def test_keys_of_two_types_are_refused(folder: Path) -> None:
     """The types of a source without declared columns are known when it is opened."""
     text = DATA["results"].replace("i % 80 AS order_id", "(i % 80)::VARCHAR AS order_id")

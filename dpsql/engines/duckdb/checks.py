@@ -211,7 +211,7 @@ class Inspector(DuckDBEngine):
         row = self._fetch_one(f"SELECT COUNT({unit}), COUNT(DISTINCT {unit}) FROM {source}")
         return row[0], row[1]
 
-    def nulls(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
+    def null_rows(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
         """Return for each column in how many rows with a unit it is NULL, and how many rows have one."""
         counts = ", ".join(["COUNT(*)", *(f"COUNT(c.{quote(column)})" for column in columns)])
         if isinstance(self.readers[table].table.unit, UnitColumn | UnitVia):

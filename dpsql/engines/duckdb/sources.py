@@ -24,6 +24,7 @@ from dpsql.policy import (
     checked_bounds,
     fold,
 )
+from dpsql.policy.table import may_be_unit
 from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
 
 
@@ -207,14 +208,20 @@ def _contains_type(sql_type: SqlType, name: str) -> bool:
 def _check_names(table: Table, types: dict[str, SqlType]) -> None:
     """Check the columns that the policy names against the schema, for types that it does not declare."""
     named = [*(c for fact in table.unique for c in fact), *table.not_null, *table.domain, *table.bounds]
-    if isinstance(table.unit, UnitColumn | UnitVia):
-        link = table.unit.column if isinstance(table.unit, UnitColumn) else table.unit.via
-        named.append(link)
-        sql_type = types.get(fold(link))
+    if isinstance(table.unit, UnitColumn):
+        named.append(table.unit.column)
+        sql_type = types.get(fold(table.unit.column))
         if sql_type is not None and not (sql_type.integer or sql_type.name in ("VARCHAR", "UUID", "DATE")):
             raise PolicyError(
                 f"tables.{table.name}.unit: a unit column is an integer, VARCHAR, UUID or DATE, "
                 f"not {sql_type}"
+            )
+    if isinstance(table.unit, UnitVia):
+        named.append(table.unit.via)
+        sql_type = types.get(fold(table.unit.via))
+        if sql_type is not None and not may_be_unit(sql_type):
+            raise PolicyError(
+                f"tables.{table.name}.unit: a column of type {sql_type} cannot link a table to its parent"
             )
     for name in named:
         if fold(name) not in types:

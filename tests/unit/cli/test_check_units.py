@@ -111,17 +111,6 @@ def test_nulls_are_a_group(owner: Owner) -> None:
     }
 
 
-def test_a_column_that_is_said_to_have_no_null(owner: Owner) -> None:
-    """Such a file is not remembered as verified."""
-    owner.put("encounters", f"{DATA['encounters']} WHERE i > 0 UNION ALL SELECT 1000, 0, NULL, 1")
-    assert owner.said() == {
-        "tables.encounters.not_null": "1 row of 200 with a unit are NULL in ward: take it out"
-    }
-    assert "encounters" not in verify(load(owner.folder / "dpsql.toml")).passed
-    owner.put("encounters", f"{DATA['encounters']} UNION ALL SELECT 9000, NULL, NULL, 1")
-    assert "tables.encounters.not_null" not in owner.said(), "a row of nobody"
-
-
 def test_rows_outside_of_a_domain(owner: Owner) -> None:
     owner.policy = POLICY.replace("to = 6", "to = 4")
     said = owner.said()

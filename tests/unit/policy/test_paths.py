@@ -133,7 +133,9 @@ def test_columns_that_are_never_null(read: Load) -> None:
     more = 'not_null = ["Ward"]\n[tables.encounters.columns]\n'
     more += 'encounter_id = "BIGINT"\npatient_id = "BIGINT"\nward = "VARCHAR"\n'
     assert read(ROOT + more).tables["encounters"].not_null == ("Ward",)
-    with pytest.raises(PolicyError, match=r"tables\.encounters\.not_null: the table has no column 'wrad'"):
+    with pytest.raises(PolicyError, match=r"not_null\[0\]: the table has no column 'wrad'"):
         read(ROOT + more.replace('"Ward"', '"wrad"'))
+    with pytest.raises(PolicyError, match=r"not_null\[1\]: names ward twice"):
+        read(ROOT + more.replace('"Ward"', '"Ward", "ward"'))
     with pytest.raises(PolicyError, match=r"not_null: expected a list of columns"):
         read(ROOT + more.replace('"Ward"', '["ward"]'))
