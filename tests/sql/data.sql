@@ -32,8 +32,9 @@ SELECT 100 + i, CASE WHEN i % 13 <> 5 THEN i * 5 % 36 END, [TRUE, FALSE, NULL][1
 
 CREATE TABLE scans(parcel_id BIGINT, place VARCHAR, hour INTEGER);
 INSERT INTO scans
-SELECT CASE WHEN i % 11 <> 3 THEN 100 + i * 3 % 50 END, ['depot', 'door', 'road', NULL][1 + i % 4], i % 24
+SELECT CASE WHEN i % 11 <> 3 THEN 100 + i * 3 % 50 END, ['depot', 'door', 'road', 'street'][1 + i % 4], i % 24
 FROM range(120) t(i);
+CREATE VIEW place_domain AS SELECT unnest(['depot', 'door']) AS place;
 
 CREATE TABLE prices(page VARCHAR, price DECIMAL(6, 2), weight INTEGER);
 INSERT INTO prices VALUES ('a', 1.25, 3), ('b', 20.50, 1), ('c', 0.75, 8), ('d', NULL, 2), (NULL, 90.00, 50);
@@ -49,5 +50,4 @@ CREATE VIEW country_domain AS SELECT unnest(['DE', 'FR', 'US']) AS country;
 CREATE VIEW sensor_domain AS SELECT unnest(['s', 't']) AS sensor;
 CREATE VIEW city_domain AS SELECT unnest(['X', 'Y']) AS city;
 CREATE VIEW day_domain AS SELECT (DATE '2024-01-01' + i::INTEGER)::DATE AS d FROM range(366) t(i);
-CREATE VIEW place_domain AS SELECT unnest(['depot', 'door']) AS place;
 CREATE VIEW boolean_domain AS SELECT unnest([FALSE, TRUE]) AS b;

@@ -415,11 +415,11 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE CAST(page AS DOUBLE) = (SE
 -- R2604
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 3
 
+-- R3901
+SELECT COUNT(DISTINCT s.user_id) FROM scans s JOIN goods g ON s.user_id = g.user_id
+
 -- R2605
 SELECT v.n - a.m AS more FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) v, (SELECT COUNT(*) AS m FROM users) a
 
 -- R356
 SELECT day, page, country, a.x, b.x, c.x, COUNT(DISTINCT user_id) AS n FROM visits, (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS a(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS b(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10),(11),(12),(13),(14),(15),(16),(17),(18),(19),(20)) AS c(x) GROUP BY ALL ORDER BY n DESC LIMIT 10
-
--- R3301
-SELECT COUNT(DISTINCT s.user_id) FROM scans s JOIN goods g ON s.user_id = g.user_id

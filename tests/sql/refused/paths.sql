@@ -1,4 +1,4 @@
--- R3301 equal keys say nothing where one of them is no key of the path
+-- R3901 equal keys say nothing where one of them is no key of the path
 -- error: two private tables are joined only on their privacy unit
 -- at: goods
 -- hint: ON a.user_id = b.user_id
