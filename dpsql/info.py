@@ -26,7 +26,7 @@ from dpsql.language import (
     TopPerPartition,
 )
 from dpsql.ledger import Budget, Ledger, RefinementStep, rows_of
-from dpsql.policy import Policy, fold
+from dpsql.policy import Policy, Table, UnitColumn, fold, path_of, protected
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -326,15 +326,16 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
         return _with_facts(_budget_table(budget, policy), "budget", {**budget.facts, **cap})
     if statement.what == "tables":
         tables = list(policy.tables.values())
-        units = [
-            "public"
-            if t.unit is None
-            else getattr(t.unit, "column", None) or getattr(t.unit, "via", None) or "ROW"
-            for t in tables
-        ]
+        units = [_unit(policy, table) for table in tables]
         views = [view.name for view in policy.views.values()]
         return pa.table(
-            {"table": [*(t.name for t in tables), *views], "unit": [*units, *("view" for _ in views)]}
+            {
+                "table": [*(t.name for t in tables), *views],
+                "unit": [*units, *("view" for _ in views)],
+                "protects": pa.array(
+                    [*(protected(policy.tables, t) for t in tables), *(None for _ in views)], pa.string()
+                ),
+            }
         )
     found = ledger.releases(analyst)
     return pa.table(
@@ -351,6 +352,14 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
             "statement": pa.array([r.statement for r in found], pa.string()),
         }
     )
+
+
+def _unit(policy: Policy, table: Table) -> str:
+    """Name the column of a table's unit: of a path, the one in its last table."""
+    unit = (table, *path_of(policy.tables, table))[-1].unit
+    if isinstance(unit, UnitColumn):
+        return unit.column
+    return "public" if unit is None else "ROW"
 
 
 def _budget_table(budget: Budget, policy: Policy) -> pa.Table:

@@ -32,6 +32,8 @@ from dpsql.types import SqlType, column_type
 _SCHEMA = "main"
 _VIEW = "view"
 """What SHOW TABLES says of a view in the place of its unit."""
+_PATH = ", found through "
+"""What it says before the tables through which rows find their unit."""
 
 _PROBE = re.compile(
     r"""\s*SELECT\s+\*\s+FROM\s+(?:main\s*\.\s*)?(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>\w+))
@@ -188,8 +190,10 @@ class Dialect(default.DefaultDialect):
     ) -> interfaces.ReflectedTableComment:
         """Return the privacy unit of a table as its comment."""
         self._must_exist(connection, table_name, schema)
-        units = {name.lower(): unit for name, unit in _tables(connection).items()}
-        unit = units[table_name.lower()]
+        rows = connection.exec_driver_sql("SHOW TABLES")
+        unit, *more = next(facts for name, *facts in rows if name.lower() == table_name.lower())
+        if more and more[0] and _PATH in more[0]:
+            return {"text": f"private, protects {more[0]}"}
         plain = unit in ("public", _VIEW)
         return {"text": unit if plain else f"private, the privacy unit is {unit}"}
 

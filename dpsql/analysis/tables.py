@@ -20,7 +20,7 @@ from dpsql.analysis.typed import Span, Typed, UnitRole
 from dpsql.analysis.unit_facts import fact_places
 from dpsql.errors import Fix
 from dpsql.language import Source, replacing
-from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
+from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold, path_of
 from dpsql.tree import Aggregate, Binary, Constant, Derived, Expr, IsNull, Item, Join, Scan, Select, Values
 from dpsql.types import BOOLEAN, SqlType
 
@@ -99,8 +99,7 @@ def _table(
         return _aliased(compiler, node, relation, cte.name)
     table = declared_table(compiler.source, compiler.policy, node)
     compiler.used.add(table.name)
-    if isinstance(table.unit, UnitVia) and (parent := compiler.policy.table(table.unit.table)) is not None:
-        compiler.used.add(parent.name)
+    compiler.used.update(parent.name for parent in path_of(compiler.policy.tables, table))
     return _aliased(compiler, node, base_table(compiler, table, node), table.name)
 
 
@@ -182,34 +181,67 @@ def _child(
     source: Scan,
     at: exp.Expr,
 ) -> Relation:
-    """Compile a child table, whose rows belong to the unit of their row in the parent table."""
+    """Compile a table whose rows find their unit through a parent table, in one hop or several.
+
+    A row is owned by the least owner among the parent's rows with its key: the one row, where the key is
+    unique. Rows of the table at the end name their owner. A row that finds no owner, because of a NULL or of
+    a key that is not there, is nobody's and is never counted.
+
+    *Sensitivity.* Take the rows of a unit u out of all tables. Claim: each row that stays has the owner
+    that it had, or none as before. By induction on the number of hops. A row of the last table keeps its
+    unit column. Of a row further down, the parent's rows with its key keep their owners by the claim, and
+    those of u are gone. If it had no owner, they had none, and have none. If its owner was v, a row of v is
+    there still, and none of a lesser unit was there, so that it is v's. Hence u's removal takes away the rows
+    of u from this relation and changes no other, as with a table that has a unit column: all that is proved
+    of those holds here, with the same constants.
+
+    Where keys are unique, which is verified of each table of the path for each version of the data, u's rows
+    further down may even stay: without the parent's row they are nobody's. If a key were not unique, such a
+    row could pass to another unit.
+    """
+    owners, sql_type = _owners(compiler, table, unit, at)
+    named = path_of(compiler.policy.tables, table)[-1].unit
+    assert isinstance(named, UnitColumn)  # noqa: S101  `_owners` has refused other paths
+    if fold(named.column) not in {fold(c.name) for c in columns}:
+        # The unit has its name in the last table, so that it can be counted and joined on.
+        cells = (*cells, tree.Column("q", "u"))
+        columns = (*columns, Column(named.column, sql_type, UnitRole.EXACT, borrowed=True, nulls=False))
+    columns = tuple(replace(c, nulls=False) if fold(c.name) == fold(unit.via) else c for c in columns)
+    rows = _to_owners(unit, source, owners)
+    query = Select(select_list(tree.Column("q", "u"), "c", cells), rows)
+    return Relation(query, columns, Owner(unit.kind, sql_type))
+
+
+def _owners(compiler: StatementCompiler, table: Table, unit: UnitVia, at: exp.Expr) -> tuple[Select, SqlType]:
+    """Return the keys of a table's parent with the owner of each, and the type of units."""
     parent = compiler.policy.table(unit.table)
-    if parent is None or not isinstance(parent.unit, UnitColumn):
+    if parent is None or not isinstance(parent.unit, UnitColumn | UnitVia):
         raise compiler.source.refuse(
             f"the unit of {table.name} goes through a table without a unit column", at
         )
+    own = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(table.name)}
     kinds = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(parent.name)}
-    link = next(c.type for c in columns if fold(c.name) == fold(unit.via))
-    parent_key, sql_type = kinds[fold(unit.column)], kinds[fold(parent.unit.column)]
+    link, parent_key = own[fold(unit.via)], kinds[fold(unit.column)]
     if link != parent_key and not (link.integer and parent_key.integer):
         raise compiler.source.refuse(
             f"{unit.via} of {table.name} and {unit.column} of {unit.table} differ in type", at
         )
     # The policy declares that a parent key is unique. If it is not, MIN still makes one row of each.
+    key, source = tree.Column("p", unit.column, stored=True), Scan(parent.name, "p")
+    if isinstance(parent.unit, UnitVia):
+        above, sql_type = _owners(compiler, parent, parent.unit, at)
+        listed = (Item(key, "k"), Item(Aggregate("MIN", (tree.Column("q", "u"),)), "u"))
+        return Select(listed, _to_owners(parent.unit, source, above), group=(key,)), sql_type
     up = tree.Column("p", parent.unit.column, stored=True)
-    key = tree.Column("p", unit.column, stored=True)
     listed = (Item(key, "k"), Item(Aggregate("MIN", (up,)), "u"))
-    parents = Select(listed, Scan(parent.name, "p"), IsNull(up, negated=True), group=(key,))
-    if fold(parent.unit.column) not in {fold(c.name) for c in columns}:
-        # The unit has its name in the parent, so that it can be counted and joined on.
-        cells = (*cells, tree.Column("q", "u"))
-        own = Column(parent.unit.column, sql_type, UnitRole.EXACT, borrowed=True, nulls=False)
-        columns = (*columns, own)
-    columns = tuple(replace(c, nulls=False) if fold(c.name) == fold(unit.via) else c for c in columns)
-    same = Binary("=", tree.Column("b", unit.via, stored=True), tree.Column("q", "k"))
-    rows = Join(source, "", Derived(parents, "q"), same)
-    query = Select(select_list(tree.Column("q", "u"), "c", cells), rows)
-    return Relation(query, columns, Owner(parent.unit.kind, sql_type))
+    chosen = Select(listed, source, IsNull(up, negated=True), group=(key,))
+    return chosen, kinds[fold(parent.unit.column)]
+
+
+def _to_owners(unit: UnitVia, source: Scan, owners: Select) -> Join:
+    """Join rows to the owners of their parent's keys, as `q`; rows without an owner are left out."""
+    same = Binary("=", tree.Column(source.alias, unit.via, stored=True), tree.Column("q", "k"))
+    return Join(source, "", Derived(owners, "q"), same)
 
 
 def _column(
@@ -240,10 +272,21 @@ def _links(policy: Policy, table: Table) -> dict[str, str]:
     units = [other.unit for other in policy.tables.values()]
     parents = [u.column for u in units if isinstance(u, UnitVia) and fold(u.table) == fold(table.name)]
     alone = [fact[0] for fact in table.unique if len(fact) == 1]
-    found = {fold(column): fold(f"{table.name}.{column}") for column in (*parents, *alone)}
-    if isinstance(table.unit, UnitVia):
-        found[fold(table.unit.via)] = fold(f"{table.unit.table}.{table.unit.column}")
-    return found
+    own = [table.unit.via] if isinstance(table.unit, UnitVia) else []
+    return {fold(column): _link(policy, table, column) for column in (*parents, *alone, *own)}
+
+
+def _link(policy: Policy, table: Table, column: str) -> str:
+    """Return the name of the unique column that a column is, or refers to in one hop or several.
+
+    A key may itself refer to a parent's key, as in a table with one row for each row of its parent.
+    """
+    for parent in path_of(policy.tables, table):
+        unit = table.unit
+        if not isinstance(unit, UnitVia) or fold(unit.via) != fold(column):
+            break
+        table, column = parent, unit.column
+    return fold(f"{table.name}.{column}")
 
 
 def _listed(node: exp.Unnest) -> exp.Values | None:

@@ -1,8 +1,8 @@
 """The owner's tools: introspection of sources, and verification of a policy against its data.
 
 `introspect_sources` reads no row. `verify` reports exact private facts: it is for the owner alone. Nothing
-that an analyst can reach calls it. ``verifying``, ``units``, ``bounds`` and ``findings`` belong to it;
-``naming`` guesses from names.
+that an analyst can reach calls it. ``verifying``, ``units``, ``second_paths``, ``rows``, ``bounds`` and
+``findings`` belong to it; ``naming`` guesses from names.
 """
 
 from dpsql.engines import engine_notice

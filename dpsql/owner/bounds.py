@@ -38,7 +38,10 @@ def _report_beyond(
     if column is None:
         above, units = inspector.units_beyond(table.name, most)
         words += f", those of {above / units:.2%} of its units"
-    report.add("note", place, f"{beyond / whole:.2%} of the {what} {words}: {_ADVICE}")
+    advice = _ADVICE
+    if bound == "rows_per_unit" and policy.defaults.auto_bounds and None in (own, default):
+        advice += "; or leave it out: each statement then finds a bound privately"
+    report.add("note", place, f"{beyond / whole:.2%} of the {what} {words}: {advice}")
 
 
 def _report_cut(report: Report, inspector: Inspector, table: Table, column: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from dpsql.engines.duckdb.checks import Inspector, UnreadableError
 from dpsql.owner.findings import Report, times
 from dpsql.owner.naming import is_bare_key, names_rows
-from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
+from dpsql.owner.second_paths import verify_second_paths
+from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold, path_of
 from dpsql.policy.names import joined
 from dpsql.types import SqlType
 
@@ -22,22 +23,24 @@ _NAMING = re.compile(
 """Words in a column's name which suggest that it identifies a person."""
 
 
-def verify_unit(report: Report, inspector: Inspector, table: Table, rows: int) -> None:
-    """Report rows without a unit, and further columns that hold units."""
+def verify_unit(report: Report, inspector: Inspector, policy: Policy, table: Table, rows: int) -> None:
+    """Report rows without a unit, rows with two, and further columns that hold units."""
     unit = table.unit
     if isinstance(unit, (UnitColumn, UnitVia)):
-        _report_ownerless(report, inspector, table, unit, rows)
-        _report_second_units(report, inspector, table, unit)
+        _report_ownerless(report, inspector, policy, table, unit, rows)
+        compared = verify_second_paths(report, inspector, policy, table)
+        _report_second_units(report, inspector, table, unit, compared)
 
 
 def _report_ownerless(
-    report: Report, inspector: Inspector, table: Table, unit: UnitColumn | UnitVia, rows: int
+    report: Report, inspector: Inspector, policy: Policy, table: Table, unit: UnitColumn | UnitVia, rows: int
 ) -> None:
     place, nobody = table.place("unit"), inspector.ownerless(table.name)
     if isinstance(unit, UnitColumn):
         every, how = f"every row has a {unit.column}", f"no {unit.column}"
     else:
-        every, how = f"every row finds its unit through {unit.table}", f"no unit through {unit.table}"
+        path = ", ".join(parent.name for parent in path_of(policy.tables, table))
+        every, how = f"every row finds its unit through {path}", f"no unit through {path}"
     if nobody:
         report.add("note", place, f"{times(nobody, 'row')} of {rows:,} have {how}: they are never counted")
     else:
@@ -45,7 +48,7 @@ def _report_ownerless(
 
 
 def _report_second_units(
-    report: Report, inspector: Inspector, table: Table, unit: UnitColumn | UnitVia
+    report: Report, inspector: Inspector, table: Table, unit: UnitColumn | UnitVia, compared: Collection[str]
 ) -> None:
     expected = _unit_type(inspector, unit.kind)
     own = unit.column if isinstance(unit, UnitColumn) else unit.via
@@ -53,6 +56,8 @@ def _report_second_units(
     for column, kind in inspector.readers[table.name].columns:
         # Where the owner has listed a column's values, they are known to be public.
         if fold(column) == fold(own) or column in table.domain or _comparable(kind) != expected:
+            continue
+        if fold(column) in compared:
             continue
         values, shared = inspector.like_units(table.name, column, unit.kind)
         if looks_like_units(column, values, shared, units):
@@ -117,7 +122,7 @@ def _foreign_units(inspector: Inspector, table: Table, parent: Table) -> Iterato
             else:
                 said = f"its {column} names a row of {parent.name}, which belongs to one {whom}"
                 link = f'via = "{column}", table = "{parent.name}", column = "{other}"'
-                mend = f"; write unit = {{ {link} }}" if isinstance(owner, UnitColumn) else ""
+                mend = f"; write unit = {{ {link} }}"
             yield f"{said}: here only {unit} is protected, not all rows of one {whom}{mend}"
 
 

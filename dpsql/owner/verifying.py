@@ -13,6 +13,7 @@ from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.owner.bounds import verify_bounds
 from dpsql.owner.findings import Report, times
+from dpsql.owner.rows import verify_rows
 from dpsql.owner.sense import verify_sense
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.policy import EnumDomain, Policy, Table, shown_length
@@ -138,7 +139,8 @@ def _verify_table(
         for column, domain in table.domain.items():
             if not isinstance(domain, EnumDomain):
                 _verify_domain(report, inspector, table, column, rows)
-        verify_unit(report, inspector, table, rows)
+        verify_unit(report, inspector, policy, table, rows)
+        verify_rows(report, inspector, policy, table)
         verify_bounds(report, inspector, policy, table)
     except UnreadableError as problem:
         _report_unreadable(report, inspector, table, str(problem))
@@ -200,7 +202,8 @@ def _verify_domain(report: Report, inspector: Inspector, table: Table, column: s
         shown = ", ".join(f"{text!r} ({times(n, 'row')})" for text, n in listed)
         more = ", .." if values > len(listed) else ""
         text = (
-            f"{times(values, 'value')} outside, in {rows / max(total, 1):.2%} of the rows: {shown}{more}. "
+            f"{times(rows, 'row')} outside of the domain ({rows / max(total, 1):.2%}), with "
+            f"{times(values, 'value')}: {shown}{more}. "
             f"Where {column} is a group key, these rows are in no group, which may be meant"
         )
         report.add("note", place, text)

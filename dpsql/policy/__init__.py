@@ -7,6 +7,7 @@
 ``files``                 the files of a table, and the format of CSV files
 ``serving``               what the server is told, read by ``load_serving``
 ``rules``                 the checks of tables against each other
+``paths``                 the tables through which rows find their unit
 ``keys``, ``schema``      the keys of each TOML table, with their meanings; the JSON Schema made of them
 ``lines``                 the lines of the file in which keys stand
 ``names``                 ASCII names compared without case; policy errors
@@ -46,6 +47,7 @@ from dpsql.policy.parts import (
     Value,
     ValuesDomain,
 )
+from dpsql.policy.paths import path_of, protected
 from dpsql.policy.serving import Address, FlightConfig, HttpConfig, McpConfig, ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
@@ -95,6 +97,8 @@ __all__ = [
     "fold",
     "load",
     "partitions",
+    "path_of",
+    "protected",
     "same_name",
     "shown_length",
 ]

@@ -286,8 +286,8 @@ KEYS: dict[str, dict[str, Key]] = {
         "not_null": Key(
             "a list of columns",
             "none",
-            "columns without NULL in rows that have a unit, as the owner declares: as keys they have no group of "
-            "NULL. A column that the database itself declares NOT NULL needs no mention",
+            "columns without NULL in rows that have a unit, as the owner declares: as keys they have no "
+            "group of NULL. A column that the database itself declares NOT NULL needs no mention",
         ),
         "domain": Key("a table, below", "none", "the public values of key columns"),
         "bounds": Key(

@@ -36,12 +36,22 @@ _IDENTIFIER = r'(?:"((?:[^"]|"")+)"|([A-Za-z_][A-Za-z0-9_]*))'
 
 
 def unit_kinds(tables: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """Return the unit kind of each table by its folded name: as declared, else the default."""
-    kinds = {}
-    for name, raw in tables.items():
-        default = "row" if raw.get("unit") == "ROW" else "unit"
-        kinds[fold(name)] = str(raw.get("unit_kind", default))
-    return kinds
+    """Return the unit kind of each table by its folded name: as declared, its parent's, or the default."""
+    named = {fold(name): raw for name, raw in tables.items()}
+    return {name: _kind(named, name) for name in named}
+
+
+def _kind(tables: Mapping[str, Mapping[str, object]], name: str) -> str:
+    """Return the unit kind of a table, following its path as far as it leads."""
+    seen: set[str] = set()
+    while name in tables and name not in seen:
+        seen.add(name)
+        raw = tables[name]
+        unit = raw.get("unit")
+        if "unit_kind" in raw or not isinstance(unit, dict):
+            return str(raw.get("unit_kind", "row" if unit == "ROW" else "unit"))
+        name = fold(str(unit.get("table", "")))
+    return "unit"
 
 
 def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> Table:

@@ -43,7 +43,10 @@ class UnitRow:
 
 @dataclass(frozen=True, slots=True)
 class UnitVia:
-    """Rows belong to the unit of the one row of the parent `table` whose `column` equals their `via`."""
+    """Rows belong to the unit of the one row of the parent `table` whose `column` equals their `via`.
+
+    The parent names its unit by a column, or finds it through a parent of its own.
+    """
 
     via: str
     table: str

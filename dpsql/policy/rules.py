@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpsql.policy.names import Names, fold, joined, same_name, suggest, wrong
 from dpsql.policy.parts import TableDomain, UnitColumn, UnitRow, UnitVia
+from dpsql.policy.paths import MOST_HOPS, path_of
 from dpsql.policy.table import Table, may_be_unit
 from dpsql.types import SqlType
 
@@ -30,8 +31,12 @@ def _check_parent(table: Table, unit: UnitVia, tables: Names[Table]) -> None:
     parent = tables.get(unit.table)
     if parent is None:
         raise wrong(place, f"there is no table {unit.table!r}", suggest(unit.table, tables, "tables"))
-    if not isinstance(parent.unit, UnitColumn):
-        raise wrong(place, f"the parent table {parent.name!r} does not name its unit by a column")
+    if not isinstance(parent.unit, UnitColumn | UnitVia):
+        raise wrong(
+            place,
+            f"the parent table {parent.name!r} does not name its unit by a column, nor find it via a table",
+        )
+    _check_path(table, tables)
     sql_type = parent.declared_type(unit.column, place, repr(parent.name))
     own = table.declared_type(unit.via, place)
     if sql_type is not None and not may_be_unit(sql_type):
@@ -53,6 +58,25 @@ def _check_parent(table: Table, unit: UnitVia, tables: Names[Table]) -> None:
             table.place("unit_kind"),
             f"is {unit.kind!r}, but that of the parent table {parent.name!r} is {parent.unit.kind!r}",
             "leave it out: a child table has its parent's kind",
+        )
+
+
+def _check_path(table: Table, tables: Names[Table]) -> None:
+    """Check that a table's path ends: it runs in no circle and has few hops."""
+    parents = path_of(tables, table)
+    names = ", ".join(parent.name for parent in parents)
+    if parents and isinstance(last := parents[-1].unit, UnitVia) and last.table in tables:
+        again = "" if table in parents else f", {last.table}"
+        raise wrong(
+            table.place("unit"),
+            f"its path runs in a circle: {table.name}, {names}{again}",
+            "one of them names its unit by a column",
+        )
+    if len(parents) > MOST_HOPS:
+        raise wrong(
+            table.place("unit"),
+            f"its path goes through {len(parents)} tables, and {MOST_HOPS} are the most: {names}",
+            "add the unit's column to a table in between",
         )
 
 

@@ -50,8 +50,8 @@ class Table:
     bounds
         The intervals to which the values of columns are cut.
     not_null
-        Columns that the owner declares to have no NULL in rows that have a unit; as keys they have no group of
-        NULL.
+        Columns that the owner declares to have no NULL in rows that have a unit; as keys they have no group
+        of NULL.
     trust_source
         Skip reading the source once through its declared types.
     """

@@ -28,7 +28,7 @@ ENDS = ("low", "high")
 _EXPLAIN = ("property", "value")
 _SHOW = {
     "budget": ("scope", "total", "spent", "remaining"),
-    "tables": ("table", "unit"),
+    "tables": ("table", "unit", "protects"),
     "releases": ("number", "when", "selection", "epsilon", "part", "statement"),
     "release": ("release",),
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dpsql.errors import Error, QueryRefused
 from dpsql.policy import BooleanDomain, RangeDomain, TableDomain, ValuesDomain
+from dpsql.policy.paths import FOUND
 from dpsql.render.data import write_json
 from dpsql.tree import quote
 
@@ -43,7 +44,7 @@ async def described_tables(answering: Answering) -> list[dict[str, Any]]:
     """Return the declared tables with their columns, and the public values of these."""
     found = []
     for row in _tuples((await answering.free("SHOW TABLES")).table):
-        name, unit = row[:2]
+        name, unit, *more = row
         try:
             columns = _tuples((await answering.free(f"DESCRIBE {quote(name)}")).table)
         except QueryRefused:  # a view that cannot be read
@@ -54,7 +55,9 @@ async def described_tables(answering: Answering) -> list[dict[str, Any]]:
             if domain == "declared":
                 facts["values"] = await _values(answering, name, column)
             described.append(facts | bounds_facts(answering.policy, name, column))
-        found.append({"name": name, "unit": _UNITS.get(unit, unit), "columns": described})
+        path = more and more[0] and FOUND in more[0]  # an older server says less
+        facts = {"protects": more[0]} if path else {}
+        found.append({"name": name, "unit": _UNITS.get(unit, unit), **facts, "columns": described})
     return found
 
 

@@ -99,6 +99,29 @@ source = "patients"
 unit = "user_id"
 unique = [["note"]]
 
+[tables.linked]
+source = "visits.parquet"
+unit = { via = "note", table = "own", column = "note" }
+unique = [["page"]]
+columns = { note = "VARCHAR", page = "VARCHAR" }
+[tables.deep]
+source = "visits.parquet"
+unit = { via = "page", table = "linked", column = "page" }
+
+[tables.root]
+source = "patients"
+unit = "user_id"
+unique = [["note"]]
+trust_source = true
+[tables.hop]
+source = "patients"
+unit = { via = "note", table = "root", column = "note" }
+unique = [["user_id"]]
+trust_source = true
+[tables.last]
+source = "visits.parquet"
+unit = { via = "user_id", table = "hop", column = "user_id" }
+
 [tables.pages]
 source = "pages.parquet"
 public = true
@@ -126,6 +149,11 @@ ASKED = [
     "SELECT COUNT(DISTINCT user_id) AS n FROM checked WHERE ms > 3",
     "SELECT COUNT(DISTINCT user_id) AS n FROM texts WHERE ms > 3 OR day > DATE '2024-01-01'",
     "SELECT COUNT(DISTINCT user_id) AS n FROM own WHERE note = 'x'",
+    # Keys of a path: one that occurs twice is found before the statement, or, where it is trusted, is not.
+    "SELECT COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM linked",
+    "SELECT COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM deep JOIN linked USING (page)",
+    "SELECT COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM last WHERE CAST(note AS INTEGER) = 5",
+    "SELECT COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM last JOIN hop USING (user_id)",
     # Not accepted, or about public things: what is said must be as silent.
     "SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE note = 5",
     "SELECT note FROM visits",

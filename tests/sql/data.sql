@@ -26,6 +26,16 @@ CREATE TABLE goods(basket_id BIGINT, sku VARCHAR, late BOOLEAN);
 INSERT INTO goods
 SELECT i * 7 % 36, ['x', 'y', 'z', NULL][1 + i % 4], [TRUE, NULL, FALSE][1 + i % 3] FROM range(70) t(i);
 
+CREATE TABLE parcels(parcel_id BIGINT, basket_id BIGINT, late BOOLEAN);
+INSERT INTO parcels
+SELECT 100 + i, CASE WHEN i % 13 <> 5 THEN i * 5 % 36 END, [TRUE, FALSE, NULL][1 + i % 3] FROM range(45) t(i);
+
+CREATE TABLE scans(parcel_id BIGINT, place VARCHAR, hour INTEGER);
+INSERT INTO scans
+SELECT CASE WHEN i % 11 <> 3 THEN 100 + i * 3 % 50 END, ['depot', 'door', 'road', 'street'][1 + i % 4], i % 24
+FROM range(120) t(i);
+CREATE VIEW place_domain AS SELECT unnest(['depot', 'door']) AS place;
+
 CREATE TABLE prices(page VARCHAR, price DECIMAL(6, 2), weight INTEGER);
 INSERT INTO prices VALUES ('a', 1.25, 3), ('b', 20.50, 1), ('c', 0.75, 8), ('d', NULL, 2), (NULL, 90.00, 50);
 

@@ -516,8 +516,8 @@ def test_explain_is_the_same_whatever_the_data(folder: Path, sessions: Callable[
 
 def test_show_and_describe(session: Session) -> None:
     assert session.run("SHOW TABLES").table.to_pylist() == [
-        {"table": "visits", "unit": "user_id"},
-        {"table": "pages", "unit": "public"},
+        {"table": "visits", "unit": "user_id", "protects": "a person"},
+        {"table": "pages", "unit": "public", "protects": None},
     ]
     assert session.run("DESCRIBE visits").table.to_pylist() == [
         {"column": "user_id", "type": "BIGINT", "domain": ""},

@@ -47,7 +47,9 @@ class Tables:
             raise click.UsageError(f"{min(both)} cannot be public and have a unit")
         units = Units(self._found, named, common, public, ask)
         self.declared = [
-            Declared(table, None if units.of[name] == "PUBLIC" else units.of[name])
+            Declared(
+                table, None if units.of[name] == "PUBLIC" else units.of[name], instead=units.instead.get(name)
+            )
             for name, table in self._found.items()
         ]
         _state_kinds(self.declared, units.kinds, options.unit_kind)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.owner.naming import is_bare_key, names_person, names_rows
 from dpsql.policy.files import CsvFormat
 from dpsql.policy.names import joined, name_problem
 from dpsql.policy.schema import SCHEMA
@@ -55,6 +56,8 @@ class Declared:
     """The types that differ from those found: the owner's for a CSV file."""
     domains: dict[str, str] = field(default_factory=dict)
     """Column -> its public values, as TOML."""
+    instead: Via | None = None
+    """Where each row is to be a unit: a way from the rows to units of another table."""
     vouched: dict[tuple[str, ...], str] = field(default_factory=dict)
     """Keys that are to be unique -> the table whose rows find their unit through them."""
 
@@ -78,11 +81,14 @@ _ANALYSTS = """\
 """
 
 
-_DEFAULTS = """\
+ROWS_PER_UNIT = 20
+"""The bound on rows of a new policy."""
+
+_DEFAULTS = f"""\
 # Bounds for statements that write none: constants, chosen without looking at the rows. Noise grows with them,
 # and what a unit has beyond them counts less; a bound that is read off the rows is a fact about them.
 [defaults]
-rows_per_unit = 20  # how many rows of one unit count where rows are counted
+rows_per_unit = {ROWS_PER_UNIT}  # how many rows of one unit count where rows are counted
 groups = 16         # in how many groups one unit counts where each group has noise of its own
 """
 
@@ -150,12 +156,14 @@ def _table(table: Declared, base: Path) -> str:
     if table.unit is None:
         lines.append(("public = true", "free and exact for everybody"))
     elif isinstance(table.unit, Via):
-        via = table.unit
-        parts = {"via": via.column, "table": via.parent, "column": via.parent_column}
-        link = ", ".join(f"{name} = {quoted(value)}" for name, value in parts.items())
-        about = f"whom to protect: whose row of {via.parent} has this {via.column}"
-        lines.append((f"unit = {{ {link} }}", escape_controls(about)[:100]))
+        about = f"whom to protect: whose row of {table.unit.parent} has this {table.unit.column}"
+        lines.append((f"unit = {_link(table.unit)}", escape_controls(about)[:100]))
     else:
+        if table.instead is not None:
+            about = (
+                f"all rows together of whose row of {table.instead.parent} has this {table.instead.column}"
+            )
+            lines.append((f"# unit = {_link(table.instead)}", escape_controls(about)[:100]))
         what = "each row" if table.unit == "ROW" else f"all rows of one {table.unit} together"
         lines.append((f"unit = {quoted(table.unit)}", f"whom to protect: {what}"))
     if table.unit_kind is not None:
@@ -165,7 +173,7 @@ def _table(table: Declared, base: Path) -> str:
                 "one word for the same people; tables of different kinds never join",
             )
         )
-    lines += _unique(table)
+    lines += [*_unique(table), *_not_null(table)]
     sections = [_section(key, lines)]
     if found.csv is not None and found.csv != CsvFormat():
         sections.append(_section(f"{key}.csv", list(_csv(found.csv))))
@@ -177,6 +185,12 @@ def _table(table: Declared, base: Path) -> str:
     return "\n".join(sections)
 
 
+def _link(via: Via) -> str:
+    """Write a link as the policy does."""
+    parts = {"via": via.column, "table": via.parent, "column": via.parent_column}
+    return "{ " + ", ".join(f"{name} = {quoted(value)}" for name, value in parts.items()) + " }"
+
+
 def _unique(table: Declared) -> list[tuple[str, str]]:
     facts = [fact for fact in table.found.unique if not any(map(name_problem, fact))]
     said = "the database's own keys"
@@ -185,11 +199,33 @@ def _unique(table: Declared) -> list[tuple[str, str]]:
         said = (
             f"{child} finds its unit through {column}: no two rows may share one; `dpsql check` verifies it"
         )
+    proposed = _proposed_key(table) if (table.unit,) not in facts else []
     if facts:
-        return [(f"unique = {json.dumps(facts)}", escape_controls(said)[:140])]
+        return [(f"unique = {json.dumps(facts)}", escape_controls(said)[:140]), *proposed]
+    if table.unit is None or proposed:
+        return proposed
+    return [('# unique = [["a", "b"]]', "sets of columns you vouch are unique; COUNT(*) can then count rows")]
+
+
+def _proposed_key(table: Declared) -> list[tuple[str, str]]:
+    """Propose that the unit's column is the table's key, where its name says so, with what is gained."""
+    unit = table.unit
+    if not isinstance(unit, str) or unit == "ROW":
+        return []
+    first = is_bare_key(unit) and names_person(unit, table.name) and unit == table.found.columns[0].name
+    if not first and not names_rows(unit, table.name, unit):
+        return []
+    gain = f"if each {unit} has one row by construction: noise of COUNT(*) up to {ROWS_PER_UNIT} times less"
+    return [(f"# unique = {json.dumps([[unit]])}", escape_controls(gain)[:140])]
+
+
+def _not_null(table: Declared) -> list[tuple[str, str]]:
+    """Declare what the database keeps from being NULL; of the unit, rows with a NULL are never counted."""
     if table.unit is None:
         return []
-    return [('# unique = [["a", "b"]]', "sets of columns you vouch are unique; COUNT(*) can then count rows")]
+    names = set(table.found.not_null) - {table.unit}
+    listed = [c.name for c in table.found.columns if c.name in names and table.kind(c) is not None]
+    return [(f"not_null = {json.dumps(listed)}", "the database's own NOT NULL")] if listed else []
 
 
 def _csv(form: CsvFormat) -> Iterator[tuple[str, str]]:

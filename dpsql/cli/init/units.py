@@ -10,6 +10,7 @@ import click
 from dpsql.cli import narrate
 from dpsql.cli.init.text import Via
 from dpsql.owner.naming import is_bare_key, is_key_name, kind_word, names_person, names_rows
+from dpsql.policy.paths import MOST_HOPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +57,8 @@ class Units:
     ) -> None:
         self._found, self._common, self._ask = found, common, ask
         self.of: dict[str, Unit] = {}
+        self.instead: dict[str, Via] = {}
+        """For tables where each row is to be one: a way from the rows to units of another table."""
         self.kinds: dict[str, str] = {}
         for name, table in found.items():
             unit = "PUBLIC" if name in public else self._named(table, given.get(name))
@@ -65,12 +68,14 @@ class Units:
         # Parents first: a child may follow from what is decided for them.
         waiting.sort(key=lambda table: _rank(_people(table)))
         while waiting:
-            table = next((t for t in waiting if not self._waits(t, waiting)), waiting[0])
+            table = self._next([t for t in waiting if not self._waits(t, waiting)] or waiting)
             waiting.remove(table)
             self._decide(table, self._followed(table) or self._asked(table))
         for name, table in found.items():
             if self.of[name] == "ROW" and (related := self._related(table)):
                 narrate.warning(f"{table.name}: ROW protects single rows, although {related}")
+                if links := self._links(table, sure=True):
+                    self.instead[name] = links[0]
 
     def _decide(self, table: Found, unit: Unit) -> None:
         self.of[fold_name(table.name)] = unit
@@ -81,6 +86,18 @@ class Units:
         """Return the column that names a table's units, if that was decided."""
         unit = self.of.get(fold_name(table.name))
         return unit if isinstance(unit, str) and unit not in ("ROW", "PUBLIC") else None
+
+    def _parents(self, table: Found) -> list[tuple[Found, str, int]]:
+        """Return the other tables whose rows have units, with their unit columns, if any, and hops."""
+        hops = ((other, self._column(other) or "", self._hops(other)) for other in self._found.values())
+        return [(other, unit, most) for other, unit, most in hops if other is not table and most is not None]
+
+    def _hops(self, table: Found) -> int | None:
+        """Return how many tables lie between a table and the one that names its units; None without units."""
+        unit, hops = self.of.get(fold_name(table.name)), 0
+        while isinstance(unit, Via):
+            unit, hops = self.of.get(fold_name(unit.parent)), hops + 1
+        return None if unit in (None, "ROW", "PUBLIC") or hops >= MOST_HOPS else hops
 
     def _others(self, table: Found) -> list[tuple[Found, str]]:
         """Return the other tables with a unit column, and that column."""
@@ -114,6 +131,10 @@ class Units:
 
     # -- what follows from keys
 
+    def _next(self, ready: list[Found]) -> Found:
+        """Return the table to decide now: one named for people, else one that leads to what is decided."""
+        return next((t for t in ready if _rank(_people(t)) < 2 or self._links(t)), ready[0])
+
     def _waits(self, table: Found, waiting: list[Found]) -> bool:
         sources = {other.source for other in waiting if other is not table}
         return any(source in sources for _, source, _ in table.parents)
@@ -121,10 +142,10 @@ class Units:
     def _followed(self, table: Found) -> Unit | None:
         """Return the unit that a foreign key implies; without a terminal, also a column named as one."""
         for column, source, theirs in table.parents:
-            parent, unit = next((p for p in self._others(table) if p[0].source == source), (None, ""))
+            parent, unit = next((p[:2] for p in self._parents(table) if p[0].source == source), (None, ""))
             if parent is None:
                 continue
-            if fold_name(unit) == fold_name(theirs):
+            if unit and fold_name(unit) == fold_name(theirs):
                 self.kinds[fold_name(table.name)] = self.kinds[fold_name(parent.name)]
                 return column
             if (theirs,) in parent.unique:
@@ -136,13 +157,13 @@ class Units:
         return None
 
     def _links(self, table: Found, *, sure: bool = False) -> list[Via]:
-        """Return links to a table with a unit column through a key of that table, the most certain first.
+        """Return links to a table whose rows have units through a key of that table, the most certain first.
 
         A key is what the database keeps unique, or is named as the key of its table; where the owner is
-        there to say no, also a table's first column.
+        there to say no, also a table's first column. Of a column's links, those of the fewest hops are taken.
         """
         found = []
-        for parent, unit in self._others(table):
+        for parent, unit, hops in self._parents(table):
             for column, theirs in product(table.columns, parent.columns):
                 if fold_name(theirs.name) == fold_name(unit) or not _alike(column, theirs):
                     continue
@@ -151,14 +172,20 @@ class Units:
                 key = names_rows(column.name, parent.name, theirs.name)
                 key = key or (same and (theirs.name,) in parent.unique)
                 if key or (not sure and same and first and is_key_name(column.name)):
-                    found.append((not key, Via(column.name, parent.name, theirs.name)))
-        return [via for _, via in sorted(found, key=lambda pair: pair[0])]
+                    found.append((not key, hops, Via(column.name, parent.name, theirs.name)))
+        least = {via.column: min(h for _, h, v in found if v.column == via.column) for _, _, via in found}
+        found = [(no, hops, via) for no, hops, via in found if hops == least[via.column]]
+        return [via for *_, via in sorted(found, key=lambda each: each[:2])]
 
     def _reason(self, via: Via) -> str:
-        unit = self._column(self._found[fold_name(via.parent)])
+        parent, through = self._found[fold_name(via.parent)], list[str]()
+        while isinstance(unit := self.of[fold_name(parent.name)], Via):
+            parent = self._found[fold_name(unit.parent)]
+            through.append(parent.name)
+        path = f", found through {', '.join(through)}" if through else ""
         return (
-            f"its {via.column} names a row of {via.parent}, so each of its rows belongs to that row's {unit} "
-            f"(each {via.parent_column} stands once in {via.parent})"
+            f"its {via.column} names a row of {via.parent}, so each of its rows belongs to that row's {unit}"
+            f"{path} (each {via.parent_column} stands once in {via.parent})"
         )
 
     def _shared(self, table: Found) -> list[str]:

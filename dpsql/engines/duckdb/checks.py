@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
 from dpsql.engines.duckdb.engine_words import engine_words
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import InternalError
-from dpsql.policy import CsvSource, UnitColumn, UnitVia, checked_bounds, fold
+from dpsql.policy import CsvSource, Unit, UnitColumn, UnitVia, checked_bounds, fold
 from dpsql.tree import duckdb_sql
 from dpsql.types import DOUBLE, TIMESTAMP
 
@@ -185,20 +186,23 @@ class Inspector(DuckDBEngine):
 
     def _owned(self, table: str) -> tuple[str, str]:
         """Return the expression of the unit of a table's rows, and the FROM item in which it stands."""
-        unit, source = self.readers[table].table.unit, f"main.{quote(table)} AS c"
-        if isinstance(unit, UnitColumn):
-            return f"c.{quote(unit.column)}", source
-        if not isinstance(unit, UnitVia):
+        return self._path(self.readers[table].table.unit, f"main.{quote(table)} AS c")
+
+    def _path(self, unit: Unit | None, source: str, alias: str = "p") -> tuple[str, str]:
+        """Return the expression of the unit of the rows `c` of a FROM item, and the item joined to it.
+
+        Tables of a path are `p0`, `p1`, ..
+        """
+        at, hop = "c", 0
+        while isinstance(unit, UnitVia):
+            parent = self._reader(unit.table).table
+            there = f"{alias}{hop}"
+            same = f"{_as_text(f'{at}.{quote(unit.via)}')} = {_as_text(f'{there}.{quote(unit.column)}')}"
+            source = f"{source} LEFT JOIN main.{quote(parent.name)} AS {there} ON {same}"
+            unit, at, hop = parent.unit, there, hop + 1
+        if not isinstance(unit, UnitColumn):
             raise InternalError("the rows of this table are units")
-        parent = self._reader(unit.table)
-        owner = parent.table.unit
-        if not isinstance(owner, UnitColumn):
-            raise InternalError("a parent table names its unit by a column")
-        same = f"{_as_text(f'c.{quote(unit.via)}')} = {_as_text(f'p.{quote(unit.column)}')}"
-        return (
-            f"p.{quote(owner.column)}",
-            f"{source} LEFT JOIN main.{quote(parent.table.name)} AS p ON {same}",
-        )
+        return f"{at}.{quote(unit.column)}", source
 
     def ownerless(self, table: str) -> int:
         """Return how many rows belong to no unit."""
@@ -206,6 +210,37 @@ class Inspector(DuckDBEngine):
             return 0
         unit, source = self._owned(table)
         return int(self._fetch_one(f"SELECT COUNT(*) FROM {source} WHERE {unit} IS NULL")[0])
+
+    def rows_and_units(self, table: str) -> tuple[int, int]:
+        """Return how many rows of a table have a unit, and how many units these are."""
+        unit, source = self._owned(table)
+        row = self._fetch_one(f"SELECT COUNT({unit}), COUNT(DISTINCT {unit}) FROM {source}")
+        return row[0], row[1]
+
+    def null_rows(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
+        """Return for each column in how many rows with a unit it is NULL, and how many rows have one."""
+        counts = ", ".join(["COUNT(*)", *(f"COUNT(c.{quote(column)})" for column in columns)])
+        if isinstance(self.readers[table].table.unit, UnitColumn | UnitVia):
+            unit, source = self._owned(table)
+            counted = f"{source} WHERE {unit} IS NOT NULL"
+        else:
+            counted = f"main.{quote(table)} AS c"
+        rows, *there = self._fetch_one(f"SELECT {counts} FROM {counted}")
+        return {column: rows - n for column, n in zip(columns, there, strict=True)}, rows
+
+    def disagreeing(self, table: str, other: Unit) -> tuple[int, int]:
+        """Return in how many rows another way to a unit leads to another one, and in how many to any.
+
+        Rows that have no unit in the declared way are never counted, and are left out.
+        """
+        unit, source = self._owned(table)
+        second, source = self._path(other, source, "s")
+        differ = f"{_as_text(second)} <> {_as_text(unit)}"
+        row = self._fetch_one(
+            f"SELECT COUNT(*) FILTER (WHERE {differ}), COUNT(*) FROM {source} "
+            f"WHERE {unit} IS NOT NULL AND {second} IS NOT NULL"
+        )
+        return row[0], row[1]
 
     def units(self, kind: str) -> int:
         """Return how many units of a kind there are."""

@@ -57,6 +57,8 @@ class Found:
         In the source's order.
     unique
         Sets of columns that the database enforces to be unique and not NULL.
+    not_null
+        Columns that the database enforces to be not NULL.
     parents
         Foreign keys of one column, each as column, parent's `source` and parent's column.
     csv
@@ -72,6 +74,7 @@ class Found:
     database: Path | None
     columns: tuple[FoundColumn, ...]
     unique: tuple[tuple[str, ...], ...] = ()
+    not_null: tuple[str, ...] = ()
     parents: tuple[tuple[str, str, str], ...] = ()
     csv: CsvFormat | None = None
     unnamed: int = 0
@@ -235,6 +238,7 @@ def _database(path: Path) -> list[Found]:
             database=path,
             columns=tuple(found),
             unique=tuple(dict.fromkeys(unique.get((schema, table), ()))),
+            not_null=tuple(c.name for c in found if (schema, table, c.name) in never_null and not c.whole),
             parents=tuple(parents.get((schema, table), ())),
         )
         for (schema, table), found in columns.items()

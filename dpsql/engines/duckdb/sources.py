@@ -20,9 +20,11 @@ from dpsql.policy import (
     Policy,
     Table,
     UnitColumn,
+    UnitVia,
     checked_bounds,
     fold,
 )
+from dpsql.policy.table import may_be_unit
 from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
 
 
@@ -234,6 +236,13 @@ def _check_names(table: Table, types: dict[str, SqlType]) -> None:
             raise PolicyError(
                 f"tables.{table.name}.unit: a unit column is an integer, VARCHAR, UUID or DATE, "
                 f"not {sql_type}"
+            )
+    if isinstance(table.unit, UnitVia):
+        named.append(table.unit.via)
+        sql_type = types.get(fold(table.unit.via))
+        if sql_type is not None and not may_be_unit(sql_type):
+            raise PolicyError(
+                f"tables.{table.name}.unit: a column of type {sql_type} cannot link a table to its parent"
             )
     for name in named:
         if fold(name) not in types:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold
+from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold, protected
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.data import Rows, data
 from dpsql.types import SqlType
@@ -63,7 +63,8 @@ def relations(
             found.append(PolicyRelation(shown, oid, tuple(views.get(name, ())), "v", "a view", {}))
         else:
             comments = _column_comments(table)
-            found.append(PolicyRelation(shown, oid, tuple(columns[name]), "r", _comment(table), comments))
+            said = _comment(policy, table)
+            found.append(PolicyRelation(shown, oid, tuple(columns[name]), "r", said, comments))
     return tuple(found)
 
 
@@ -74,14 +75,14 @@ def _free_oid(name: str, taken: set[int]) -> int:
     return oid
 
 
-def _comment(table: Table) -> str:
+def _comment(policy: Policy, table: Table) -> str:
     if table.public:
         return "public"
     match table.unit:
         case UnitColumn(column):
             return f"private, the privacy unit is {column}"
-        case UnitVia(via, parent, _):
-            return f"private, the privacy unit is that of {parent}, by {via}"
+        case UnitVia():
+            return f"private, protects {protected(policy.tables, table)}"
     return "private, the privacy unit is the row"
 
 

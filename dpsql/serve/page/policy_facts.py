@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpsql.policy import UnitColumn, UnitRow, UnitVia
+from dpsql.policy import UnitColumn, UnitRow, UnitVia, protected
 from dpsql.serve.public_facts import bounds_facts, domain_facts
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _table(policy: Policy, table: Table, catalog: Catalog) -> Facts:
     return {
         "name": table.name,
         "public": table.public,
-        "unit": _unit(table),
+        "unit": _unit(policy, table),
         "kind": None if table.unit is None else table.unit.kind,
         "unique": [", ".join(each) for each in table.unique],
         "trust_source": table.trust_source,
@@ -61,12 +61,15 @@ def _table(policy: Policy, table: Table, catalog: Catalog) -> Facts:
     }
 
 
-def _unit(table: Table) -> str:
+def _unit(policy: Policy, table: Table) -> str:
     match table.unit:
         case UnitColumn(column):
             return f"the rows of one {column} belong together; rows without one are never counted"
         case UnitVia(via, parent, column):
-            return f"a row belongs to the unit of the row of {parent} whose {column} is its {via}"
+            return (
+                f"a row belongs to the unit of the row of {parent} whose {column} is its {via}: "
+                f"protects {protected(policy.tables, table)}"
+            )
         case UnitRow():
             return "each row is a unit of its own: nothing protects somebody with several rows"
     return "public: nobody is protected"

@@ -630,7 +630,7 @@ MUTANTS = (
     ),
     Mutant(
         "a child has every parent before its own",
-        (("analysis.tables", "_child", 'Binary("=", ', 'Binary(">=", '),),
+        (("analysis.tables", "_to_owners", 'Binary("=", ', 'Binary(">=", '),),
         ("table items",),
         statement="SELECT sku, COUNT(DISTINCT user_id) AS n FROM items GROUP BY sku ORDER BY n DESC LIMIT 2",
     ),

@@ -17,6 +17,9 @@ from tests.unit.analysis.test_sql_fixtures import proved
 BASKETS = [(1, 1), (1, 2), (2, 2), (3, 1), (3, 3), (4, 4), (None, 2), (5, 1)]
 GOODS = [(1, True), (1, False), (2, True), (3, False), (4, True), (4, True), (5, None), (6, True)]
 """The keys 1 and 3 belong to two units each; a good belongs to the unit with the least number."""
+PARCELS = [(1, 3), (1, 2), (2, 1), (3, 5), (4, 6), (None, 4), (5, 4), (5, 1)]
+SCANS = [(1, "door"), (2, "door"), (2, "depot"), (3, "door"), (4, "door"), (5, "depot"), (None, "door")]
+"""The key of parcels occurs twice, too: 1 leads to units 1 and 2 over two hops, 5 to units 1 and 4."""
 
 BOUNDED = "COUNT(*, contribution_bounds_per_group => (0, 1))"
 TIED = "SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.late"
@@ -32,6 +35,15 @@ STATEMENTS = [
     f"SELECT {BOUNDED} FROM (SELECT basket_id, COUNT(*) AS n FROM baskets GROUP BY basket_id) WHERE n = 1",
     "SELECT COUNT(DISTINCT basket_id, contribution_bounds_per_group => (0, 1)) FROM baskets",
     "SELECT COUNT(DISTINCT basket_id, contribution_bounds_per_group => (0, 1)) FROM goods WHERE late",
+    f"SELECT {BOUNDED} FROM scans",
+    f"SELECT {BOUNDED} FROM scans s JOIN parcels p ON s.parcel_id = p.parcel_id",
+    f"SELECT {BOUNDED} FROM scans s LEFT JOIN parcels p ON s.parcel_id = p.parcel_id WHERE s.place = 'door'",
+    f"SELECT {BOUNDED} FROM parcels p JOIN goods g ON g.basket_id = p.basket_id",
+    f"SELECT {BOUNDED} FROM parcels "
+    "WHERE parcel_id NOT IN (SELECT parcel_id FROM scans WHERE place = 'depot')",
+    f"SELECT {BOUNDED} FROM parcels p "
+    "WHERE EXISTS (SELECT 1 FROM scans s WHERE s.parcel_id = p.parcel_id AND s.place = 'depot')",
+    "SELECT COUNT(DISTINCT parcel_id, contribution_bounds_per_group => (0, 1)) FROM scans",
 ]
 
 
@@ -50,7 +62,9 @@ def counted(sql: str, units: frozenset[int]) -> int:
     with duckdb.connect() as connection:
         connection.execute(
             "CREATE TABLE baskets(basket_id BIGINT, user_id BIGINT, page VARCHAR, late BOOLEAN);"
-            "CREATE TABLE goods(basket_id BIGINT, sku VARCHAR, late BOOLEAN)"
+            "CREATE TABLE goods(basket_id BIGINT, sku VARCHAR, late BOOLEAN);"
+            "CREATE TABLE parcels(parcel_id BIGINT, basket_id BIGINT, late BOOLEAN);"
+            "CREATE TABLE scans(parcel_id BIGINT, place VARCHAR, hour INTEGER)"
         )
         for key, unit in BASKETS:
             if unit in units:
@@ -58,6 +72,13 @@ def counted(sql: str, units: frozenset[int]) -> int:
         for key, late in GOODS:
             if owner.get(key) in units:
                 connection.execute("INSERT INTO goods VALUES (?, 'x', ?)", [key, late])
+        parcels = [(key, owner[basket]) for key, basket in PARCELS if basket in owner]
+        for key, basket in PARCELS:
+            if owner.get(basket) in units:
+                connection.execute("INSERT INTO parcels VALUES (?, ?, TRUE)", [key, basket])
+        for key, place in SCANS:
+            if min((u for k, u in parcels if k == key and key is not None), default=None) in units:
+                connection.execute("INSERT INTO scans VALUES (?, ?, 1)", [key, place])
         row = connection.execute(sql).fetchone()
         assert row is not None
         return int(row[0])

@@ -70,6 +70,9 @@ def neighbours(
         less["goods"] = (
             f"FROM goods WHERE basket_id NOT IN (SELECT basket_id FROM baskets WHERE user_id = {unit})"
         )
+        kept = f"basket_id NOT IN (SELECT basket_id FROM baskets WHERE user_id = {unit})"
+        less["parcels"] = f"FROM parcels WHERE ({kept}) IS NOT FALSE"
+        less["scans"] = f"FROM scans WHERE parcel_id NOT IN (SELECT parcel_id FROM parcels WHERE NOT {kept})"
         opened[unit] = open_engine(load(write(base / str(unit), raw, **less)))
     yield opened
     for engine in opened.values():
@@ -96,6 +99,10 @@ def alike(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnecti
                 f"FROM range({ALIKE}) AS r(i), range(2) AS c(j)",
                 goods="SELECT i // 3 AS basket_id, ['x', 'y', 'z'][i % 3 + 1] AS sku, i % 2 = 0 AS late "
                 f"FROM range({ALIKE} * 6) AS r(i)",
+                parcels="SELECT i AS parcel_id, i // 2 AS basket_id, i % 2 = 0 AS late "
+                f"FROM range({ALIKE} * 4) AS r(i)",
+                scans="SELECT i // 2 AS parcel_id, ['depot', 'door'][i % 2 + 1] AS place, i % 4 AS hour "
+                f"FROM range({ALIKE} * 8) AS r(i)",
                 readings=f"SELECT r.* FROM readings AS r, range({ALIKE})",
             )
         )

@@ -311,6 +311,33 @@ def test_a_unit_is_removed_wherever_it_has_rows(shop: Path) -> None:
     assert present(without.policy.table("visits")).domain == present(policy.table("visits")).domain
 
 
+def test_a_unit_is_removed_at_the_end_of_every_path(tmp_path: Path) -> None:
+    """Over three hops, through files and tables of the database: all rows whose chain ends at the unit."""
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as connection:
+        connection.execute("CREATE TABLE encounters AS SELECT i AS e, i % 5 AS u FROM range(10) AS r(i)")
+        connection.execute("CREATE TABLE results AS SELECT i AS r, i % 20 AS o FROM range(40) AS r(i)")
+        connection.execute(
+            f"COPY (SELECT i AS o, i % 10 AS e FROM range(20) AS r(i)) TO '{tmp_path}/o.parquet'"
+        )
+        connection.execute(
+            f"COPY (SELECT i % 40 AS r, i AS n FROM range(80) AS r(i)) TO '{tmp_path}/n.parquet'"
+        )
+    links = {"orders": ("o.parquet", "e", "encounters", "o"), "results": ("results", "o", "orders", "r")}
+    links["notes"] = ("n.parquet", "r", "results", "n")
+    text = '[budget]\nepsilon = 1\n[database]\npath = "d.duckdb"\n'
+    for name, (source, via, parent, key) in links.items():
+        unit = f'unit = {{ via = "{via}", table = "{parent}", column = "{via}" }}'
+        text += f'[tables.{name}]\nsource = "{source}"\n{unit}\nunique = [["{key}"]]\n'
+    text += '[tables.encounters]\nsource = "encounters"\nunit = "u"\nunique = [["e"]]\n'
+    (tmp_path / "dpsql.toml").write_text(text)
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    without = neighbour(load(tmp_path / "dpsql.toml"), ["notes"], "3", folder)
+    assert (without.removed, without.rows) == ("unit 3", 2 + 4 + 8 + 16)
+    for table, column in (("encounters", 0), ("orders", 0), ("results", 0), ("notes", 0)):
+        assert not [row for row in rows(without.policy, table) if int(str(row[column])) % 5 == 3]
+
+
 def test_the_unit_with_the_most_rows_is_removed_by_default(shop: Path) -> None:
     assert neighbour(load("dpsql.toml"), ["items"], None, shop).removed == "person 0"
     assert neighbour(load("dpsql.toml"), ["visits"], None, shop).removed == "person 3"

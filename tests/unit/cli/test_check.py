@@ -162,8 +162,12 @@ def test_a_domain_that_does_not_cover(owner: Owner) -> None:
     notes = done.lines("note")
     assert set(notes) == {"tables.visits.domain.hour", "tables.visits.domain.page"}
     values = "'21' (41 rows), '22' (41 rows), '23' (41 rows). "
-    assert notes["tables.visits.domain.hour"].startswith(f"3 values outside, in 12.30% of the rows: {values}")
-    assert notes["tables.visits.domain.page"].startswith("1 value outside, in 50.00% of the rows: 'news' (5")
+    assert notes["tables.visits.domain.hour"].startswith(
+        f"123 rows outside of the domain (12.30%), with 3 values: {values}"
+    )
+    assert notes["tables.visits.domain.page"].startswith(
+        "500 rows outside of the domain (50.00%), with 1 value: 'news' (5"
+    )
     line = POLICY.splitlines().index("hour = { from = 0, to = 23 }") + 1
     assert f"tables.visits.domain.hour, line {line} " in done.out
     assert done.out.rindex("ok  ") < done.out.index("note  "), "what asks for a change stands at the end"

@@ -129,8 +129,8 @@ def test_public_statements_and_lists_need_nothing(given: Given) -> None:
     assert given("ask", "SELECT * FROM codes ORDER BY code")["rows"][1] == {"code": "b", "words": "two"}
     assert "confirm" not in given("explain", "SELECT 1 AS one")
     assert given("ask", "SHOW TABLES")["rows"] == [
-        {"table": "visits", "unit": "user_id"},
-        {"table": "codes", "unit": "public"},
+        {"table": "visits", "unit": "user_id", "protects": "a unit"},
+        {"table": "codes", "unit": "public", "protects": None},
     ]
     assert given("budget") == {
         "total": {"epsilon": 10.0, "delta": 1e-05},

@@ -111,7 +111,7 @@ function showTables(policy) {
     return values + (cut ? `${values ? "; " : ""}cut to ${cut.from} to ${cut.to}` : "");
   };
   put(byId("tables"), policy.tables.map((each) => el("details", {},
-    el("summary", {}, el("strong", {}, each.name), ` ${each.unit.includes(":") || each.unit.startsWith("a ") ? each.unit.split(":")[0] : `protects ${each.unit}`}`),
+    el("summary", {}, el("strong", {}, each.name), ` ${each.unit.includes(":") || each.unit.startsWith("a ") ? each.unit.split(":")[0] : `protects ${each.protects ?? each.unit}`}`),
     el("dl", {class: "columns-of"}, each.columns.flatMap((column) => [
       el("dt", {}, el("button", {type: "button", class: "link", "aria-label": `Insert ${column.name}`, onclick: () => insert(column.name)}, column.name),
         el("span", {class: "type"}, ` ${column.type}`)),
@@ -134,7 +134,7 @@ function examplesOf(policy) {
     if (table.unit.startsWith("public") || table.unit.startsWith("a view")) {
       continue;
     }
-    const of = table.columns.some((each) => each.name === table.unit) ? `COUNT(DISTINCT ${table.unit})` : "COUNT(*)";
+    const of = !table.protects && table.columns.some((each) => each.name === table.unit) ? `COUNT(DISTINCT ${table.unit})` : "COUNT(*)";
     const select = `SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = ${epsilon})\n`;
     const key = table.columns.filter((each) => Array.isArray(each.values)).sort((a, b) => b.values.length - a.values.length)[0];
     if (key) {

@@ -426,7 +426,7 @@ def test_comments_and_kinds_of_relations() -> None:
             "has a public domain",
         ),
         ("all types", "r", -1.0, 0, "private, the privacy unit is c7", None, None),
-        ("child", "r", -1.0, 0, "private, the privacy unit is that of Parent, by id", None, None),
+        ("child", "r", -1.0, 0, "private, protects a person, found through Parent", None, None),
         ("open", "r", -1.0, 0, "public", None, None),
         ("single", "r", -1.0, 0, "private, the privacy unit is the row", None, None),
         ("v", "v", -1.0, 0, "a view", None, None),

@@ -1,0 +1,38 @@
+"""Reports what rows show of facts that the policy leaves unsaid: single rows of units, and NULLs in keys."""
+
+from __future__ import annotations
+
+from dpsql.engines.duckdb.checks import Inspector
+from dpsql.owner.findings import Report
+from dpsql.policy import Policy, Table, UnitColumn, fold
+
+
+def verify_rows(report: Report, inspector: Inspector, policy: Policy, table: Table) -> None:
+    """Report that units have one row each, and NULLs in keys."""
+    if table.public:
+        return
+    if isinstance(table.unit, UnitColumn):
+        _report_single(report, inspector, policy, table, table.unit.column)
+    vouched = {fold(column) for column in table.not_null}
+    keys = [column for column in table.domain if fold(column) not in vouched]
+    nulls, rows = inspector.null_rows(table.name, keys)
+    for column in keys:
+        if nulls[column]:
+            text = f"{nulls[column]:,} of {rows:,} rows are NULL: a group of their own"
+            report.add("note", table.place("domain", column), text)
+
+
+def _report_single(report: Report, inspector: Inspector, policy: Policy, table: Table, unit: str) -> None:
+    """Report that no unit has two rows, which a policy may say and rows alone do not promise."""
+    if any(len(fact) == 1 and fold(fact[0]) == fold(unit) for fact in table.unique):
+        return
+    rows, units = inspector.rows_and_units(table.name)
+    if rows < 2 or rows != units:
+        return
+    most = policy.defaults.rows_per_unit if table.rows_per_unit is None else table.rows_per_unit
+    gain = "counts of rows need no bound" if most is None else f"noise {most:,} times less"
+    text = (
+        f"{unit} names each of {rows:,} rows once: if that is so by construction, "
+        f'write unique = [["{unit}"]]: {gain}'
+    )
+    report.add("note", table.place("unit"), text)
