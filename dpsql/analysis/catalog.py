@@ -21,6 +21,9 @@ class Catalog(Protocol):
     relations: dict[str, tuple[Policy, Relation]]
     """The declared tables that were compiled, by their names, each with the policy that declares it."""
 
+    time_zone: str
+    """The zone in which a time without an offset is read where an instant is wanted."""
+
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a declared table's columns, in declared order."""
 

@@ -12,7 +12,7 @@ from dpsql import tree
 from dpsql.analysis.typed import Bounds, KeyDomain, Span, Typed, UnitRole
 from dpsql.language import Source, replacing
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import fold
+from dpsql.policy import Assumed, fold
 from dpsql.tree import Expr, Query
 from dpsql.tree import Source as TreeSource
 from dpsql.types import SqlType
@@ -44,6 +44,8 @@ class Column:
     borrowed: bool = False
     """Whether it is the unit of a parent table, under its name there: any other column goes before it."""
     bounds: Bounds | None = None
+    notes: tuple[Assumed, ...] = ()
+    """What is to be shown with an answer for which it is read."""
 
     @classmethod
     def of(cls, name: str, value: Typed, *, fact: bool, borrowed: bool = False) -> Column:

@@ -110,7 +110,9 @@ class RemoteEngine(ABC):
         except BaseException:
             self.disconnect()
             raise
-        self.schema_database = SchemaDatabase(self.readers, self.public, Domains(self._policy, self.readers))
+        self.schema_database = SchemaDatabase(
+            self.readers, self.public, Domains(self._policy, self.readers), None, self._policy.time_zone
+        )
 
     def _open_tables(self) -> None:
         for table in self._policy.tables.values():
@@ -253,6 +255,7 @@ def _as_declared(rows: pa.Table, types: list[SqlType]) -> pa.Table:
     with settings.interruptible(), duckdb.connect(":memory:") as connection:
         connection.execute("SET enable_progress_bar = false")
         connection.execute("SET preserve_insertion_order = true")
+        connection.execute("SET TimeZone = 'UTC'")
         names = [f"c{i}" for i in range(len(types))]
         connection.register("came", rows.rename_columns(names))
         listed = ", ".join(

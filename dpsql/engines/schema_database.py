@@ -22,7 +22,7 @@ from dpsql.engines.worker import running_statement
 from dpsql.errors import InternalError, OperationalError, ResultTooLarge
 from dpsql.policy import fold
 from dpsql.tree import duckdb_sql, literal_sql
-from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
+from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +43,7 @@ _MEASURES = {
     "DOUBLE": "CASE WHEN isfinite({0}) THEN {0} END",
     "DATE": "CASE WHEN isfinite({0}) THEN {0} - DATE '1970-01-01' END",
     "TIMESTAMP": "TRY(epoch_us({0}))",
+    "TIMESTAMPTZ": "TRY(epoch_us({0}))",
 }
 """What is measured of a column: its finite values as numbers; other types are measured as they are."""
 
@@ -67,7 +68,9 @@ class SchemaDatabase:
         public: dict[str, pa.Table],
         domains: Domains,
         memory: int | None = None,
+        time_zone: str = "UTC",
     ) -> None:
+        self.time_zone = time_zone
         self._readers = {fold(name): reader for name, reader in readers.items()}
         self._domains = domains
         self.confirmed: dict[str, bool] = {}
@@ -83,7 +86,9 @@ class SchemaDatabase:
         self._con = settings.connect()
         self._con.execute("SET GLOBAL threads = 1")
         for name, reader in readers.items():
-            columns = ", ".join(f"{quote(column)} {sql_type}" for column, sql_type in reader.columns)
+            # As the scans have them: of a private table, an instant is the TIMESTAMP of UTC.
+            kinds = [(column, k if reader.table.public else k.held) for column, k in reader.columns]
+            columns = ", ".join(f"{quote(column)} {sql_type}" for column, sql_type in kinds)
             self._con.execute(f"CREATE TABLE main.{quote(name)} ({columns})")
             if name in public:
                 self._con.register("dpsql_incoming", public[name])
@@ -116,6 +121,8 @@ class SchemaDatabase:
                 self._types[expression] = SqlType("DECIMAL", int(wide[1]), int(wide[2]))
             else:
                 self._types[expression] = _INTERNAL_TYPES.get(text) or column_type(text)
+            if self._types[expression] == TIMESTAMPTZ:  # compiled expressions have none
+                raise ValueError("an instant is compiled as a TIMESTAMP of UTC")
         return self._types[expression]
 
     def evaluate(self, expression: str) -> object:

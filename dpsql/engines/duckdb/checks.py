@@ -15,7 +15,7 @@ from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import InternalError
 from dpsql.policy import CsvSource, UnitColumn, UnitVia, checked_bounds, fold
 from dpsql.tree import duckdb_sql
-from dpsql.types import DOUBLE, TIMESTAMP
+from dpsql.types import DOUBLE
 
 _LONGEST_LINE = 300
 _LONGEST_VALUE = 60
@@ -73,7 +73,7 @@ class Inspector(DuckDBEngine):
 
     def invalid_timestamps(self, table: str) -> dict[str, int]:
         """Return for each TIMESTAMP column the number of its values that are no valid timestamps."""
-        columns = [name for name, sql_type in self.readers[table].columns if sql_type == TIMESTAMP]
+        columns = [name for name, sql_type in self.readers[table].columns if sql_type.moment]
         if not columns:
             return {}
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {invalid_timestamp(name)})" for name in columns)
@@ -169,7 +169,7 @@ class Inspector(DuckDBEngine):
         sql_type = next(kind for name, kind in self.readers[table].columns if fold(name) == fold(column))
         held = checked_bounds(stated, sql_type, "")
         cell = quote(column)
-        low, high = (f"CAST('{end}' AS {sql_type})" for end in (held.low, held.high))
+        low, high = (f"CAST('{end}' AS {sql_type.held})" for end in (held.low, held.high))
         there = f"NOT isnan({cell})" if sql_type == DOUBLE else f"{cell} IS NOT NULL"
         row = self._fetch_one(
             f"SELECT COUNT(*) FILTER (WHERE {cell} < {low} OR {cell} > {high}), COUNT(*) "

@@ -22,7 +22,6 @@ from dpsql.engines.scratch import Scratch
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, UnitColumn
-from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +61,9 @@ class DuckDBEngine:
         # opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
         self._connection(counts_only=True)
-        self.schema_database = SchemaDatabase(self.readers, self.public, self.domains, self._share(_SCHEMA))
+        self.schema_database = SchemaDatabase(
+            self.readers, self.public, self.domains, self._share(_SCHEMA), policy.time_zone
+        )
 
     def _connection(self, *, counts_only: bool) -> duckdb.DuckDBPyConnection:
         """Return the database for queries of counts only, or the one for all other queries."""
@@ -175,7 +176,7 @@ class DuckDBEngine:
         """Read every column once and test every unique fact, so that no statement is the first to fail."""
         reader = self.readers[table]
         wrong = " OR ".join(
-            ["FALSE", *(invalid_timestamp(c) for c, sql_type in reader.columns if sql_type == TIMESTAMP)]
+            ["FALSE", *(invalid_timestamp(c) for c, sql_type in reader.columns if sql_type.moment)]
         )
         over_limit = " OR ".join(["FALSE", *reader.over_limit.values()])
         hashed = [f"bit_xor(hash({quote(column)}))" for column, _ in reader.columns]
