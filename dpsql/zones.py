@@ -118,6 +118,13 @@ class Zone:
         skipped = [t for t in changes if t + self.offset(t - 1) <= local < t + self.offset(t)]
         return local - self.offset(skipped[-1] - 1 if skipped else local - DAY)
 
+    def changed_hours(self, first: int, last: int, *, doubled: bool) -> list[tuple[int, int]]:
+        """Return the local times that occur twice, or those that are skipped, each from one to before another."""
+        own = self.of_instants(first, last)
+        pairs = zip(own.starts, own.offsets, own.offsets[1:], strict=False)
+        moved = [(at + before, at + after) for at, before, after in pairs]
+        return [(b, a) for a, b in moved if b < a] if doubled else [(a, b) for a, b in moved if a < b]
+
     def longer_days(self, first: int, last: int) -> list[tuple[str, int]]:
         """Return the local days of a range that have other than 24 hours, with their minutes."""
         own, found = self.of_instants(first, last), []

@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tree": {"errors", "types", "language"},
     "estimates": {"privacy"},
     "analysis": {"errors", "privacy", "types", "language", "policy", "tree", "estimates", "zones"},
-    "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis"},
+    "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis", "zones"},
     "noise": {"certified", "privacy"},
     "mechanisms": {"estimates", "noise", "order", "privacy"},
     "ledger": {"errors", "privacy", "policy"},

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -47,6 +48,18 @@ class Reader:
     """The item of FROM that `unlimited_sql` reads."""
     cells: tuple[str, ...] = ()
     """The columns of `scan` as they are stored, in the order of `columns`."""
+    offsets: Mapping[str, str] = field(default_factory=dict)
+    """For each column of texts that is declared without a zone, the condition that a text has one."""
+    zoned: tuple[str, ...] = ()
+    """The columns whose source has instants, which are declared as TIMESTAMP."""
+    naive: Mapping[str, str] = field(default_factory=dict)
+    """For each column of instants that are texts, the condition that a text has no zone."""
+
+    def with_cells(self, cells: Mapping[str, str]) -> str:
+        """Write the SELECT without the length limit, with more columns of `scan`."""
+        listed = self.unlimited_sql.removesuffix(f" FROM {self.scan}")
+        more = "".join(f", {cell} AS {quote(name)}" for name, cell in cells.items())
+        return f"{listed}{more} FROM {self.scan}"
 
 
 def read_sources(
@@ -106,7 +119,27 @@ def read_source(
         generated,
         scan,
         tuple(where[fold(name)].cell for name, _ in columns),
+        **_zones_of(table, columns, where),
     )
+
+
+def _zones_of(
+    table: Table, columns: tuple[tuple[str, SqlType], ...], where: dict[str, StoredColumn]
+) -> dict[str, Any]:
+    """Return what there is to check of the zones of times."""
+    offsets, naive, zoned = {}, {}, []
+    for name, sql_type in columns:
+        stored = where[fold(name)]
+        found, cell = _parse_type(stored.type), stored.cell
+        plain = f"regexp_full_match({cell}, '{_NAIVE}')"
+        kind = TIMESTAMP if name in table.zone else sql_type
+        if found == VARCHAR and kind.name in ("TIMESTAMP", "DATE", "TIME"):
+            offsets[name] = f"(TRY_CAST({cell} AS {kind}) IS NOT NULL AND NOT {plain})"
+        elif found == VARCHAR and kind == TIMESTAMPTZ:
+            naive[name] = f"(TRY_CAST({cell} AS TIMESTAMPTZ) IS NOT NULL AND {plain})"
+        elif found == TIMESTAMPTZ and kind == TIMESTAMP:
+            zoned.append(name)
+    return {"offsets": offsets, "naive": naive, "zoned": tuple(zoned)}
 
 
 def _attached(
@@ -251,6 +284,10 @@ def _parse_type(text: str) -> SqlType | None:
         return None
 
 
+_DAY = r"[+-]?\d{1,6}[-/\\ ]\d{1,2}[-/\\ ]\d{1,2}(\s*\(BC\))?"
+_CLOCK = r"\d{1,2}:\d{1,2}(:\d{1,2}(\.\d*)?)?"
+_NAIVE = rf"(?i)\s*({_DAY})?((\s+|T)?{_CLOCK})?\s*|\s*[+-]?(infinity|inf|epoch)\s*"
+"""A regular expression of the texts of dates and times without an offset or a zone."""
 _OFFSETS = r"[^A-Za-z]*(\(BC\))?[^A-Za-z]*([Tt][^A-Za-z]*)?([Zz]|UTC)?\s*|\s*[+-]?(infinity|epoch)\s*"
 """A regular expression of the texts of instants: with an offset, or without one for UTC."""
 
