@@ -21,7 +21,7 @@ from dpsql.analysis.instants import database, in_zone, of_instant
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import GRAINS, Bounds, LocalTime, Span, Typed, seconds_of
 from dpsql.policy import Assumed
-from dpsql.tree import Binary, Case, Constant, Expr, Interval, Paren
+from dpsql.tree import Binary, Case, Constant, Expr, Moved, Paren
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
 
 _FIRST = int(datetime(1970, 1, 1, tzinfo=UTC).timestamp())
@@ -54,7 +54,7 @@ def _chosen(value: Expr, steps: zones.Steps, first: int, last: int) -> Expr:
     """Return the moment by the offsets `first` to `last`, which half of the changes decides at each step."""
     if first == last:
         offset = steps.offsets[first]
-        return Binary("+", value, Interval(f"{offset} second")) if offset else value
+        return Moved(value, offset) if offset else value
     middle = (first + last) // 2
     change = Constant(_EPOCH + timedelta(seconds=steps.starts[middle]), TIMESTAMP)
     before = _chosen(value, steps, first, middle)

@@ -144,7 +144,7 @@ class RemoteEngine(ABC):
         listed = ", ".join(
             f"r.{self.dialect.quote(columns[c].name)} AS c{i}" for i, (c, _) in enumerate(reader.columns)
         )
-        types = tuple(TargetColumn(f"c{i}", sql_type) for i, (_, sql_type) in enumerate(reader.columns))
+        types = tuple(TargetColumn(f"c{i}", sql_type.held) for i, (_, sql_type) in enumerate(reader.columns))
         statement = Translated(f"SELECT {listed} FROM {text} AS r", types, ())
         rows = self._rows(statement, UNCHARGED)
         if rows is None:

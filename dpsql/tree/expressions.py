@@ -188,6 +188,14 @@ class UtcTime(Expr):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Moved(Expr):
+    """A TIMESTAMP moved by a constant number of seconds, less than a day."""
+
+    operand: Expr
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Steps(Expr):
     """The whole number of steps nearest to a DOUBLE, within two bounds: a BIGINT, NULL for NULL and NaN.
 

@@ -245,6 +245,7 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     e.Like: lambda n: (n.operand, f" {n.word} ", n.pattern, *_clause(" ESCAPE ", n.escape)),
     e.Case: _case,
     e.Canonical: _canonical,
+    e.Moved: lambda n: (n.operand, f" + INTERVAL '{n.seconds} second'"),
     e.Steps: _steps,
     e.Unscaled: _unscaled,
     e.Window: _window,

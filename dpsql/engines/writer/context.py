@@ -74,7 +74,7 @@ class Writer:
     def _constant(self, node: Expr) -> Value | None:
         """Write the value of a constant expression; return None for one that depends on a row."""
         if isinstance(node, Constant):
-            return self._typed(node.value, node.type) if node.value is not None else None
+            return self._typed(node.value, node.type.held) if node.value is not None else None
         if facts(node).reads or not all(map(_foldable, walk(node))):
             return None
         sql = duckdb_sql(node)
