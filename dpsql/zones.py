@@ -119,7 +119,7 @@ class Zone:
         return local - self.offset(skipped[-1] - 1 if skipped else local - DAY)
 
     def changed_hours(self, first: int, last: int, *, doubled: bool) -> list[tuple[int, int]]:
-        """Return the local times that occur twice, or those that are skipped, each from one to before another."""
+        """Return the local times that occur twice, or those that are skipped, each as a start and an end."""
         own = self.of_instants(first, last)
         pairs = zip(own.starts, own.offsets, own.offsets[1:], strict=False)
         moved = [(at + before, at + after) for at, before, after in pairs]

@@ -37,7 +37,7 @@ FUNCTIONS = words(
     yearweek | || ~ ~~ ~~* ~~~
     list list_value error row_number
     regexp_replace regexp_extract_all string_split_regex time_bucket lpad rpad
-    epoch_us make_timestamp
+    epoch_us make_timestamp make_timestamptz
     concat_ws json_exists json_type json_array_length json_keys list_slice array_slice overlay datetrunc
     str_split_regex regexp_split_to_array like_escape ilike_escape not_like_escape not_ilike_escape
     """

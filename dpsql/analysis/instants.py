@@ -44,6 +44,17 @@ def has_zone(text: str) -> bool:
     return _NAIVE.fullmatch(text) is None and _WORD.fullmatch(text) is None
 
 
+def is_offset(text: str) -> bool:
+    """Return whether a text of a time has an offset, not the name of a zone.
+
+    >>> is_offset("2024-07-02 10:00+02"), is_offset("2024-07-02 10:00 Europe/Berlin")
+    (True, False)
+    """
+    found = _MOMENT.fullmatch(text)
+    zone = found["zone"] if found else None
+    return zone is not None and (zone.upper() in ("Z", "UTC") or _OFFSET.fullmatch(zone) is not None)
+
+
 def may_be_instant(value: Typed) -> bool:
     """Return whether a value of another type is a constant that can become an instant."""
     if value.text is not None and value.type == VARCHAR:

@@ -97,6 +97,11 @@ class SchemaDatabase:
         domains.create(self._con)
         settings.lock(self._con, (), None, memory=memory)
 
+    def has_instants(self, table: str) -> bool:
+        """See `Catalog`."""
+        reader = self._readers.get(fold(table))
+        return reader is not None and any(kind == TIMESTAMPTZ for _, kind in reader.columns)
+
     def has_generated_column(self, table: str) -> bool:
         """Whether the definition of a table computes a column, so that every scan may find other values."""
         return self._readers[fold(table)].generated
@@ -301,7 +306,7 @@ class SchemaDatabase:
             try:
                 load(cursor, types, rows)
                 if asked not in self._checked:
-                    check(cursor, sql, types, public)
+                    check(cursor, sql, types, public, self.time_zone)
                     if len(self._checked) >= _CHECKED:
                         self._checked.clear()
                     self._checked.add(asked)

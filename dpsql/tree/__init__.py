@@ -11,7 +11,7 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Case`                CASE; `Call` a function by its name in DuckDB; `Canonical` one zero and one NaN
 `Cast`                CAST or TRY_CAST; `Try` DuckDB's TRY
 `Steps`               a DOUBLE as a whole number of steps; `Unscaled` a DECIMAL as one
-`UtcTime`             an instant as the TIMESTAMP that a clock in UTC shows; `Moved` a TIMESTAMP by some seconds
+`UtcTime`             an instant as the TIMESTAMP that a clock in UTC shows; `Moved` one by seconds
 `Apply`               a form of `functions.csv` with arguments; `Argument` their places in its template
 `Element`, `Slice`    a part of a list or text; `Lambda` with its `Parameter`
 `Aggregate`           an aggregate with DISTINCT, ORDER BY, FILTER; `Window` a function with OVER and `Frame`

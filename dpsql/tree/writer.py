@@ -89,7 +89,7 @@ def _canonical(node: e.Canonical) -> Pieces:
 
 _UTC_TIME = (
     "(CASE WHEN isfinite({0}) THEN make_timestamp(epoch_us({0})) "
-    "WHEN {0} > TIMESTAMPTZ '1970-01-01 00:00:00+00' THEN TIMESTAMP 'infinity' "
+    "WHEN {0} > make_timestamptz(0) THEN TIMESTAMP 'infinity' "
     "WHEN {0} IS NOT NULL THEN TIMESTAMP '-infinity' END)"
 )
 """An instant as the TIMESTAMP of UTC: a conversion would depend on the zone of the session."""

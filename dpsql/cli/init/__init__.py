@@ -39,8 +39,8 @@ __all__ = ["init_command"]
     "columns",
     metavar="[TABLE.]COLUMN=TYPE",
     multiple=True,
-    help="A column's type; a CSV file has none, and dpsql never guesses them from the rows: it sees only whether "
-    "times have an offset.",
+    help="A column's type; a CSV file has none, and dpsql never guesses them from the rows: it only sees "
+    "whether times have an offset.",
 )
 @click.option(
     "--domain",

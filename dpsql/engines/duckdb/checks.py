@@ -85,9 +85,9 @@ class Inspector(DuckDBEngine):
         return dict(zip(columns, self._fetch_one(f"SELECT {counts} FROM main.{quote(table)}"), strict=True))
 
     def zones(self, table: str) -> dict[str, tuple[int, int, int]]:
-        """Return how many texts of times have an offset, how many have none, and how many there are, by column.
+        """Return how many texts of times have an offset, how many have none, and how many there are.
 
-        It is of columns of texts that are declared as dates or times.
+        It is by column, of texts that are declared as dates or times.
         """
         reader = self.readers[table]
         names = [*reader.offsets, *reader.naive]
@@ -103,7 +103,7 @@ class Inspector(DuckDBEngine):
         return {name: tuple(row[3 * i : 3 * i + 3]) for i, name in enumerate(names)}
 
     def changed_hours(self, table: str, column: str) -> tuple[int, int]:
-        """Return how many local times of a column with a declared zone are doubled, and how many are skipped."""
+        """Return how many times of a column with a declared zone are doubled, and how many skipped."""
         zone = zones.zone(self._reader(table).table.zone[column])
         found = []
         for doubled in (True, False):

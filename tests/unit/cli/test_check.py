@@ -511,7 +511,8 @@ def test_an_offset_that_a_type_would_drop_is_wrong_and_nothing_is_answered(owner
     done = owner.check()
     assert done.code == ExitCode.USAGE
     assert done.lines("wrong") == {
-        "tables.texts.columns.seen": f"2 of 2 texts carry an offset, which a {kind} drops: declare it TIMESTAMPTZ"
+        "tables.texts.columns.seen": f"2 of 2 texts carry an offset, which a {kind} drops: "
+        "declare it TIMESTAMPTZ"
     }
     session = Session(load(owner.folder / "dpsql.toml"), "owner")
     with pytest.raises(OperationalError, match="cannot be read as declared"):
@@ -539,8 +540,8 @@ def test_hours_of_a_zone_that_are_doubled_or_skipped_are_told(owner: Owner) -> N
         owner, "TIMESTAMP", zone, ["2024-10-27 02:30:00", "2024-10-27 03:00:00", "2024-03-31 02:00:00"]
     )
     assert owner.check().lines("note")["tables.texts.zone.seen"] == (
-        "of 1 row the hour occurs twice in Europe/Berlin (the later one is taken), of 1 row it is skipped (the "
-        "offset before it is taken)"
+        "of 1 row the hour occurs twice in Europe/Berlin (the later one is taken), of 1 row it is skipped "
+        "(the offset before it is taken)"
     )
 
 
