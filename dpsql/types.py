@@ -66,6 +66,16 @@ class SqlType:
         return self.name in _NUMBERS
 
     @property
+    def moment(self) -> bool:
+        """Whether it is a date with a time: TIMESTAMP, without a zone, or TIMESTAMPTZ, an instant."""
+        return self.name in ("TIMESTAMP", "TIMESTAMPTZ")
+
+    @property
+    def held(self) -> SqlType:
+        """The type in which compiled queries hold the values: of a TIMESTAMPTZ the TIMESTAMP of UTC."""
+        return TIMESTAMP if self.name == "TIMESTAMPTZ" else self
+
+    @property
     def bits(self) -> int:
         """Width of an integer type."""
         return _INTEGERS[self.name][0]
@@ -95,6 +105,8 @@ DOUBLE = SqlType("DOUBLE")
 VARCHAR = SqlType("VARCHAR")
 DATE = SqlType("DATE")
 TIMESTAMP = SqlType("TIMESTAMP")
+TIMESTAMPTZ = SqlType("TIMESTAMPTZ")
+"""An instant, in microseconds since 1970 in UTC."""
 TIME = SqlType("TIME")
 UUID = SqlType("UUID")
 BLOB = SqlType("BLOB")
@@ -120,12 +132,11 @@ _SPELLINGS = {
     "BLOB": "BYTEA BINARY VARBINARY",
 }
 _ALIASES = {alias: name for name, aliases in _SPELLINGS.items() for alias in aliases.split()}
-_SIMPLE = {*_INTEGERS, "BOOLEAN", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "TIME", "UUID", "BLOB"}
+_SIMPLE = {*_INTEGERS, "BOOLEAN", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIME", "UUID"}
+_SIMPLE |= {"BLOB"}
 _ADVICE = {
     "HUGEINT": "declare it BIGINT",
     "UHUGEINT": "declare it BIGINT",
-    "TIMESTAMP WITH TIME ZONE": "declare it TIMESTAMP (it is read in UTC)",
-    "TIMESTAMPTZ": "declare it TIMESTAMP (it is read in UTC)",
     "TIME WITH TIME ZONE": "declare it TIME",
     "TIMETZ": "declare it TIME",
     "JSON": "declare it VARCHAR; JSON functions read text",
@@ -158,7 +169,7 @@ def _read(text: str, depth: int) -> tuple[SqlType, str]:
     if not word:
         raise ValueError(f"not a column type: {text[:60]!r}")
     name = re.sub(r"\s+", " ", word[1].upper())
-    name = _ALIASES.get(name, name)
+    name = "TIMESTAMPTZ" if name == "TIMESTAMP WITH TIME ZONE" else _ALIASES.get(name, name)
     rest = text[word.end() :]
     if name == "DECIMAL":
         args = re.match(r"\s*\(\s*(\d{1,2})\s*(?:,\s*(\d{1,2})\s*)?\)", rest)

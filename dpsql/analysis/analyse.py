@@ -138,7 +138,7 @@ def _analyse(
     compiled = seal(
         counting.query,
         sql,
-        () if sparse is not None else tuple(k.type for k in block.keys),
+        () if sparse is not None else tuple(k.type.held for k in block.keys),
         len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
         tuple(sorted(compiler.used)),
         counts_only=counts_only,

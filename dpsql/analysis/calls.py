@@ -21,6 +21,7 @@ from dpsql.analysis.expressions import (
 )
 from dpsql.analysis.intervals import hull, of_greatest
 from dpsql.analysis.limits import LONGEST
+from dpsql.analysis.local_time import timezone_call
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.syntax import lambda_call
@@ -60,7 +61,8 @@ def _clock_literal(compiler: Compiler, *, date: bool) -> Typed:
     now = compiler.now
     text = now.date().isoformat() if date else now.isoformat(" ", "seconds")
     sql_type = DATE if date else TIMESTAMP
-    return Typed(Cast(Constant(text, VARCHAR), sql_type, bounded=True), sql_type, literal=Literal(text))
+    node = Cast(Constant(text, VARCHAR), sql_type, bounded=True)
+    return Typed(node, sql_type, literal=Literal(text), clock=True)
 
 
 def _now(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -145,6 +147,7 @@ _SPECIAL: dict[str, Callable[[Compiler, exp.Expr, Scope], Typed]] = {
     "today": _now,
     "current_date": _now,
     "current_timestamp": _now,
+    "timezone": timezone_call,
 }
 
 _PATH = frozenset({"this", "expression", "only_json_types", "scalar_only", "expressions"})

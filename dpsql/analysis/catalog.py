@@ -25,8 +25,14 @@ class Catalog(Protocol):
     relations: dict[str, tuple[Policy, Relation]]
     """The declared tables that were compiled, by their names, each with the policy that declares it."""
 
+    time_zone: str
+    """The zone in which a time without an offset is read where an instant is wanted."""
+
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a declared table's columns, in declared order."""
+
+    def has_instants(self, table: str) -> bool:
+        """Return whether a declared table has a column of type TIMESTAMPTZ; False for an unknown name."""
 
     def has_generated_column(self, table: str) -> bool:
         """Return whether a table computes a column when it is read: every reading may find other values."""

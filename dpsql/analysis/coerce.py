@@ -9,11 +9,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.instants import has_zone, instant, may_be_instant, mixed, not_valid
 from dpsql.analysis.intervals import of_cast
 from dpsql.analysis.typed import Typed
 from dpsql.language import Source
 from dpsql.tree import OPAQUE, Cast, IsNull, duckdb_sql
-from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
 _FROM_TEXT = frozenset({"DATE", "TIMESTAMP", "TIME", "UUID", "ENUM", "DOUBLE", "DECIMAL", "BOOLEAN"})
 
@@ -21,7 +22,7 @@ _FROM_TEXT = frozenset({"DATE", "TIMESTAMP", "TIME", "UUID", "ENUM", "DOUBLE", "
 def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
     """Convert an expression: by CAST if that cannot fail, else by TRY_CAST (NULL where it does not fit)."""
     bounded = lossless or _only_bounds(value, sql_type)
-    node = Cast(value.node, sql_type, safe=not lossless, bounded=bounded)
+    node = Cast(value.node, sql_type.held, safe=not lossless, bounded=bounded)
     return Typed(
         node,
         sql_type,
@@ -30,6 +31,8 @@ def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
         borrowed=value.borrowed,
         grains=value.grains,
         bounds=of_cast(value, sql_type),
+        clock=value.clock,
+        notes=value.notes,
     )
 
 
@@ -47,6 +50,8 @@ def to_type(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
         return value
     if value.type.name == "NULL":
         return cast(value, sql_type)
+    if sql_type == TIMESTAMPTZ:
+        return instant(catalog, value)
     if value.text is not None:
         return _from_text(catalog, value, sql_type)
     if sql_type.integer and value.type.integer:
@@ -69,6 +74,8 @@ def to_type(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
 
 def _from_text(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
     if sql_type.name not in _FROM_TEXT and not sql_type.integer:
+        return None
+    if sql_type.name in ("DATE", "TIMESTAMP", "TIME") and has_zone(value.text or ""):
         return None
     converted = cast(value, sql_type)
     try:
@@ -112,6 +119,9 @@ def _common(left: Typed, right: Typed, *, compare: bool) -> SqlType | None:
         if DOUBLE in (a, b) or not compare:
             return DOUBLE
         return None
+    if TIMESTAMPTZ in (a, b):
+        other = right if a == TIMESTAMPTZ else left
+        return TIMESTAMPTZ if (a == b or may_be_instant(other)) else None
     names = {a.name, b.name}
     if names == {"DATE", "TIMESTAMP"}:
         return TIMESTAMP
@@ -130,6 +140,12 @@ def _common_integer(a: SqlType, b: SqlType, *, compare: bool) -> SqlType:
 
 
 def _mismatch(source: Source, left: Typed, right: Typed, at: exp.Expr) -> Exception:
+    texts = [v.text for v in (left, right) if v.text is not None and v.type == VARCHAR]
+    times = [v.type for v in (left, right) if v.type.moment or v.type.name in ("DATE", "TIME")]
+    if texts and times:
+        return not_valid(source, texts[0], times[0], at)
+    if TIMESTAMPTZ in times and len(times) > 1:
+        return mixed(source, left, right, at)
     if left.text is not None and left.type == VARCHAR:
         left, right = right, left
     if right.text is not None and left.type != VARCHAR:

@@ -15,7 +15,7 @@ def bounds_of_column(catalog: Catalog, table: Table, column: str, sql_type: SqlT
     place = f"{table.name}.{column}"
     if sql_type == BOOLEAN:
         return TRUTH
-    if not sql_type.numeric and sql_type.name not in ("DATE", "TIMESTAMP"):
+    if not (sql_type.numeric or sql_type.moment or sql_type.name == "DATE"):
         return None
     if column in table.bounds:
         stated = checked_bounds(table.bounds[column], sql_type, table.place("bounds", column))

@@ -25,7 +25,6 @@ _NODES = {
     "ArrayOverlaps": "`&&`",
     "Dot": "access to a field",
     "Bracket": "access to an element",
-    "AtTimeZone": "AT TIME ZONE",
     "PropertyEQ": "`:=`",
     "PositionalColumn": "a column by its number",
     "Star": "`*`",
@@ -181,6 +180,8 @@ class StatementCompiler:
                 node,
                 "select the value in a subquery of FROM first",
             )
+        for note in value.notes:
+            self.assume(note)
         if value.size > MAX_NODES:
             self.count(value.size, node)
         self.count(1, node)

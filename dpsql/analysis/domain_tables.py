@@ -14,8 +14,8 @@ from dpsql.analysis.typed import KeyDomain
 from dpsql.language import Source, all_of
 from dpsql.policy import Policy, Table, fold
 from dpsql.tree import Column as TreeColumn
-from dpsql.tree import Derived, Item, Scan, Select, duckdb_sql
-from dpsql.types import BOOLEAN
+from dpsql.tree import Derived, Expr, Item, Scan, Select, UtcTime, duckdb_sql
+from dpsql.types import BOOLEAN, TIMESTAMPTZ
 
 NAME = "dp_domain"
 
@@ -59,7 +59,9 @@ def values_of(catalog: Catalog, table: Table, column: str) -> KeyDomain | None:
     """Return the values of a public column, or those that are declared for a private one."""
     place = f"{table.name}.{column}"
     if table.unit is None:
-        cell = TreeColumn("b", column, stored=True)
+        cell: Expr = TreeColumn("b", column, stored=True)
+        if any(fold(n) == fold(column) and kind == TIMESTAMPTZ for n, kind in catalog.columns(table.name)):
+            cell = UtcTime(cell)
         return distinct_values(cell, Scan(table.name, "b"), f"the values of {place}")
     query = catalog.domain(table.name, column)
     return None if query is None else KeyDomain(query, ordered=True, origin=f"the declared domain of {place}")
@@ -71,6 +73,10 @@ def put_domains(tree: exp.Expr, source: Source, policy: Policy, catalog: Catalog
         if is_domain_table(node):
             relation = domain_table(source, policy, catalog, node)
             query = sqlglot.parse_one(duckdb_sql(relation.query), dialect="duckdb")
+            if relation.columns[0].type == TIMESTAMPTZ:
+                v = query.expressions[0].unalias()
+                zone = exp.Literal.string("UTC")
+                query.expressions[0].set("this", exp.Anonymous(this="timezone", expressions=[zone, v]))
             query.expressions[0].set("alias", exp.to_identifier(relation.columns[0].name, quoted=True))
             alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(NAME))
             node.replace(exp.Subquery(this=query, alias=alias, joins=node.args.get("joins")))

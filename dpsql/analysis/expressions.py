@@ -16,11 +16,12 @@ from sqlglot import exp
 from dpsql.analysis import functions
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.coerce import cast, to_type, unify
+from dpsql.analysis.instants import OF_UTC, needs_zone, not_valid
 from dpsql.analysis.intervals import hull, of_call
 from dpsql.analysis.limits import LONGEST, within
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.spans import joint_grains, seen_at
-from dpsql.analysis.typed import Bounds, KeyDomain, Literal, Typed, constant
+from dpsql.analysis.typed import Bounds, KeyDomain, Literal, Typed, constant, joint_notes
 from dpsql.language import MARK, Source
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
@@ -53,6 +54,7 @@ from dpsql.types import (
     JSON,
     NULL,
     TIMESTAMP,
+    TIMESTAMPTZ,
     VARCHAR,
     SqlType,
     column_type,
@@ -139,7 +141,15 @@ def built(
     bounds: Bounds | None = None,
 ) -> Typed:
     """Return the expression with a node made of those of its parts."""
-    return Typed(node, sql_type, domain=domain, grains=joint_grains(parts), bounds=bounds)
+    return Typed(
+        node,
+        sql_type,
+        domain=domain,
+        grains=joint_grains(parts),
+        bounds=bounds,
+        clock=any(part.clock for part in parts),
+        notes=joint_notes(parts),
+    )
 
 
 def compared(operator: str, a: Typed, b: Typed) -> Typed:
@@ -313,16 +323,37 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if value.text is not None:
         converted = to_type(compiler.catalog, value, sql_type)
         if converted is None:
-            raise compiler.source.refuse(f"this text is not a valid {sql_type}", node)
+            raise not_valid(compiler.source, value.text, sql_type, node)
         # A constant still, but no text any more that could become something else.
         return replace(converted, literal=Literal((sql_type.name, value.text)))
+    if TIMESTAMPTZ in (value.type, sql_type):
+        return _cast_instant(compiler, value, sql_type, node)
     if value.type == TIMESTAMP and sql_type == VARCHAR:
         value = built(Paren(Case(((Between(value.node, *_PRINTED), value.node),))), TIMESTAMP, value)
     result = cast(seen_at(value, "day") if sql_type.name == "DATE" else value, sql_type)
+    if sql_type.name == "DATE" and value.zoned is not None and value.zoned.note is not None:
+        result = replace(result, notes=(*result.notes, value.zoned.note))
     if value.type.name == "LIST" and sql_type == VARCHAR:
         # Quotes and separators make the text of a list longer than its items.
         return within(result, LONGEST)
     return canonical(result)
+
+
+def _cast_instant(compiler: Compiler, value: Typed, sql_type: SqlType, node: exp.Expr) -> Typed:
+    """Compile a conversion from or to TIMESTAMPTZ; of one that needs a zone, the zone is to be written."""
+    if sql_type == TIMESTAMPTZ:
+        converted = to_type(compiler.catalog, value, TIMESTAMPTZ)
+        if converted is None:
+            raise needs_zone(compiler.source, value.type, node)
+        return replace(converted, literal=value.literal)
+    if sql_type == VARCHAR:
+        inside = Case(((Between(value.node, *_PRINTED), value.node),))
+        text = cast(built(Paren(inside), TIMESTAMP, value), VARCHAR)
+        return replace(text, node=Apply("({0} || '+00')", (text.node,)))
+    if sql_type == TIMESTAMP:
+        raise needs_zone(compiler.source, value.type, node)
+    day = cast(seen_at(value, "day"), sql_type)
+    return replace(day, notes=(*day.notes, OF_UTC)) if sql_type.name == "DATE" else day
 
 
 def canonical(value: Typed) -> Typed:
@@ -378,9 +409,10 @@ def _operator(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 def _interval_arithmetic(compiler: Compiler, node: exp.Expr, name: str, a: Typed, b: Typed) -> Typed:
     if a.type == INTERVAL and name == "+":
         a, b = b, a
-    if b.type != INTERVAL or name not in ("+", "-") or a.type.name not in ("DATE", "TIMESTAMP"):
+    if b.type != INTERVAL or name not in ("+", "-") or not (a.type.moment or a.type.name == "DATE"):
         raise compiler.source.refuse("an INTERVAL is added to a DATE or TIMESTAMP, or taken from one", node)
-    return built(Try(Binary(name, a.node, b.node)), TIMESTAMP, a, b)
+    result = TIMESTAMPTZ if a.type == TIMESTAMPTZ else TIMESTAMP
+    return built(Try(Binary(name, a.node, b.node)), result, a, b)
 
 
 def _extract(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -388,9 +420,11 @@ def _extract(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     between = node.expression.unnest()
     if isinstance(between, exp.Sub) and node.name.lower() in _ELAPSED:
         later, earlier = (compiler.expression(n, scope) for n in (between.this, between.expression))
-        if {later.type.name, earlier.type.name} <= {"DATE", "TIMESTAMP"}:
+        if TIMESTAMPTZ in (later.type, earlier.type):
+            later, earlier = unify(compiler.source, compiler.catalog, later, earlier, node)
+        if {later.type.name, earlier.type.name} <= {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}:
             function, unit, scale = _ELAPSED[node.name.lower()]
-            times = [cast(v, TIMESTAMP) if v.type != TIMESTAMP else v for v in (earlier, later)]
+            times = [v if v.type.moment else cast(v, TIMESTAMP) for v in (earlier, later)]
             parts = [constant(unit, VARCHAR), *times]
             found = functions.call(compiler.source, compiler.catalog, function, parts, node)
             if scale is None:

@@ -20,15 +20,17 @@ from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.coerce import cast, to_type
+from dpsql.analysis.instants import OF_UTC, instant, mixed
 from dpsql.analysis.intervals import of_call
 from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
-from dpsql.analysis.spans import call_grains
-from dpsql.analysis.typed import Bounds, KeyDomain, Typed
+from dpsql.analysis.spans import UTC_PARTS, call_grains
+from dpsql.analysis.typed import Bounds, KeyDomain, Typed, joint_notes
 from dpsql.language import Source, replacing
 from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Assumed
 from dpsql.tree import Apply, Cast, Column, Expr, Interval, Item, Range, Select, duckdb_sql
-from dpsql.types import BIGINT, HUGEINT, JSON, VARCHAR, SqlType, column_type
+from dpsql.types import BIGINT, HUGEINT, JSON, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType, column_type
 
 _DATED = {
     "DATE": "DATE '2000-01-01'",
@@ -144,7 +146,12 @@ def _closed(form: str) -> str:
 
 
 def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed], at: exp.Expr) -> Typed:
-    """Compile a function call by the form that needs the fewest conversions of its arguments."""
+    """Compile a function call by the form that needs the fewest conversions of its arguments.
+
+    Forms take a TIMESTAMPTZ as the TIMESTAMP of UTC. A moment that is made of one is a TIMESTAMPTZ again.
+    """
+    if any(a.type == TIMESTAMPTZ for a in arguments):
+        return _of_instants(source, catalog, name, arguments, at)
     forms = listed().get(name.lower(), ())
     if not forms:
         raise _unlisted(source, name, at)
@@ -174,6 +181,23 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     return typed if typed.domain else _with_part_domain(form, typed)
 
 
+def _of_instants(
+    source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed], at: exp.Expr
+) -> Typed:
+    given = list(arguments)
+    for i, argument in enumerate(given):
+        if argument.type != TIMESTAMPTZ and (argument.type.moment or argument.type.name == "DATE"):
+            found = instant(catalog, argument)
+            if found is None:
+                other = next(a for a in arguments if a.type == TIMESTAMPTZ)
+                raise mixed(source, other, argument, at)
+            given[i] = found
+    held = [replace(a, type=TIMESTAMP) if a.type == TIMESTAMPTZ else a for a in given]
+    made = call(source, catalog, name, held, at)
+    notes = (*made.notes, OF_UTC) if name.lower() in UTC_PARTS else made.notes
+    return replace(made, type=TIMESTAMPTZ if made.type == TIMESTAMP else made.type, notes=notes)
+
+
 def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> Typed:
     """Fill a form with its arguments; the engine's binder determines the type of the result."""
     node: Expr = Apply(form.form, tuple(a.node for a in arguments), form.arithmetic)
@@ -185,10 +209,24 @@ def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -
     if not any(a.reads for a in arguments) and _other_type(catalog, node, sql_type):
         node = Cast(node, sql_type)
     bounds = of_call(form.name, arguments, sql_type)
-    typed = Typed(node, sql_type, grains=call_grains(form.name, arguments), bounds=bounds)
+    typed = Typed(
+        node,
+        sql_type,
+        grains=call_grains(form.name, arguments),
+        bounds=bounds,
+        clock=any(a.clock for a in arguments),
+        notes=(*joint_notes(arguments), *_of_local_days(form.name, arguments)),
+    )
     if sql_type.name == "DECIMAL" and sql_type.precision > 18:
         return cast(typed, SqlType("DECIMAL", 18, min(sql_type.scale, 18)))
     return cast(typed, BIGINT) if sql_type == HUGEINT else typed
+
+
+def _of_local_days(name: str, arguments: Sequence[Typed]) -> tuple[Assumed, ...]:
+    """Return the notes on days of a change, if a function looks at hours or days of a local time."""
+    if name not in UTC_PARTS:
+        return ()
+    return tuple(a.zoned.note for a in arguments if a.zoned is not None and a.zoned.note is not None)
 
 
 def _other_type(catalog: Catalog, node: Expr, sql_type: SqlType) -> bool:

@@ -45,7 +45,7 @@ def _names(query: Query, policy: Policy, catalog: Catalog) -> dict[str, str]:
     columns = [c for t in tables for c in catalog.columns(t.name)]
     unit = _unit(tables, policy)
     own = [(name, kind) for name, kind in catalog.columns(first.name) if name != unit]
-    days = [name for name, kind in own if kind.name in ("DATE", "TIMESTAMP")]
+    days = [name for name, kind in own if kind.moment or kind.name == "DATE"]
     others = [name for name, _ in own if name not in days]
     keys = [name for name in others if name in first.domain] or others or [name for name, _ in own]
     found = {"visits": first.name}

@@ -69,7 +69,7 @@ def of_cast(value: Typed, sql_type: SqlType) -> Bounds | None:
         return None
     if value.type == sql_type:
         return found
-    pair = (value.type.name, sql_type.name)
+    pair = (value.type.held.name, sql_type.held.name)
     if sql_type.numeric and (value.type.numeric or value.type == BOOLEAN):
         if sql_type == DOUBLE:
             return replace(found, step=None)

@@ -39,7 +39,6 @@ from dpsql.tree import (
     mapped,
     walk,
 )
-from dpsql.types import TIMESTAMP
 
 Missing = frozenset[frozenset[str]]
 """Sets of items that an outer join leaves out together."""
@@ -89,7 +88,7 @@ class Joined:
         """Return whether an expression reads public items and columns with declared values only."""
         for name in facts(node).reads:
             column = self.columns.get(name)
-            declared = column is not None and column.domain is not None and column.type != TIMESTAMP
+            declared = column is not None and column.domain is not None and not column.type.moment
             if name.partition(".")[0] not in self.items and not declared:
                 return False
         return True

@@ -62,7 +62,7 @@ def _narrowed(catalog: Catalog, value: Typed, known: Joined, found: Sequence[Com
 
 def _limits(catalog: Catalog, value: Typed, found: Sequence[Compared]) -> tuple[_End, _End]:
     """Return the least and the greatest value that conditions on an expression allow, where they set one."""
-    if value.type.name in ("DATE", "TIMESTAMP"):
+    if value.type.moment or value.type.name == "DATE":
         first, last = limits_of(catalog, value.node, value.type, found)
         return None if first is None else Fraction(first), None if last is None else Fraction(last)
     if not value.type.numeric:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import sqlglot
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES, ORDER_DEPENDENT
@@ -16,11 +17,14 @@ from dpsql.analysis.domain_tables import NAME, put_domains
 from dpsql.analysis.expressions import MAX_NODES, function_name
 from dpsql.analysis.functions import listed
 from dpsql.analysis.parsed import words
+from dpsql.analysis.public_times import check_times
 from dpsql.analysis.tables import NODES_PER_TABLE, declared_table
 from dpsql.analysis.text_lengths import limit_texts
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clauses, Query, all_of, copied, visible_ctes, walked
 from dpsql.policy import Policy, Table, fold
+from dpsql.tree import literal_sql
+from dpsql.types import TIMESTAMPTZ
 
 _NODES = words(
     """
@@ -38,6 +42,7 @@ MOST_TABLES = MAX_NODES // NODES_PER_TABLE
 A private statement of tables alone has the same limit: each of them counts as so many expressions there.
 """
 _TABLE_FUNCTIONS = frozenset({"range", "generate_series", NAME})
+_SCHEMAS = ("information_schema",)
 _CATALOG = frozenset({"tables", "columns", "schemata"})
 _MORE = words(
     """
@@ -64,7 +69,35 @@ def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
     with source.limited_depth():
         _check(query, policy, tree)
         put_domains(tree, source, policy, catalog)
-        return engine_sql(tree)
+        with_declared_types(tree, catalog, policy)
+        written = copied(tree)
+        sql = engine_sql(tree)
+        check_times(source, catalog, written, sql)
+        return sql
+
+
+def with_declared_types(tree: exp.Expr, catalog: Catalog, policy: Policy) -> None:
+    """Let `information_schema.columns` say TIMESTAMPTZ of private instants, which are held otherwise."""
+    held = [
+        (table.name, name)
+        for table in policy.tables.values()
+        if not table.public and catalog.has_instants(table.name)
+        for name, kind in catalog.columns(table.name)
+        if kind == TIMESTAMPTZ
+    ]
+    for node in all_of(tree, exp.Table) if held else ():
+        if (
+            fold(node.name) == "columns"
+            and fold(node.args["db"].name if node.args.get("db") else "") in _SCHEMAS
+        ):
+            listed = ", ".join(f"({literal_sql(table)}, {literal_sql(name)})" for table, name in held)
+            query = sqlglot.parse_one(
+                f"SELECT * REPLACE (CASE WHEN (table_name, column_name) IN ({listed}) THEN "
+                "'TIMESTAMP WITH TIME ZONE' ELSE data_type END AS data_type) FROM information_schema.columns",
+                dialect="duckdb",
+            )
+            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name))
+            node.replace(exp.Subquery(this=query, alias=alias, joins=node.args.get("joins")))
 
 
 def engine_sql(tree: exp.Expr) -> str:

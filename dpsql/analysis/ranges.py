@@ -31,7 +31,7 @@ from dpsql.tree import (
     duckdb_sql,
     facts,
 )
-from dpsql.types import DATE, INTEGER, TIMESTAMP, SqlType
+from dpsql.types import DATE, INTEGER, SqlType
 
 DAY = 86_400_000_000
 MAX_NUMBER = 10**17
@@ -115,8 +115,8 @@ def _as(value: Expr, sql_type: SqlType) -> Expr:
     inner = value
     while isinstance(inner, (Paren, Unary)):
         inner = inner.inner if isinstance(inner, Paren) else inner.operand
-    same = isinstance(inner, (Constant, Cast)) and inner.type == sql_type
-    return value if same else Cast(value, sql_type)
+    same = isinstance(inner, (Constant, Cast)) and inner.type == sql_type.held
+    return value if same else Cast(value, sql_type.held)
 
 
 def range_of(catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Compared]) -> KeyDomain | None:
@@ -134,8 +134,8 @@ def range_of(catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Co
 
 
 def span_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span | None:
-    """Return the range of a TIMESTAMP column: the declared one within the bounds of conditions on it."""
-    if value.type != TIMESTAMP or not value.is_column:
+    """Return the range of a column of moments: the declared one within the bounds of conditions on it."""
+    if not value.type.moment or not value.is_column:
         return None
     first, last = limits_of(catalog, value.node, value.type, found)
     if value.span is not None:
@@ -163,7 +163,7 @@ def limits_of(
 def _limits(catalog: Catalog, node: Expr, sql_type: SqlType, one: Compared) -> tuple[int | None, int | None]:
     """Return the bounds that one condition sets to an expression; None where it sets none."""
     step, whole = 1, sql_type.name == "DATE"
-    if sql_type == TIMESTAMP and one.operand in day_of(node):
+    if sql_type.moment and one.operand in day_of(node):
         step = DAY
     elif not _is(node, sql_type, one.operand):
         return None, None
@@ -188,7 +188,7 @@ def _number(catalog: Catalog, sql_type: SqlType, value: Expr) -> int | None:
     try:
         if sql_type.integer:
             number = catalog.evaluate(f"CAST({text} AS HUGEINT)") if catalog.type_of(text).integer else None
-        elif sql_type.name in ("DATE", "TIMESTAMP"):
+        elif sql_type.moment or sql_type.name == "DATE":
             number = catalog.evaluate(f"epoch_us(CAST({text} AS TIMESTAMP))")
         else:
             return None

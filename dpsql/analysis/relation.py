@@ -12,7 +12,7 @@ from dpsql import tree
 from dpsql.analysis.typed import Bounds, KeyDomain, Span, Typed, UnitRole
 from dpsql.language import Source, replacing
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import fold
+from dpsql.policy import Assumed, fold
 from dpsql.tree import Expr, Query
 from dpsql.tree import Source as TreeSource
 from dpsql.types import SqlType
@@ -44,6 +44,8 @@ class Column:
     borrowed: bool = False
     """Whether it is the unit of a parent table, under its name there: any other column goes before it."""
     bounds: Bounds | None = None
+    notes: tuple[Assumed, ...] = ()
+    """What is to be shown with an answer for which it is read."""
     nulls: bool = True
     """Whether it can be NULL, beside a NULL that its domain lists."""
 
@@ -52,7 +54,7 @@ class Column:
         """Return the column of a select list that holds an expression."""
         link = value.link if value.is_column else ""
         span, bounds = value.column_span(), value.bounds
-        return cls(name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds, nulls)
+        return cls(name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds, nulls=nulls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from sqlglot import exp
 from dpsql.analysis.calls import CALL_RULES
 from dpsql.analysis.constants import CONSTANT_RULES
 from dpsql.analysis.expressions import RULES, Rule
+from dpsql.analysis.local_time import ZONE_RULES
 from dpsql.analysis.released_values import VALUE_RULES
 from dpsql.analysis.subqueries import SUBQUERY_RULES
 from dpsql.analysis.syntax import SYNTAX_RULES
@@ -14,6 +15,15 @@ from dpsql.analysis.windows import WINDOW_RULES
 
 RULES_BY_NODE: dict[type[exp.Expr], Rule] = {
     rule.node: rule
-    for rules in (RULES, CONSTANT_RULES, CALL_RULES, SYNTAX_RULES, SUBQUERY_RULES, VALUE_RULES, WINDOW_RULES)
+    for rules in (
+        RULES,
+        CONSTANT_RULES,
+        CALL_RULES,
+        SYNTAX_RULES,
+        SUBQUERY_RULES,
+        VALUE_RULES,
+        WINDOW_RULES,
+        ZONE_RULES,
+    )
     for rule in rules
 }

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from dpsql.analysis.joined import Joined
 from dpsql.tree import Binary, Cast, Column, Expr, Paren
-from dpsql.types import TIMESTAMP
 
 
 def substitution(
@@ -19,7 +18,7 @@ def substitution(
     found: dict[str, Expr] = {}
     for names in _classes(known, conditions):
         public = [n for n in names if n.partition(".")[0] in known.items]
-        sure = public or [n for n in names if known.columns[n].type != TIMESTAMP and listed(n)]
+        sure = public or [n for n in names if not known.columns[n].type.moment and listed(n)]
         for name in names if sure else ():
             chosen, wanted = known.columns[sure[0]], known.columns[name]
             if name in public or name == sure[0]:

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from dpsql.analysis.typed import GRAINS, Typed
 from dpsql.tree import Interval
-from dpsql.types import TIMESTAMP
 
 
 def joint_grains(parts: Iterable[Typed]) -> dict[str, str]:
@@ -35,9 +34,15 @@ def joint_grains(parts: Iterable[Typed]) -> dict[str, str]:
 
 
 def seen_at(value: Typed, grain: str | None) -> Typed:
-    """Return a TIMESTAMP column marked as read only to a grain of time; any other value unchanged."""
-    if grain is None or value.type != TIMESTAMP or not value.is_column:
+    """Return a column of moments marked as read only to a grain of time; any other value unchanged.
+
+    The local time of a column depends on it at the grain of the zone's offsets at least.
+    """
+    column = value if value.zoned is None else value.zoned.of
+    if grain is None or not value.type.moment or not column.is_column:
         return value
+    if value.zoned is not None:
+        grain = GRAINS[max(GRAINS.index(grain), GRAINS.index(value.zoned.grain))]
     return replace(value, grains=dict.fromkeys(value.reads, grain))
 
 
@@ -61,7 +66,7 @@ _FORMATS = {
 def call_grains(name: str, arguments: Sequence[Typed]) -> dict[str, str]:
     """Return the grains of a function call, by its name and the literals among its arguments."""
     grain = _call_grain(name, arguments)
-    return joint_grains(seen_at(a, grain) if a.type == TIMESTAMP else a for a in arguments)
+    return joint_grains(seen_at(a, grain) if a.type.moment else a for a in arguments)
 
 
 def _call_grain(name: str, arguments: Sequence[Typed]) -> str | None:
@@ -89,3 +94,7 @@ def _bucket_grain(interval: Interval) -> str | None:
     if found is None:
         return None
     return found[1] if found[1] in GRAINS else "day"
+
+
+UTC_PARTS = frozenset({*_PARTS, *_PART_FIRST, "strftime", "time_bucket"})
+"""Functions whose results depend on the zone in which a moment is looked at."""

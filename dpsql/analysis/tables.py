@@ -8,21 +8,37 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql import tree
+from dpsql import tree, zones
+from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.column_bounds import bounds_of_column
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domain_tables import NAME, domain_table, is_domain_table, values_of
 from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.intervals import hull
+from dpsql.analysis.local_time import moved_by, note_of, steps_of
 from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, cte_named, select_list
 from dpsql.analysis.typed import Span, Typed, UnitRole
 from dpsql.analysis.unit_facts import fact_places
 from dpsql.errors import Fix
 from dpsql.language import Source, replacing
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold, path_of
-from dpsql.tree import Aggregate, Binary, Constant, Derived, Expr, IsNull, Item, Join, Scan, Select, Values
-from dpsql.types import BOOLEAN, SqlType
+from dpsql.tree import (
+    Aggregate,
+    Binary,
+    Constant,
+    Derived,
+    Expr,
+    IsNull,
+    Item,
+    Join,
+    Scan,
+    Select,
+    UtcTime,
+    Values,
+    guarded,
+)
+from dpsql.types import BOOLEAN, SqlType, TIMESTAMP, TIMESTAMPTZ
 
 NODES_PER_TABLE = 25
 """How many expressions a table named in FROM counts as, toward the limit of a statement's size."""
@@ -139,11 +155,23 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
     return relation
 
 
+def _cell(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType) -> Expr:
+    """Return a column of a declared table, an instant as the TIMESTAMP of UTC.
+
+    Scans of private tables read that already, but of a column with a declared zone they read its local time.
+    """
+    cell = tree.Column("b", name, stored=True)
+    if name in table.zone:
+        span = _span(compiler.catalog, table, name)
+        return guarded(moved_by(cell, steps_of(TIMESTAMP, zones.zone(table.zone[name]), span)))
+    return UtcTime(cell) if table.public and sql_type == TIMESTAMPTZ else cell
+
+
 def _base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
     """Compile a declared table: its declared columns and, of a private one, the rows that have a unit."""
     declared = compiler.catalog.columns(table.name)
     places = {fold(name): i for i, (name, _) in enumerate(declared)}
-    cells = [tree.Column("b", name, stored=True) for name, _ in declared]
+    cells = [_cell(compiler, table, name, sql_type) for name, sql_type in declared]
     source = Scan(table.name, "b")
     facts = table.unique if table.unit is not None else compiler.catalog.unique(table.name)
     unique = frozenset(frozenset(places[fold(c)] for c in fact) for fact in facts)
@@ -252,8 +280,9 @@ def _column(
     if table.unit is None:
         return Column(name, sql_type, domain=values_of(compiler.catalog, table, name), bounds=bounds)
     place = f"{table.name}.{name}"
-    days, ends = compiler.catalog.span(table.name, name), compiler.catalog.integers(table.name, name)
-    span = Span.of_days(*days, f"the declared range of {place}") if days else None
+    ends = compiler.catalog.integers(table.name, name)
+    span = _span(compiler.catalog, table, name)
+    notes = (note_of(zones.zone(table.zone[name]), span),) if name in table.zone else ()
     if ends is not None:
         span = Span(*ends, f"the declared domain of {place}")
     return Column(
@@ -264,7 +293,13 @@ def _column(
         span=span,
         bounds=bounds,
         nulls=not compiler.catalog.not_null(table.name, name),
+        notes=notes,
     )
+
+
+def _span(catalog: Catalog, table: Table, name: str) -> Span | None:
+    days = catalog.span(table.name, name)
+    return Span.of_days(*days, f"the declared range of {table.name}.{name}") if days else None
 
 
 def _links(policy: Policy, table: Table) -> dict[str, str]:
@@ -346,6 +381,7 @@ def _origin_of(relation: Relation, generated: str, alias: str) -> Origin:
             borrowed=c.borrowed,
             bounds=c.bounds,
             nulls=c.nulls,
+            notes=c.notes,
         )
         for i, c in enumerate(relation.columns)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from datetime import date
 from decimal import Decimal
@@ -11,6 +11,7 @@ from fractions import Fraction
 from math import isfinite
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Assumed
 from dpsql.tree import (
     Call,
     Cast,
@@ -29,6 +30,7 @@ from dpsql.tree import (
     total,
 )
 from dpsql.types import NULL, SqlType
+from dpsql.zones import Steps
 
 UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
 """Types whose values are no group keys and not told apart: equal ones may differ, or are no column."""
@@ -85,7 +87,8 @@ class KeyDomain:
         return replace(self, query=Select(self.cells, Derived(self.query, "d"), there), null=False)
 
 
-_MICROSECONDS = {"day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
+_MICROSECONDS = {"day": 86_400_000_000, "hour": 3_600_000_000, "15 minutes": 900_000_000}
+_MICROSECONDS |= {"minute": 60_000_000, "second": 1_000_000}
 GRAINS = tuple(_MICROSECONDS)
 """The grains of time from the coarsest to the finest; each is a multiple of the next."""
 
@@ -95,10 +98,10 @@ MAX_LISTED = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A public range of a column that is too long for a list of its values: of a TIMESTAMP, or of integers.
+    """A public range of a column that is too long for a list of its values: of moments, or of integers.
 
-    Of a TIMESTAMP it is from the first to the last instant, in microseconds since 1970. `origin` is the text
-    for EXPLAIN.
+    Of a TIMESTAMP or TIMESTAMPTZ it is from the first to the last one, in microseconds since 1970. `origin`
+    is the text for EXPLAIN.
     """
 
     first: int
@@ -164,6 +167,26 @@ TRUTH = Bounds(Fraction(0), Fraction(1))
 """The bounds of BOOLEAN values as numbers."""
 
 
+def seconds_of(grain: str) -> int:
+    """Return the seconds of a grain of time."""
+    return _MICROSECONDS[grain] // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTime:
+    """A moment AT TIME ZONE: the moment, and what it is moved by.
+
+    `grain` is that of the offsets and of their changes: of a column, what depends on the result at a grain
+    depends on the column at the finer one of both.
+    """
+
+    of: Typed
+    steps: Steps
+    grain: str
+    note: Assumed | None = None
+    """The note that days of a change are longer or shorter."""
+
+
 @dataclass(frozen=True, slots=True)
 class Literal:
     """The Python value of a constant that the analyst typed."""
@@ -198,6 +221,12 @@ class Typed:
     """Of a column: whether it can be NULL, beside a NULL that its domain lists.
 
     For other expressions see `nulls.never_null`."""
+    zoned: LocalTime | None = None
+    """What is known of a moment AT TIME ZONE; None for every other expression."""
+    clock: bool = False
+    """Whether it is the current time, or made of it: a time of UTC."""
+    notes: tuple[Assumed, ...] = ()
+    """What is to be shown with the answer because the expression was made."""
 
     @property
     def sql(self) -> str:
@@ -259,6 +288,12 @@ class Typed:
     def with_fact(self, fact: bool) -> Typed:
         """Return the column marked as a fact of the unit, or not."""
         return self if self.fact is fact else replace(self, fact=fact)
+
+
+def joint_notes(parts: Iterable[Typed]) -> tuple[Assumed, ...]:
+    """Return the notes of several expressions, each once."""
+    found = [note for part in parts if part.notes for note in part.notes]
+    return tuple(dict.fromkeys(found)) if found else ()
 
 
 def constant(value: object, sql_type: SqlType) -> Typed:

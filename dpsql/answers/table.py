@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpsql.answers import measuring
+from dpsql.types import TIMESTAMPTZ
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _FEW = 1000
+_INSTANT = pa.timestamp("us", "UTC")
 
 
 def rows(plan: Plan, answer: NoisyResult, counts: Counts) -> pa.Table:
@@ -73,7 +75,7 @@ def of_cells(quantile: Quantile, cells: NDArray[np.int64]) -> pa.Array:
     values = [min(max((grid.low + cell) * grid.step, low), high) for cell in chosen.tolist()]
     if quantile.type.name == "DOUBLE":
         return doubles(np.array([float(v) for v in values])[place])
-    size = {"TIMESTAMP": 1_000_000, "DECIMAL": 10**quantile.type.scale}.get(quantile.type.name, 1)
+    size = {"TIMESTAMP": 1_000_000, "DECIMAL": 10**quantile.type.scale}.get(quantile.type.held.name, 1)
     whole = np.array([math.floor(v * size + Fraction(1, 2)) for v in values], dtype=np.int64)[place]
     return _typed(quantile.type, whole)
 
@@ -83,8 +85,9 @@ def _typed(sql_type: SqlType, numbers: NDArray[np.int64]) -> pa.Array:
     match sql_type.name:
         case "DATE":
             kind, data = pa.date32(), numbers.astype(np.int32).tobytes()
-        case "TIMESTAMP":
-            kind, data = pa.timestamp("us"), numbers.tobytes()
+        case "TIMESTAMP" | "TIMESTAMPTZ":
+            zone = "UTC" if sql_type.name == "TIMESTAMPTZ" else None
+            kind, data = pa.timestamp("us", zone), numbers.tobytes()
         case "DECIMAL":  # 128 bits: the number, and its sign
             kind = pa.decimal128(sql_type.precision, sql_type.scale)
             data = np.stack([numbers, numbers >> 63], axis=1).tobytes()
@@ -156,7 +159,9 @@ def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> 
     size = len(answer.rows)
     match output.kind:
         case "key":
-            return _key(counts, output.of, answer)
+            key = _key(counts, output.of, answer)
+            # Counting queries hold an instant as the TIMESTAMP of UTC.
+            return key.view(_INSTANT) if plan.key_types[output.of] == TIMESTAMPTZ else key
         case "count" | "stddev" | "low" | "high":
             place = ("count", "stddev", "low", "high").index(output.kind)
             return doubles(_estimate(plan, answer, output)[place])

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dpsql.analysis.public_times import fault
 from dpsql.engines.protocol import UnboundQuery
 from dpsql.errors import ResultTooLarge
 from dpsql.tree import DOMAIN_SCHEMA, literal_sql, quote
-from dpsql.types import SqlType
+from dpsql.types import TIMESTAMPTZ, SqlType
 
 if TYPE_CHECKING:
     import duckdb
@@ -89,16 +90,17 @@ def fetch(cursor: duckdb.DuckDBPyConnection, sql: str, limit: ResultLimit | None
 def check(
     cursor: duckdb.DuckDBPyConnection,
     sql: str,
-    released: Collection[str],
+    released: Mapping[str, Columns],
     public: Collection[str],
     vocabulary: Vocabulary,
+    time_zone: str = "UTC",
 ) -> None:
     """Check that a query binds, and that its plan reads released rows and public tables only.
 
     Raises
     ------
     UnboundQuery
-        The query does not bind.
+        The query does not bind, or converts times that are of no zone.
     InternalError
         It reads something that is neither released nor public.
     EngineNotTested
@@ -108,6 +110,10 @@ def check(
     bound = parse_json(text[0][0])
     if bound.get("error"):
         raise UnboundQuery(str(bound.get("error_message")).partition("\n")[0])
+    instants = any(kind == TIMESTAMPTZ for columns in released.values() for _, kind in columns)
+    found = fault(bound["plans"], time_zone, instants=instants)
+    if found is not None:
+        raise UnboundQuery(f"{found.what}: {found.hint}")
     for node in _nodes(bound["plans"]):
         if not _allowed(node, released, public, vocabulary):
             raise vocabulary.refuse("the outer query reads neither released nor public rows")

@@ -110,7 +110,9 @@ class RemoteEngine(ABC):
         except BaseException:
             self.disconnect()
             raise
-        self.schema_database = SchemaDatabase(self.readers, self.public, Domains(self._policy, self.readers))
+        self.schema_database = SchemaDatabase(
+            self.readers, self.public, Domains(self._policy, self.readers), None, self._policy.time_zone
+        )
 
     def _open_tables(self) -> None:
         for table in self._policy.tables.values():
@@ -142,7 +144,7 @@ class RemoteEngine(ABC):
         listed = ", ".join(
             f"r.{self.dialect.quote(columns[c].name)} AS c{i}" for i, (c, _) in enumerate(reader.columns)
         )
-        types = tuple(TargetColumn(f"c{i}", sql_type) for i, (_, sql_type) in enumerate(reader.columns))
+        types = tuple(TargetColumn(f"c{i}", sql_type.held) for i, (_, sql_type) in enumerate(reader.columns))
         statement = Translated(f"SELECT {listed} FROM {text} AS r", types, ())
         rows = self._rows(statement, UNCHARGED)
         if rows is None:
@@ -256,6 +258,7 @@ def _as_declared(rows: pa.Table, types: list[SqlType]) -> pa.Table:
     with settings.interruptible(), duckdb.connect(":memory:") as connection:
         connection.execute("SET enable_progress_bar = false")
         connection.execute("SET preserve_insertion_order = true")
+        connection.execute("SET TimeZone = 'UTC'")
         names = [f"c{i}" for i in range(len(types))]
         connection.register("came", rows.rename_columns(names))
         listed = ", ".join(

@@ -23,7 +23,7 @@ from dpsql.engines.worker import running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
 from dpsql.policy import fold
 from dpsql.tree import duckdb_sql, literal_sql
-from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
+from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +44,7 @@ _MEASURES = {
     "DOUBLE": "CASE WHEN isfinite({0}) THEN {0} END",
     "DATE": "CASE WHEN isfinite({0}) THEN {0} - DATE '1970-01-01' END",
     "TIMESTAMP": "TRY(epoch_us({0}))",
+    "TIMESTAMPTZ": "TRY(epoch_us({0}))",
 }
 """What is measured of a column: its finite values as numbers; other types are measured as they are."""
 
@@ -70,7 +71,9 @@ class SchemaDatabase:
         public: dict[str, pa.Table],
         domains: Domains,
         memory: int | None = None,
+        time_zone: str = "UTC",
     ) -> None:
+        self.time_zone = time_zone
         self._readers = {fold(name): reader for name, reader in readers.items()}
         self._domains = domains
         self.confirmed: dict[str, bool] = {}
@@ -95,7 +98,9 @@ class SchemaDatabase:
         connection.execute("SET GLOBAL threads = 1")
         for reader in self._readers.values():
             name = reader.table.name
-            columns = ", ".join(f"{quote(column)} {sql_type}" for column, sql_type in reader.columns)
+            # As the scans have them: of a private table, an instant is the TIMESTAMP of UTC.
+            kinds = [(column, k if reader.table.public else k.held) for column, k in reader.columns]
+            columns = ", ".join(f"{quote(column)} {sql_type}" for column, sql_type in kinds)
             connection.execute(f"CREATE TABLE main.{quote(name)} ({columns})")
             if name in self._public_rows:
                 connection.register("dpsql_incoming", self._public_rows[name])
@@ -110,6 +115,11 @@ class SchemaDatabase:
         with self._reopening:
             if self._con is broken:
                 self._con = self._open()
+
+    def has_instants(self, table: str) -> bool:
+        """See `Catalog`."""
+        reader = self._readers.get(fold(table))
+        return reader is not None and any(kind == TIMESTAMPTZ for _, kind in reader.columns)
 
     def has_generated_column(self, table: str) -> bool:
         """Whether the definition of a table computes a column, so that every scan may find other values."""
@@ -135,6 +145,8 @@ class SchemaDatabase:
                 self._types[expression] = SqlType("DECIMAL", int(wide[1]), int(wide[2]))
             else:
                 self._types[expression] = _INTERNAL_TYPES.get(text) or column_type(text)
+            if self._types[expression] == TIMESTAMPTZ:  # compiled expressions have none
+                raise ValueError("an instant is compiled as a TIMESTAMP of UTC")
         return self._types[expression]
 
     def evaluate(self, expression: str) -> object:
@@ -318,7 +330,7 @@ class SchemaDatabase:
             try:
                 load(cursor, types, rows)
                 if asked not in self._checked:
-                    check(cursor, sql, types, public, self.vocabulary)
+                    check(cursor, sql, types, public, self.vocabulary, self.time_zone)
                     if len(self._checked) >= _CHECKED:
                         self._checked.clear()
                     self._checked.add(asked)

@@ -100,6 +100,11 @@ def _literal(source: Source, value: object, at: Token) -> list[Token]:
             return [token(TokenType.STRING, value)]
         case datetime.datetime() if value.tzinfo is None:
             return [token(TokenType.TIMESTAMP, "TIMESTAMP"), token(TokenType.STRING, value.isoformat(" "))]
+        case datetime.datetime():  # with a zone: an instant, which `plain` has brought to UTC
+            return [
+                token(TokenType.TIMESTAMPTZ, "TIMESTAMPTZ"),
+                token(TokenType.STRING, value.isoformat(" ")),
+            ]
         case datetime.date() if not isinstance(value, datetime.datetime):
             return [token(TokenType.DATE, "DATE"), token(TokenType.STRING, value.isoformat())]
         case datetime.time() if value.tzinfo is None:
@@ -111,5 +116,5 @@ def _literal(source: Source, value: object, at: Token) -> list[Token]:
             raise source.refuse(
                 f"a parameter of type {kind} has no SQL value here",
                 at.start,
-                "pass None, bool, int, float, Decimal, str, date, datetime (no time zone), time or UUID",
+                "pass None, bool, int, float, Decimal, str, date, datetime, time (no time zone) or UUID",
             )

@@ -82,10 +82,17 @@ def _clock(value: datetime.time | datetime.datetime) -> tuple[int, int, int, int
 
 
 def _datetime(value: datetime.datetime) -> datetime.datetime:
-    # A time zone is refused later on, whichever it is.
-    zone = None if value.tzinfo is None else datetime.UTC
-    day = _date(value)
-    return datetime.datetime(day.year, day.month, day.day, *_clock(value), tzinfo=zone)
+    day, offset = _date(value), value.utcoffset()
+    moment = datetime.datetime(day.year, day.month, day.day, *_clock(value))
+    if offset is None:
+        return moment
+    if not isinstance(offset, datetime.timedelta):
+        raise ProgrammingError("a parameter is not a valid date or time")
+    moved = datetime.timedelta(*(_whole(part) for part in (offset.days, offset.seconds, offset.microseconds)))
+    try:
+        return (moment - moved).replace(tzinfo=datetime.UTC)  # the same instant
+    except OverflowError:
+        raise ProgrammingError("in UTC, a parameter lies outside the years 1 to 9999") from None
 
 
 def _time(value: datetime.time) -> datetime.time:

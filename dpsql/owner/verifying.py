@@ -19,6 +19,7 @@ from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.policy import EnumDomain, Policy, Table, shown_length
 from dpsql.policy.names import joined
 from dpsql.release import source_version
+from dpsql.types import TIMESTAMP, TIMESTAMPTZ
 from dpsql.versions import Versions
 
 _LARGE_DELTA = Fraction(1, 10_000)
@@ -127,6 +128,7 @@ def _verify_table(
             "ok", place, f"{'public' if table.public else 'private'}, {times(rows, 'row')}, all readable"
         )
         _verify_values(report, inspector, table, lost)
+        _verify_zones(report, inspector, table)
         short = _verify_lengths(report, inspector, policy, table)
         for i, fact in enumerate(table.unique):
             _verify_fact(report, inspector, table, i, fact)
@@ -158,6 +160,33 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
         if wrong:
             text = f"{times(wrong, 'value')} no TIMESTAMP (before 290309 BC): correct it, or declare VARCHAR"
             report.add("wrong", table.place("columns", column), text)
+
+
+def _verify_zones(report: Report, inspector: Inspector, table: Table) -> None:
+    """Report texts with an offset that would be dropped, and times of which the zone is to be known."""
+    reader = inspector.readers[table.name]
+    for column, (dropped, naive, total) in inspector.zones(table.name).items():
+        place = table.place("columns", column)
+        kind = next(kind for name, kind in reader.columns if name == column)
+        if dropped:
+            have = f"{dropped:,} of {times(total, 'text')} {'carries' if dropped == 1 else 'carry'} an offset"
+            what = "leave out its zone" if column in table.zone else "declare it TIMESTAMPTZ"
+            report.add(
+                "wrong", place, f"{have}, which a {TIMESTAMP if kind == TIMESTAMPTZ else kind} drops: {what}"
+            )
+        if naive:
+            report.add("note", place, f"{naive:,} of {times(total, 'text')} without an offset: read in UTC")
+    for column in reader.zoned:
+        text = "its values are instants (TIMESTAMPTZ), which are read as times of UTC: declare it TIMESTAMPTZ"
+        report.add("note", table.place("columns", column), text)
+    for column, zone in table.zone.items():
+        doubled, skipped = inspector.changed_hours(table.name, column)
+        if doubled or skipped:
+            text = (
+                f"of {times(doubled, 'row')} the hour occurs twice in {zone} (the later one is taken), of "
+                f"{times(skipped, 'row')} it is skipped (the offset before it is taken)"
+            )
+            report.add("note", table.place("zone", column), text)
 
 
 def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table: Table) -> bool:

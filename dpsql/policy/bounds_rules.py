@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ from dpsql.policy.values import fit, kind_of
 from dpsql.types import SqlType
 
 _EXAMPLE = "write { from = 0, to = 500 }"
-_TIMES = ("DATE", "TIMESTAMP")
+_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -42,6 +42,8 @@ def as_number(value: Value) -> Fraction:
     >>> as_number(Decimal("0.1")), as_number(date(1970, 1, 31))
     (Fraction(1, 10), Fraction(30, 1))
     """
+    if isinstance(value, datetime) and value.tzinfo is not None:  # the type of the column is not known yet
+        value = value.astimezone(UTC).replace(tzinfo=None)
     if isinstance(value, datetime):
         return Fraction((value - _EPOCH) // _MICROSECOND)
     if isinstance(value, date):
@@ -63,7 +65,7 @@ def checked_bounds(bounds: ColumnBounds, sql_type: SqlType | None, place: str) -
         raise wrong(place, f"the bounds of a column of type {sql_type} are {wanted}")
     low = _fitted(bounds.low, sql_type, f"{place}.from")
     high = _fitted(bounds.high, sql_type, f"{place}.to")
-    if sql_type is not None and sql_type.name == "TIMESTAMP" and not isinstance(bounds.high, datetime):
+    if sql_type is not None and sql_type.moment and not isinstance(bounds.high, datetime):
         assert isinstance(high, datetime)  # noqa: S101
         high += timedelta(days=1) - _MICROSECOND  # the whole day
     held = ColumnBounds(low, high, bounds.step)
@@ -88,8 +90,6 @@ def _fitted(end: Value, sql_type: SqlType | None, place: str) -> Value:
             raise wrong(place, str(problem)) from None
     if isinstance(end, Decimal) and not end.is_finite():
         raise wrong(place, "not a finite number")
-    if isinstance(end, datetime) and end.tzinfo is not None:
-        raise wrong(place, "a TIMESTAMP has no offset: write it in UTC, without one")
     return end
 
 

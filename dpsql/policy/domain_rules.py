@@ -51,10 +51,10 @@ def _checked_values(domain: ValuesDomain, sql_type: SqlType | None, place: str) 
         raise wrong(
             place, "a value is a text, an integer, a Decimal, a boolean, a date, a timestamp or a time"
         )
-    if sql_type is not None and sql_type.name == "TIMESTAMP" and any(map(_is_day, domain.values)):
+    if sql_type is not None and sql_type.moment and any(map(_is_day, domain.values)):
         raise wrong(
             place,
-            "a date without a time is not a TIMESTAMP",
+            f"a date without a time is not a {sql_type}",
             "write { from = 2024-01-01, to = 2024-01-31 } for all times of these days, or times: "
             '"2024-01-01 00:00:00"',
         )
@@ -82,7 +82,7 @@ def _plain(value: Value) -> Value:
         raise ValueError("an integer has at most 64 bits")
     if isinstance(value, Decimal) and not value.is_finite():
         raise ValueError("not a finite number")
-    if getattr(value, "tzinfo", None) is not None:
+    if getattr(value, "tzinfo", None) is not None and not isinstance(value, datetime):
         raise ValueError("a time has no offset: write it in UTC, without one")
     return value
 
@@ -94,7 +94,7 @@ def _check_range(domain: RangeDomain, sql_type: SqlType | None, place: str) -> N
     if not days and not integers:
         raise wrong(place, "a range goes from an integer to an integer, or from a date to a date")
     if sql_type is not None and not (
-        sql_type.integer if integers else sql_type.name in ("DATE", "TIMESTAMP")
+        sql_type.integer if integers else sql_type.moment or sql_type.name == "DATE"
     ):
         raise wrong(
             place, f"a range of {'integers' if integers else 'dates'} does not fit a column of {sql_type}"

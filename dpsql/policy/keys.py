@@ -67,6 +67,12 @@ KEYS: dict[str, dict[str, Key]] = {
         "data_version": Key(
             "text", "derived from what is read", "changed by the owner when the data changes"
         ),
+        "time_zone": Key(
+            "text",
+            "`UTC`",
+            "the zone in which a time without an offset is read where it is compared with a TIMESTAMPTZ: "
+            "`Europe/Berlin`",
+        ),
     },
     "[budget]": {
         "epsilon": Key("a number", "required", "the total that may ever be spent"),
@@ -292,6 +298,12 @@ KEYS: dict[str, dict[str, Key]] = {
         "domain": Key("a table, below", "none", "the public values of key columns"),
         "bounds": Key(
             "a table, below", "none", "the intervals to which SUM, AVG and the like cut the values of columns"
+        ),
+        "zone": Key(
+            "a table of names and time zones",
+            "none",
+            "columns whose source has times without a zone, each with the zone in which they are: "
+            '`zone = { at = "Europe/Berlin" }`. Such a column is a TIMESTAMPTZ',
         ),
         "trust_source": Key(
             "`true` or `false`", "`false`", "skip reading the source once through its declared types"

@@ -70,6 +70,7 @@ def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> 
         not_null=_not_null(section),
         domain=_domains(section),
         bounds=_bounds(section),
+        zone=_zones(section),
         **simple,
     )
 
@@ -240,6 +241,16 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
         'write a list of values, { from = 0, to = 23 }, { table = "pages", column = "page" }, '
         '"BOOLEAN" or "ENUM"',
     )
+
+
+def _zones(section: Section) -> dict[str, str]:
+    raw = section.get("zone", dict, {})
+    for name, zone in _flat(raw, lambda _: True):
+        if not isinstance(zone, str):
+            raise wrong(
+                section.place("zone", name), f"expected a time zone in quotes, found {described(zone)}"
+            )
+    return {name: str(zone) for name, zone in _flat(raw, lambda _: True)}
 
 
 def _bounds(section: Section) -> dict[str, ColumnBounds]:

@@ -19,6 +19,7 @@ from dpsql.policy.rules import check_tables
 from dpsql.policy.serving import ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.views import View, check_views
+from dpsql.policy.zone_rules import checked_zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,12 @@ class Policy:
     """Caps on several analysts together."""
     serve: ServeConfig | None = None
     """Where and how analysts are served; None if the policy does not say."""
+    time_zone: str = "UTC"
+    """The zone of times that a statement writes without an offset where an instant is wanted."""
     fingerprint: str = field(init=False, repr=False, compare=False)
     """Hash of the parts that answers depend on: the tables, the database, the data version, the default
-    bounds, the limit on values' length and the views. The budget and the caps are not among them, nor is the
-    order of the tables."""
+    bounds, the limit on values' length, the time zone and the views. The budget and the caps are not among
+    them, nor is the order of the tables."""
 
     _parts: dict[tuple[str, ...], str] = field(init=False, repr=False, compare=False, default_factory=dict)
     """The fingerprints computed so far, by the names of their tables."""
@@ -80,6 +83,7 @@ class Policy:
                 raise wrong(joined("groups", name), f"holds a group named {group.name!r}")
             group.check(self.analysts)
         self.defaults.check("defaults")
+        object.__setattr__(self, "time_zone", checked_zone(self.time_zone, "time_zone"))
         object.__setattr__(self, "longest_value", read_length(self.longest_value))
         object.__setattr__(self, "keep", read_keep(self.keep))
         object.__setattr__(self, "tables", tables)
@@ -92,6 +96,7 @@ class Policy:
             self.data_version,
             self.longest_value,
             self.defaults,
+            self.time_zone,
             _sorted(tables.values()),
             *sorted((fold(view.name), view.sql) for view in views.values()),
         ]

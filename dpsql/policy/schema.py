@@ -116,6 +116,7 @@ _SPECIAL: dict[str, dict[str, _Schema]] = {
         "not_null": _TEXTS,
         "domain": _each(_part("domain")),
         "bounds": _each(_part("bounds")),
+        "zone": _each(_TEXT),
     },
     "[tables.NAME.csv]": {
         "delimiter": {"type": "string", "minLength": 1, "maxLength": 1},

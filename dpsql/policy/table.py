@@ -21,7 +21,8 @@ from dpsql.policy.parts import (
     UnitRow,
     UnitVia,
 )
-from dpsql.types import SqlType
+from dpsql.policy.zone_rules import checked_zone
+from dpsql.types import TIMESTAMPTZ, SqlType
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Table:
         of NULL.
     trust_source
         Skip reading the source once through its declared types.
+    zone
+        The time zones of columns whose source has times without a zone: their values are instants.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Table:
     groups: int | None = None
     bounds: Mapping[str, ColumnBounds] = field(default_factory=Names)
     not_null: tuple[str, ...] = ()
+    zone: Mapping[str, str] = field(default_factory=Names)
 
     def __post_init__(self) -> None:
         if problem := name_problem(self.name):
@@ -77,6 +81,7 @@ class Table:
             raise wrong(self.place("source"), "is required")
         self._check_source()
         self._check_columns()
+        self._check_zone()
         self._check_unit()
         object.__setattr__(self, "unique", tuple(tuple(columns) for columns in self.unique))
         for position, columns in enumerate(self.unique):
@@ -131,6 +136,22 @@ class Table:
                 "a CSV file is never sniffed, so its columns must be declared",
                 'write columns = { user_id = "BIGINT", page = "VARCHAR" }, in the order of the file',
             )
+
+    def _check_zone(self) -> None:
+        named = checked_names(self.zone, self.place("zone"))
+        object.__setattr__(
+            self, "zone", Names({c: checked_zone(z, self.place("zone", c)) for c, z in named.items()})
+        )
+        for column in self.zone:
+            place = self.place("zone", column)
+            if self.public:
+                raise wrong(place, "a public table is read as it is", "convert the column in the source")
+            sql_type = self.declared_type(column, place)
+            if sql_type is not None and not sql_type.moment:
+                raise wrong(place, f"a column of type {sql_type} has no time zone", "declare it TIMESTAMPTZ")
+            if self.columns is not None:
+                kinds = {n: TIMESTAMPTZ if fold(n) == fold(column) else k for n, k in self.columns.items()}
+                object.__setattr__(self, "columns", Names(kinds))
 
     def _check_unit(self) -> None:
         place, unit = self.place("unit"), self.unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 from dpsql.policy.parts import Value
@@ -153,6 +153,16 @@ def _timestamp(value: Value, sql_type: SqlType) -> Value:
     return _parsed(value, sql_type, rf"{_DAY}([ T]{_HOURS})?", datetime.fromisoformat)
 
 
+def _instant(value: Value, sql_type: SqlType) -> Value:
+    """Return an instant as a time of UTC; one without an offset is of UTC."""
+    if isinstance(value, str):
+        offset = r"(Z|[+-]\d\d(:?\d\d)?)?"
+        value = _parsed(value, sql_type, rf"{_DAY}([ T]{_HOURS}{offset})?", datetime.fromisoformat)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return _timestamp(value, sql_type)
+
+
 def _time(value: Value, sql_type: SqlType) -> Value:
     if isinstance(value, time):
         if value.tzinfo is not None:
@@ -170,5 +180,6 @@ _READERS: dict[str, Callable[[Value, SqlType], Value]] = {
     "UUID": _uuid,
     "DATE": _day,
     "TIMESTAMP": _timestamp,
+    "TIMESTAMPTZ": _instant,
     "TIME": _time,
 }

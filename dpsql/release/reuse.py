@@ -12,6 +12,7 @@ import duckdb
 from dpsql.package_version import VERSION
 from dpsql.policy import DatabaseSource, TableDomain, UnitVia
 from dpsql.release.renaming import fixed_names
+from dpsql.zones import DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +56,8 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
 
     Two layouts give answers with other noise, so that of a statement whose costs are divided is part of it.
 
+    Where a time zone was looked up, the version of the database of zones is part of it.
+
     Where the largest charge has no delta, no answer depends on the option, which several releases share.
     """
     options = {
@@ -78,7 +81,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
             if policy.data_version is None
             else f"declared {policy.data_version}"
         ),
-        _hash(*_versions()),
+        _hash(*_versions(), *(each.what for each in plan.assumed if DATABASE in each.what)),
     )
     return ".".join(parts)
 

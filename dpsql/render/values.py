@@ -29,12 +29,14 @@ def values(column: pa.ChunkedArray) -> list[Any]:
 def _texts(column: pa.ChunkedArray) -> list[str | None]:
     import pyarrow as pa
 
+    zoned = pa.types.is_timestamp(column.type) and column.type.tz is not None
+    plain = column.cast(pa.timestamp(column.type.unit)) if zoned else column
     try:
-        texts: list[str | None] = column.cast(pa.string()).to_pylist()
+        texts: list[str | None] = plain.cast(pa.string()).to_pylist()
     except (ValueError, pa.ArrowException):
         # Nested types have no cast: their scalars' own text is all there is.
         return [None if not scalar.is_valid else "(not shown)" for scalar in column]
-    return texts
+    return [None if each is None else f"{each}+00" for each in texts] if zoned else texts
 
 
 def text(value: object) -> str:
@@ -48,7 +50,8 @@ def text(value: object) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, datetime.datetime):
-        return value.isoformat(" ")
+        instant = value.utcoffset() == datetime.timedelta(0)
+        return f"{value.replace(tzinfo=None).isoformat(' ')}+00" if instant else value.isoformat(" ")
     if isinstance(value, bytes):
         return "".join(f"\\x{byte:02X}" for byte in value)
     if isinstance(value, (list, dict)):

@@ -18,7 +18,7 @@ from dpsql.language import Outline, plain
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 from dpsql.tree import duckdb_sql
-from dpsql.types import BIGINT, DOUBLE, VARCHAR, SqlType, column_type
+from dpsql.types import BIGINT, DOUBLE, TIMESTAMPTZ, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
     from dpsql.engines.schema_database import SchemaDatabase
@@ -53,7 +53,6 @@ _COUNTED = ("LIMIT", "OFFSET", "TOP", "FIRST", "NEXT")
 _SPELLED = {
     "CHARACTER VARYING": "VARCHAR",
     "DOUBLE PRECISION": "DOUBLE",
-    "TIMESTAMPTZ": "TIMESTAMP",
     "TIMESTAMP WITHOUT TIME ZONE": "TIMESTAMP",
 }
 """PostgreSQL's names of types that DuckDB calls otherwise."""
@@ -220,7 +219,8 @@ class _Around:
         span = self.database.span(table, name)
         if span is not None:
             day = span[end == "high"]
-            return (datetime.datetime.combine(day, datetime.time()), *self._dummies(sql_type, end))
+            zone = datetime.UTC if sql_type == TIMESTAMPTZ else None
+            return (datetime.datetime.combine(day, datetime.time(), zone), *self._dummies(sql_type, end))
         ends = self.database.integers(table, name)
         if ends is not None:
             return (ends[end == "high"], *self._dummies(sql_type, end))
@@ -228,6 +228,8 @@ class _Around:
             return self._dummies(sql_type, end)
         function = "max" if end == "high" else "min"
         value = self.database.evaluate(f"(SELECT {function}(v) FROM ({duckdb_sql(query)}) AS d)")
+        if sql_type == TIMESTAMPTZ and isinstance(value, datetime.datetime):
+            value = value.replace(tzinfo=datetime.UTC)
         return (value, *self._dummies(sql_type, end))
 
     def _dummies(self, sql_type: SqlType, end: End = "equal") -> tuple[object, ...]:
@@ -254,7 +256,8 @@ def _dummies_of(kind: pa.DataType, end: End = "equal") -> tuple[object, ...]:
     if pa.types.is_decimal(kind):
         return (Decimal("59.5" if high else "1.5"),)
     if pa.types.is_timestamp(kind):
-        return (datetime.datetime(2024, 12, 31) if high else datetime.datetime(2024, 1, 1),)
+        zone = None if kind.tz is None else datetime.UTC
+        return (datetime.datetime(2024, *((12, 31) if high else (1, 1)), tzinfo=zone),)
     if pa.types.is_date(kind):
         return (datetime.date(2024, 12, 31) if high else datetime.date(2024, 1, 1),)
     if pa.types.is_time(kind):

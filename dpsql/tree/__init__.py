@@ -11,6 +11,7 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Case`                CASE; `Call` a function by its name in DuckDB; `Canonical` one zero and one NaN
 `Cast`                CAST or TRY_CAST; `Try` DuckDB's TRY
 `Steps`               a DOUBLE as a whole number of steps; `Unscaled` a DECIMAL as one
+`UtcTime`             an instant as the TIMESTAMP that a clock in UTC shows; `Moved` one by seconds
 `Apply`               a form of `functions.csv` with arguments; `Argument` their places in its template
 `Element`, `Slice`    a part of a list or text; `Lambda` with its `Parameter`
 `Aggregate`           an aggregate with DISTINCT, ORDER BY, FILTER; `Window` a function with OVER and `Frame`
@@ -50,6 +51,7 @@ from dpsql.tree.expressions import (
     Lambda,
     Like,
     ListOf,
+    Moved,
     Not,
     OrderTerm,
     Parameter,
@@ -60,6 +62,7 @@ from dpsql.tree.expressions import (
     Try,
     Unary,
     Unscaled,
+    UtcTime,
     Window,
 )
 from dpsql.tree.guards import guarded, total
@@ -91,7 +94,7 @@ from dpsql.tree.relations import (
     Values,
 )
 from dpsql.tree.templates import expanded, template
-from dpsql.tree.writer import duckdb_sql, literal_sql, quote
+from dpsql.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql
 
 __all__ = [
     "DOMAIN_SCHEMA",
@@ -126,6 +129,7 @@ __all__ = [
     "Lambda",
     "Like",
     "ListOf",
+    "Moved",
     "Node",
     "Not",
     "OrderTerm",
@@ -144,6 +148,7 @@ __all__ = [
     "Unary",
     "Unnest",
     "Unscaled",
+    "UtcTime",
     "Values",
     "Window",
     "columns",
@@ -161,5 +166,6 @@ __all__ = [
     "replaced",
     "template",
     "total",
+    "utc_time_sql",
     "walk",
 ]

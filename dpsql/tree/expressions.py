@@ -174,6 +174,28 @@ class Canonical(Expr):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class UtcTime(Expr):
+    """An instant of a public table as the TIMESTAMP that a clock in UTC shows; all scans of others read that.
+
+    In every other place of a query an instant is such a TIMESTAMP already.
+    """
+
+    operand: Expr
+
+    def _own_facts(self) -> Facts:
+        below = facts(self.operand)
+        return Facts(below.reads, 4 * below.size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moved(Expr):
+    """A TIMESTAMP moved by a constant number of seconds, less than a day."""
+
+    operand: Expr
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Steps(Expr):
     """The whole number of steps nearest to a DOUBLE, within two bounds: a BIGINT, NULL for NULL and NaN.
 

@@ -31,6 +31,7 @@ from dpsql.tree.expressions import (
     ScalarQuery,
     Try,
     Unary,
+    UtcTime,
     Window,
 )
 from dpsql.tree.node import OPAQUE, Expr, facts, mapped
@@ -52,7 +53,7 @@ def total(node: Expr) -> bool:
             return operator in _CONDITIONS
         case Cast(operand, bounded=bounded):
             return bounded and total(operand)
-        case Canonical(operand):
+        case Canonical(operand) | UtcTime(operand):
             return total(operand)
         case Call(name):
             return name in _CHOICES

@@ -87,6 +87,23 @@ def _canonical(node: e.Canonical) -> Pieces:
     return "(CASE WHEN isnan(", x, ") THEN CAST('nan' AS DOUBLE) ELSE ", x, " + 0.0 END)"
 
 
+_UTC_TIME = (
+    "(CASE WHEN isfinite({0}) THEN make_timestamp(epoch_us({0})) "
+    "WHEN {0} > make_timestamptz(0) THEN TIMESTAMP 'infinity' "
+    "WHEN {0} IS NOT NULL THEN TIMESTAMP '-infinity' END)"
+)
+"""An instant as the TIMESTAMP of UTC: a conversion would depend on the zone of the session."""
+
+
+def utc_time_sql(cell: str) -> str:
+    """Write the TIMESTAMP of UTC of an instant; an infinite one stays infinite."""
+    return _UTC_TIME.format(cell)
+
+
+def _utc_time(node: e.UtcTime) -> Pieces:
+    return [piece if isinstance(piece, str) else node.operand for piece in _split(_UTC_TIME)]
+
+
 def _values(node: r.Values) -> Pieces:
     listed = [piece for row in node.rows for piece in (", (", *_joined(row), ")")]
     return "(VALUES (", *listed[1:], f") AS {node.alias}({', '.join(node.columns)})"
@@ -116,7 +133,7 @@ def _constant(node: e.Constant) -> str:
         case float():
             return f"CAST({value!r} AS DOUBLE)"
         case date():
-            return f"{sql_type} '{value}'"
+            return f"{sql_type.held} '{value}'"
         case Decimal():
             fits = 0 < sql_type.scale < sql_type.precision  # the number alone has a digit before its point
             return f"{'CAST' if fits else 'TRY_CAST'}({value:f} AS {sql_type})"
@@ -215,7 +232,8 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     e.Binary: lambda n: (n.left, f" {n.operator} ", n.right),
     e.Constant: _constant,
     e.Apply: _apply,
-    e.Cast: lambda n: ("TRY_CAST(" if n.safe else "CAST(", n.operand, f" AS {n.type})"),
+    e.Cast: lambda n: ("TRY_CAST(" if n.safe else "CAST(", n.operand, f" AS {n.type.held})"),
+    e.UtcTime: _utc_time,
     e.Try: lambda n: ("TRY(", n.operand, ")"),
     e.Call: lambda n: (f"{n.name}(", *_joined(n.arguments), ")"),
     e.Aggregate: _aggregate,
@@ -227,6 +245,7 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     e.Like: lambda n: (n.operand, f" {n.word} ", n.pattern, *_clause(" ESCAPE ", n.escape)),
     e.Case: _case,
     e.Canonical: _canonical,
+    e.Moved: lambda n: (n.operand, f" + INTERVAL '{n.seconds} second'"),
     e.Steps: _steps,
     e.Unscaled: _unscaled,
     e.Window: _window,

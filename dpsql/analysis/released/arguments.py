@@ -46,8 +46,9 @@ def _end(sql_type: SqlType, end: Fraction) -> str:
     match sql_type.name:
         case "DATE":
             return str(date(1970, 1, 1) + timedelta(days=int(end)))
-        case "TIMESTAMP":
-            return str(datetime(1970, 1, 1) + timedelta(microseconds=int(end)))
+        case "TIMESTAMP" | "TIMESTAMPTZ":
+            moment = datetime(1970, 1, 1) + timedelta(microseconds=int(end))
+            return f"{moment}+00" if sql_type.name == "TIMESTAMPTZ" else str(moment)
     return decimal(end)
 
 

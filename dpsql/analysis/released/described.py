@@ -77,7 +77,7 @@ def quantile_of(quantile: Quantile, part: CellRows) -> str:
 
 def cells_of(quantile: Quantile, part: CellRows, unit: str) -> tuple[str, ...]:
     """Return what of a unit is cut or left out of a quantile, and among which values it is chosen."""
-    size = 1_000_000 if quantile.type.name == "TIMESTAMP" else 1
+    size = 1_000_000 if quantile.type.moment else 1
     ends = ends_text(quantile.type, *(end * size for end in quantile.ends))
     found = [f"each value is cut to {ends} ({quantile.origin or 'as written'})"]
     if quantile.searched:

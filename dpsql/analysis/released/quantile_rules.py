@@ -11,6 +11,7 @@ from typing import Literal
 from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
+from dpsql.analysis.coerce import to_type
 from dpsql.analysis.expressions import canonical
 from dpsql.analysis.intervals import DAY, bounds_of
 from dpsql.analysis.parsed import call_arguments, number
@@ -22,12 +23,13 @@ from dpsql.analysis.released.cells import CellRows, Cells, Extreme, Quantile, Qu
 from dpsql.analysis.typed import Bounds, Typed, UnitRole
 from dpsql.errors import Fix
 from dpsql.tree import kept
-from dpsql.types import BIGINT, DOUBLE, SqlType
+from dpsql.types import BIGINT, DOUBLE, TIMESTAMPTZ, SqlType
 
 ROWS = 20
 """The bound on the rows of a unit that a refusal offers: a number that nobody said."""
 _BOUND = "contribution_bounds_per_row"
 _EXAMPLES = {"DATE": "(DATE '2024-01-01', DATE '2024-12-31')"}
+_EXAMPLES["TIMESTAMPTZ"] = "(TIMESTAMPTZ '2024-01-01 00:00:00+00', TIMESTAMPTZ '2024-12-31 23:59:59+00')"
 _EXAMPLES["TIMESTAMP"] = "(TIMESTAMP '2024-01-01 00:00:00', TIMESTAMP '2024-12-31 23:59:59')"
 
 Share = Literal["half", "given", "list"]
@@ -115,11 +117,11 @@ def _call(
     else:
         single = call.one_row or call.by_row
         most = 1 if single else _rows(call, search=search)
-    cells = Cells.of(kind, bounds)
+    cells = Cells.of(kind.held, bounds)
     place = cells.place(value.guarded_node)
     conditions = call.condition()
     row = kept(place, conditions)
-    size = 1_000_000 if kind.name == "TIMESTAMP" else 1
+    size = 1_000_000 if kind.moment else 1
     ends = bounds.low / size, bounds.high / size
     quantile = Quantile(q, BIGINT if kind.integer else kind, ends, cells, argument, bounds.origin)
     return QuantileCall(CellRows((row,), cells, most, extreme, single), quantile)
@@ -160,8 +162,13 @@ def _end(call: AggregateCall, node: exp.Expr, kind: SqlType) -> Fraction | None:
     if kind.numeric:
         return number(node)
     value = call.compiler.expression(node, Scope(call.compiler.source))
+    if kind == TIMESTAMPTZ:
+        value = to_type(call.compiler.catalog, value, kind) or value
+    if value.type.moment and value.type != kind:
+        return None
+    text = f"CAST(CAST({value.sql} AS {kind.held}) AS TIMESTAMP)"
     try:
-        found = call.compiler.catalog.evaluate(f"epoch_us(CAST(CAST({value.sql} AS {kind}) AS TIMESTAMP))")
+        found = call.compiler.catalog.evaluate(f"epoch_us({text})")
     except ValueError:
         return None
     if not isinstance(found, int):

@@ -39,7 +39,8 @@ __all__ = ["init_command"]
     "columns",
     metavar="[TABLE.]COLUMN=TYPE",
     multiple=True,
-    help="A column's type; a CSV file has none, and dpsql never guesses them from the rows.",
+    help="A column's type; a CSV file has none, and dpsql never guesses them from the rows: it only sees "
+    "whether times have an offset.",
 )
 @click.option(
     "--domain",
@@ -99,7 +100,11 @@ def _init(settings: Settings, given: dict[str, Any]) -> int:
         raise
     private = sum(table.unit is not None for table in tables.declared)
     public = len(tables.declared) - private
-    read = "no value was read, of CSV files the encoding was found" if on_csv.found else "no row was read"
+    read = (
+        "no value was read, of CSV files it was found how they are written"
+        if on_csv.found
+        else "no row was read"
+    )
     narrate.note(f"wrote {path}: {private} private, {public} public; {read}")
     narrate.note(
         "next: read it, state domains, then `dpsql check` verifies it against the data, for you alone"

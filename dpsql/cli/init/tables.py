@@ -133,7 +133,9 @@ class Tables:
 
     def _ask_type(self, ask: Callable[..., str], declared: Declared, column: FoundColumn) -> None:
         place = f"{declared.name}.{column.name}"
-        while not _accepted(self._type, f"{place}={ask(f'  type of {place}', 'VARCHAR')}"):
+        while not _accepted(
+            self._type, f"{place}={ask(f'  type of {place}', str(column.kind or 'VARCHAR'))}"
+        ):
             pass
 
     def _ask_domain(self, ask: Callable[..., str], declared: Declared, name: str) -> None:

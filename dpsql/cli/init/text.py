@@ -258,14 +258,23 @@ def _columns(table: Declared) -> Iterator[tuple[str, str]]:
         comment = ""
         if column.name in table.found.folders:
             comment = "in the names of folders, which have no types: say INTEGER, DATE, ... if it is no text"
+        elif column.physical is None and kind.name == "TIMESTAMPTZ" and column.name not in table.kinds:
+            comment = "its times are written with an offset"
         elif column.physical is None and column.name not in table.kinds:
             comment = "a CSV file has no types: say BIGINT, DOUBLE, DATE, ... where it is no text"
         elif column.physical is not None and column.physical.startswith("ENUM") and str(kind) == "VARCHAR":
             comment = "an ENUM; its values are public only where you declare them"
-        elif column.physical is not None and column.physical not in (str(kind), "FLOAT"):
+        elif column.physical is not None and column.physical not in (
+            str(kind),
+            "FLOAT",
+            *_NAMES.get(str(kind), ()),
+        ):
             comment = f"{column.physical} in the source"
         yield f"{joined(column.name)} = {quoted(str(kind))}", escape_controls(comment)[:100]
 
+
+_NAMES = {"TIMESTAMPTZ": ("TIMESTAMP WITH TIME ZONE",)}
+"""Types with the names that engines have for them."""
 
 _ABOUT_DOMAINS = """\
 # Public values of columns that analysts group by, never to be looked up in the rows: what is written here is
@@ -285,7 +294,7 @@ def _domains(table: Declared) -> Iterator[tuple[str, str]]:
             yield f'{name} = "BOOLEAN"', ""
         elif kind.integer:
             yield f"# {name} = {{ from = ..., to = ... }}", ""
-        elif kind.name in ("DATE", "TIMESTAMP"):
+        elif kind.moment or kind.name == "DATE":
             yield f"# {name} = {{ from = 2024-01-01, to = ... }}", ""
         elif kind.name == "VARCHAR":
             yield f'# {name} = ["...", "..."]', 'or { table = "a public table", column = "its column" }'

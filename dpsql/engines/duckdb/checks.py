@@ -8,17 +8,22 @@ from typing import Any
 
 import duckdb
 
+from dpsql import zones
 from dpsql.analysis import quote
+from dpsql.analysis.local_time import moved_by, steps_of
+from dpsql.analysis.typed import Span
 from dpsql.engines.duckdb.csv_source import csv_format, stray_quote
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
 from dpsql.engines.duckdb.engine_words import engine_words
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import InternalError
 from dpsql.policy import CsvSource, Unit, UnitColumn, UnitVia, checked_bounds, fold
-from dpsql.tree import duckdb_sql
+from dpsql.tree import Column, duckdb_sql, guarded
 from dpsql.types import DOUBLE, TIMESTAMP
 
 _LONGEST_LINE = 300
+_YEARS = (0, 2_145_916_799)
+"""1970 to 2037, in seconds."""
 _LONGEST_VALUE = 60
 
 
@@ -74,11 +79,43 @@ class Inspector(DuckDBEngine):
 
     def invalid_timestamps(self, table: str) -> dict[str, int]:
         """Return for each TIMESTAMP column the number of its values that are no valid timestamps."""
-        columns = [name for name, sql_type in self.readers[table].columns if sql_type == TIMESTAMP]
+        columns = [name for name, sql_type in self.readers[table].columns if sql_type.moment]
         if not columns:
             return {}
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {invalid_timestamp(name)})" for name in columns)
         return dict(zip(columns, self._fetch_one(f"SELECT {counts} FROM main.{quote(table)}"), strict=True))
+
+    def zones(self, table: str) -> dict[str, tuple[int, int, int]]:
+        """Return how many texts of times have an offset, how many have none, and how many there are.
+
+        It is by column, of texts that are declared as dates or times.
+        """
+        reader = self.readers[table]
+        names = [*reader.offsets, *reader.naive]
+        if not names:
+            return {}
+        stored = dict(zip((name for name, _ in reader.columns), reader.cells, strict=True))
+        counts = ", ".join(
+            f"COUNT(*) FILTER (WHERE {reader.offsets.get(name, 'FALSE')}), "
+            f"COUNT(*) FILTER (WHERE {reader.naive.get(name, 'FALSE')}), COUNT({stored[name]})"
+            for name in names
+        )
+        row = self._fetch_one(f"SELECT {counts} FROM {reader.scan}")
+        return {name: tuple(row[3 * i : 3 * i + 3]) for i, name in enumerate(names)}
+
+    def changed_hours(self, table: str, column: str) -> tuple[int, int]:
+        """Return how many times of a column with a declared zone are doubled, and how many skipped."""
+        zone = zones.zone(self._reader(table).table.zone[column])
+        found = []
+        for doubled in (True, False):
+            hours = zone.changed_hours(*_YEARS, doubled=doubled)
+            listed = ", ".join(f"(make_timestamp({a}000000), make_timestamp({b}000000))" for a, b in hours)
+            within = f"SELECT 1 FROM (VALUES {listed}) AS h(a, b) WHERE c.v >= h.a AND c.v < h.b"
+            rows = f"(SELECT {quote(column)} AS v FROM main.{quote(table)}) AS c"
+            found.append(
+                self._fetch_one(f"SELECT COUNT(*) FROM {rows} WHERE EXISTS ({within})")[0] if hours else 0
+            )
+        return found[0], found[1]
 
     def over_limit(self, table: str) -> dict[str, int]:
         """Return for each column with a length limit the number of values beyond it."""
@@ -111,7 +148,7 @@ class Inspector(DuckDBEngine):
 
     def outside(self, table: str, column: str) -> tuple[int, int]:
         """Return how many distinct values lie outside a column's declared domain, and in how many rows."""
-        cell = quote(column)
+        cell = self._value(table, column)
         row = self._fetch_one(
             f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
             f"{self._is_outside(table, column)}"
@@ -120,16 +157,25 @@ class Inspector(DuckDBEngine):
 
     def outside_values(self, table: str, column: str, most: int = 5) -> list[tuple[str, int]]:
         """Return the most frequent values outside a column's declared domain, with the rows of each."""
-        cell = quote(column)
+        cell = self._value(table, column)
         found = self._fetch_all(
             f"SELECT CAST({cell} AS VARCHAR)[:{_LONGEST_VALUE}], COUNT(*) FROM main.{quote(table)}"
             f"{self._is_outside(table, column)} GROUP BY {cell} ORDER BY 2 DESC, 1 LIMIT {most}"
         )
         return [(row[0], row[1]) for row in found]
 
+    def _value(self, table: str, column: str) -> str:
+        """Write a column as statements read it: of one with a declared zone the time of UTC."""
+        zone = self._reader(table).table.zone.get(column)
+        if zone is None:
+            return quote(column)
+        days = self.domains.span(table, column)
+        steps = steps_of(TIMESTAMP, zones.zone(zone), Span.of_days(*days) if days else None)
+        return duckdb_sql(guarded(moved_by(Column("", column, stored=True), steps)))
+
     def _is_outside(self, table: str, column: str) -> str:
         """Write the WHERE of the rows that have a unit and a value outside a column's declared domain."""
-        cell, owned = quote(column), self._with_unit(table)
+        cell, owned = self._value(table, column), self._with_unit(table)
         days = self.domains.span(table, column)
         if days is not None:
             outside = f"(CAST({cell} AS DATE) < DATE '{days[0]}' OR CAST({cell} AS DATE) > DATE '{days[1]}')"
@@ -175,8 +221,8 @@ class Inspector(DuckDBEngine):
         stated = self._reader(table).table.bounds[column]
         sql_type = next(kind for name, kind in self.readers[table].columns if fold(name) == fold(column))
         held = checked_bounds(stated, sql_type, "")
-        cell = quote(column)
-        low, high = (f"CAST('{end}' AS {sql_type})" for end in (held.low, held.high))
+        cell = self._value(table, column)
+        low, high = (f"CAST('{end}' AS {sql_type.held})" for end in (held.low, held.high))
         there = f"NOT isnan({cell})" if sql_type == DOUBLE else f"{cell} IS NOT NULL"
         row = self._fetch_one(
             f"SELECT COUNT(*) FILTER (WHERE {cell} < {low} OR {cell} > {high}), COUNT(*) "

@@ -1,7 +1,7 @@
 """Finds how a CSV file is written, for the owner who writes a policy: its delimiter and its encoding.
 
 The delimiter follows from the header. The encoding follows from the first bytes of the file, whatever they
-mean; no value is read.
+mean. Of the first lines it is only seen whether all times of a column are written with an offset.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from dpsql.policy.names import name_problem
 _LOOKED_AT = 1 << 24
 _DELIMITERS = (",", ";", "\t", "|")
 _LONGEST_HEADER = 1_000_000
+_FIRST_LINES = 1 << 16
+_WITH_OFFSET = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|UTC|[+-]\d\d(:?\d\d)?)")
 
 
 def find_format(path: Path) -> CsvFormat:
@@ -67,6 +69,22 @@ def header_of(path: Path, form: CsvFormat) -> list[str]:
     if not header:
         raise PolicyError(f"{path} has no header line")
     return header
+
+
+def with_offsets(path: Path, form: CsvFormat, width: int) -> set[int]:
+    """Return the places of the columns whose texts in the first lines are all times with an offset."""
+    decoder = codecs.getincrementaldecoder(
+        "utf-8-sig" if canonical(form.encoding) == "utf-8" else form.encoding
+    )
+    lines = decoder("replace").decode(_first_bytes(path, _FIRST_LINES)).splitlines()
+    try:
+        rows = [
+            row for row in csv.reader(lines[1:-1] or lines[1:], delimiter=form.delimiter) if len(row) == width
+        ]
+    except csv.Error:
+        return set()
+    texts = [[row[i] for row in rows if row[i]] for i in range(width)]
+    return {i for i, found in enumerate(texts) if found and all(map(_WITH_OFFSET.fullmatch, found))}
 
 
 def renamed(form: CsvFormat, header: list[str]) -> CsvFormat:

@@ -23,8 +23,21 @@ from dpsql.policy import (
     fold,
 )
 from dpsql.policy.domain_rules import MOST_VALUES, checked_domain
-from dpsql.tree import DOMAIN_SCHEMA, Binary, Cast, Column, Constant, DomainScan, Item, Query, Range, Select
-from dpsql.types import DATE, INTEGER, TIMESTAMP, SqlType
+from dpsql.tree import (
+    DOMAIN_SCHEMA,
+    Binary,
+    Cast,
+    Column,
+    Constant,
+    DomainScan,
+    Item,
+    Query,
+    Range,
+    Select,
+    UtcTime,
+    duckdb_sql,
+)
+from dpsql.types import DATE, INTEGER, TIMESTAMPTZ, SqlType
 
 
 class Domains:
@@ -41,7 +54,7 @@ class Domains:
                 where = f"tables.{table.name}.domain.{column}"
                 # The policy checked the domains of columns whose types it declares; here all types are known.
                 domain = checked_domain(stated, types[fold(column)], where)
-                if isinstance(domain, RangeDomain) and types[fold(column)] == TIMESTAMP:
+                if isinstance(domain, RangeDomain) and types[fold(column)].moment:
                     self._spans[key] = _days(domain)
                     continue
                 if isinstance(domain, RangeDomain) and domain.size > MOST_VALUES:
@@ -75,7 +88,7 @@ class Domains:
             listed = "SELECT unnest($1::VARCHAR[]) AS v, unnest(range(len($1))) AS o"
             connection.execute(
                 f"CREATE TABLE {name} AS "
-                f"SELECT CAST(v AS {sql_type}) AS v, MIN(o) AS o FROM ({listed}) AS r GROUP BY ALL",
+                f"SELECT CAST(v AS {sql_type.held}) AS v, MIN(o) AS o FROM ({listed}) AS r GROUP BY ALL",
                 [values],
             )
 
@@ -154,6 +167,8 @@ def _column(where: str, name: str, column: str, sql_type: SqlType, readers: dict
             hint="declare both with the same type",
         )
     cell = f"b.{quote(actual)}"
+    if other == TIMESTAMPTZ:
+        cell = duckdb_sql(UtcTime(Column("b", actual, stored=True)))
     value = cell if other == sql_type else f"TRY_CAST({cell} AS {sql_type})"
     return (
         f"SELECT v, row_number() OVER (ORDER BY v) - 1 AS o FROM (SELECT DISTINCT {value} AS v "

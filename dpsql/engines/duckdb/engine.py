@@ -22,7 +22,6 @@ from dpsql.engines.scratch import Scratch
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, UnitColumn
-from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 _WHY = "the owner runs `dpsql check`, which tells why"
+
+_DROPPED = "§offset"
+"""A column beside those of a table: their names are ASCII."""
 
 _COUNTS_ONLY, _OTHER_COUNTS, _SCHEMA = Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)
 """How the databases of an engine share its memory: most statements run in the first one."""
@@ -62,7 +64,9 @@ class DuckDBEngine:
         # opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
         self._connection(counts_only=True)
-        self.schema_database = SchemaDatabase(self.readers, self.public, self.domains, self._share(_SCHEMA))
+        self.schema_database = SchemaDatabase(
+            self.readers, self.public, self.domains, self._share(_SCHEMA), policy.time_zone
+        )
 
     def _connection(self, *, counts_only: bool) -> duckdb.DuckDBPyConnection:
         """Return the database for queries of counts only, or the one for all other queries."""
@@ -175,10 +179,14 @@ class DuckDBEngine:
         """Read every column once and test every fact, so that no statement is the first to fail."""
         reader = self.readers[table]
         wrong = " OR ".join(
-            ["FALSE", *(invalid_timestamp(c) for c, sql_type in reader.columns if sql_type == TIMESTAMP)]
+            ["FALSE", *(invalid_timestamp(c) for c, sql_type in reader.columns if sql_type.moment)]
         )
         over_limit = " OR ".join(["FALSE", *reader.over_limit.values()])
+        # An engine drops the offset of a text that it reads as a time without a zone.
+        dropped = " OR ".join(["FALSE", *reader.offsets.values()])
+        scanned = reader.with_cells({_DROPPED: dropped})
         hashed = [f"bit_xor(hash({quote(column)}))" for column, _ in reader.columns]
+        wrong = f"{wrong} OR {quote(_DROPPED)}"
         cells = ", ".join([f"bool_or({wrong})", f"bool_or({over_limit})", *hashed])
         unit = reader.table.unit
         there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
@@ -188,7 +196,7 @@ class DuckDBEngine:
                 delimiter = csv_format(reader.table).delimiter
                 if not all(well_quoted(path, delimiter) for path in reader.paths):
                     return False, False
-            row = cursor.execute(f"SELECT {cells} FROM ({reader.unlimited_sql}) AS r").fetchall()[0]
+            row = cursor.execute(f"SELECT {cells} FROM ({scanned}) AS r").fetchall()[0]
             held = not row[0]
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)

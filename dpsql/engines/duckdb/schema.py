@@ -1,7 +1,8 @@
 """Reads the schema of a file or database: names, types and enforced keys; no row is read.
 
 It serves the owner who writes a policy, and tells the engine's own words. A CSV file has names only, so the
-owner states the types: guessing them would read rows, and the guess would appear in a public policy.
+owner states the types: guessing them would read rows, and the guess would appear in a public policy. Only how
+it is written is seen: its delimiter, its encoding, and whether times are written with an offset.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import duckdb
 
 from dpsql.analysis import quote
 from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.csv_detection import find_format, header_of, renamed
+from dpsql.engines.duckdb.csv_detection import find_format, header_of, renamed, with_offsets
 from dpsql.engines.duckdb.csv_source import text
 from dpsql.engines.duckdb.engine_words import engine_words
 from dpsql.engines.duckdb.file_scans import hive
@@ -23,7 +24,7 @@ from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import CsvFormat, CsvSource, FileSource, ParquetSource, files_of, partitions
 from dpsql.policy.files import pattern_problem, split_pattern
-from dpsql.types import SqlType, column_type
+from dpsql.types import TIMESTAMPTZ, SqlType, column_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,6 @@ class Found:
 _DECLARABLE = {
     "HUGEINT": "BIGINT",
     "UHUGEINT": "BIGINT",
-    "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
     "TIMESTAMP_S": "TIMESTAMP",
     "TIMESTAMP_MS": "TIMESTAMP",
     "TIMESTAMP_NS": "TIMESTAMP",
@@ -130,8 +130,10 @@ def introspect(path: Path, ask: AskFormat = lambda name, form: form) -> list[Fou
         form.check(str(path))
         header = header_of(files[0], form)
         form, keys = renamed(form, header), partitions(csv, files)
-        names = [*filter(None, form.named(header)), *keys]
-        found = tuple(FoundColumn(each, SqlType("VARCHAR")) for each in names)
+        instants = with_offsets(files[0], form, len(header))
+        names = [(each, i in instants) for i, each in enumerate(form.named(header)) if each]
+        names += [(each, False) for each in keys]
+        found = tuple(FoundColumn(n, TIMESTAMPTZ if instant else SqlType("VARCHAR")) for n, instant in names)
         return [Found(name, named, None, found, csv=form, unnamed=header.count(""), folders=keys)]
     if pattern is not None:
         raise PolicyError(f"{path}: the files of a pattern end in .parquet or .csv")

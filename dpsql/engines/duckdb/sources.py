@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from dpsql.analysis import quote
 from dpsql.engines.duckdb.file_scans import scan_files
 from dpsql.engines.duckdb.lengths import limit_lengths, over_limit_conditions
-from dpsql.engines.duckdb.stored import stored_columns
+from dpsql.engines.duckdb.stored import StoredColumn, stored_columns
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import (
@@ -25,7 +26,8 @@ from dpsql.policy import (
     fold,
 )
 from dpsql.policy.table import may_be_unit
-from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
+from dpsql.types import DOUBLE, SqlType, TIMESTAMP, TIMESTAMPTZ, VARCHAR, column_type
+from dpsql.tree import utc_time_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,18 @@ class Reader:
     """The columns of `scan` as they are stored, in the order of `columns`."""
     never_null: frozenset[str] = frozenset()
     """Columns that the source's schema says have no NULL, and that are read as they are stored; folded."""
+    offsets: Mapping[str, str] = field(default_factory=dict)
+    """For each column of texts that is declared without a zone, the condition that a text has one."""
+    zoned: tuple[str, ...] = ()
+    """The columns whose source has instants, which are declared as TIMESTAMP."""
+    naive: Mapping[str, str] = field(default_factory=dict)
+    """For each column of instants that are texts, the condition that a text has no zone."""
+
+    def with_cells(self, cells: Mapping[str, str]) -> str:
+        """Write the SELECT without the length limit, with more columns of `scan`."""
+        listed = self.unlimited_sql.removesuffix(f" FROM {self.scan}")
+        more = "".join(f", {cell} AS {quote(name)}" for name, cell in cells.items())
+        return f"{listed}{more} FROM {self.scan}"
 
 
 def read_sources(
@@ -91,7 +105,7 @@ def read_source(
     if collated and any(_contains_type(sql_type, "VARCHAR") for _, sql_type in columns):
         raise PolicyError(f"tables.{table.name}: lists of texts with a collation are not supported")
     listed = ", ".join(
-        _cell(where[fold(name)].cell, where[fold(name)].type, sql_type, collated=collated)
+        _cell(where[fold(name)], sql_type, collated=collated, public=table.public, zoned=name in table.zone)
         + f" AS {quote(name)}"
         for name, sql_type in columns
     )
@@ -111,12 +125,32 @@ def read_source(
         generated,
         scan,
         tuple(where[fold(name)].cell for name, _ in columns),
-        frozenset(
+        never_null=frozenset(
             fold(name)
             for name, sql_type in columns
             if fold(where[fold(name)].name) in enforced and _parse_type(where[fold(name)].type) == sql_type
         ),
+        **_zones_of(table, columns, where),
     )
+
+
+def _zones_of(
+    table: Table, columns: tuple[tuple[str, SqlType], ...], where: dict[str, StoredColumn]
+) -> dict[str, Any]:
+    """Return what there is to check of the zones of times."""
+    offsets, naive, zoned = {}, {}, []
+    for name, sql_type in columns:
+        stored = where[fold(name)]
+        found, cell = _parse_type(stored.type), stored.cell
+        plain = f"regexp_full_match({cell}, '{_NAIVE}')"
+        kind = TIMESTAMP if name in table.zone else sql_type
+        if found == VARCHAR and kind.name in ("TIMESTAMP", "DATE", "TIME"):
+            offsets[name] = f"(TRY_CAST({cell} AS {kind}) IS NOT NULL AND NOT {plain})"
+        elif found == VARCHAR and kind == TIMESTAMPTZ:
+            naive[name] = f"(TRY_CAST({cell} AS TIMESTAMPTZ) IS NOT NULL AND {plain})"
+        elif found == TIMESTAMPTZ and kind == TIMESTAMP:
+            zoned.append(name)
+    return {"offsets": offsets, "naive": naive, "zoned": tuple(zoned)}
 
 
 def _attached(
@@ -201,15 +235,33 @@ def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tup
                 ) from None
         columns = tuple(derived)
     columns = tuple((name, _shown_type(table, name, sql_type)) for name, sql_type in columns)
+    columns = tuple((name, TIMESTAMPTZ if name in table.zone else kind) for name, kind in columns)
+    _check_zones(table, columns, {fold(name): text for name, text in physical})
     _check_names(table, {fold(name): sql_type for name, sql_type in columns})
     return columns
+
+
+def _check_zones(table: Table, columns: tuple[tuple[str, SqlType], ...], physical: dict[str, str]) -> None:
+    """Check that a column of instants has a zone where its source has none, and only there."""
+    for name, sql_type in columns:
+        found = _parse_type(physical[fold(name)])
+        if name in table.zone and found == TIMESTAMPTZ:
+            raise PolicyError(
+                f"{table.place('zone', name)}: the source has instants, which need no zone",
+                hint="leave it out",
+            )
+        if sql_type == TIMESTAMPTZ and name not in table.zone and found not in (TIMESTAMPTZ, VARCHAR):
+            raise PolicyError(
+                f"tables.{table.name}: column {name} is {physical[fold(name)]} in the source, without a zone",
+                hint=f'write zone = {{ {name} = "UTC" }}, or the zone in which its times are',
+            )
 
 
 def _shown_type(table: Table, name: str, sql_type: SqlType) -> SqlType:
     """Return the type under which analysts see a column; refuse types that cannot be made canonical."""
     if sql_type.name in ("LIST", "STRUCT"):
         # Timestamps within lists are not checked for validity.
-        for inner in ("DOUBLE", "ENUM", *(() if table.public else ("TIMESTAMP",))):
+        for inner in ("DOUBLE", "ENUM", "TIMESTAMPTZ", *(() if table.public else ("TIMESTAMP",))):
             if _contains_type(sql_type, inner):
                 raise PolicyError(
                     f"tables.{table.name}: column {name} is a {sql_type.name} of {inner}, "
@@ -228,7 +280,8 @@ def _contains_type(sql_type: SqlType, name: str) -> bool:
 
 def _check_names(table: Table, types: dict[str, SqlType]) -> None:
     """Check the columns that the policy names against the schema, for types that it does not declare."""
-    named = [*(c for fact in table.unique for c in fact), *table.not_null, *table.domain, *table.bounds]
+    named = [*(c for fact in table.unique for c in fact), *table.not_null, *table.domain]
+    named += [*table.bounds, *table.zone]
     if isinstance(table.unit, UnitColumn):
         named.append(table.unit.column)
         sql_type = types.get(fold(table.unit.column))
@@ -262,8 +315,28 @@ def _parse_type(text: str) -> SqlType | None:
         return None
 
 
-def _cell(cell: str, physical: str, sql_type: SqlType, *, collated: bool) -> str:
-    """Write the conversion of a column to its declared type, canonical where equal values could differ."""
+_DAY = r"[+-]?\d{1,6}[-/\\ ]\d{1,2}[-/\\ ]\d{1,2}(\s*\(BC\))?"
+_CLOCK = r"\d{1,2}:\d{1,2}(:\d{1,2}(\.\d*)?)?"
+_NAIVE = rf"(?i)\s*({_DAY})?((\s+|T)?{_CLOCK})?\s*|\s*[+-]?(infinity|inf|epoch)\s*"
+"""A regular expression of the texts of dates and times without an offset or a zone."""
+_OFFSETS = r"[^A-Za-z]*(\(BC\))?[^A-Za-z]*([Tt][^A-Za-z]*)?([Zz]|UTC)?\s*|\s*[+-]?(infinity|epoch)\s*"
+"""A regular expression of the texts of instants: with an offset, or without one for UTC."""
+
+
+def _cell(stored: StoredColumn, sql_type: SqlType, *, collated: bool, public: bool, zoned: bool) -> str:
+    """Write the conversion of a column to its declared type, canonical where equal values could differ.
+
+    Instants are read as TIMESTAMP of UTC, those of a public table as they are.
+    """
+    cell, physical = stored.cell, stored.type
+    if sql_type.moment and _parse_type(physical) == TIMESTAMPTZ and not (public and sql_type == TIMESTAMPTZ):
+        return utc_time_sql(cell)
+    if sql_type == TIMESTAMPTZ and zoned:
+        sql_type = TIMESTAMP  # of the zone: the base relation makes it an instant
+    elif sql_type == TIMESTAMPTZ and _parse_type(physical) != TIMESTAMPTZ:
+        # An engine's own zones are another database: a text with the name of a zone is no value.
+        cell = f"CASE WHEN regexp_full_match({cell}, '{_OFFSETS}') THEN TRY_CAST({cell} AS TIMESTAMPTZ) END"
+        return f"({cell})" if public else utc_time_sql(f"({cell})")
     if collated and _parse_type(physical) == VARCHAR:
         cell = f'({cell} COLLATE "C")'
     same = _parse_type(physical) == sql_type and physical.upper() not in ("FLOAT", "REAL")

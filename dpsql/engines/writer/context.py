@@ -76,7 +76,7 @@ class Writer:
     def _constant(self, node: Expr) -> Value | None:
         """Write the value of a constant expression; return None for one that depends on a row."""
         if isinstance(node, Constant):
-            return self._typed(node.value, node.type) if node.value is not None else None
+            return self._typed(node.value, node.type.held) if node.value is not None else None
         allowed = self.schema_database.vocabulary.functions
         if facts(node).reads or not all(_foldable(part, allowed) for part in walk(node)):
             return None

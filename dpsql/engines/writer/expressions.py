@@ -58,11 +58,12 @@ def _cast(work: Writer, node: tree.Cast, scope: ColumnScope) -> Value:
     value = work.expression(node.operand, scope)
     if node.type == JSON:
         raise work.refuse("a conversion to JSON")
+    wanted = node.type.held
     if value.type == NULL:
-        return Value(work.dialect.constant(None, node.type), node.type, constant=None)
-    if value.type == node.type:
+        return Value(work.dialect.constant(None, wanted), wanted, constant=None)
+    if value.type == wanted:
         return value
-    return replace(work.dialect.cast(value, node.type), one_zero=True)
+    return replace(work.dialect.cast(value, wanted), one_zero=True)
 
 
 def _steps(work: Writer, node: tree.Steps, scope: ColumnScope) -> Value:

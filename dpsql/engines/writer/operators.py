@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import datetime
 
 from dpsql import tree
 from dpsql.engines.writer import conditions
@@ -65,11 +66,27 @@ def _add_interval(work: Writer, node: tree.Binary, interval: tree.Interval, scop
     return replace(made, value_range=(low, high))
 
 
+_MOVABLE = datetime(1, 1, 2), datetime(9999, 12, 30, 23, 59, 59, 999999)
+"""The first and last moment that stays within the years 1 to 9999, whose dates every engine has."""
+
+
+def _moved(work: Writer, node: tree.Moved, scope: ColumnScope) -> Value:
+    """Write a timestamp moved by less than a day; one that could leave the years 1 to 9999 is NULL."""
+    value = work.expression(node.operand, scope)
+    if type_family(value.type) != "M":
+        raise work.refuse("a move of anything but a timestamp")
+    seconds = Value(str(node.seconds), BIGINT, constant=node.seconds)
+    made = work.form("add_second", [value, seconds]).sql
+    first, last = (work.dialect.constant(end, TIMESTAMP) for end in _MOVABLE)
+    sql = f"(CASE WHEN {value.sql} BETWEEN {first} AND {last} THEN {made} END)"
+    return Value(sql, TIMESTAMP, (1, 9999))
+
+
 OPERATORS: dict[str, Rule] = {
     **conditions.OPERATORS,
     **dict.fromkeys(("+", "-", "*", "/", "//", "%", "&", "|", "^@", "||"), _arithmetic),
 }
 """The rule of each operator between two operands."""
 
-RULES: dict[type[Expr], Rule] = {tree.Binary: _binary, tree.Unary: _unary}
+RULES: dict[type[Expr], Rule] = {tree.Binary: _binary, tree.Unary: _unary, tree.Moved: _moved}
 """The rule of each node type."""

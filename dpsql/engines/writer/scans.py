@@ -47,7 +47,8 @@ def build_scan(
     """
     facts = {column.lower() for fact in table.unique for column in fact}
     cells, shown, left_out = [], {}, []
-    for i, (name, sql_type) in enumerate(columns):
+    for i, (name, declared) in enumerate(columns):
+        sql_type = declared.held  # an instant is read as the TIMESTAMP of UTC
         try:
             read = cell(name, sql_type)
         except Untranslatable as problem:

@@ -179,3 +179,15 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE day - INTERVAL 1 WEEK < DA
 -- A760 arithmetic and comparisons with a subquery, beside functions of the row
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE (ms + (SELECT MIN(length(page)) FROM pages)) * 2 > 10 AND NOT (upper(note) = 'B')
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE (ms + (SELECT MIN(length(page)) FROM pages)) * 2 > 10 AND NOT (upper(note) = 'B')
+
+-- A3301 a local time as an instant, compared with one of another offset
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(day AS TIMESTAMP) AT TIME ZONE 'Europe/Berlin' >= TIMESTAMPTZ '2024-04-02 00:00:00+02:00'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME ZONE 'Europe/Berlin' >= TIMESTAMPTZ '2024-04-02 00:00:00+02:00'
+
+-- A3302 an instant as a local time, in one zone and in another one
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE hour(timezone('America/New_York', timezone('Europe/Berlin', TRY_CAST(day AS TIMESTAMP)))) = 18 AND year(day) < 2038
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(HOUR FROM (CAST(day AS TIMESTAMP) AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'America/New_York') = 18 AND year(day) < 2038
+
+-- A3303 a constant without an offset, beside an instant
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day < DATE '2024-03-01'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME ZONE 'UTC' < '2024-03-01'

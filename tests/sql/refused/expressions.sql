@@ -196,9 +196,10 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms::HUGEINT > 5
 -- at: note
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note::INTERVAL > INTERVAL 1 DAY
 
--- R622 a timestamp with a zone
--- error: columns of type TIMESTAMPTZ are not supported: declare it
+-- R622 a day as an instant, without a zone
+-- error: a conversion between TIMESTAMPTZ and a time without a zone says the zone
 -- at: day
+-- hint: CAST(day AS TIMESTAMP) AT TIME ZONE 'UTC'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE day::TIMESTAMPTZ > TIMESTAMP '2024-01-01'
 
 -- R623 a number too large
@@ -466,3 +467,39 @@ SELECT COUNT(DISTINCT user_id) FROM db.other.visits
 -- hint: did you mean ms?
 -- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 1 AND ms <> 2 AND (ms <> 3 OR ms <> 4) AND ms <> 5 AND (ms <> 6 OR ms <> 7) AND ms <> 8 AND ms <> 9
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE mss > 1 AND mss <> 2 AND (mss <> 3 OR mss <> 4) AND mss <> 5 AND (mss <> 6 OR mss <> 7) AND mss <> 8 AND mss <> 9
+
+-- R3301 a text with an offset, which a TIMESTAMP has not
+-- error: this text has an offset or a zone, and a TIMESTAMP has none
+-- at: day
+-- hint: leave the offset out, or say in which zone the column is: ts AT TIME ZONE 'UTC'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) >= '2024-07-02 00:00:00+02:00'
+
+-- R3302 an instant beside a time without a zone
+-- error: a DATE has no zone, and a TIMESTAMPTZ is an instant
+-- at: day
+-- hint: CAST(day AS TIMESTAMP) AT TIME ZONE 'UTC', if the DATE is of that zone; or x AT TIME ZONE 'UTC', the time in it
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME ZONE 'UTC' > day
+
+-- R3303 a zone from a column
+-- error: the zone is a text: with a name that no zone has, a row would make the statement fail
+-- at: note
+-- hint: ts AT TIME ZONE 'Europe/Berlin'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME ZONE note > TIMESTAMPTZ '2024-07-02 00:00:00+02:00'
+
+-- R3304 a zone that does not exist
+-- error: there is no time zone 'Europe/Belin'
+-- at: 'Europe/Belin'
+-- hint: did you mean Europe/Berlin?
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME ZONE 'Europe/Belin' > TIMESTAMPTZ '2024-07-02 00:00:00+02:00'
+
+-- R3305 a day in a zone
+-- error: AT TIME ZONE is of a TIMESTAMP or TIMESTAMPTZ, this is DATE
+-- at: day
+-- hint: CAST(day AS TIMESTAMP) AT TIME ZONE 'Europe/Berlin'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day AT TIME ZONE 'Europe/Berlin' > TIMESTAMPTZ '2024-07-02 00:00:00+02:00'
+
+-- R3306 a text without a sense as an instant
+-- error: this text is not a valid TIMESTAMPTZ
+-- at: 'soon'
+-- hint: write it as '2024-07-02 00:00:00+02:00'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME ZONE 'UTC' > CAST('soon' AS TIMESTAMPTZ)

@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from dpsql import owner as owner_package
 from dpsql.cli import main
 from dpsql.cli.exits import ExitCode
-from dpsql.errors import PolicyError
+from dpsql.errors import OperationalError, PolicyError
 from dpsql.owner import Report, verify
 from dpsql.owner.units import looks_like_units
 from dpsql.policy import load
@@ -488,3 +489,70 @@ def test_an_interrupt_where_nothing_is_charged_says_nothing_of_charges(
     said = owner.said()
     assert "interrupted; nothing" in said
     assert "charge" not in said
+
+
+AT = {"a": "2024-07-02 00:00:00+02:00", "b": "2024-07-02T01:00:00Z", "c": ""}
+"""Texts of times: with an offset, in UTC, and none."""
+
+
+def with_texts(owner: Owner, kind: str, more: str = "", texts: Sequence[str] = tuple(AT.values())) -> None:
+    rows = "".join(f"{i},{text}\n" for i, text in enumerate(texts))
+    (owner.folder / "texts.csv").write_text(f"user_id,seen\n{rows}")
+    owner.policy = f"""
+[budget]
+epsilon = 1
+ledger = "ledger.sqlite"
+[tables.texts]
+source = "texts.csv"
+unit = "user_id"
+columns = {{ user_id = "BIGINT", seen = "{kind}" }}
+{more}
+"""
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "DATE"])
+def test_an_offset_that_a_type_would_drop_is_wrong_and_nothing_is_answered(owner: Owner, kind: str) -> None:
+    with_texts(owner, kind)
+    done = owner.check()
+    assert done.code == ExitCode.USAGE
+    assert done.lines("wrong") == {
+        "tables.texts.columns.seen": f"2 of 2 texts carry an offset, which a {kind} drops: "
+        "declare it TIMESTAMPTZ"
+    }
+    session = Session(load(owner.folder / "dpsql.toml"), "owner")
+    with pytest.raises(OperationalError, match="cannot be read as declared"):
+        session.run(
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1) COUNT(DISTINCT user_id) FROM texts"
+        )
+    session.close()
+
+
+def test_texts_of_instants_without_an_offset_are_told(owner: Owner) -> None:
+    with_texts(
+        owner, "TIMESTAMPTZ", texts=[*AT.values(), "2024-07-02 00:00:00", "2024-07-02 00:00:00 Europe/Berlin"]
+    )
+    done = owner.check()
+    assert done.lines("note")["tables.texts.columns.seen"] == "1 of 4 texts without an offset: read in UTC"
+    lost = done.lines("wrong")["tables.texts.columns.seen"]
+    assert lost.startswith(
+        "1 value not readable as TIMESTAMPTZ, so read as NULL: '2024-07-02 00:00:00 Europe/Berlin'"
+    )
+
+
+def test_hours_of_a_zone_that_are_doubled_or_skipped_are_told(owner: Owner) -> None:
+    zone = 'zone = { seen = "europe/berlin" }'
+    with_texts(
+        owner, "TIMESTAMP", zone, ["2024-10-27 02:30:00", "2024-10-27 03:00:00", "2024-03-31 02:00:00"]
+    )
+    assert owner.check().lines("note")["tables.texts.zone.seen"] == (
+        "of 1 row the hour occurs twice in Europe/Berlin (the later one is taken), of 1 row it is skipped "
+        "(the offset before it is taken)"
+    )
+
+
+def test_instants_that_are_declared_as_times_are_told(owner: Owner) -> None:
+    owner.put("visits", f"SELECT *, TIMESTAMPTZ '2024-01-01 00:00:00+00' AS seen FROM ({VISITS})")
+    columns = 'columns = { visit_id = "BIGINT", user_id = "BIGINT", seen = "TIMESTAMP" }\nunique'
+    plain = owner.policy.replace('unique = [["visit_id"]]', columns + ' = [["visit_id"]]')
+    owner.policy = plain[: plain.index("[tables.visits.domain]")] + plain[plain.index("[tables.pages]") :]
+    assert "are read as times of UTC" in owner.check().lines("note")["tables.visits.columns.seen"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -401,6 +402,30 @@ def test_without_delta_epsilons_add(run: Run) -> None:
     done = run("init", "visits.parquet", "--unit", "user_id", "--delta", "0")
     assert done.code == ExitCode.OK, done.err
     assert load("dpsql.toml").budget.accounting == "pure"
+
+
+def test_times_with_an_offset_are_instants(run: Run) -> None:
+    Path("seen.csv").write_text(
+        "user_id,at_utc,here,part\n1,2024-07-02T10:00:00Z,2024-07-02 12:00:00+02:00,2024-07-02 12:00\n"
+        "2,,2024-07-02 12:00:00.5+0200,2024-07-02 12:00:00+02\n3,2024-07-02 10:00 UTC,2024-07-02 12:00+02,\n"
+    )
+    assert run("init", "seen.csv", "--unit", "user_id").code == ExitCode.OK
+    columns = tomllib.loads(Path("dpsql.toml").read_text())["tables"]["seen"]["columns"]
+    # A column of both kinds stays a text.
+    assert columns == {
+        "user_id": "VARCHAR",
+        "at_utc": "TIMESTAMPTZ",
+        "here": "TIMESTAMPTZ",
+        "part": "VARCHAR",
+    }
+
+
+def test_an_instant_of_a_source_is_declared_as_one(run: Run) -> None:
+    duckdb.sql("SELECT 1 AS user_id, TIMESTAMPTZ '2024-07-02 00:00:00+00' AS seen").write_parquet(
+        "seen.parquet"
+    )
+    assert run("init", "seen.parquet", "--unit", "user_id").code == ExitCode.OK
+    assert 'seen = "TIMESTAMPTZ"\n' in Path("dpsql.toml").read_text()
 
 
 def test_how_a_messy_csv_file_is_written_is_found_and_asked(run: Run) -> None:

@@ -498,7 +498,7 @@ def test_an_enums_words_are_no_part_of_what_is_shown(opened: Callable[..., Opene
         "STRUCT(a DOUBLE[])",
         "ENUM('a')[]",
         "HUGEINT",
-        "TIMESTAMPTZ",
+        "TIMESTAMPTZ[]",
         "MAP(INT, INT)",
     ],
 )

@@ -209,7 +209,7 @@ def test_each_node_type_has_a_rule_or_is_of_public_relations_alone() -> None:
     nodes = {c for c in vars(tree).values() if isinstance(c, type) and issubclass(c, tree.Node)}
     nodes -= {tree.Node, tree.Expr, tree.Query, tree.Source}
     parts = {tree.Item, tree.OrderTerm, tree.Argument, tree.Parameter}
-    public = {tree.DomainScan, tree.Range, tree.Values}
+    public = {tree.DomainScan, tree.Range, tree.Values, tree.UtcTime}
     assert nodes - {*RULES, *QUERIES, *SOURCES} == parts | public
 
 

@@ -80,6 +80,10 @@ def test_places_in_errors_are_those_of_the_text_as_it_was_written() -> None:
         ("'; DROP TABLE visits; --", "'''; DROP TABLE visits; --'"),
         (datetime.date(2024, 1, 31), "CAST('2024-01-31' AS DATE)"),
         (datetime.datetime(2024, 1, 31, 10, 5), "CAST('2024-01-31 10:05:00' AS TIMESTAMP)"),
+        (
+            datetime.datetime(2024, 1, 31, 10, 5, tzinfo=datetime.UTC),
+            "CAST('2024-01-31 10:05:00+00:00' AS TIMESTAMPTZ)",
+        ),
         (datetime.time(10, 5), "CAST('10:05:00' AS TIME)"),
         (uuid.UUID(int=5), "'00000000-0000-0000-0000-000000000005'"),
     ],
@@ -108,7 +112,6 @@ def test_a_parameter_becomes_a_literal(value: object, shown: str) -> None:
         {"a": 1},
         object(),
         datetime.timedelta(1),
-        datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC),
         datetime.time(1, tzinfo=datetime.UTC),
         "a\x00b",
     ],
@@ -186,3 +189,15 @@ def test_a_text_parameter_survives_as_it_is(text: str) -> None:
     assert isinstance(literal, exp.Literal)
     assert literal.is_string
     assert literal.this == text
+
+
+def test_a_time_with_a_zone_is_the_same_instant_of_utc() -> None:
+    east = datetime.timezone(datetime.timedelta(hours=5, minutes=45))
+    moment = datetime.datetime(2024, 7, 2, 1, 0, tzinfo=east)
+    assert plain([moment]) == (moment,)
+    (copied,) = plain([moment]) or ()
+    assert repr(copied) == "datetime.datetime(2024, 7, 1, 19, 15, tzinfo=datetime.timezone.utc)"
+    tree = query_of("SELECT ?", plain([moment])).tree
+    assert tree.sql("duckdb") == "SELECT CAST('2024-07-01 19:15:00+00:00' AS TIMESTAMPTZ)"
+    with pytest.raises(ProgrammingError, match="lies outside the years 1 to 9999"):
+        plain([datetime.datetime(1, 1, 1, tzinfo=east)])

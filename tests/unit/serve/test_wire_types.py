@@ -241,10 +241,12 @@ def base_oid(kind: str) -> int:
 def test_texts_of_parameters_are_read_as_by_postgresql(kind: str) -> None:
     oid = base_oid(kind)
     for case in CAPTURED["read"][kind]:
-        if "sqlstate" in case:
+        # PostgreSQL drops the offset of a timestamp without time zone, which is then another moment.
+        dropped = kind == "timestamp" and "+" in case["text"]
+        if "sqlstate" in case or dropped:
             with pytest.raises(ParameterError) as error:
                 decode_parameter(case["text"].encode(), oid, 0)
-            assert error.value.sqlstate == case["sqlstate"], case["text"]
+            assert error.value.sqlstate == case.get("sqlstate", "22007"), case["text"]
         else:
             read = decode_parameter(case["text"].encode(), oid, 0)
             binary = decode_parameter(bytes.fromhex(case["binary"]), oid, 1)
@@ -267,7 +269,7 @@ PYTHON: dict[str, tuple[int, object]] = {
     "date": (3, datetime.date(1, 1, 1)),
     "time": (1, datetime.time(23, 59, 59, 999999)),
     "timestamp": (5, datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)),
-    "timestamptz": (1, datetime.datetime(2000, 1, 1, 12, 34, 56, 789000)),
+    "timestamptz": (1, datetime.datetime(2000, 1, 1, 12, 34, 56, 789000, tzinfo=datetime.UTC)),
     "bytea": (1, b"\x00\xff\\'"),
     "int4[]": (0, [1, None, -3]),
     "bool[]": (0, [True, False, None]),

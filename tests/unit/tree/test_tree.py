@@ -48,6 +48,7 @@ from dpsql.tree import (
     Lambda,
     Like,
     ListOf,
+    Moved,
     Node,
     Not,
     OrderTerm,
@@ -64,14 +65,27 @@ from dpsql.tree import (
     Unary,
     Unnest,
     Unscaled,
+    UtcTime,
     Values,
     Window,
     duckdb_sql,
     expanded,
     facts,
     guarded,
+    utc_time_sql,
 )
-from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TIMESTAMP, VARCHAR, SqlType
+from dpsql.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    SqlType,
+)
 
 A, B = Column("t1", "c0"), Column("t1", "c1")
 ONE = Constant(1, INTEGER)
@@ -107,6 +121,9 @@ WRITTEN: list[tuple[Node, str]] = [
     (Case(((A, ONE), (B, A)), B), "CASE WHEN t1.c0 THEN 1 WHEN t1.c1 THEN t1.c0 ELSE t1.c1 END"),
     (Case(((A, ONE),)), "CASE WHEN t1.c0 THEN 1 END"),
     (Cast(A, BIGINT), "TRY_CAST(t1.c0 AS BIGINT)"),
+    (Cast(A, TIMESTAMPTZ), "TRY_CAST(t1.c0 AS TIMESTAMP)"),
+    (UtcTime(A), utc_time_sql("t1.c0")),
+    (Moved(A, -3600), "t1.c0 + INTERVAL '-3600 second'"),
     (Cast(A, BIGINT, safe=False), "CAST(t1.c0 AS BIGINT)"),
     (Try(A), "TRY(t1.c0)"),
     (Canonical(A), "(CASE WHEN isnan(t1.c0) THEN CAST('nan' AS DOUBLE) ELSE t1.c0 + 0.0 END)"),

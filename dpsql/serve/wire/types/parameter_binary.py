@@ -57,6 +57,10 @@ def _binary_timestamp(data: bytes, kind: WireType) -> datetime.datetime:
     return _moment(_whole(data, kind) + EPOCH_DAYS * DAY, kind)
 
 
+def _binary_instant(data: bytes, kind: WireType) -> datetime.datetime:
+    return _binary_timestamp(data, kind).replace(tzinfo=datetime.UTC)
+
+
 def _moment(micros: int, kind: WireType) -> datetime.datetime:
     try:
         return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)
@@ -80,7 +84,7 @@ _BINARY_READERS: dict[str, Callable[[bytes, WireType], object]] = {
     "date": _binary_date,
     "time": _binary_time,
     "timestamp": _binary_timestamp,
-    "timestamptz": _binary_timestamp,
+    "timestamptz": _binary_instant,
     "uuid": lambda data, _: uuid.UUID(bytes=data),
     "bytea": lambda data, _: data,
 }

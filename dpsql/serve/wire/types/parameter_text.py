@@ -124,10 +124,13 @@ def _timestamp(text: str, kind: WireType) -> datetime.datetime:
     if found is None:
         raise _invalid(text, kind, "22007", "send a timestamp as 2026-12-31 23:59:59")
     moment = _moment_of(found, kind)
-    # As in PostgreSQL, a time zone is ignored where the type has none.
-    if kind.name == "timestamp" or not found["zone"]:
+    if kind.name == "timestamp":
+        if found["zone"]:  # PostgreSQL ignores it, so that the moment is another one
+            hint = "send it without an offset, or compare an instant: ts AT TIME ZONE 'UTC' = $1::timestamptz"
+            raise _invalid(text, kind, "22007", hint)
         return moment
-    return _shifted(moment, -_offset(found["zone"], kind), kind)
+    offset = _offset(found["zone"], kind) if found["zone"] else datetime.timedelta()
+    return _shifted(moment, -offset, kind).replace(tzinfo=datetime.UTC)
 
 
 def _offset(zone: str, kind: WireType) -> datetime.timedelta:

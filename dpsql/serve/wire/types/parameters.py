@@ -10,7 +10,7 @@ from dpsql.serve.wire.types.parameter_text import text_value, utf8
 def decode_parameter(data: bytes | None, oid: int, code: int) -> object:
     """Return the value of one parameter; None for NULL.
 
-    Moments with a time zone come as UTC without one, because timestamps in dpsql are in UTC.
+    Moments with a time zone come in UTC.
 
     Parameters
     ----------
