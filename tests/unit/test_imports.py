@@ -17,7 +17,7 @@ PACKAGE = Path(dpsql.__file__).parent
 ROOT = "dpsql"
 LONGEST = 500
 
-BASE = {"errors", "privacy", "types"}
+BASE = {"errors", "places", "privacy", "types"}
 ANYWHERE = {"lazy_dataclass", "package_version"}
 """Modules that all packages may import."""
 
@@ -37,16 +37,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "privacy": {"errors", "certified"},
     "order": set(),
     "login": set(),
+    "places": set(),
     "errors_json": {"errors"},
     "types": {"errors"},
-    "render": {"errors", "privacy"},
+    "render": {"errors", "places", "privacy"},
     "exclusive": {"errors"},
     # The core, in the order in which a statement passes through it.
     "language": {"errors", "privacy", "types"},
     "policy": {"errors", "privacy", "types", "language"},
     "tree": {"errors", "types", "language"},
     "estimates": {"privacy"},
-    "analysis": {"errors", "privacy", "types", "language", "policy", "tree", "estimates"},
+    "analysis": {"errors", "places", "privacy", "types", "language", "policy", "tree", "estimates"},
     "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis"},
     "noise": {"certified", "privacy"},
     "mechanisms": {"estimates", "noise", "order", "privacy"},
@@ -75,6 +76,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors",
         "language",
         "ledger",
+        "places",
         "policy",
         "privacy",
     }
