@@ -42,9 +42,10 @@ def _free(name: str, taken: Collection[str], *, fold: bool = False) -> str:
     return made
 
 
-def renamed_columns(names: Sequence[str]) -> list[tuple[str, str]]:
+def renamed_columns(names: Sequence[str], *, fold: bool = False) -> list[tuple[str, str]]:
     """Return the names that `distinct` changes, each with what it makes of it."""
-    return [(old, new) for old, new in zip(names, distinct(names), strict=True) if old != new]
+    made = distinct(names, fold=fold)
+    return [(old, new) for old, new in zip(names, made, strict=True) if old != new]
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ class Output:
 
                 rows = rounded(rows, release, whole=self.format not in ONE_RESULT)
         if self.format in _DISTINCT:
-            for old, new in renamed_columns(rows.column_names):
+            for old, new in renamed_columns(rows.column_names, fold=self.format == "parquet"):
                 narrate.note(f"{self.format} has no two columns of one name: another {old} is called {new}")
         if self.format in ONE_RESULT:
             data.write_binary(data.described(rows, release), out, self.format, stream=self._file is None)

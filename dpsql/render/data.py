@@ -148,15 +148,18 @@ def write_arrow(rows: pa.Table, out: BinaryIO, *, stream: bool) -> None:
 
 
 def with_distinct_names(rows: pa.Table) -> pa.Table:
-    """Return a table of which no two columns have one name: of two columns `n` the second one is `n_1`."""
-    names = distinct(rows.column_names)
+    """Return a table of which no two names are equal, whatever the case of their letters.
+
+    Of two columns `n` the second one is `n_1`. Readers of Parquet often ignore case.
+    """
+    names = distinct(rows.column_names, fold=True)
     if names == rows.column_names:
         return rows
     return rows.rename_columns(names).replace_schema_metadata(rows.schema.metadata)
 
 
 def write_parquet(rows: pa.Table, out: BinaryIO) -> None:
-    """Write one Parquet file, whose columns have names as in `write_json`: readers ask for them by name."""
+    """Write one Parquet file, with the names of `with_distinct_names`: readers ask for columns by name."""
     import io
 
     from pyarrow import parquet
