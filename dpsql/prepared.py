@@ -14,6 +14,7 @@ from dpsql.errors import InternalError
 from dpsql.language import Describe, Options, Query, Set, Show
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import RefinementStep
+from dpsql.places import Own
 from dpsql.policy import ParquetSource, Policy, Table
 from dpsql.privacy import Charge, Filter
 from dpsql.release import tables_read
@@ -228,10 +229,12 @@ class ErrorBar:
     """The place of the column, from 0."""
     release: int
     """The place of the release among the parts, from 0."""
-    measure: str
-    """The name of the measure in the release."""
+    number: int
+    """The place of the measure among the numbers of the release, from 0."""
     row: str
     """The hidden column with the number of the released row."""
+    own: Own = (None, None, None)
+    """The places of the columns that show its standard deviation and interval under their names."""
 
 
 @dataclass(frozen=True, slots=True)

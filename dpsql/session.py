@@ -27,7 +27,7 @@ from dpsql.prepared import (
     PreparedPublic,
 )
 from dpsql.privacy import Charge, exact
-from dpsql.release import Release, cell, from_bytes
+from dpsql.release import Release, cell, from_bytes, told
 from dpsql.sessions import StatementResult
 from dpsql.versions import CHANGING
 
@@ -309,5 +309,6 @@ def _counted(prepared: Prepared) -> tuple[CompiledQuery, ...]:
 
 def _shown(prepared: PreparedPrivate | PreparedComposed, releases: tuple[Release, ...]) -> StatementResult:
     """Return the result of a private statement, given its releases."""
-    release = releases[0] if isinstance(prepared, PreparedPrivate) else composed(prepared, releases)
+    with told(*releases):
+        release = releases[0] if isinstance(prepared, PreparedPrivate) else composed(prepared, releases)
     return StatementResult(release.rows, release)

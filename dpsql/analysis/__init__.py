@@ -24,6 +24,7 @@
 ``column_bounds``  public bounds of the values of columns; ``intervals`` those of expressions, and
                    ``narrowing`` those within the conditions of WHERE
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
+``output_layout``  where the columns of a release stand, and what is free beside them
 ``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
 ``provenance``   what a block groups by, and whether it refers to the rows around it
 ``binder``         the second check: the plan that the engine's binder makes of the SQL, in the words of its
@@ -39,6 +40,7 @@ from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_le
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.ladders import Contribution
+from dpsql.analysis.output_layout import layout
 from dpsql.analysis.plan import (
     BoundSearch,
     CompiledQuery,
@@ -88,6 +90,7 @@ __all__ = [
     "in_order",
     "is_private",
     "laplace_is_less",
+    "layout",
     "max_candidates",
     "public_sql",
     "put_domains",

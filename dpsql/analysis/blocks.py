@@ -20,7 +20,7 @@ from dpsql.analysis.relation import Block, Column, Cte, From, Item, Relation, Sc
 from dpsql.analysis.setops import combined
 from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole
 from dpsql.analysis.unit_facts import Names, fact_names, fixed_values
-from dpsql.language import MARK, all_of, copied, walked
+from dpsql.language import MARK, all_of, copied, title, walked
 from dpsql.policy import fold
 from dpsql.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
 from dpsql.tree import columns as columns_of
@@ -79,7 +79,7 @@ def expand(compiler: StatementCompiler, select: exp.Select, scope: Scope) -> lis
             check_arguments(compiler.source, node, frozenset({"this", "alias"}))
             items.append(Item(node.this, node.alias))
         else:
-            items.append(Item(node, node.name if isinstance(node, exp.Column) else f"col{len(items)}"))
+            items.append(Item(node, title(node)))
     if not items:
         raise compiler.source.refuse("the select list is empty", select)
     return items

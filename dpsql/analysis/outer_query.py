@@ -29,9 +29,7 @@ from dpsql.analysis.released import (
     ReleasedAggregate,
     ValueCall,
     compile_released,
-    is_quantile,
     is_released,
-    is_value,
     measures,
 )
 from dpsql.analysis.released.counts import Units
@@ -333,7 +331,7 @@ class _SelectList:
         """Return the output column of an item, which stands at a position in the text."""
         source = self.compiler.source
         if place in self.places:
-            return self._measure(_name(item, _function(item.node)), "count", place, at)
+            return self._measure(item.name, "count", place, at)
         free = _free(item.node)
         if free is not None:
             return self._free_output(item, free, at)
@@ -403,10 +401,10 @@ class _SelectList:
                     item.node,
                     "PERCENTILE_CONT(x, 0.48) AS low, PERCENTILE_CONT(x, 0.52) AS high",
                 )
-            return self._measure(_name(item, name.lower()), kind, place, at)
+            return self._measure(item.name, kind, place, at)
         if arguments:
             raise source.refuse(f"{name.upper()} takes no argument", item.node)
-        return Output(_name(item, name.lower()), kind, at=at)  # type: ignore[arg-type]  # FREE's values
+        return Output(item.name, kind, at=at)  # type: ignore[arg-type]  # FREE's values
 
     def ordered(self, selection: Selection, order: list[exp.Expr]) -> Selection:
         """Return the selection with the places of the keys that order it."""
@@ -437,16 +435,6 @@ class _SelectList:
         if isinstance(selection, TopPerPartition):
             return replace(selection, keys=tuple(dict.fromkeys(place for place, _ in found)))
         return selection
-
-
-def _function(node: exp.Expr) -> str:
-    """Return the name that a measure has without an alias: of its function; of a difference, `count`."""
-    inner = node.unnest()
-    return str(call_of(inner)) if is_value(inner) or is_quantile(inner) else "count"
-
-
-def _name(item: Item, word: str) -> str:
-    return word if item.name.startswith("col") and item.name[3:].isdecimal() else item.name
 
 
 def _with_count(

@@ -58,8 +58,11 @@ def _users(plan: Plan) -> dict[int, set[int]]:
     """Return the places of the outputs that use each of the distinct numbers; those of the keys at -1."""
     found: dict[int, set[int]] = {-1: set()}
     for i, output in enumerate(plan.outputs):
-        used = [plan.equal[p] for p in output.uses or (output.of,) if p >= 0]
-        for number in (-1,) if output.kind == "key" else used:
+        if output.kind == "key":
+            numbers = [-1]  # its place is among the keys, not among the numbers
+        else:
+            numbers = [plan.equal[place] for place in output.uses or (output.of,) if place >= 0]
+        for number in numbers:
             found.setdefault(number, set()).add(i)
     return found
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from dpsql.analysis import layout
 from dpsql.answers import measuring
 from dpsql.types import TIMESTAMPTZ
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dpsql.answers.method import NoisyResult
     from dpsql.engines import Counts
     from dpsql.estimates import Combined
+    from dpsql.places import Places
     from dpsql.types import SqlType
 
 
@@ -32,28 +34,32 @@ def rows(plan: Plan, answer: NoisyResult, counts: Counts) -> pa.Table:
     return pa.Table.from_arrays(columns, names=[o.name for o in plan.outputs])
 
 
-def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> pa.Table:
-    """Add the details that cost nothing: gap, p-value, standard deviation and interval of each count."""
-    names = list(shown.column_names)
-    columns = list(shown.columns)
+def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> tuple[pa.Table, Places]:
+    """Add the details that cost nothing: gap, p-value, standard deviation and interval of each count.
 
-    def add(name: str, column: pa.Array) -> None:
-        if name not in names:
-            names.append(name)
-            columns.append(column)
-
+    Returned beside the table are the places of its columns.
+    """
+    outputs = plan.outputs
+    free: dict[str, NDArray[np.float64]] = {}
     if answer.gap is not None:
-        add("gap", doubles(_gap(plan, answer.gap)))
+        free["gap"] = _gap(plan, answer.gap)
     if answer.p_value is not None:
-        add("p_value", doubles(answer.p_value))
-    for output in plan.outputs:
-        if output.kind != "count":
-            continue
-        estimate = _estimate(plan, answer, output)
-        add(f"{output.name}_stddev", doubles(estimate[1]))
-        add(f"{output.name}_low", doubles(estimate[2]))
-        add(f"{output.name}_high", doubles(estimate[3]))
-    return pa.Table.from_arrays(columns, names=names)
+        free["p_value"] = answer.p_value
+    names, places = layout(outputs, free, getattr(plan.selection, "count", None))
+    columns: dict[int, pa.Array] = dict(enumerate(shown.columns))
+
+    def add(place: int | None, values: NDArray[np.float64]) -> None:
+        if place is not None and place not in columns:
+            columns[place] = doubles(values)
+
+    for kind, values in free.items():
+        add(getattr(places, kind), values)
+    for number in places.numbers:
+        for place, values in zip(
+            number.details, _estimate(plan, answer, outputs[number.place])[1:], strict=True
+        ):
+            add(place, values)
+    return pa.Table.from_arrays([columns[place] for place in range(len(names))], names=names), places
 
 
 # `pa.array` imports pandas where it is installed, and `take` the whole of pyarrow.compute: many times the

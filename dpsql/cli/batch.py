@@ -6,9 +6,11 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
+from click import Abort, ClickException
+
 from dpsql.cli import narrate
 from dpsql.cli.even import LARGEST, decimal, least_error
-from dpsql.cli.exits import ExitCode, exit_code
+from dpsql.cli.exits import ExitCode, OutputFailedError, UnwritableError, exit_code
 from dpsql.cli.progress import progress
 from dpsql.errors import BudgetExceeded, Error, QueryRefused
 from dpsql.lazy_dataclass import dataclass
@@ -219,6 +221,7 @@ class Batch:
             try:
                 with progress("counting"):
                     answer = self.session.execute(prepared)
+                write_result(self.session, self.output, answer, number=i)
             except Error as problem:
                 self._failed(problem, piece)
                 if self._goes_on(problem):
@@ -226,7 +229,6 @@ class Batch:
                 if i < len(priced):
                     narrate.note(f"{len(priced) - i} statements were not run")
                 break
-            write_result(self.session, self.output, answer, number=i)
 
     def _failed(self, problem: Error, piece: Piece) -> None:
         narrate.error(problem, where=piece.where if piece.origin != "-c" else "", line=piece.line)
@@ -240,8 +242,11 @@ def write_result(
 
     If the format does not show the price, that goes to stderr too.
     """
+    from dpsql.release import told
+
     release, total = answer.release, session.budget().total
-    output.write(answer.table, release, total, number=number)
+    with told(release, passed=(OutputFailedError, UnwritableError, ClickException, Abort)):
+        output.write(answer.table, release, total, number=number)
     for sentence in answer.notices:
         narrate.note(sentence)
     if release is None:

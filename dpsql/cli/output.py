@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from dpsql.cli import narrate
 from dpsql.cli.exits import OutputFailedError, UnwritableError
 from dpsql.cli.targets import check_target, names_in_folder
+from dpsql.places import renamed_columns
 from dpsql.render.terminal import style_of
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ _TEXTS = ("table", "markdown")
 ONE_RESULT = ("arrow", "parquet")
 """Formats whose files hold one result and no more."""
 _OBJECTS = {"json", "jsonl"}
+_DISTINCT = {"json", "jsonl", "parquet"}
+"""Formats whose readers ask for columns by name: equal names are made distinct."""
 _NUMBER = "statement_number"
 """Name under which JSON and JSON lines say which of several statements answered."""
 
@@ -69,6 +73,8 @@ class Output:
         self._several = self._begun = False
         self._names: dict[int, str] = {}
         self._columns = columns
+        self._hint = _AGAIN
+        """How the last private answer is opened, if it cannot be written."""
         self.apart = True
         """Whether an empty line stands between two results."""
         self.pager = False
@@ -135,8 +141,15 @@ class Output:
         """
         if not rows.num_columns:
             return
-        out = self.open(number)
-        with _failures_reported():
+        if release is not None:
+            self._hint = _opening(release) or _AGAIN
+        try:
+            out = self.open(number)
+        except UnwritableError as problem:
+            if release is None:
+                raise
+            raise OutputFailedError(f"{problem}\nHint: {self._hint}") from None
+        with _failures_reported(hint=self._hint):
             # Results of text formats are kept apart by an empty line.
             if self._written and self.apart and self.format in ("table", "markdown", "csv"):
                 out.write(b"\r\n" if self.format == "csv" else b"\n")
@@ -162,6 +175,9 @@ class Output:
                 from dpsql.render.rounding import rounded
 
                 rows = rounded(rows, release, whole=self.format not in ONE_RESULT)
+        if self.format in _DISTINCT:
+            for old, new in renamed_columns(rows.column_names, fold=self.format == "parquet"):
+                narrate.note(f"{self.format} has no two columns of one name: another {old} is called {new}")
         if self.format in ONE_RESULT:
             data.write_binary(data.described(rows, release), out, self.format, stream=self._file is None)
         elif self._several and self.format in _OBJECTS:
@@ -207,7 +223,7 @@ class Output:
         array, begun = self._several and self.format == "json", self._begun
         self._several, self._begun, self._names = False, False, {}
         if array:
-            with _failures_reported():
+            with _failures_reported(hint=self._hint):
                 out = self.open()
                 out.write(b"\n]\n" if begun else b"[]\n")
                 out.flush()
@@ -216,19 +232,26 @@ class Output:
         """Close the file; raises `OutputFailedError` if what was written does not fit."""
         out, self._out = self._out, None
         if out is not None:
-            with _failures_reported():
+            with _failures_reported(hint=self._hint):
                 out.close()
 
 
-_AGAIN = "\nHint: the same statement asked again gives the stored answer at no cost"
+_AGAIN = "the same statement asked again gives the stored answer at no cost"
+
+
+def _opening(release: Release) -> str:
+    from dpsql.release import opening
+
+    return opening(release)
 
 
 @contextmanager
 def _failures_reported(what: str = "answer", hint: str = _AGAIN) -> Iterator[None]:
     """Raise `OutputFailedError` for an `OSError`, but for the end of a closed pipe."""
+    said = f"\nHint: {hint}" if hint else ""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as problem:
-        raise OutputFailedError(f"cannot write the {what}: {problem.strerror}{hint}") from None
+        raise OutputFailedError(f"cannot write the {what}: {problem.strerror}{said}") from None

@@ -10,7 +10,7 @@
 =============  ============================================================
 """
 
-from dpsql.composition.outer import compose, composed
+from dpsql.composition.outer import compose, composed, layout_of
 from dpsql.composition.parts import Parts, ReleasePart, parts_of, release_blocks
 from dpsql.composition.running import Releasing
 from dpsql.composition.views import describe_view
@@ -22,6 +22,7 @@ __all__ = [
     "compose",
     "composed",
     "describe_view",
+    "layout_of",
     "parts_of",
     "release_blocks",
 ]

@@ -18,11 +18,10 @@ from dpsql.analysis.aggregates import call_of, group_nodes, is_aggregate
 from dpsql.analysis.blocks import expand, with_ctes
 from dpsql.analysis.blocks import query as subquery
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import function_name
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import whole_number
-from dpsql.analysis.relation import Item, Scope
-from dpsql.analysis.released import is_quantile, is_released, is_value
+from dpsql.analysis.relation import Scope
+from dpsql.analysis.released import is_quantile, is_released
 from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.composition.clauses import Clauses
@@ -277,8 +276,8 @@ class _Block:
             if key is not None:
                 columns.place(names.keys[key], item.name)
             elif is_released(item.node) or is_measure(item.node):
-                columns.place(columns.argued(item.node), _title(item))
-        listed = [(columns.over(item.node), _title(item)) for item in names.items]
+                columns.place(columns.argued(item.node), item.name)
+        listed = [(columns.over(item.node), item.name) for item in names.items]
         made = exp.Select(
             expressions=[exp.alias_(node, name, quoted=True, copy=False) for node, name in listed]
         )
@@ -363,14 +362,3 @@ class _Block:
         for name in _BEHIND:
             made.set(name, None)
         return replace(self.query, tree=made)
-
-
-def _title(item: Item) -> str:
-    """Return the name of an output column; one without an alias is called as the analysis calls it."""
-    if not (item.name.startswith("col") and item.name[3:].isdecimal()):
-        return item.name
-    if is_quantile(item.node) or is_value(item.node):
-        return str(call_of(item.node.unnest()))
-    if is_released(item.node):
-        return "count"
-    return (function_name(item.node) or "").lower() if is_measure(item.node) else item.name

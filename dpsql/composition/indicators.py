@@ -12,7 +12,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, is_aggregate
-from dpsql.language import MARK, all_of, copied, walked
+from dpsql.language import MARK, all_of, copied, keep_title, walked
 from dpsql.policy import Policy, UnitColumn, fold
 
 _OUTER = frozenset({"expressions", "from_", "with_", "kind"})
@@ -77,7 +77,7 @@ def _count(select: exp.Select, inner: exp.Select, policy: Policy) -> None:
     if not totals:
         return
     for node, condition in totals.values():
-        node.replace(_distinct(key, condition))
+        node.replace(keep_title(node, _distinct(key, condition)))
     _take(select, inner)
     select.meta["note"] = f"a group without {key.name} is not counted"
 

@@ -11,20 +11,20 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from dpsql.analysis import Plan, engine_sql, put_domains
+from dpsql.analysis import Output, Plan, engine_sql, put_domains
 from dpsql.answers import doubles
-from dpsql.composition.error_bars import HIDDEN, trace
+from dpsql.composition.error_bars import HIDDEN, Traced, trace
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.errors import InternalError
 from dpsql.info import total_guarantee
 from dpsql.language import Query, all_of, copied
+from dpsql.places import DETAILS, FREE, Places, distinct, laid_out
 from dpsql.policy import Policy, fold
 from dpsql.prepared import ErrorBar, PreparedComposed, PreparedPrivate, Relation, ReleasedValue
 from dpsql.privacy import Charge
-from dpsql.release import Release
+from dpsql.release import Release, places_of
 from dpsql.types import BIGINT, DOUBLE, SqlType
 
 
@@ -101,15 +101,17 @@ def _value(
 
 
 def columns_of(plan: Plan) -> tuple[tuple[str, SqlType], ...]:
-    """Return names and types of the columns that a release has: keys as in the data, measures DOUBLE."""
+    """Return names and types of the columns that a release has: keys as in the data, measures DOUBLE.
+
+    Of two columns `n` the second one is `n_1`, as in a subquery of DuckDB.
+    """
     columns = []
     for output in plan.outputs:
         kind = BIGINT if output.kind == "rank" else DOUBLE
         kind = output.quantile.type if output.quantile is not None else kind
         columns.append((output.name, plan.key_types[output.of] if output.kind == "key" else kind))
-    if len({fold(name) for name, _ in columns}) < len(columns):
-        raise InternalError("two columns of a release have one name")
-    return tuple(columns)
+    names = distinct([name for name, _ in columns], fold=True)
+    return tuple((name, kind) for name, (_, kind) in zip(names, columns, strict=True))
 
 
 def _with_bars(plain: PreparedComposed, outer: exp.Query, database: SchemaDatabase) -> PreparedComposed:
@@ -128,20 +130,49 @@ def _with_bars(plain: PreparedComposed, outer: exp.Query, database: SchemaDataba
     known = [name for name, _ in traced.columns]
     if len(known) != len(names) or any(a and fold(a) != fold(b) for a, b in zip(known, names, strict=True)):
         return plain
-    keys, bars = [], []
-    for place, name in enumerate(names):
+    keys: list[int] = []
+    shown: dict[int, tuple[Relation, Output, int]] = {}
+    for place in range(len(names)):
         relation_name, column = traced.origin(place) or ("", "")
         relation = released.get(fold(relation_name))
-        if relation is None or names.count(name) > 1:
+        if relation is None:
             continue
         # Of equal releases one is made, and its columns may have other names.
         index = next(i for i, (title, _) in enumerate(relation.columns) if fold(title) == fold(column))
         output = plain.parts[relation.release].plan.outputs[index]
         if output.kind == "key":
             keys.append(place)
-        elif output.kind == "count" and not {f"{name}_{kind}" for kind in _DETAILS} & {*names}:
-            bars.append(ErrorBar(place, relation.release, output.name, traced.row(place)))
-    return replace(plain, traced=engine_sql(traced.select), keys=tuple(keys), bars=tuple(bars))
+        elif output.kind in ("count", *DETAILS):
+            shown[place] = relation, output, index
+    bars = tuple(
+        _bar(plain, names, place, shown, traced) for place, (_, o, _) in shown.items() if o.kind == "count"
+    )
+    return replace(plain, traced=engine_sql(traced.select), keys=tuple(keys), bars=bars)
+
+
+def _bar(
+    plain: PreparedComposed,
+    names: Sequence[str],
+    place: int,
+    shown: Mapping[int, tuple[Relation, Output, int]],
+    traced: Traced,
+) -> ErrorBar:
+    """Return the error bar of the measure at a place; `shown` has all columns of measures and of details."""
+    relation, output, index = shown[place]
+    outputs = plain.parts[relation.release].plan.outputs
+    number = sum(o.kind == "count" for o in outputs[:index])
+    row, base = traced.row(place), distinct(names)[place]
+
+    def own(kind: str) -> int | None:
+        for other, (of, detail, _) in shown.items():
+            same = (detail.of, detail.uses, detail.formula) == (output.of, output.uses, output.formula)
+            titled = detail.kind == kind and names[other] == f"{base}_{kind}"
+            if titled and same and of is relation and traced.row(other) == row:
+                return other
+        return None
+
+    stddev, low, high = map(own, DETAILS)
+    return ErrorBar(place, relation.release, number, row, (stddev, low, high))
 
 
 def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Release]) -> float | None:
@@ -161,9 +192,11 @@ def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Relea
     released = {relation.name: releases[relation.release].rows for relation in prepared.relations}
     found = database.over(types, released, prepared.traced)
     rows = found.select([i for i, name in enumerate(found.column_names) if not name.startswith(HIDDEN)])
+    table, places = _detailed(prepared, releases, found, rows)
     own = {
         "rows": rows,
-        "table": _detailed(prepared, releases, found, rows),
+        "table": table,
+        "places": places,
         "keys": tuple(prepared.columns[place] for place in prepared.keys),
         "counts": tuple(prepared.columns[bar.place] for bar in prepared.bars),
         "statement": prepared.text,
@@ -172,45 +205,63 @@ def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Relea
     return replace(_together(prepared, releases), **own)
 
 
+def layout_of(
+    prepared: PreparedComposed, free: Mapping[str, int | None] | None = None
+) -> tuple[list[str], Places]:
+    """Return the names of the columns of a statement's own release, and their places.
+
+    `free` has what stands beside all numbers of a row, each with the place of a column that shows it.
+    """
+    return laid_out(
+        prepared.columns, prepared.keys, [(bar.place, bar.own) for bar in prepared.bars], free or {}
+    )
+
+
 def _detailed(
     prepared: PreparedComposed, releases: Sequence[Release], found: pa.Table, rows: pa.Table
-) -> pa.Table:
+) -> tuple[pa.Table, Places]:
     """Add standard deviation and interval of each column that shows a measure.
 
     If the rows are those of one release, in its order, its other details (gap, p-value) are theirs too.
     """
-    table, same = rows, False
-    for bar in prepared.bars:
-        numbers = found.column(bar.row).to_numpy().astype(np.float64)
-        details = releases[bar.release].table
-        same |= len(releases) == 1 and np.array_equal(numbers, np.arange(details.num_rows))
+    within = {bar.row: found.column(bar.row).to_numpy().astype(np.float64) for bar in prepared.bars}
+    first = releases[0]
+    same = len(releases) == 1 and any(
+        np.array_equal(numbers, np.arange(first.table.num_rows)) for numbers in within.values()
+    )
+    free = {kind: place for kind in FREE if same and (place := getattr(places_of(first), kind)) is not None}
+
+    def own(kind: str) -> int | None:
+        titled = (i for i, name in enumerate(rows.column_names) if name == kind)
+        return next((i for i in titled if rows.column(i).equals(first.table.column(free[kind]))), None)
+
+    names, places = layout_of(prepared, {kind: own(kind) for kind in free})
+    columns = dict(enumerate(rows.columns))
+    for kind, place in free.items():
+        columns.setdefault(getattr(places, kind), first.table.column(place))
+    for bar, number in zip(prepared.bars, places.numbers, strict=True):
+        release, numbers = releases[bar.release], within[bar.row]
         there = ~np.isnan(numbers)
-        for kind in _DETAILS:
+        for to, place in zip(number.details, places_of(release).numbers[bar.number].details, strict=True):
+            if to in columns or to is None:
+                continue
             values = np.full(len(numbers), np.nan)
-            values[there] = details.column(f"{bar.measure}_{kind}").to_numpy()[
-                numbers[there].astype(np.int64)
-            ]
-            table = table.append_column(f"{prepared.columns[bar.place]}_{kind}", doubles(values))
-    for name in ("gap", "p_value") if same else ():
-        release = releases[0]
-        if name in release.table.column_names[release.rows.num_columns :] and name not in table.column_names:
-            table = table.append_column(name, release.table.column(name))
-    return table
-
-
-_DETAILS = ("stddev", "low", "high")
-"""The details of a measure `n`, in the columns `n_stddev`, `n_low` and `n_high`."""
+            if place is not None:
+                known = release.table.column(place).to_numpy()
+                values[there] = known[numbers[there].astype(np.int64)]
+            columns[to] = doubles(values)
+    ordering = places_of(first).ordering if len(releases) == 1 else None
+    ordered = (i for i, bar in enumerate(prepared.bars) if bar.number == ordering)
+    places = replace(places, ordering=next(ordered, None))
+    return pa.table([columns[place] for place in range(len(names))], names=names), places
 
 
 def _together(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
     """Return one release with the facts of several."""
     first = releases[0]
     if len(releases) == 1:
-        ordering = [
-            prepared.columns[bar.place]
-            for bar in prepared.bars
-            if bar.measure == first.properties.get("ordering")
-        ]
+        place = places_of(first).ordering
+        ordering = [prepared.columns[bar.place] for bar in prepared.bars if bar.number == place]
         kept = {name: text for name, text in first.properties.items() if name != "ordering"}
         return replace(first, properties={**({"ordering": ordering[0]} if ordering else {}), **kept})
     new = [release for release in releases if release.reused is None]

@@ -247,9 +247,11 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     plan, counts, answer = _answered(prepared)
     shown = rows(plan, answer, counts)
     charge = _priced(prepared, answer)
+    table, places = details(plan, answer, shown)
     release = Release(
         rows=shown,
-        table=details(plan, answer, shown),
+        table=table,
+        places=places,
         charge=charge,
         statement=text,
         scale=prepared.method.quote.scale,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from dpsql.dbapi.rows import Row, Rows
-from dpsql.errors import InterfaceError, NotSupportedError
+from dpsql.errors import DataError, InterfaceError, NotSupportedError
+from dpsql.places import distinct, renamed_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
@@ -137,19 +141,24 @@ class Cursor:
 
     def fetchone(self) -> Row | None:
         """Return the next row as a tuple, None when there is no more."""
-        return self._result().one()
+        rows = self._result()
+        with self._told():
+            return rows.one()
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
         """Return the next `size` rows (default `arraysize`), fewer at the end."""
         wanted = self.arraysize if size is None else size
         if wanted < 0:
             raise InterfaceError("fetchmany takes a number of rows that is not negative")
-        return self._result().many(wanted)
+        rows = self._result()
+        with self._told():
+            return rows.many(wanted)
 
     def fetchall(self) -> list[Row]:
         """Return all rows that were not fetched yet."""
         rows = self._result()
-        return rows.many(rows.count)
+        with self._told():
+            return rows.many(rows.count)
 
     def fetch_arrow_table(self) -> pa.Table:
         """Return the rows that were not fetched yet as a `pyarrow.Table`."""
@@ -166,14 +175,28 @@ class Cursor:
         return self._result().table
 
     def df(self) -> Any:  # noqa: ANN401  pandas has no types
-        """Return the whole result as a `pandas.DataFrame`; pandas must be installed."""
-        return self._result().table.to_pandas()
+        """Return the whole result as a `pandas.DataFrame`, whose columns may have equal names.
+
+        pandas must be installed.
+        """
+        table = self._result().table
+        with self._told(), _converted("pandas"):
+            return table.to_pandas()
 
     def pl(self) -> Any:  # noqa: ANN401  polars need not be installed
-        """Return the whole result as a `polars.DataFrame`; polars must be installed."""
+        """Return the whole result as a `polars.DataFrame`; polars must be installed.
+
+        polars has no two columns of one name: the second column `n` is called `n_1`, and a `UserWarning` says
+        so.
+        """
         import polars  # noqa: PLC0415
 
-        return polars.DataFrame(self._result().table)
+        table = self._result().table
+        for old, new in renamed_columns(table.column_names):
+            told = f"polars has no two columns of one name: another {old!r} is called {new!r}"
+            warnings.warn(told, UserWarning, stacklevel=2)
+        with self._told(), _converted("polars"):
+            return polars.DataFrame(table.rename_columns(distinct(table.column_names)))
 
     def show(self, width: int | None = None) -> None:
         """Print the whole result as the command line does: numbers with their ±, bars, the price.
@@ -186,7 +209,9 @@ class Cursor:
         # Imported here: only those who print draw.
         from dpsql.render.terminal import show  # noqa: PLC0415
 
-        show(self._result().table, self._release, self._session.budget().total, width)
+        table = self._result().table
+        with self._told():
+            show(table, self._release, self._session.budget().total, width)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand the whole result to pandas, polars, DuckDB, ... (Arrow's PyCapsule interface).
@@ -218,9 +243,10 @@ class Cursor:
         # Imported here: only notebooks draw.
         from dpsql.render.html import release_html, rows_html  # noqa: PLC0415
 
-        if self._release is None:
-            return rows_html(self._rows.table)
-        return release_html(self._release, self._session.budget().total)
+        with self._told():
+            if self._release is None:
+                return rows_html(self._rows.table)
+            return release_html(self._release, self._session.budget().total)
 
     # -- PEP 249's hints, which dpsql has no use for
 
@@ -260,6 +286,13 @@ class Cursor:
         self._rows = None
         self._release = None
 
+    def _told(self) -> AbstractContextManager[None]:
+        """Let what fails in a block say how the stored answer is opened."""
+        # Imported here: there is an answer, so it is loaded.
+        from dpsql.release import told  # noqa: PLC0415
+
+        return told(self._release)
+
     def _result(self) -> Rows:
         self._check_open()
         if self._rows is None:
@@ -270,3 +303,17 @@ class Cursor:
         if self._closed:
             raise InterfaceError("the cursor is closed")
         self._session.check()
+
+
+@contextmanager
+def _converted(package: str) -> Iterator[None]:
+    """Raise `DataError` for an error of another package that cannot hold a value: its text quotes it."""
+    try:
+        yield
+    except ImportError:
+        raise
+    except Exception as problem:  # noqa: BLE001  each package has errors of its own
+        raise DataError(
+            f"a value of this result has no form in {package} ({type(problem).__name__}); "
+            "use fetch_arrow_table() or cast it to VARCHAR"
+        ) from None

@@ -2,6 +2,7 @@
 
 ``parse`` runs ``tokens``, ``dialect_tokens``, ``parameters``, ``clauses``, ``options`` and ``dialect_forms``
 in this order;
+``titles`` names columns without an alias by their text;
 ``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
 ``outline``, ``respelling`` and ``repair`` change the text of a statement that was refused; ``written``
 writes parameters into a text.
@@ -33,6 +34,7 @@ from dpsql.language.statement import (
     TopK,
     TopPerPartition,
 )
+from dpsql.language.titles import keep_title, title
 from dpsql.language.tokens import MARK, pieces, split
 from dpsql.language.written import words, written_out
 
@@ -61,6 +63,7 @@ __all__ = [
     "all_of",
     "call_end",
     "copied",
+    "keep_title",
     "parse",
     "pieces",
     "plain",
@@ -70,6 +73,7 @@ __all__ = [
     "replacing",
     "split",
     "tables_in",
+    "title",
     "transformed",
     "unclear",
     "visible_ctes",

@@ -22,6 +22,7 @@ from dpsql.language.options import read_value
 from dpsql.language.plain import Parameters
 from dpsql.language.source import Source
 from dpsql.language.statement import Clauses, Describe, Explain, Query, Refine, Set, Show, Statement
+from dpsql.language.titles import write_titles
 from dpsql.language.tokens import MARK, mark_functions, named_first, tokenize
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
@@ -125,6 +126,7 @@ def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query
         raise source.refuse("only SELECT statements are run", bound[0].start)
     for select in all_of(tree, exp.Select):
         _place_of(select)
+    write_titles(source, lifted.tokens, tree)
     inner = dict(lifted.clauses)
     own = inner.pop(tree.meta["select"], Clauses()) if isinstance(tree, exp.Select) else Clauses()
     return Query(source, tree, own.options, own.clause, own.has_options, used, inner)

@@ -156,6 +156,10 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
             )
             text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL: {shown}"
             report.add("wrong", table.place("columns", column), text)
+    kinds = dict(inspector.readers[table.name].columns)
+    for column, (number, first) in inspector.rounded_values(table.name).items():
+        text = f"{times(number, 'value')} rounded to {kinds[column]} when read, as {first!r}"
+        report.add("note", table.place("columns", column), text)
     for column, wrong in inspector.invalid_timestamps(table.name).items():
         if wrong:
             text = f"{times(wrong, 'value')} no TIMESTAMP (before 290309 BC): correct it, or declare VARCHAR"

@@ -3,12 +3,14 @@
 ============  ===================================================================================
 ``release``   the rows of a statement with their price and certainty; as JSON bytes for the ledger
 ``transfer``  an answer as Arrow streams for a client, with everything that is free beside its rows
+``opening``   how a stored answer is opened where something fails after it was paid for
 ``reuse``     the key of a question: the same key means the same question on the same data; with ``renaming``
               an answer is found again under other names of its columns
 ============  ===================================================================================
 """
 
-from dpsql.release.release import Release, cell, from_bytes, to_bytes
+from dpsql.release.opening import opening, told
+from dpsql.release.release import Release, cell, from_bytes, places_of, to_bytes
 from dpsql.release.renaming import renamed
 from dpsql.release.reuse import changes, charged_again, question, reuse_key, source_version, tables_read
 from dpsql.release.transfer import from_arrow, to_arrow
@@ -20,6 +22,8 @@ __all__ = [
     "charged_again",
     "from_arrow",
     "from_bytes",
+    "opening",
+    "places_of",
     "question",
     "renamed",
     "reuse_key",
@@ -27,4 +31,5 @@ __all__ = [
     "tables_read",
     "to_arrow",
     "to_bytes",
+    "told",
 ]

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.places import Places, distinct
 from dpsql.policy import Assumed
 from dpsql.privacy import Charge
 
@@ -26,10 +27,11 @@ class Release:
     table: pa.Table
     """`rows` and everything free beside them, one row a released group: `gap` when the mechanism has one, and
     for each noisy count `n` the columns `n_stddev`, `n_low`, `n_high` (DOUBLE; NULL where there is none).
+    Where two counts are called `n`, those of the second one are `n_1_stddev`, ..
     """
     keys: tuple[str, ...]
     counts: tuple[str, ...]
-    """Names of the key columns and of the noisy count columns of `rows`."""
+    """Names of the key columns and of the noisy count columns of `rows`, which may be equal."""
     selection: str
     """`"top-5"`, `"argmax"`, `"above threshold 100"`, ..; EXPLAIN and SHOW RELEASES say the same."""
     mechanism: str
@@ -59,6 +61,9 @@ class Release:
     """The releases of a statement that computes from several; `rows` are then those of its outer query."""
     assumed: tuple[Assumed, ...] = ()
     """What the statement left open and was answered with, such as a bound of the policy."""
+    places: Places | None = None
+    """Where keys, noisy counts and what is free beside them stand in `table`, by index; None of a release
+    that was stored without: then their names tell it."""
     properties: dict[str, str] = field(default_factory=dict)
     """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""
 
@@ -85,24 +90,25 @@ class Release:
 
         return as_markdown(self.rows, self, Style())
 
-    def to_svg(self, column: str | None = None) -> str:
+    def to_svg(self, column: str | int | None = None) -> str:
         """Return a chart as the text of an SVG file: a bar for each row, pale over its interval.
 
         Parameters
         ----------
         column
-            Name of the noisy number to draw; by default the one that orders the rows, else the first.
+            Name of the noisy number to draw, or the place of its column from 0; by default the one that
+            orders the rows, else the first.
 
         Raises
         ------
         ProgrammingError
-            The release has no such number.
+            The release has no such number, or several of that name.
         """
         from dpsql.render.charts import release_svg  # noqa: PLC0415
 
         return release_svg(self, column)
 
-    def plot(self, column: str | None = None) -> Any:  # noqa: ANN401  an object of another package
+    def plot(self, column: str | int | None = None) -> Any:  # noqa: ANN401  an object of another package
         """Draw bars with intervals by matplotlib, or by Altair where only that is installed.
 
         Parameters
@@ -120,11 +126,18 @@ class Release:
         InterfaceError
             Neither is installed: `pip install "dpsql[plot]"`.
         ProgrammingError
-            The release has no such number.
+            The release has no such number, or several of that name.
         """
         from dpsql.render.charts import plot  # noqa: PLC0415
 
         return plot(self, column)
+
+
+def places_of(release: Release) -> Places:
+    """Return where the columns of a release stand in its table."""
+    from dpsql.render.readable import places  # noqa: PLC0415
+
+    return places(release)
 
 
 _FACTS = ("keys", "counts", "mechanism", "guarantee", "scale", "statement", "warnings", "properties")
@@ -138,6 +151,7 @@ def facts_of(release: Release) -> dict[str, Any]:
         "charge": [str(release.charge.epsilon), str(release.charge.delta)],
         "confidence": str(release.confidence),
         "assumed": [[each.what, each.value, each.where] for each in release.assumed],
+        "places": None if release.places is None else release.places.facts(),
     }
 
 
@@ -146,6 +160,8 @@ def release_of(facts: dict[str, Any], rows: pa.Table, table: pa.Table) -> Releas
     facts = facts | {name: tuple(facts[name]) for name in ("keys", "counts", "warnings")}
     facts["assumed"] = tuple(Assumed(*each) for each in facts.pop("assumed", ()))
     facts["selection"] = facts.pop("reading")
+    places = facts.pop("places", None)
+    facts["places"] = None if places is None else Places.of_facts(places)
     facts["charge"] = Charge(*map(Fraction, facts["charge"]))
     facts["confidence"] = Fraction(facts["confidence"])
     return Release(rows=rows, table=table, **facts)
@@ -183,19 +199,23 @@ def from_bytes(data: bytes) -> Release:
 
 
 def cell(release: Release) -> pa.Table:
-    """Return a release as one JSON text in a table of one row: its facts, and its rows with all details."""
+    """Return a release as one JSON text in a table of one row: its facts, and its rows with all details.
+
+    Of columns with one name `n` the second one is `n_1`: an object of JSON has a name once.
+    """
     import pyarrow as pa  # noqa: PLC0415
 
     from dpsql.render.data import as_json  # noqa: PLC0415
     from dpsql.render.values import values  # noqa: PLC0415
 
     table = release.table
+    names = distinct(table.column_names)
     listed = zip(*(values(column) for column in table.columns), strict=True)
     facts = {name: getattr(release, name) for name in ("number", "receipt", "selection", *_FACTS)} | {
         "epsilon": float(release.charge.epsilon),
         "delta": float(release.charge.delta),
         "confidence": float(release.confidence),
         "assumed": [str(each) for each in release.assumed],
-        "rows": [dict(zip(table.column_names, row, strict=True)) for row in listed],
+        "rows": [dict(zip(names, row, strict=True)) for row in listed],
     }
     return pa.table({"release": pa.array([as_json(facts)], pa.string())})

@@ -5,73 +5,47 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dpsql.places import FREE
+from dpsql.release.release import places_of
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpsql.analysis import Output, Plan
+    from dpsql.analysis import Plan
     from dpsql.release.release import Release
-
-_OF_RELEASE = ("gap", "p_value")
-_OF_COUNT = ("stddev", "low", "high")
-"""The details of a release, and those of each count `n`, which are called `n_stddev`, ..."""
-
-
-def fixed_names(outputs: Sequence[Output]) -> tuple[str, ...]:
-    """Return the names of output columns where they are part of the question; else none.
-
-    They are where two columns have one name, or one is called as a detail of another: then a detail is left
-    out of the release for its name, so that a release cannot get other names.
-    """
-    names = [output.name for output in outputs]
-    if len({*names}) < len(names) or any(_clashes(output, outputs) for output in outputs):
-        return tuple(names)
-    return ()
-
-
-def _clashes(output: Output, outputs: Sequence[Output]) -> bool:
-    """Return whether a column is called as a detail, and shows something else."""
-    if output.name in _OF_RELEASE:
-        return output.kind != output.name
-    name, separator, kind = output.name.rpartition("_")
-    if not separator or kind not in _OF_COUNT:
-        return False
-    for count in outputs:
-        if count.kind == "count" and count.name == name:
-            same = (output.of, output.uses, output.formula) == (count.of, count.uses, count.formula)
-            if not (same and output.kind == kind):
-                return True
-    return False
 
 
 def renamed(release: Release, plan: Plan) -> Release:
     """Return a stored release with the names of a statement with the same reuse key; its plan is given."""
-    outputs = plan.outputs
-    old, new = release.rows.column_names, [output.name for output in outputs]
-    if old == new:
+    # Imported here: who reads answers of a server analyses no statement.
+    import pyarrow as pa  # noqa: PLC0415
+
+    from dpsql.analysis import layout  # noqa: PLC0415
+
+    titles = [output.name for output in plan.outputs]
+    if release.rows.column_names == titles and release.places is not None:
         return release
-    details = dict(zip(release.table.column_names, release.table.columns, strict=True))
-    wanted = [(name, name) for name in _OF_RELEASE]
-    for before, output in zip(old, outputs, strict=True):
-        if output.kind == "count":
-            wanted += [(f"{before}_{kind}", f"{output.name}_{kind}") for kind in _OF_COUNT]
-    rows = release.rows.rename_columns(new)
-    table = release.table.select(range(len(old))).rename_columns(new)
-    for before, after in wanted:
-        column = details.get(before)
-        if column is None or after in table.column_names:
-            continue
-        if before not in old or column.null_count < len(column):
-            table = table.append_column(after, column)
-    keys, counts = (tuple(o.name for o in outputs if o.kind == kind) for kind in ("key", "count"))
+    table, before = release.table, places_of(release)
+    free = {kind: place for kind in FREE if (place := getattr(before, kind)) is not None}
+    names, after = layout(plan.outputs, free, getattr(plan.selection, "count", None))
+    columns = dict(enumerate(release.rows.columns))
+    moved = [(getattr(after, kind), place) for kind, place in free.items()]
+    for old, new in zip(before.numbers, after.numbers, strict=True):
+        moved += zip(new.details, old.details, strict=True)
+    for to, place in moved:
+        if to not in columns:
+            columns[to] = pa.nulls(len(table), pa.float64()) if place is None else table.column(place)
+    rows = release.rows.rename_columns(titles)
+    listed = [columns[place] for place in range(len(names))]
+    keys, counts = (tuple(o.name for o in plan.outputs if o.kind == kind) for kind in ("key", "count"))
     properties = dict(release.properties)
-    if "ordering" in properties:
-        properties["ordering"] = counts[release.counts.index(properties["ordering"])]
+    if "ordering" in properties and after.ordering is not None:
+        properties["ordering"] = counts[after.ordering]
     return replace(
         release,
         rows=rows,
-        table=table,
+        table=pa.table(listed, names=names) if listed else release.table,
         keys=keys,
         counts=counts,
+        places=after,
         properties=properties,
         assumed=plan.assumed,
     )

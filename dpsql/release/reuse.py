@@ -11,7 +11,6 @@ import duckdb
 
 from dpsql.package_version import VERSION
 from dpsql.policy import DatabaseSource, TableDomain, UnitVia
-from dpsql.release.renaming import fixed_names
 from dpsql.zones import DATABASE
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     tables = tables_read(policy, plan.compiled.tables)
     unnamed = tuple(replace(output, name="") for output in plan.outputs)
     parts = (
-        _hash(plan.compiled.sql, repr(plan.selection), repr(unnamed), repr(fixed_names(plan.outputs))),
+        _hash(plan.compiled.sql, repr(plan.selection), repr(unnamed)),
         _hash(repr(sorted(options.items()))),
         policy.part_fingerprint(tables),
         _hash(

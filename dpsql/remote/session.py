@@ -176,7 +176,10 @@ class RemoteSession:
         try:
             table, release = from_arrow(bytes(reply.copied))
         except (ValueError, KeyError, TypeError, OSError):
-            raise InternalError("the server's answer cannot be read: is it a dpsql server?") from None
+            raise InternalError(
+                "the server's answer cannot be read: is it a dpsql server?\n"
+                "Hint: an answer that was charged is stored there: SHOW RELEASES lists it, free"
+            ) from None
         # A release says all that the notices beside it say.
         return StatementResult(table, release, () if release is not None else tuple(reply.notices))
 

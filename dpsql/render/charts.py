@@ -12,10 +12,11 @@ from dpsql.render.cells import cut, escape_controls, width
 from dpsql.render.figures import number
 from dpsql.render.html import BLUE, tag
 from dpsql.render.plots import axis
-from dpsql.render.readable import counts, orders, price
+from dpsql.render.readable import estimates, orders, places, price
 from dpsql.render.values import text, values
 
 if TYPE_CHECKING:
+    from dpsql.places import NumberPlace
     from dpsql.render.figures import Estimate
     from dpsql.render.readable import Released
 
@@ -31,24 +32,42 @@ class Bars:
     estimates: list[Estimate]
 
     @classmethod
-    def of(cls, release: Released, column: str | None = None) -> Bars:
+    def of(cls, release: Released, column: str | int | None = None) -> Bars:
         """Take a noisy number of a release, by default the one that orders its rows; leave out NULLs.
 
-        Raises `ProgrammingError` if there is no such number.
+        Raises `ProgrammingError` if there is no such number, or if several have the name.
         """
-        name, known = column or orders(release), counts(release)
-        if name is None or name not in known:
-            named = f"no noisy number {column!r}" if column else "no noisy number"
-            hint = f"\nHint: it has {', '.join(known)}" if known else ""
-            raise ProgrammingError(f"the release has {named} to draw{hint}")
-        keys = [values(release.rows.column(key)) for key in release.keys]
-        labels = [_label(row) for row in zip(*keys, strict=True)] or [name] * release.rows.num_rows
+        number = _number(release, column)
+        name, rows = release.rows.column_names[number.place], release.rows
+        keys = [values(rows.column(place)) for place in places(release).keys]
+        labels = [_label(row) for row in zip(*keys, strict=True)] or [name] * rows.num_rows
         pairs = [
             (label, estimate)
-            for label, estimate in zip(labels, known[name], strict=True)
+            for label, estimate in zip(labels, estimates(release, number), strict=True)
             if estimate is not None
         ]
-        return cls(name, [label for label, _ in pairs], [estimate for _, estimate in pairs])
+        drawn = [estimate for _, estimate in pairs]
+        return cls(name, [label for label, _ in pairs], drawn)
+
+
+def _number(release: Released, column: str | int | None) -> NumberPlace:
+    """Return the number that a name or a place means, by default the one that orders the rows."""
+    first = orders(release)
+    if column is None and first is not None:
+        return first
+    names, numbers = release.rows.column_names, places(release).numbers
+    found = [n for n in numbers if column in (names[n.place], n.place)]
+    if len(found) == 1:
+        return found[0]
+    hint = ", ".join(names[n.place] for n in numbers)
+    hint = f"\nHint: it has {hint}" if hint else ""
+    if found:
+        listed = ", ".join(str(n.place) for n in found)
+        raise ProgrammingError(
+            f"the release has several numbers called {column!r}\nHint: give the place of one: {listed}"
+        )
+    named = "no noisy number" if column is None else f"no noisy number {column!r}"
+    raise ProgrammingError(f"the release has {named} to draw{hint}")
 
 
 def _label(row: tuple[Any, ...]) -> str:
@@ -61,22 +80,22 @@ _WIDEST_LABEL, _BARS = 40, 320
 """Characters of a label, and pixels of the longest bar."""
 
 
-def _note(release: Released, column: str) -> str:
+def _note(release: Released, estimates: list[Estimate]) -> str:
     """Return the line of a chart on its price, its mechanism, and the level of the intervals."""
-    bounded = any(e is not None and e.unit is not None for e in counts(release)[column])
+    bounded = any(e.unit is not None for e in estimates)
     level = f"{number(float(release.confidence * 100))}% intervals" if bounded else ""
     parts = (price(release.charge), release.mechanism, level)
     return " · ".join(escape_controls(part) for part in parts if part)
 
 
-def release_svg(release: Released, column: str | None = None) -> str:
+def release_svg(release: Released, column: str | int | None = None) -> str:
     """Draw a number of a release as an SVG file: bars, pale over their intervals, and the price below."""
     bars = Bars.of(release, column)
     labels = [cut(label, _WIDEST_LABEL) for label in bars.labels]
     numbers = [" ".join(estimate.text()).strip() for estimate in bars.estimates]
     left = max(map(width, labels), default=0) * _CELL + _SPACE
     right = max(map(width, numbers), default=0) * _CELL + _SPACE
-    note = _note(release, bars.column)
+    note = _note(release, bars.estimates)
     size = max(left + _BARS + _SPACE + right, width(note) * _CELL)
     height = _LINE * (len(labels) + 2) + _SPACE
     bottom, top = axis(list(bars.estimates)) or (0.0, 1.0)
@@ -120,7 +139,7 @@ def _bar(estimate: Estimate, x: Any, y: int) -> list[str]:  # noqa: ANN401  x is
     return [*drawn, tag("line", x1=middle, y1=y, x2=middle, y2=y + _BAR, stroke="currentColor")]
 
 
-def plot(release: Released, column: str | None = None) -> Any:  # noqa: ANN401  an object of another package
+def plot(release: Released, column: str | int | None = None) -> Any:  # noqa: ANN401  an object of another package
     """Draw a number of a release by matplotlib, or by Altair where only that is installed.
 
     Returns matplotlib's `Axes` or Altair's `LayerChart`. Raises `InterfaceError` if neither is installed.
@@ -128,7 +147,7 @@ def plot(release: Released, column: str | None = None) -> Any:  # noqa: ANN401  
     bars = Bars.of(release, column)
     for package, draw in (("matplotlib", _matplotlib), ("altair", _altair)):
         if find_spec(package) is not None:
-            return draw(bars, _note(release, bars.column))
+            return draw(bars, _note(release, bars.estimates))
     raise InterfaceError(
         "a plot needs matplotlib or altair\n"
         "Hint: pip install 'dpsql[plot]', or use to_svg(), which needs neither"

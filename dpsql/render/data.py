@@ -8,6 +8,7 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from dpsql.places import distinct
 from dpsql.render.figures import charged
 from dpsql.render.values import values
 
@@ -43,8 +44,11 @@ def _field(value: object) -> str:
 
 
 def write_json(rows: pa.Table, out: BinaryIO, *, end: bytes = b"\n") -> None:
-    """Write one array of objects, one object a line; `end` stands behind it."""
-    names = [_json(name) for name in rows.column_names]
+    """Write one array of objects, one object a line; `end` stands behind it.
+
+    An object has a name once: of two columns `n` the second one is `n_1`.
+    """
+    names = [_json(name) for name in distinct(rows.column_names)]
     before = "[\n"
     for row in _rows(rows):
         out.write((before + _object(names, row)).encode("utf-8", "backslashreplace"))
@@ -53,9 +57,9 @@ def write_json(rows: pa.Table, out: BinaryIO, *, end: bytes = b"\n") -> None:
 
 
 def write_jsonl(rows: pa.Table, out: BinaryIO, first: dict[str, int] | None = None) -> None:
-    """Write one object a line; the fields `first` stand at the start of each."""
+    """Write one object a line; the fields `first` stand at the start of each. Names as in `write_json`."""
     fields = first or {}
-    names = [_json(name) for name in (*fields, *rows.column_names)]
+    names = [_json(name) for name in distinct([*fields, *rows.column_names])]
     for row in _rows(rows):
         line = _object(names, (*fields.values(), *row))
         out.write((line + "\n").encode("utf-8", "backslashreplace"))
@@ -143,11 +147,24 @@ def write_arrow(rows: pa.Table, out: BinaryIO, *, stream: bool) -> None:
         writer.write_table(rows)
 
 
+def with_distinct_names(rows: pa.Table) -> pa.Table:
+    """Return a table of which no two names are equal, whatever the case of their letters.
+
+    Of two columns `n` the second one is `n_1`. Readers of Parquet often ignore case.
+    """
+    names = distinct(rows.column_names, fold=True)
+    if names == rows.column_names:
+        return rows
+    return rows.rename_columns(names).replace_schema_metadata(rows.schema.metadata)
+
+
 def write_parquet(rows: pa.Table, out: BinaryIO) -> None:
-    """Write one Parquet file."""
+    """Write one Parquet file, with the names of `with_distinct_names`: readers ask for columns by name."""
     import io
 
     from pyarrow import parquet
+
+    rows = with_distinct_names(rows)
 
     # Parquet is written back and forth, which a pipe does not bear.
     buffer = io.BytesIO()

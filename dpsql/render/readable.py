@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dpsql.places import Places
 from dpsql.render.cells import escape_controls, folded, width
 from dpsql.render.figures import Estimate, charged, half_text, left, number, unit_of
 from dpsql.render.values import values
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from dpsql.places import NumberPlace
     from dpsql.privacy import Charge
     from dpsql.render.grid import Style
 
@@ -63,36 +65,45 @@ class Released(Protocol):
     @property
     def charged_again(self) -> str: ...
     @property
+    def places(self) -> Places | None: ...
+    @property
     def properties(self) -> Mapping[str, str]: ...
 
 
-def counts(release: Released) -> dict[str, Estimates]:
-    """Return the estimates of every count in the select list."""
-    return {name: _estimates(release, name) for name in release.counts}
-
-
-def orders(release: Released) -> str | None:
-    """Return the name of the count that orders the groups; None if no count was asked for."""
+def places(release: Released) -> Places:
+    """Return where the columns of a release stand in its table."""
+    if release.places is not None:
+        return release.places
     named = release.properties.get("ordering")
-    if named in release.counts:
-        return named
-    return release.counts[0] if release.counts else None
+    table = release.table.column_names
+    return Places.by_name(table, release.rows.num_columns, release.keys, release.counts, named)
+
+
+def counts(release: Released) -> list[Estimates]:
+    """Return the estimates of every count in the select list, in its order."""
+    return [estimates(release, number) for number in places(release).numbers]
+
+
+def orders(release: Released) -> NumberPlace | None:
+    """Return the count that orders the groups, else the first one; None if no count was asked for."""
+    found = places(release)
+    return found.numbers[found.ordering or 0] if found.numbers else None
 
 
 def ordering(release: Released) -> Estimates:
     """Return the estimates of the count that orders the groups; none if only keys were asked for."""
-    name = orders(release)
-    return [] if name is None else _estimates(release, name)
+    number = orders(release)
+    return [] if number is None else estimates(release, number)
 
 
-def _estimates(release: Released, name: str) -> Estimates:
+def estimates(release: Released, number: NumberPlace) -> Estimates:
+    """Return the estimates of a count."""
     table = release.table
 
-    def bounds(suffix: str) -> list[Any]:
-        column = name + suffix
-        return values(table.column(column)) if column in table.column_names else [None] * table.num_rows
+    def bounds(place: int | None) -> list[Any]:
+        return [None] * table.num_rows if place is None else values(table.column(place))
 
-    triples = zip(values(table.column(name)), bounds("_low"), bounds("_high"), strict=True)
+    triples = zip(values(table.column(number.place)), bounds(number.low), bounds(number.high), strict=True)
     return [None if value is None else Estimate(float(value), low, high) for value, low, high in triples]
 
 

@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
 
 from dpsql.render.figures import unit_of
-from dpsql.render.readable import counts, orders
+from dpsql.render.readable import counts, places
 from dpsql.render.values import values
 
 if TYPE_CHECKING:
@@ -39,43 +39,45 @@ def rounded(rows: pa.Table, release: Released, *, whole: bool = False) -> pa.Tab
     from pyarrow import types
 
     numbers = _rounded_columns(release)
+    known = release.table
     for i, name in enumerate(rows.column_names):
         column = rows.column(i)
-        found = numbers.get(name)
-        if found is None or not release.table.column(name).equals(column):
+        found = numbers.get(i)
+        if found is None or not known.column(i).equals(column):
             # A column that the statement asked for, such as DP_STDDEV(n), may have any name.
-            equal = (n for known, n in numbers.items() if release.table.column(known).equals(column))
+            equal = (each for at, each in numbers.items() if known.column(at).equals(column))
             found = next(equal, None)
         if found is not None and types.is_float64(column.type):
             rows = rows.set_column(i, name, _array(found, whole=whole))
     return rows
 
 
-def _rounded_columns(release: Released) -> dict[str, list[float | None]]:
-    """Return the rounded values of each noisy column of the release's table, by its name."""
-    table = release.table
-    found: dict[str, list[float | None]] = {}
-    for name, estimates in counts(release).items():
-        places = [None if estimate is None else estimate.unit for estimate in estimates]
-        kinds = {"": ROUND_HALF_EVEN, "_low": ROUND_FLOOR, "_high": ROUND_CEILING}
-        for suffix, rounding in kinds.items():
-            if name + suffix in table.column_names:
-                found[name + suffix] = _at_places(values(table.column(name + suffix)), places, rounding)
-        if f"{name}_stddev" in table.column_names:
-            spreads = values(table.column(f"{name}_stddev"))
+def _rounded_columns(release: Released) -> dict[int, list[float | None]]:
+    """Return the rounded values of each noisy column of the release's table, by its place."""
+    table, found_at = release.table, places(release)
+    found: dict[int, list[float | None]] = {}
+    for i, (number, estimates) in enumerate(zip(found_at.numbers, counts(release), strict=True)):
+        units = [None if estimate is None else estimate.unit for estimate in estimates]
+        kinds = {number.place: ROUND_HALF_EVEN, number.low: ROUND_FLOOR, number.high: ROUND_CEILING}
+        for place, rounding in kinds.items():
+            if place is not None:
+                found[place] = _at_places(values(table.column(place)), units, rounding)
+        if number.stddev is not None:
+            spreads = values(table.column(number.stddev))
             own = [None if spread is None else unit_of(spread) for spread in spreads]
-            found[f"{name}_stddev"] = _at_places(spreads, own, ROUND_CEILING)
-        if name == orders(release) and "gap" in table.column_names:
-            place = max((place for place in places if place is not None), default=None)
-            gaps = values(table.column("gap"))
-            found["gap"] = _at_places(gaps, [place] * len(gaps), ROUND_HALF_EVEN)
-    if "p_value" in table.column_names:
-        found["p_value"] = [
-            value if value is None else float(f"{value:.3g}") for value in values(table.column("p_value"))
+            found[number.stddev] = _at_places(spreads, own, ROUND_CEILING)
+        if i == (found_at.ordering or 0) and found_at.gap is not None:
+            unit = max((unit for unit in units if unit is not None), default=None)
+            gaps = values(table.column(found_at.gap))
+            found[found_at.gap] = _at_places(gaps, [unit] * len(gaps), ROUND_HALF_EVEN)
+    if found_at.p_value is not None:
+        found[found_at.p_value] = [
+            value if value is None else float(f"{value:.3g}")
+            for value in values(table.column(found_at.p_value))
         ]
-    if "gap" in table.column_names and "gap" not in found:
-        gaps = values(table.column("gap"))
-        found["gap"] = _at_places(gaps, [unit_of(release.scale)] * len(gaps), ROUND_HALF_EVEN)
+    if found_at.gap is not None and found_at.gap not in found:
+        gaps = values(table.column(found_at.gap))
+        found[found_at.gap] = _at_places(gaps, [unit_of(release.scale)] * len(gaps), ROUND_HALF_EVEN)
     return found
 
 

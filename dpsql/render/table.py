@@ -11,7 +11,7 @@ from dpsql.render.figures import Estimate, at_unit, unit_of
 from dpsql.render.grid import Column, Style, box, column, draw, fit, markdown, span
 from dpsql.render.listings import listed, statements_of
 from dpsql.render.plots import NARROWEST, bars
-from dpsql.render.readable import Estimates, assumptions, counts, footer, ordering, orders
+from dpsql.render.readable import Estimates, assumptions, counts, footer, ordering, orders, places
 from dpsql.render.values import text, values
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: C
         room = (style.columns or 80) - span([column.width for column in columns]) - 3
         bar = bars(ordering(release), room, style) if room >= NARROWEST else None
         columns += [bar] if bar else []
-    columns = listed(rows.column_names, columns, style)
+    if release is None:
+        columns = listed(rows.column_names, columns, style)
     fitted, left_out = fit(columns, style)
     drawn = box(fitted, style)
     if left_out:
@@ -63,9 +64,9 @@ def as_chart(rows: pa.Table, release: Released | None, style: Style) -> str:
 
     Raises `ProgrammingError` when there is nothing to draw.
     """
-    name = orders(release) if _untouched(release, rows) else None
-    if release is not None and name is not None:
-        estimates = ordering(release)
+    number = orders(release) if _untouched(release, rows) else None
+    if release is not None and number is not None:
+        name, estimates = rows.column_names[number.place], ordering(release)
     else:
         drawable = next((i for i, column in enumerate(rows.columns) if _is_numeric(column)), None)
         if drawable is None:
@@ -126,17 +127,18 @@ def release_columns(release: Released, style: Style, *, none: str, most: int | N
 
     `none` is written where a row has no free gap.
     """
-    noisy, free = counts(release), _free(release)
+    found_at, free = places(release), _free(release)
+    noisy = {n.place: of for n, of in zip(found_at.numbers, counts(release), strict=True)}
     rows = release.rows
     columns = []
     for i, name in enumerate(rows.column_names):
         found = rows.column(i)
         place = next((p for known, p in free.values() if known.equals(found)), None)
-        if name in noisy:
-            columns.append(_count(name, noisy[name][:most], style))
+        if i in noisy:
+            columns.append(_count(name, noisy[i][:most], style))
         else:
             columns.append(_plain(name, found.slice(0, most), style, place))
-    gap, place = free.get("gap", (None, 0))
+    gap, place = free.get(found_at.gap, (None, 0))
     # The free gaps, unless there are none or the statement asked for them itself.
     if gap is not None and not any(gap.equals(found) for found in rows.columns):
         shown = _plain("gap", gap.slice(0, most), style, place)
@@ -172,20 +174,21 @@ def _spread(spread: str, cells: int, style: Style) -> str:
     return pad(spread, cells, right=True) if spread.startswith(style.pm) else spread
 
 
-def _free(release: Released) -> dict[str, tuple[pa.ChunkedArray, int]]:
-    """Return the free columns beside the counts, each with the decimal place at which its noise ends."""
-    places = {
-        name: max((e.unit for e in estimates if e is not None and e.unit is not None), default=None)
-        for name, estimates in counts(release).items()
-    }
-    found = {f"{name}_{kind}": place for name, place in places.items() for kind in ("low", "high", "stddev")}
-    place = places.get(orders(release) or "")
-    found["gap"] = unit_of(release.scale) if place is None else place
+def _free(release: Released) -> dict[int | None, tuple[pa.ChunkedArray, int]]:
+    """Return the free columns by their places, each with the decimal place at which its noise ends."""
+    found_at = places(release)
+    units = [
+        max((e.unit for e in estimates if e is not None and e.unit is not None), default=None)
+        for estimates in counts(release)
+    ]
+    found = {at: unit for number, unit in zip(found_at.numbers, units, strict=True) for at in number.details}
+    unit = units[found_at.ordering or 0] if units else None
+    found[found_at.gap] = unit_of(release.scale) if unit is None else unit
     table = release.table
     return {
-        name: (table.column(name), place)
-        for name, place in found.items()
-        if place is not None and name in table.column_names and table.column(name).null_count < len(table)
+        at: (table.column(at), unit)
+        for at, unit in found.items()
+        if at is not None and unit is not None and table.column(at).null_count < len(table)
     }
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dpsql.errors import Error, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.lazy_dataclass import dataclass
+from dpsql.places import distinct, renamed_columns
 from dpsql.privacy import Charge
+from dpsql.release import told
 from dpsql.render.figures import charged, left
 from dpsql.serve.confirm import LIFETIME, Question, SpendingRule
 from dpsql.serve.public_facts import described_policy, described_tables, records
@@ -183,7 +185,9 @@ class Tools:
         result = await self.answered(sql, confirm)
         if result.release is None:
             return {**_rows(result.table, 0), "epsilon": 0.0}
-        return {**_released(result.release, 0), "left": left_of(await self._backend.budget())}
+        with told(result.release):
+            facts = _released(result.release, 0)
+        return {**facts, "left": left_of(await self._backend.budget())}
 
     @_refusing
     async def budget(self) -> Facts:
@@ -234,9 +238,14 @@ def release_facts(release: Release) -> Facts:
 
 
 def _rows(table: pa.Table, first: int) -> Facts:
-    """Return rows as objects; those of a release have its intervals beside each number."""
+    """Return rows as objects; those of a release have its intervals beside each number.
+
+    An object has a name once: of two columns `n` the second one is `n_1`, which `renamed` says.
+    """
     part = table.slice(first, MOST_ROWS)
-    found: Facts = {"columns": table.column_names, "rows": records(part)}
+    found: Facts = {"columns": distinct(table.column_names), "rows": records(part)}
+    if renamed := renamed_columns(table.column_names):
+        found["renamed"] = [f"{new} is another column called {old}" for old, new in renamed]
     if first or part.num_rows < table.num_rows:
         found |= {"first_row": first, "rows_in_all": table.num_rows}
     return found

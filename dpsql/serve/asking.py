@@ -21,6 +21,7 @@ from dpsql.prepared import (
     scopes,
 )
 from dpsql.privacy import Charge
+from dpsql.release import told
 from dpsql.serve.agreement import names_epsilon, not_agreed
 from dpsql.serve.answer import Answer, Column, Notice, Quoted, columns_of
 from dpsql.serve.catalog.facts import Route
@@ -281,11 +282,12 @@ class Asking:
         asked: Key | None,
     ) -> Answer:
         """Return the answer of a release; keep it under a key if all of it was stored before."""
-        answer = self._released(prepared, release, schema)
-        if asked is None or release is None or _charged(release):
-            return answer
-        keys = self.session.reuse_keys(prepared, release, running=self.running)
-        return self.generation.stored.put(asked, self.user.analyst, prepared.engines, keys, answer)
+        with told(release):
+            answer = self._released(prepared, release, schema)
+            if asked is None or release is None or _charged(release):
+                return answer
+            keys = self.session.reuse_keys(prepared, release, running=self.running)
+            return self.generation.stored.put(asked, self.user.analyst, prepared.engines, keys, answer)
 
     def _released(
         self,

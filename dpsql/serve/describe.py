@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpsql.analysis import layout
+from dpsql.composition import layout_of
 from dpsql.errors import InternalError
 from dpsql.language import Describe, Show
 from dpsql.prepared import (
@@ -16,14 +18,13 @@ from dpsql.prepared import (
     PreparedPrivate,
     PreparedPublic,
 )
+from dpsql.release import places_of
 
 if TYPE_CHECKING:
     from dpsql.analysis import Output
     from dpsql.engines.schema_database import SchemaDatabase
+    from dpsql.places import Places
     from dpsql.release import Release
-
-ENDS = ("low", "high")
-"""The details of a count `n` that `dp_columns = 'interval'` shows, as `n_low` and `n_high`."""
 
 _EXPLAIN = ("property", "value")
 _SHOW = {
@@ -57,20 +58,24 @@ def schema_of(prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
 def ends(prepared: PreparedPrivate | PreparedComposed) -> tuple[str, ...]:
     """Return the names of the columns that the ends of intervals are added as."""
     if isinstance(prepared, PreparedComposed):
-        shown, counts = prepared.columns, [prepared.columns[bar.place] for bar in prepared.bars]
+        shown, (names, places) = len(prepared.columns), layout_of(prepared)
     else:
-        outputs = prepared.plan.outputs
-        shown, counts = tuple(o.name for o in outputs), [o.name for o in outputs if o.kind == "count"]
-    names = dict.fromkeys(f"{count}_{end}" for count in counts for end in ENDS)
-    return tuple(name for name in names if name not in shown)
+        shown, (names, places) = len(prepared.plan.outputs), layout(prepared.plan.outputs)
+    return tuple(names[place] for place in _added(places, shown))
 
 
 def with_ends(release: Release, names: tuple[str, ...]) -> pa.Table:
-    """Return the rows of a release with these columns of its details."""
+    """Return the rows of a release with the ends of its intervals, under these names."""
     rows = release.rows
-    for name in names:
-        rows = rows.append_column(name, release.table.column(name))
+    for name, place in zip(names, _added(places_of(release), rows.num_columns), strict=True):
+        rows = rows.append_column(name, release.table.column(place))
     return rows
+
+
+def _added(places: Places, shown: int) -> list[int]:
+    """Return the places of the ends of intervals that are not among the rows, which have so many columns."""
+    ends = (end for number in places.numbers for end in (number.low, number.high))
+    return [end for end in ends if end is not None and end >= shown]
 
 
 def _of_release(prepared: PreparedPrivate) -> pa.Schema:

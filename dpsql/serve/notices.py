@@ -13,6 +13,7 @@ import numpy as np
 
 from dpsql.estimates import figure
 from dpsql.ledger import shown
+from dpsql.release import places_of
 from dpsql.serve.answer import Notice
 
 if TYPE_CHECKING:
@@ -54,11 +55,12 @@ def _day(when: datetime) -> str:
 
 def _precision(release: Release) -> list[str]:
     """Return the half-widths of the intervals of the first count."""
-    for name in release.counts:
-        low, high = f"{name}_low", f"{name}_high"
-        if not {low, high} <= {*release.table.column_names}:
+    for number in places_of(release).numbers:
+        if number.low is None or number.high is None:
             continue
-        ends = [release.table.column(end).to_numpy(zero_copy_only=False) for end in (low, high)]
+        name = release.table.column_names[number.place]
+        bounds = (number.low, number.high)
+        ends = [release.table.column(end).to_numpy(zero_copy_only=False) for end in bounds]
         halves = (ends[1].astype(np.float64) - ends[0].astype(np.float64)) / 2
         widths = [float(half) for half in halves[np.isfinite(halves)]]
         if not widths:

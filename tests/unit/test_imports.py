@@ -17,7 +17,7 @@ PACKAGE = Path(dpsql.__file__).parent
 ROOT = "dpsql"
 LONGEST = 500
 
-BASE = {"errors", "privacy", "types"}
+BASE = {"errors", "places", "privacy", "types"}
 ANYWHERE = {"lazy_dataclass", "package_version"}
 """Modules that all packages may import."""
 
@@ -37,17 +37,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "privacy": {"errors", "certified"},
     "order": set(),
     "login": set(),
+    "places": set(),
     "errors_json": {"errors"},
     "types": {"errors"},
     "zones": set(),
-    "render": {"errors", "privacy"},
+    "render": {"errors", "places", "privacy"},
     "exclusive": {"errors"},
     # The core, in the order in which a statement passes through it.
     "language": {"errors", "privacy", "types"},
     "policy": {"errors", "privacy", "types", "language", "zones"},
     "tree": {"errors", "types", "language"},
     "estimates": {"privacy"},
-    "analysis": {"errors", "privacy", "types", "language", "policy", "tree", "estimates", "zones"},
+    "analysis": {"errors", "places", "privacy", "types", "language", "policy", "tree", "estimates", "zones"},
     "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis", "zones"},
     "noise": {"certified", "privacy"},
     "mechanisms": {"estimates", "noise", "order", "privacy"},
@@ -76,6 +77,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors",
         "language",
         "ledger",
+        "places",
         "policy",
         "privacy",
     }

@@ -26,8 +26,10 @@ from dpsql.errors import (
     QuerySyntaxError,
 )
 from dpsql.ledger import Ledger
+from dpsql.places import NumberPlace, Places
 from dpsql.prepared import PreparedComposed
 from dpsql.privacy import Charge
+from dpsql.release import from_bytes, to_bytes
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
 from tests.opened import sessions_in
@@ -312,16 +314,45 @@ def test_what_columns_are_called_is_no_part_of_the_question(session: Session) ->
     assert present(session.run(gaps).release).table.equals(first.table)
 
 
-def test_a_column_that_is_called_as_a_detail_of_another_is_part_of_the_question(session: Session) -> None:
-    """The detail is left out of the release then, so it could not be given under other names."""
+def test_a_column_that_is_called_as_a_detail_of_another_hides_none(session: Session) -> None:
+    """What is called `n_low` and shows something else is no end of an interval, under any names."""
     two = COUNT.replace(" FROM", ", COUNT(DISTINCT user_id) FILTER (WHERE note IS NULL) AS {} FROM")
     clash, plain = (present(session.run(two.format(name)).release) for name in ("n_low", "pages"))
-    assert clash.number != plain.number
+    assert clash.number == plain.number
     assert plain.table.column_names[2:5] == ["n_stddev", "n_low", "n_high"]
+    assert clash.table.column_names[:5] == ["n", "n_low", "n_stddev", "n_low_1", "n_high"]
+    for one, other in zip(clash.table.columns, plain.table.columns, strict=True):
+        assert one.equals(other)
+    assert clash.places == plain.places == Places((), (NumberPlace(0, 2, 3, 4), NumberPlace(1, 5, 6, 7)))
     low = "SELECT COUNT(DISTINCT user_id) AS n, DP_INTERVAL_LOW(n) AS {} FROM visits"
     same, other = (present(session.run(low.format(name)).release) for name in ("n_low", "least"))
     assert same.number == other.number
     assert other.table.column("n_low").equals(same.table.column("n_low"))
+    assert same.table.column_names == ["n", "n_low", "n_stddev", "n_high"]
+
+
+def test_equal_names_stay_two_columns(session: Session) -> None:
+    two = COUNT.replace(" FROM", ", COUNT(DISTINCT user_id) FILTER (WHERE note IS NULL) AS n FROM")
+    release = present(session.run(two).release)
+    assert release.counts == ("n", "n")
+    assert release.rows.column_names == ["n", "n"]
+    assert release.table.column_names[2:5] == ["n_stddev", "n_low", "n_high"]
+    assert release.table.column_names[5:] == ["n_1_stddev", "n_1_low", "n_1_high"]
+    again = present(session.run(two.replace("AS n,", "AS a,")).release)
+    assert (again.number, again.counts) == (release.number, ("a", "n"))
+    assert from_bytes(to_bytes(release)).places == release.places
+
+
+def test_a_column_without_a_name_is_named_by_its_text(session: Session) -> None:
+    found = session.run(
+        "SELECT count( DISTINCT user_id ) /* units */, 3 + COUNT(DISTINCT user_id) FROM visits"
+    )
+    assert found.table.column_names == ["count( DISTINCT user_id )", "3 + COUNT(DISTINCT user_id)"]
+    inside = session.run(
+        "SELECT * FROM (SELECT COUNT(DISTINCT user_id), COUNT(DISTINCT user_id) FROM visits)"
+    )
+    assert inside.table.column_names == ["COUNT(DISTINCT user_id)", "COUNT(DISTINCT user_id)_1"]
+    assert present(inside.release).counts == tuple(inside.table.column_names)
 
 
 def test_equal_releases_of_one_statement_may_have_other_names(session: Session) -> None:

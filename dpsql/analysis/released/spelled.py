@@ -13,7 +13,7 @@ from sqlglot import exp
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import call_arguments
-from dpsql.language import MARK, copied, walked
+from dpsql.language import MARK, copied, keep_title, walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import BOOLEAN
@@ -50,7 +50,7 @@ def as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.Selec
             for each in walked(made):
                 if function_name(each) == "count":
                     each.meta.update(meta)
-            node.replace(made)
+            node.replace(keep_title(node, made))
     return changed
 
 

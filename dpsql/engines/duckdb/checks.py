@@ -67,6 +67,29 @@ class Inspector(DuckDBEngine):
         )
         return [(row[0], row[1]) for row in found]
 
+    def rounded_values(self, table: str) -> dict[str, tuple[int, str]]:
+        """Return for each column whose declared type rounds values how many, and the first one as text."""
+        reader = self.readers[table]
+        names, cells, counted = [], [], []
+        for (name, kind), cell in zip(reader.columns, reader.cells, strict=True):
+            rounds = kind.integer or kind.name in ("DECIMAL", "DATE")
+            if not rounds or f"TRY_CAST({cell} AS {kind})" not in reader.unlimited_sql:
+                continue  # it is stored as it is declared
+            wide, stored = "TIMESTAMP" if kind.name == "DATE" else "DOUBLE", quote(f"§{len(names)}")
+            where = f"(WHERE TRY_CAST({stored} AS {wide}) <> CAST({quote(name)} AS {wide}))"
+            first = f"min_by(CAST({stored} AS VARCHAR), {quote('§n')}) FILTER {where}"
+            names.append(name)
+            cells.append(f"{cell} AS {stored}")
+            counted += [f"COUNT(*) FILTER {where}", f"({first})[:{_LONGEST_VALUE}]"]
+        if not names:
+            return {}
+        listed = reader.unlimited_sql.removesuffix(f" FROM {reader.scan}")
+        numbered = f"row_number() OVER () AS {quote('§n')}"
+        rows = f"{listed}, {', '.join(cells)}, {numbered} FROM {reader.scan}"
+        found = self._fetch_one(f"SELECT {', '.join(counted)} FROM ({rows}) AS r")
+        pairs = zip(names, found[::2], found[1::2], strict=True)
+        return {name: (number, first) for name, number, first in pairs if number}
+
     def unreadable(self, table: str) -> dict[str, str]:
         """Read each column separately; return those that cannot be read, with the engine's error texts."""
         problems = {}

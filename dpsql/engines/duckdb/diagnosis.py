@@ -16,8 +16,9 @@ from dpsql.engines.duckdb.csv_source import csv_header, text
 from dpsql.engines.duckdb.csv_text import in_utf8
 from dpsql.engines.duckdb.engine_words import engine_words
 from dpsql.engines.duckdb.file_scans import scan_files
+from dpsql.engines.duckdb.file_types import difference
 from dpsql.errors import PolicyError
-from dpsql.policy import CsvSource, DatabaseSource, Policy, Table, files_of
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, files_of, fold
 
 
 def opening_errors(policy: Policy) -> list[tuple[str, str]]:
@@ -37,6 +38,7 @@ def opening_errors(policy: Policy) -> list[tuple[str, str]]:
                 continue
             try:
                 words = _words(connection, f"DESCRIBE SELECT * FROM {scan_files(table, Path(folder)).sql}")
+                words = words or _types(connection, table)
             except PolicyError:
                 words = _headers(table, Path(folder))
             if words is not None:
@@ -50,6 +52,18 @@ def _words(connection: duckdb.DuckDBPyConnection, sql: str) -> str | None:
     except duckdb.Error as problem:
         return engine_words(problem)
     return None
+
+
+def _types(connection: duckdb.DuckDBPyConnection, table: Table) -> str | None:
+    """Name two Parquet files of a table of which one holds a column with a type that loses values."""
+    if not isinstance(table.source, ParquetSource):
+        return None
+    columns = None if table.columns is None else [fold(name) for name in table.columns]
+    try:
+        found = difference(connection, files_of(table.source), columns)
+    except duckdb.Error as problem:
+        return engine_words(problem)
+    return None if found is None else str(found)
 
 
 def _headers(table: Table, folder: Path) -> str | None:

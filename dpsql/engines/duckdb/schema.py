@@ -19,6 +19,7 @@ from dpsql.engines.duckdb.csv_detection import find_format, header_of, renamed, 
 from dpsql.engines.duckdb.csv_source import text
 from dpsql.engines.duckdb.engine_words import engine_words
 from dpsql.engines.duckdb.file_scans import hive
+from dpsql.engines.duckdb.file_types import difference
 from dpsql.engines.duckdb.stored import StoredColumn, fields_of
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
@@ -166,15 +167,19 @@ def _parquet(files: list[Path], partitioned: bool) -> tuple[FoundColumn, ...]:
         raise PolicyError(f"{files[0]} cannot be read", hint="its path contains * ? or [: rename it")
     scan = f"read_parquet([{', '.join(map(text, files))}], {hive(partitioned)})"
     found: list[tuple[str, str]] = []
-    words = None
+    words = differs = None
     with settings.interruptible(), settings.connect() as connection:
         try:
             rows = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
             found = [(row[0], row[1]) for row in rows]
+            differs = difference(connection, files)
         except duckdb.Error as problem:
             words = engine_words(problem)
     if words is not None:
         raise PolicyError(f"{files[0]} cannot be read: {words}", hint="is it a Parquet file?")
+    if differs is not None:
+        hint = "or write a policy that declares the columns to show, without this one, and `dpsql check` it"
+        raise PolicyError(f"values would be lost: {differs}", hint=hint)
     return tuple(part for name, physical in found for part in _found_columns(name, physical))
 
 

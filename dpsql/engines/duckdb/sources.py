@@ -12,12 +12,14 @@ import duckdb
 
 from dpsql.analysis import quote
 from dpsql.engines.duckdb.file_scans import scan_files
+from dpsql.engines.duckdb.file_types import difference
 from dpsql.engines.duckdb.lengths import limit_lengths, over_limit_conditions
 from dpsql.engines.duckdb.stored import StoredColumn, stored_columns
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import (
     DatabaseSource,
+    ParquetSource,
     Policy,
     Table,
     UnitColumn,
@@ -102,6 +104,7 @@ def read_source(
     stored = stored_columns(table, physical)
     columns = declared_columns(table, [(c.name, c.type) for c in stored])
     where = {fold(c.name): c for c in stored}
+    _check_types(connection, table, paths, [fold(name) for name, _ in columns])
     if collated and any(_contains_type(sql_type, "VARCHAR") for _, sql_type in columns):
         raise PolicyError(f"tables.{table.name}: lists of texts with a collation are not supported")
     listed = ", ".join(
@@ -202,6 +205,22 @@ def _has_generated_column(connection: duckdb.DuckDBPyConnection, table: Table, c
         return False
     mine = [text for name, text in _definitions(connection, catalog) if name == table.source.table.lower()]
     return not mine or any("generated" in text for text in mine)
+
+
+def _check_types(
+    connection: duckdb.DuckDBPyConnection, table: Table, paths: tuple[Path, ...], columns: list[str]
+) -> None:
+    """Refuse Parquet files of which one holds a column with a type that would lose values of another."""
+    if not isinstance(table.source, ParquetSource) or len(paths) < 2:
+        return
+    with suppress(duckdb.Error):
+        if difference(connection, paths, columns) is None:
+            return
+        raise PolicyError(
+            f"tables.{table.name}.source: its files hold a column with different types",
+            hint="the owner runs `dpsql check`, which names them",
+        )
+    raise PolicyError(f"tables.{table.name}.source: cannot be read", hint="are all files Parquet files?")
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, table: Table, scan: str) -> list[tuple[str, str]]:

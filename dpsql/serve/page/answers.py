@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.privacy import Charge
 from dpsql.render.grid import Style
-from dpsql.render.readable import assumptions, ordering, orders, summary
+from dpsql.render.readable import assumptions, ordering, orders, places, summary
 from dpsql.render.table import public_columns, release_columns
 from dpsql.render.values import text, values
 from dpsql.serve.agent import MOST_ROWS, release_facts
@@ -88,15 +88,16 @@ def beginning(release: Release, rows: int) -> Release:
 
 def chart(release: Release) -> Facts | None:
     """Return the bars of a release: labels, numbers, ends of intervals, free gaps; None if it has none."""
-    name = orders(release)
-    if name is None or not release.rows.num_rows:
+    number, found_at = orders(release), places(release)
+    if number is None or not release.rows.num_rows:
         return None
+    name = release.rows.column_names[number.place]
     drawn = beginning(release, MOST_BARS)
     rows, table = drawn.rows, drawn.table
-    keys = [values(rows.column(key)) for key in release.keys if key in rows.column_names]
+    keys = [values(rows.column(key)) for key in found_at.keys]
     labels = [_label(row) for row in zip(*keys, strict=True)]
-    gaps = values(table.column("gap")) if "gap" in table.column_names else []
-    written = _gap_texts(drawn)
+    gaps = [] if found_at.gap is None else values(table.column(found_at.gap))
+    written = _gap_texts(drawn, found_at.gap)
     bars = [
         {
             "label": label,
@@ -122,7 +123,10 @@ def _label(keys: tuple[object, ...]) -> str:
     return ", ".join("NULL" if part is None else text(part) for part in keys)
 
 
-def _gap_texts(release: Release) -> list[str]:
+def _gap_texts(release: Release, place: int | None) -> list[str]:
     """Return the gaps to the next group, as precise as their noise; none if the release has no gaps."""
     columns = release_columns(release, Style(), none="")
-    return next(([cell.strip() for cell in column.cells] for column in columns if column.name == "gap"), [])
+    shown = release.rows.num_columns
+    if place is None or (place >= shown and len(columns) == shown):
+        return []
+    return [cell.strip() for cell in columns[min(place, shown)].cells]

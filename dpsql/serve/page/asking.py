@@ -10,6 +10,7 @@ from dpsql.errors import ProgrammingError
 from dpsql.language.options import OPTIONS
 from dpsql.language.words import KEYWORDS, VALUES
 from dpsql.prepared import PreparedCommand
+from dpsql.release import told
 from dpsql.render.charts import release_svg
 from dpsql.render.data import write_csv, write_parquet
 from dpsql.serve.agent import MOST_ROWS, Tools, amounts, budget_facts, left_of
@@ -83,7 +84,12 @@ class Analyst:
         """Answer a statement, as JSON; above the free price only with the confirmation of its price."""
         found = await Tools(self._asks, self._rule).answered(sql, confirm)
         budget = await self._free.budget()
-        return await self._beside(lambda: body({**result(found, 0, budget.total), "left": left_of(budget)}))
+
+        def written() -> bytes:
+            with told(found.release):
+                return body({**result(found, 0, budget.total), "left": left_of(budget)})
+
+        return await self._beside(written)
 
     def cancel(self) -> Facts:
         """Stop what the user asks over HTTP now; what was charged stays charged."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from dpsql.release import told
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.copy import copy_messages, copy_response, rows_of_part
 from dpsql.serve.wire.types import RowEncoder, format_codes, row_description
@@ -31,9 +32,11 @@ class Rows:
         self._columns = result.columns
         self._encoded = result.encoded
         self._digits = settings.extra_float_digits
-        self._encoder = RowEncoder(
-            result.columns, result.table, self._codes, extra_float_digits=settings.extra_float_digits
-        )
+        self._release = result.release
+        with told(self._release):
+            self._encoder = RowEncoder(
+                result.columns, result.table, self._codes, extra_float_digits=settings.extra_float_digits
+            )
         self._sent = 0
         self._total: int = result.table.num_rows
         self._part = rows_of_part(result.table, _PART)
@@ -61,9 +64,10 @@ class Rows:
 
     def _rows(self, start: int, stop: int) -> bytes:
         """Return the messages of these rows."""
-        if stop - start < self._total:
-            return self._encoder.rows(start, stop)
-        return self._kept(("rows", self._codes, self._digits), lambda: self._encoder.rows(start, stop))
+        with told(self._release):
+            if stop - start < self._total:
+                return self._encoder.rows(start, stop)
+            return self._kept(("rows", self._codes, self._digits), lambda: self._encoder.rows(start, stop))
 
     def _kept(self, form: tuple[object, ...], encode: Callable[[], bytes]) -> bytes:
         """Return messages in a form, which are kept if the answer is one that is given again."""
@@ -95,13 +99,18 @@ async def send_copy(channel: Channel, result: Result, settings: Settings) -> Non
     assert result.copy is not None  # noqa: S101  who copies
     assert result.table is not None  # noqa: S101  a copied statement has rows
     channel.write(copy_response(result.columns, result.copy))
-    for part in copy_messages(
+    parts = copy_messages(
         result.columns,
         result.table,
         result.copy,
         result.release,
         extra_float_digits=settings.extra_float_digits,
-    ):
+    )
+    while True:
+        with told(result.release):
+            part = next(parts, None)
+        if part is None:
+            break
         channel.write(part)
         await channel.drain()
     channel.write(messages.COPY_DONE)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpsql.release import told
 from dpsql.serve.answer import Column
 from dpsql.serve.wire import command_types as c
 from dpsql.serve.wire.cursors import Cursors
@@ -126,7 +127,7 @@ class WireSession:
             self._check_held()
         with _located(question), self._asking():
             answer = await self.client.answer(question.text, parameters, types)
-        with _located(statement):
+        with _located(statement), told(answer.release):
             return self._answered(command, answer)
 
     def _answered(self, command: c.Command | None, answer: Answer) -> Result:
@@ -156,6 +157,7 @@ class WireSession:
             answer.notices,
             changes=changes,
             encoded=answer.encoded,
+            release=answer.release,
         )
 
     def _command(self, command: c.Command | None) -> Result:

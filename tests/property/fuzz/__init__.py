@@ -11,6 +11,8 @@
 ``check``       exact counts on all neighbours, and what the claim says of them
 ``sums``        sums, averages and variances, with what they are exactly: ``exact``
 ``campaign``    statements times databases, with figures
+``asked``       statements with what plain SQL asks instead; ``answered`` asks both, ``formats`` gives
+                the answer in every form
 ``amounts``     sums, averages and variances of hostile numbers
 ``mutant``      a rule made wrong on purpose; ``mutants``  all of them
 ==============  =========================================================================

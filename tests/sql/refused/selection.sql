@@ -259,7 +259,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY GROUPING SETS ((p
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 3 ORDER BY n DESC LIMIT 2
 
 -- R352 a gap without groups
--- error: dp_gap: nothing is selected here, so there is no such thing
+-- error: DP_GAP(): nothing is selected here, so there is no such thing
 -- at: DP_GAP
 SELECT COUNT(DISTINCT user_id) AS n, DP_GAP() FROM visits
 

@@ -256,13 +256,13 @@ def test_explain_says_what_an_extreme_is(session: Session) -> None:
     found = explained(
         session, "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) MAX(amount) FROM orders"
     )
-    assert "max is the value that about 29 units reach, not the largest" in found["warnings"]
+    assert "MAX(amount) is the value that about 29 units reach, not the largest" in found["warnings"]
 
 
 def test_a_quantile_near_an_end_has_a_warning(session: Session) -> None:
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1)"
     found = explained(session, f"SELECT {options} QUANTILE_CONT(amount, 0.99) FROM orders")
-    assert "quantile_cont is unreliable for fewer than" in found["warnings"]
+    assert "QUANTILE_CONT(amount, 0.99) is unreliable for fewer than" in found["warnings"]
     found = explained(session, f"SELECT {options} QUANTILE_CONT(amount, 0.75) FROM orders")
     assert "unreliable" not in found.get("warnings", "")
     found = explained(session, f"SELECT {options} t > 0 AS up, MEDIAN(t) AS m FROM one GROUP BY t > 0")

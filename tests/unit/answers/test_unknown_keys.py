@@ -253,7 +253,8 @@ class TestAnswer:
             assert shown[:3] == ["m", "c", "x"]
             assert shown[ordered:] == sorted(shown[ordered:])
             assert answer.charge.epsilon <= prepared.price.epsilon == 1
-            table = details(prepared.plan, answer, rows(prepared.plan, answer, counts)).to_pydict()
+            found, _ = details(prepared.plan, answer, rows(prepared.plan, answer, counts))
+            table = found.to_pydict()
             assert [g is None for g in table["gap"]] == [i >= ordered for i in range(8)]
             assert [p is None for p in table["p_value"]] == [i >= ordered for i in range(8)]
             assert all(

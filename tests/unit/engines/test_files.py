@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,58 @@ def test_several_csv_files_have_one_header(write: Write, tmp_path: Path) -> None
     with pytest.raises(PolicyError) as caught:
         Inspector(load(policy))
     assert "secret" not in str(caught.value), "names of files may be private"
+
+
+TWO_TYPES = [
+    ("1::BIGINT AS x", "1.6::DOUBLE AS x", "x is BIGINT in a, and b has DOUBLE"),
+    ("1.5::DOUBLE AS x", "1::BIGINT AS x", "x is DOUBLE in a, and b has BIGINT"),
+    ("1::INTEGER AS x", "1::BIGINT AS x", "x is INTEGER in a, and b has BIGINT"),
+    ("1.5::DECIMAL(9,1) AS x", "1.25::DECIMAL(9,2) AS x", "x is DECIMAL(9,1) in a, and b has DECIMAL(9,2)"),
+    ("DATE '2024-01-01' AS x", "TIMESTAMP '2024-01-01 12:00' AS x", "x is DATE in a, and b has TIMESTAMP"),
+    ("1::BIGINT AS x", "1 AS y", "x is BIGINT in a, and b has no such column"),
+    ("{'y': 1::SMALLINT} AS s", "{'y': 1.5::DOUBLE} AS s", "s.y is SMALLINT in a, and b has DOUBLE"),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "told"), TWO_TYPES)
+def test_files_of_which_one_type_loses_values_of_the_other_are_refused(
+    write: Write, tmp_path: Path, one: str, other: str, told: str
+) -> None:
+    """The engine reads all files with the types of the first one, and rounds what it reads."""
+    files = [parquet(tmp_path / f"d/{name}.parquet", q) for name, q in
+             (("a", f"SELECT 1::BIGINT AS u, {one}"), ("b", f"SELECT 2::BIGINT AS u, {other}"))]  # fmt: skip
+    policy = write("source = 'd/*.parquet'\n")
+    with pytest.raises(PolicyError, match="hold a column with different types") as caught:
+        Inspector(load(policy))
+    assert "a.parquet" not in str(caught.value), "names of files may be private"
+    words = told.replace(" in a,", f" in {files[0]}, with which all files are read,")
+    words = words.replace(" and b ", f" and {files[1]} ")
+    (finding,) = [each.text for each in verify(load(policy)).findings if each.level == "wrong"]
+    assert finding.startswith(words)
+    with pytest.raises(PolicyError, match=re.escape(words)):
+        introspect_sources([tmp_path / "d" / "*.parquet"])
+    declared = write("source = 'd/*.parquet'\ncolumns = { u = 'BIGINT' }\n")
+    assert rows(declared) == [(1,), (2,)], "what is not read may differ"
+
+
+def test_files_of_which_the_first_holds_all_values_are_read(write: Write, tmp_path: Path) -> None:
+    kinds = ["BIGINT AS x, 1.5::DOUBLE AS y", "INTEGER AS x, 1.5::FLOAT AS y"]
+    kinds.append("UINTEGER AS x, 3::INTEGER AS y")
+    for i, kind in enumerate(kinds):
+        parquet(tmp_path / f"d/{i}.parquet", f"SELECT {i}::BIGINT AS u, 7::{kind}, 0 AS more{i}")
+    listed = "columns = { u = 'BIGINT', x = 'BIGINT', y = 'DOUBLE' }"
+    found = rows(write(f"source = 'd/*.parquet'\n{listed}\n"))
+    assert found == [(0, 7, 1.5), (1, 7, 1.5), (2, 7, 3.0)]
+
+
+def test_check_tells_of_values_that_the_declared_type_rounds(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("u,x,d\n1,1.6,2024-01-01\n2,2,2024-01-01 12:30:00\n3,,\n")
+    columns = "columns = { u = 'BIGINT', x = 'BIGINT', d = 'DATE' }"
+    found = verify(load(write(f"source = 't.csv'\n{columns}\n"))).findings
+    assert [each.text for each in found if each.level == "note"] == [
+        "1 value rounded to BIGINT when read, as '1.6'",
+        "1 value rounded to DATE when read, as '2024-01-01 12:30:00'",
+    ]
 
 
 @pytest.mark.parametrize("source", ["d/*.parquet/../*.parquet", "d/a**/*.parquet", "d/*.json", "none/*.csv"])

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dpsql.errors import InterfaceError, ProgrammingError
+from dpsql.places import NumberPlace, Places
 from dpsql.release import Release
 from dpsql.render import charts
 from dpsql.render.html import document
@@ -56,7 +57,7 @@ def test_texts_are_escaped_in_charts_and_pages(fakes: SimpleNamespace) -> None:
 def test_a_number_is_named_or_the_first(fakes: SimpleNamespace) -> None:
     release: Release = fakes.top_k(2)
     rows = release.rows.append_column("m", pa.array([5.0, None]))
-    table = release.table.append_column("m", rows.column("m"))
+    table = release.table.add_column(2, "m", rows.column("m"))
     found = replace(release, rows=rows, table=table, counts=("n", "m"))
     assert ">n</text>" in found.to_svg()
     assert ">m</text>" in found.to_svg("m")
@@ -67,11 +68,24 @@ def test_a_number_is_named_or_the_first(fakes: SimpleNamespace) -> None:
         replace(found, counts=()).to_svg()
 
 
+def test_of_two_numbers_with_one_name_the_place_tells(fakes: SimpleNamespace) -> None:
+    release: Release = fakes.top_k(2)
+    rows = release.rows.append_column("n", pa.array([5.0, None]))
+    table = release.table.add_column(2, "n", rows.column(2))
+    places = Places((0,), (NumberPlace(1, 4, 5, 6), NumberPlace(2)))
+    found = replace(release, rows=rows, table=table, counts=("n", "n"), places=places)
+    with pytest.raises(ProgrammingError, match="called 'n'\nHint: give the place of one: 1, 2"):
+        found.to_svg("n")
+    assert len(list(ET.fromstring(found.to_svg(2)).iter(f"{SVG}rect"))) == 2
+    assert found.to_svg(1) == found.to_svg()
+
+
 def test_a_release_without_rows_or_keys(fakes: SimpleNamespace) -> None:
     release: Release = fakes.top_k(1)
     empty = replace(release, rows=release.rows.slice(0, 0), table=release.table.slice(0, 0))
     assert "epsilon 1" in empty.to_svg()
-    single = replace(release, rows=release.rows.select(["n"]), keys=())
+    table = release.table.drop_columns(["diagnosis"])
+    single = replace(release, rows=release.rows.select(["n"]), table=table, keys=())
     assert [text.text for text in ET.fromstring(single.to_svg()).iter(f"{SVG}text")][1] == "n"
 
 
