@@ -11,6 +11,7 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Case`                CASE; `Call` a function by its name in DuckDB; `Canonical` one zero and one NaN
 `Cast`                CAST or TRY_CAST; `Try` DuckDB's TRY
 `Steps`               a DOUBLE as a whole number of steps; `Unscaled` a DECIMAL as one
+`Saturated`           a number cut to the ends of a narrower type
 `Apply`               a form of `functions.csv` with arguments; `Argument` their places in its template
 `Element`, `Slice`    a part of a list or text; `Lambda` with its `Parameter`
 `Aggregate`           an aggregate with DISTINCT, ORDER BY, FILTER; `Window` a function with OVER and `Frame`
@@ -27,6 +28,7 @@ the expressions that forms stand for.
 
 from dpsql.tree.build import columns, conjunction, items, kept
 from dpsql.tree.expressions import (
+    MOST,
     Aggregate,
     Apply,
     Argument,
@@ -54,6 +56,7 @@ from dpsql.tree.expressions import (
     OrderTerm,
     Parameter,
     Paren,
+    Saturated,
     ScalarQuery,
     Slice,
     Steps,
@@ -95,6 +98,7 @@ from dpsql.tree.writer import duckdb_sql, literal_sql, quote
 
 __all__ = [
     "DOMAIN_SCHEMA",
+    "MOST",
     "OPAQUE",
     "Aggregate",
     "Apply",
@@ -133,6 +137,7 @@ __all__ = [
     "Paren",
     "Query",
     "Range",
+    "Saturated",
     "ScalarQuery",
     "Scan",
     "Select",

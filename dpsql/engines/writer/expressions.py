@@ -78,6 +78,25 @@ def _steps(work: Writer, node: tree.Steps, scope: ColumnScope) -> Value:
     return Value(f"(CASE {sql} WHEN {x} <= {constant(math.inf, DOUBLE)} THEN {above} END)", BIGINT)
 
 
+def _saturated(work: Writer, node: tree.Saturated, scope: ColumnScope) -> Value:
+    """Write a number cut to the ends of a type; what the engine computes exactly, it computes exactly."""
+    value = work.expression(node.operand, scope)
+    if node.near is not None and work.dialect.digits is not None:
+        near = work.expression(node.near, scope)
+        value = value.with_sql(work.dialect.or_near(value.sql, near.sql))
+    if node.type == HUGEINT:
+        return value
+    if node.fits:
+        return work.dialect.cast(value, node.type)
+    if node.type != BIGINT:
+        raise work.refuse(f"a calculation of {node.type} that could have more digits")
+    low, high = (work.dialect.constant(end, HUGEINT) for end in (-(1 << 63), (1 << 63) - 1))
+    # LEAST and GREATEST leave NULL out.
+    x = value.sql
+    sql = f"LEAST(GREATEST({x}, {low}), {high}) + {work.dialect.constant(0, HUGEINT)} * {x}"
+    return Value(f"(CAST({sql} AS {work.dialect.type_name(BIGINT)}))", BIGINT)
+
+
 def _unscaled(work: Writer, node: tree.Unscaled, scope: ColumnScope) -> Value:
     """Write a DECIMAL times a power of ten: of a total, no digit is lost up to 10^32."""
     kind = BIGINT if node.type.precision <= 18 else HUGEINT
@@ -104,6 +123,7 @@ RULES: dict[type[Expr], Rule] = {
     tree.Cast: _cast,
     tree.Steps: _steps,
     tree.Unscaled: _unscaled,
+    tree.Saturated: _saturated,
     tree.Interval: _unsupported("this INTERVAL"),
     tree.ListOf: _unsupported("a list"),
     tree.Element: _unsupported("elements of lists"),
