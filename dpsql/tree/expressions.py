@@ -177,7 +177,8 @@ class Canonical(Expr):
 class Steps(Expr):
     """The whole number of steps nearest to a DOUBLE, within two bounds: a BIGINT, NULL for NULL and NaN.
 
-    `step` is a power of two, so that the result has no rounding error, on any engine.
+    Between bounds beyond BIGINT it is a HUGEINT. `step` is a power of two, so that the result has no rounding
+    error, on any engine.
     """
 
     operand: Expr
@@ -185,9 +186,14 @@ class Steps(Expr):
     high: int
     step: Fraction
 
+    @property
+    def wide(self) -> bool:
+        """Whether the steps need more than 64 bits."""
+        return max(-self.low, self.high) >= 1 << 63
+
     def _own_facts(self) -> Facts:
         below = facts(self.operand)
-        return Facts(below.reads, 4 * below.size)
+        return Facts(below.reads, (6 if self.wide else 4) * below.size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

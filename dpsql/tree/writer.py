@@ -156,7 +156,7 @@ def _steps(node: e.Steps) -> Pieces:
     constants = (*ends, float(1 / node.step), 0.5, "'inf'")
     low, high, factor, half, infinity = (f"CAST({x} AS DOUBLE)" for x in constants)
     x = node.operand
-    inside = ("TRY_CAST(floor(", x, f" * {factor} + {half}) AS BIGINT)")
+    inside = ("TRY_CAST(floor(", x, f" * {factor} + {half}) AS {'HUGEINT' if node.wide else 'BIGINT'})")
     # NaN is greater than infinity, and only NaN and NULL meet no condition.
     below, above = (f" < {low} THEN {node.low} WHEN ", f" <= {infinity} THEN {node.high} END)")
     return "(CASE WHEN ", x, below, x, f" <= {high} THEN ", *inside, " WHEN ", x, above

@@ -57,6 +57,8 @@ class ValueCall:
     sample: bool = False
     capped: int | None = None
     """B, the bound on the sum of a unit's absolute totals, in least steps, for a SUM that has no other."""
+    finest: int = 40
+    """The power of two of the largest such bound in least steps; beyond it, steps are coarser."""
     argument: str = field(default="", compare=False)
     origin: str = field(default="", compare=False)
 
@@ -211,7 +213,7 @@ def _alone(call: ValueCall) -> ReleasedAggregate:
 
 def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
     """Return a sum of which each unit's totals have a bound in all groups together."""
-    grid, most = capped(call.value.type, most, signed=call.low < 0)
+    grid, most = capped(call.value.type, most, signed=call.low < 0, finest=call.finest)
     value, scale = grid.uncut(call.value.guarded_node)
     total = CappedSum((call.kept(value),), grid, scale, call.single, most)
     return ReleasedAggregate((total,), call.described)

@@ -70,12 +70,22 @@ def _steps(work: Writer, node: tree.Steps, scope: ColumnScope) -> Value:
     x, constant = work.expression(node.operand, scope).sql, work.dialect.constant
     ends = (node.low * node.step, node.high * node.step, 1 / node.step, node.step / 4)
     low, high, factor, near = (constant(float(end), DOUBLE) for end in ends)
+    kind = HUGEINT if node.wide else BIGINT
+    bigint = work.dialect.type_name(BIGINT)
     # PostgreSQL fails where a product is too small for a DOUBLE.
-    nearest = f"CAST(floor({x} * {factor} + {constant(0.5, DOUBLE)}) AS {work.dialect.type_name(BIGINT)})"
-    inside = f"CASE WHEN abs({x}) < {near} THEN {constant(0, BIGINT)} ELSE {nearest} END"
-    below, above = constant(node.low, BIGINT), constant(node.high, BIGINT)
+    half = constant(0.5, DOUBLE)
+    nearest = f"CAST(floor({x} * {factor} + {half}) AS {bigint})"
+    if node.wide:
+        # Spark's floor is a BIGINT, and engines convert a DOUBLE to so many digits by its shortest decimal.
+        size, huge = constant(float(1 << 40), DOUBLE), work.dialect.type_name(HUGEINT)
+        upper = f"CAST(floor({x} * {factor} / {size}) AS {bigint})"
+        lower = f"{x} * {factor} - CAST({upper} AS {work.dialect.type_name(DOUBLE)}) * {size}"
+        nearest = f"CAST(floor({lower} + {half}) AS {bigint})"
+        nearest = f"(CAST({upper} AS {huge}) * {constant(1 << 40, HUGEINT)} + {nearest})"
+    inside = f"CASE WHEN abs({x}) < {near} THEN {constant(0, kind)} ELSE {nearest} END"
+    below, above = constant(node.low, kind), constant(node.high, kind)
     sql = f"WHEN {x} < {low} THEN {below} WHEN {x} <= {high} THEN {inside}"
-    return Value(f"(CASE {sql} WHEN {x} <= {constant(math.inf, DOUBLE)} THEN {above} END)", BIGINT)
+    return Value(f"(CASE {sql} WHEN {x} <= {constant(math.inf, DOUBLE)} THEN {above} END)", kind)
 
 
 def _saturated(work: Writer, node: tree.Saturated, scope: ColumnScope) -> Value:
