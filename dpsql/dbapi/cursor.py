@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from dpsql.dbapi.rows import Row, Rows
+from dpsql.dbapi.rows import Row, Rows, data_frame
 from dpsql.errors import InterfaceError, NotSupportedError
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Cursor:
 
     def df(self) -> Any:  # noqa: ANN401  pandas has no types
         """Return the whole result as a `pandas.DataFrame`; pandas must be installed."""
-        return self._result().table.to_pandas()
+        return data_frame(self._result().table)
 
     def pl(self) -> Any:  # noqa: ANN401  polars need not be installed
         """Return the whole result as a `polars.DataFrame`; polars must be installed."""

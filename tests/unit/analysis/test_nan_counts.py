@@ -67,7 +67,9 @@ def test_a_count_is_the_same_beside_each_aggregate(session: Session, table: str,
     options = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1e6)"
     whole = session.run(f"{options} {listed} FROM {table}").table.to_pylist()
     groups = session.run(f"{options} k, {listed} FROM {table} GROUP BY k ORDER BY k").table.to_pylist()
-    truth = duckdb.sql(f"SELECT k, COUNT(x), COUNT(*) FROM (SELECT {CELLS}) GROUP BY k ORDER BY k").fetchall()
+    truth = duckdb.execute(
+        f"SELECT k, COUNT(x), COUNT(*) FROM (SELECT {CELLS}) GROUP BY k ORDER BY k"
+    ).fetchall()
     assert [round(row["c0"]) for row in groups] == [row[1] for row in truth]
     assert round(whole[0]["c0"]) == sum(row[1] for row in truth)
     for place, call in enumerate(calls):
@@ -79,7 +81,7 @@ def test_an_average_has_its_own_number_of_rows(session: Session) -> None:
     """It is that of the values that are numbers: NaN neither counts there nor makes the average NaN."""
     text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1e6) COUNT(x) AS n, AVG(x) AS a FROM t"
     (row,) = session.run(text).table.to_pylist()
-    truth = duckdb.sql(f"SELECT AVG(x) FROM (SELECT {CELLS}) WHERE NOT isnan(x)").fetchall()[0][0]
+    (truth,) = duckdb.execute(f"SELECT AVG(x) FROM (SELECT {CELLS}) WHERE NOT isnan(x)").fetchall()[0]
     assert row["a"] == pytest.approx(truth, abs=1e-4)
 
 
