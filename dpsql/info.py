@@ -58,9 +58,16 @@ def selection_of(plan: Plan) -> str:
 
 
 def words(
-    plan: Plan, method: Method, refines: RefinementStep | None = None, notes: tuple[str, ...] = ()
+    plan: Plan,
+    method: Method,
+    refines: RefinementStep | None = None,
+    notes: tuple[str, ...] = (),
+    untold: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    """Return the descriptive fields of a release, which may refine another; `notes` are those of its rows."""
+    """Return the descriptive fields of a release, which may refine another; `notes` are those of its rows.
+
+    `untold` are notes of the quote that are not true of the answer.
+    """
     loss, further = method.quote.loss, {}
     if refines is not None:
         loss = PrivacyLoss.of(refines.epsilon)
@@ -74,7 +81,7 @@ def words(
         "mechanism": method.quote.mechanism,
         "guarantee": guarantee(plan, loss),
         "confidence": plan.options.confidence or Fraction(95, 100),
-        "warnings": (*method.quote.notes, *notes),
+        "warnings": (*(note for note in method.quote.notes if note not in untold), *notes),
         "assumed": plan.assumed,
         "properties": {
             **_ordering(plan),

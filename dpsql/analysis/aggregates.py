@@ -30,6 +30,7 @@ from dpsql.language import walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 from dpsql.tree import (
+    MOST,
     Aggregate,
     Binary,
     Case,
@@ -40,6 +41,7 @@ from dpsql.tree import (
     IsNull,
     OrderTerm,
     Paren,
+    Saturated,
     Select,
 )
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, SqlType
@@ -77,7 +79,11 @@ def _sum(x: Typed, *, distinct: bool) -> Typed:
     made = replace(x, node=Aggregate("SUM", (x.node,), distinct, _in_order(x)))
     if x.type == DOUBLE:
         return made
-    return cast(made, BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale))
+    kind = BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale)
+    total = cast(made, kind)
+    if x.type.integer and x.type.bits <= 32:
+        return total  # 2^31 of them fit
+    return replace(total, node=Saturated(made.node, kind, MOST))
 
 
 def _avg(x: Typed, *, distinct: bool) -> Typed:
@@ -374,7 +380,7 @@ def _orderable(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> N
 
 def _filtered(node: Expr, where: Expr | None) -> Expr:
     """Add FILTER, which belongs to the aggregate itself, inside a conversion of its result."""
-    if isinstance(node, Cast):
+    if isinstance(node, (Cast, Saturated)):
         return replace(node, operand=_filtered(node.operand, where))
     return replace(node, filter=where) if isinstance(node, Aggregate) else node
 

@@ -40,7 +40,7 @@ from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopP
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 from dpsql.tree import duckdb_sql
 
-_HIGHEST = 40
+_FINEST = 40
 
 
 def is_private(query: Query, policy: Policy) -> bool:
@@ -104,7 +104,7 @@ def _judged(
     Return its outermost block, the size of its domain, and its partitions.
     """
     compiler.max_rows = options.max_rows_contributed
-    compiler.highest_power = _highest_power(options)
+    compiler.finest = _finest(options)
     block = outer_query(compiler, query)
     with compiler.part():
         _unit_option(query, policy, options, compiler)
@@ -114,10 +114,10 @@ def _judged(
     return block, size, partitions_of(compiler, query, block, options)
 
 
-def _highest_power(options: Options) -> int:
-    """Return the power of two of the largest bound to search, for which the noise still has a grid."""
+def _finest(options: Options) -> int:
+    """Return the power of two of the largest bound in least steps, for which the noise still has a grid."""
     epsilon = float(options.epsilon or 1) / 32
-    return max(8, min(_HIGHEST, 49 + math.floor(math.log2(epsilon))))
+    return max(8, min(_FINEST, 49 + math.floor(math.log2(epsilon))))
 
 
 def _analyse(

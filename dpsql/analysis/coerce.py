@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.instants import has_zone, instant, may_be_instant, mixed, not_valid
+from dpsql.analysis.integers import in_full
 from dpsql.analysis.intervals import of_cast
 from dpsql.analysis.typed import Typed
 from dpsql.language import Source
@@ -20,7 +21,12 @@ _FROM_TEXT = frozenset({"DATE", "TIMESTAMP", "TIME", "UUID", "ENUM", "DOUBLE", "
 
 
 def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
-    """Convert an expression: by CAST if that cannot fail, else by TRY_CAST (NULL where it does not fit)."""
+    """Convert an expression: by CAST if that cannot fail, else by TRY_CAST (NULL where it does not fit).
+
+    What is computed in 128 bits is converted as it is, not as the BIGINT to which it would be cut.
+    """
+    bounds = of_cast(value, sql_type)
+    value = value if sql_type == value.type else in_full(value)
     bounded = lossless or _only_bounds(value, sql_type)
     node = Cast(value.node, sql_type.held, safe=not lossless, bounded=bounded)
     return Typed(
@@ -30,7 +36,7 @@ def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
         fact=value.fact,
         borrowed=value.borrowed,
         grains=value.grains,
-        bounds=of_cast(value, sql_type),
+        bounds=bounds,
         clock=value.clock,
         notes=value.notes,
     )
@@ -40,7 +46,7 @@ def _only_bounds(value: Typed, sql_type: SqlType) -> bool:
     """Return whether TRY_CAST needs no TRY around it; TRY would hide a comparison from the optimizer."""
     # A literal is converted once, before any row is read; TRY cannot contain a subquery.
     once = value.literal is not None or OPAQUE in value.reads
-    whole = value.type.integer and sql_type.integer
+    whole = (value.type.integer or value.type == HUGEINT) and (sql_type.integer or sql_type == HUGEINT)
     return once or whole or (value.type.name == "DATE" and sql_type == TIMESTAMP)
 
 
@@ -72,6 +78,10 @@ def to_type(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
     return None
 
 
+def _huge(value: Typed) -> Typed:
+    return value if value.type == HUGEINT else cast(value, HUGEINT, lossless=True)
+
+
 def _from_text(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
     if sql_type.name not in _FROM_TEXT and not sql_type.integer:
         return None
@@ -90,6 +100,10 @@ def unify(
     source: Source, catalog: Catalog, left: Typed, right: Typed, at: exp.Expr, *, compare: bool = True
 ) -> tuple[Typed, Typed]:
     """Convert two expressions to one type, for a comparison or (`compare=False`) for one result column."""
+    if compare and left.type.integer and right.type.integer:
+        full = in_full(left), in_full(right)
+        if any(value.type == HUGEINT for value in full):
+            return _huge(full[0]), _huge(full[1])
     if left.type == right.type:
         return left, right
     sql_type = _common(left, right, compare=compare)

@@ -95,8 +95,8 @@ class StatementCompiler:
     Each comes with the clause, which is kept alive so, and with the assumptions that state the bound, by what
     is done to the rows beyond it.
     """
-    highest_power: int = 40
-    """The power of two of the largest bound that is searched."""
+    finest: int = 40
+    """The power of two of the largest bound on a unit's totals that is measured in least steps."""
     ladders: list[Ladder] = field(default_factory=list)
     """The bounds to be found privately, in order of first use."""
     assumed: dict[Assumed, None] = field(default_factory=dict)

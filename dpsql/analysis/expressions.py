@@ -17,6 +17,7 @@ from dpsql.analysis import functions
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.coerce import cast, to_type, unify
 from dpsql.analysis.instants import OF_UTC, needs_zone, not_valid
+from dpsql.analysis.integers import in_full
 from dpsql.analysis.intervals import hull, of_call
 from dpsql.analysis.limits import LONGEST, within
 from dpsql.analysis.relation import Scope
@@ -206,6 +207,8 @@ def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse("IN takes a list of values here", node)
     items = [compiler.expression(item, scope) for item in node.expressions]
     parts = []
+    if any(in_full(v) is not v for v in (value, *items)):
+        return _any_of(compiler, node, value, items)
     for item in items:
         if value.type.integer and item.type.integer and item.type.bits > value.type.bits:
             # Beyond the column's width: equal to nothing, not NULL.

@@ -21,6 +21,7 @@ from sqlglot import exp
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.coerce import cast, to_type
 from dpsql.analysis.instants import OF_UTC, instant, mixed
+from dpsql.analysis.integers import computed, in_full, stored
 from dpsql.analysis.intervals import of_call
 from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
@@ -30,7 +31,7 @@ from dpsql.language import Source, replacing
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
 from dpsql.tree import Apply, Cast, Column, Expr, Interval, Item, Range, Select, duckdb_sql
-from dpsql.types import BIGINT, HUGEINT, JSON, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType, column_type
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, SqlType, TIMESTAMP, TIMESTAMPTZ, VARCHAR, column_type
 
 _DATED = {
     "DATE": "DATE '2000-01-01'",
@@ -155,6 +156,9 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     forms = listed().get(name.lower(), ())
     if not forms:
         raise _unlisted(source, name, at)
+    if name == "/" and any(in_full(a) is not a for a in arguments):
+        # The quotient is a DOUBLE, of the numbers as they are.
+        arguments = [cast(a, DOUBLE, lossless=True) if a.type.integer else a for a in arguments]
     best: tuple[int, Function, list[Typed]] | None = None
     for form in forms:
         if best is not None and best[0] <= _conversions(form, arguments):
@@ -172,7 +176,7 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     if any(_tried(a, want) for a, want in zip(fitted, form.arguments, strict=True)):
         _try_literals(source, catalog, form, fitted, at)
     try:
-        typed = compile_form(catalog, form, fitted)
+        typed = compile_form(catalog, form, fitted, arguments)
     except ValueError:
         if not any(a.startswith("#") for a in form.arguments):
             raise
@@ -198,8 +202,24 @@ def _of_instants(
     return replace(made, type=TIMESTAMPTZ if made.type == TIMESTAMP else made.type, notes=notes)
 
 
-def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> Typed:
-    """Fill a form with its arguments; the engine's binder determines the type of the result."""
+def compile_form(
+    catalog: Catalog, form: Function, arguments: Sequence[Typed], given: Sequence[Typed] = ()
+) -> Typed:
+    """Fill a form with its arguments; the engine's binder determines the type of the result.
+
+    `given` are the arguments before they were converted to the types of the form, if they were.
+    """
+    if form.widens:
+        made = computed(form.name, form.form, given or arguments, arguments)
+        bounds = of_call(form.name, arguments, BIGINT)
+        return Typed(
+            made,
+            BIGINT,
+            grains=call_grains(form.name, arguments),
+            bounds=bounds,
+            clock=any(a.clock for a in arguments),
+            notes=joint_notes(arguments),
+        )
     node: Expr = Apply(form.form, tuple(a.node for a in arguments), form.arithmetic)
     nulls = [
         a.sql if a.literal is not None and want[0] in "#=" else _DATED.get(want, f"CAST(NULL AS {a.type})")
@@ -218,8 +238,8 @@ def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -
         notes=(*joint_notes(arguments), *_of_local_days(form.name, arguments)),
     )
     if sql_type.name == "DECIMAL" and sql_type.precision > 18:
-        return cast(typed, SqlType("DECIMAL", 18, min(sql_type.scale, 18)))
-    return cast(typed, BIGINT) if sql_type == HUGEINT else typed
+        return stored(typed)
+    return stored(typed) if sql_type == HUGEINT else typed
 
 
 def _of_local_days(name: str, arguments: Sequence[Typed]) -> tuple[Assumed, ...]:

@@ -26,6 +26,8 @@ _LARGEST = Fraction(1 << _FINEST)
 """The largest bound of a DOUBLE, so that its steps are DOUBLEs."""
 _SEARCHED = 20
 """The step of a DOUBLE whose bound is searched is 2^-20."""
+BEYOND = 1 << 85
+"""Where totals are cut: beyond the largest bound that is searched. 2^40 times it is a HUGEINT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,16 @@ class Grid:
         """Return a row's value as it is, and the decimals of its sums: totals of units are cut later."""
         if self.type == DOUBLE:
             return Steps(value, -_FURTHEST, _FURTHEST, self.step), 0
+        if self.type == HUGEINT:  # so that no sum of rows overflows
+            ends = (Binary(">", value, whole(BEYOND)), Binary("<", value, whole(-BEYOND)))
+            return Case(((ends[0], whole(BEYOND)), (ends[1], whole(-BEYOND))), value), 0
         return _wide(value, self.type)[0], self.type.scale
+
+    def coarse(self, total: Expr) -> Expr:
+        """Return so many least steps of an exact type in steps of the grid, rounded towards zero."""
+        if self.type == DOUBLE or self._size == 1:
+            return total
+        return Paren(Binary("//", total, Cast(whole(self._size), HUGEINT)))
 
     def steps(self, value: Expr, *, shifted: bool) -> Expr:
         """Return the steps of a row's value, from `low` on if `shifted`: a BIGINT, NULL for NULL and NaN."""
@@ -144,21 +155,31 @@ def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degr
     return Grid(sql_type, step, math.floor(low), math.ceil(high))
 
 
+def in_search(value: Expr, sql_type: SqlType) -> tuple[Expr, int, Fraction]:
+    """Return a row's value for the search of a bound, the decimals of its sums, and the step of these."""
+    grid = searched(sql_type, signed=True)
+    if sql_type == DOUBLE:
+        return Steps(value, -BEYOND, BEYOND, grid.step), 0, grid.step
+    return (*grid.uncut(value), grid.step)
+
+
 def searched(sql_type: SqlType, *, signed: bool) -> Grid:
     """Return the grid of values without bounds: a bound on a unit's totals is found privately."""
     step = Fraction(1, 1 << _SEARCHED) if sql_type == DOUBLE else least_step(sql_type)
     return Grid(sql_type, step, -_FURTHEST if signed else 0, _FURTHEST)
 
 
-def capped(sql_type: SqlType, most: int, *, signed: bool) -> tuple[Grid, int]:
+def capped(sql_type: SqlType, most: int, *, signed: bool, finest: int) -> tuple[Grid, int]:
     """Return the grid of sums whose totals have a bound in steps of `searched`, and the bound in its steps.
 
-    A DOUBLE has no least step: the bound is then `MOST_STEPS`.
+    A DOUBLE has no least step: the bound is then `MOST_STEPS`. A bound of an exact type beyond 2^`finest` is
+    as many steps, or 2^`finest` if that is less: each is a power of two of least steps.
     """
     grid = searched(sql_type, signed=signed)
-    if sql_type != DOUBLE:
+    if sql_type != DOUBLE and most <= 1 << finest:
         return grid, most
-    return replace(grid, step=grid.step * most / MOST_STEPS), MOST_STEPS
+    steps = MOST_STEPS if sql_type == DOUBLE else min(MOST_STEPS, 1 << finest)
+    return replace(grid, step=grid.step * most / steps), steps
 
 
 def _root(value: int, degree: int) -> int:

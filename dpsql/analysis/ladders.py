@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from fractions import Fraction
 
-from dpsql.analysis.grids import furthest, in_least_steps, whole
+from dpsql.analysis.grids import BEYOND, in_least_steps, whole, within
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
 
@@ -44,6 +44,9 @@ class Ladder:
         The power of the largest bound.
     by_row
         Whether each row is a privacy unit.
+    ends
+        Whether no unit can have more than the largest bound, from the type of the values, or since somebody
+        says so. If that bound is found where it is not so, nobody knows how much is cut.
     """
 
     of: Contribution
@@ -52,6 +55,7 @@ class Ladder:
     step: Fraction
     top: int
     by_row: bool
+    ends: bool = False
 
     @property
     def bounds(self) -> tuple[int, ...]:
@@ -66,7 +70,7 @@ class Ladder:
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"
             return self._beyond(Aggregate(name, (row,)))
-        return Call("abs", (furthest(in_least_steps(Aggregate("SUM", (row,)), self.scale)),))
+        return Call("abs", (_cut(in_least_steps(Aggregate("SUM", (row,)), self.scale)),))
 
     def in_row(self, row: Expr) -> Expr:
         """Return what one row contributes, where each row is a privacy unit."""
@@ -74,7 +78,7 @@ class Ladder:
             return Case(((IsNull(row, negated=True), whole(1)),), whole(0))
         if self.of in _EXTREMES:
             return self._beyond(row)
-        return Call("abs", (furthest(in_least_steps(row, self.scale)),))
+        return Call("abs", (_cut(in_least_steps(row, self.scale)),))
 
     def of_unit(self, value: Expr) -> Expr:
         """Return the aggregate over the groups of a unit."""
@@ -87,6 +91,11 @@ class Ladder:
 
     def _beyond(self, value: Expr) -> Expr:
         """Return how far a value is beyond 0, on the side that is bounded; 0 on the other side."""
-        far = furthest(in_least_steps(value, self.scale))
+        far = _cut(in_least_steps(value, self.scale))
         signed = far if self.of is Contribution.HIGHEST else Paren(Binary("-", whole(0), far))
         return Call("GREATEST", (signed, whole(0)))
+
+
+def _cut(value: Expr) -> Expr:
+    """Return a HUGEINT cut beyond the largest of all bounds, so that sums over groups fit; 0 for NULL."""
+    return within(value, BEYOND)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.integers import compares
 from dpsql.analysis.intervals import bounds_of
 from dpsql.analysis.joined import Joined, substituted
 from dpsql.analysis.ranges import Compared, comparisons, limits_of
@@ -75,6 +76,8 @@ def _limits(catalog: Catalog, value: Typed, found: Sequence[Compared]) -> tuple[
 
 def _is(node: Expr, operand: Expr) -> bool:
     """Return whether an operand is an expression, or a conversion of it that changes no number."""
+    if compares(operand, node):
+        return True
     if isinstance(operand, Cast) and (operand.type == DOUBLE or (operand.type.integer and not operand.safe)):
         return operand.operand == node
     return operand == node

@@ -11,6 +11,7 @@ from datetime import date
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.domains import listed_values
+from dpsql.analysis.integers import compares
 from dpsql.analysis.joined import Condition
 from dpsql.analysis.typed import MAX_LISTED, KeyDomain, Span, Typed
 from dpsql.lazy_dataclass import dataclass
@@ -103,6 +104,8 @@ def says_no_more(one: Compared | None, node: Expr, sql_type: SqlType) -> bool:
 def _is(node: Expr, sql_type: SqlType, operand: Expr) -> bool:
     """Return whether an operand is an expression, or a conversion of it that keeps different values apart."""
     if operand == node:
+        return True
+    if compares(operand, node):
         return True
     if not isinstance(operand, Cast) or operand.operand != node:
         return False

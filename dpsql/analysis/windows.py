@@ -19,7 +19,19 @@ from dpsql.analysis.relation import Block, Scope
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.language import copied
 from dpsql.policy import fold
-from dpsql.tree import Aggregate, Bound, Call, Cast, Constant, Expr, Frame, OrderTerm, Paren, Window
+from dpsql.tree import (
+    Aggregate,
+    Bound,
+    Call,
+    Cast,
+    Constant,
+    Expr,
+    Frame,
+    OrderTerm,
+    Paren,
+    Saturated,
+    Window,
+)
 from dpsql.types import BIGINT, DOUBLE
 
 _RANKS = {"rank": BIGINT, "dense_rank": BIGINT, "percent_rank": DOUBLE, "cume_dist": DOUBLE}
@@ -46,6 +58,8 @@ def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if isinstance(call.node, Cast):  # OVER belongs to the aggregate itself, inside a conversion of its result
         window = Window(call.node.operand, tuple(partition), tuple(order), frame)
         made = replace(call.node, operand=window, bounded=True)
+    elif isinstance(call.node, Saturated):
+        made = replace(call.node, operand=Window(call.node.operand, tuple(partition), tuple(order), frame))
     return replace(call, node=made, unit=UnitRole.NONE, literal=None, domain=None, bounds=None)
 
 

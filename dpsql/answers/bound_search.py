@@ -21,6 +21,8 @@ from dpsql.privacy import Charge, PrivacyLoss
 SHARE = Fraction(1, 5)
 """The part of epsilon that finds bounds, if the statement does not say it."""
 
+_UNKNOWN = "more may be cut, how much is not known"
+
 _WHAT = {
     Contribution.TOTAL: "the absolute totals of one {unit}",
     Contribution.HIGHEST: "the largest value",
@@ -54,13 +56,7 @@ class BoundSearches(KeepsQuote):
         plan, found = self.plan, f"{float(self.epsilon) * len(self.plan.ladders):.4g}"
         if plan.layout.order is not None:
             found = f"{float(plan.options.bound_share or SHARE):g} of its cost"
-        level = measuring.confidence_of(plan)
-        notes = tuple(
-            f"a bound on {self._what(place)} is found privately: a power of two times "
-            f"{float(s.ladder.step):g}; up to about {math.ceil(self.search(place).cut(level))} {plan.unit}s "
-            "may be cut"
-            for place, s in enumerate(plan.ladders)
-        )
+        notes = tuple(self._note(place) for place in range(len(plan.ladders)))
         return replace(
             self.first.quote,
             charge=Charge(plan.price, self.first.quote.charge.delta),
@@ -73,6 +69,14 @@ class BoundSearches(KeepsQuote):
             errors={},
             outlook={},
             notes=(*self.first.quote.notes, *notes),
+        )
+
+    def _note(self, place: int) -> str:
+        step, unit = float(self.plan.ladders[place].ladder.step), self.plan.unit
+        most = math.ceil(self.search(place).cut(measuring.confidence_of(self.plan)))
+        return (
+            f"a bound on {self._what(place)} is found privately: a power of two times {step:g}; "
+            f"up to about {most} {unit}s may be cut"
         )
 
     @property
@@ -108,11 +112,19 @@ class BoundSearches(KeepsQuote):
 
     def completed(self, result: NoisyResult, found: Sequence[int], loss: PrivacyLoss) -> NoisyResult:
         """Return a result with the loss of the searches, and with the bounds in words."""
-        said = tuple(
-            f"the bound on {self._what(place)} was found privately: {_value(s, place_found):,.10g}"
-            for (place, s), place_found in zip(enumerate(self.plan.ladders), found, strict=True)
-        )
-        return replace(result, loss=loss + result.loss, notes=(*said, *result.notes))
+        said = []
+        for place, rung in enumerate(found):
+            text = f"the bound on {self._what(place)} was found privately: "
+            text += f"{_value(self.plan.ladders[place], rung):,.10g}"
+            said.append(f"{text}, the largest one: {_UNKNOWN}" if self._last(place, rung) else text)
+        # A prediction is of bounds below the largest; nothing is known of what is beyond that.
+        untold = frozenset(self._note(place) for place, rung in enumerate(found) if self._last(place, rung))
+        return replace(result, loss=loss + result.loss, notes=(*said, *result.notes), untold=untold)
+
+    def _last(self, place: int, rung: int) -> bool:
+        """Return whether it is the largest bound that was searched, and a unit may have more."""
+        ladder = self.plan.ladders[place].ladder
+        return rung == len(ladder.bounds) - 1 and not ladder.ends
 
     def run(self, counts: Counts) -> NoisyResult:
         """Refuse to run: bounds come first."""
@@ -129,4 +141,4 @@ def _rest(plan: Plan, epsilon: Fraction) -> Plan:
 def _value(search: BoundSearch, place: int) -> float:
     """Return a bound in the unit of the values."""
     sign = -1 if search.ladder.of is Contribution.LOWEST else 1
-    return sign * float(search.ladder.step * search.ladder.bounds[place])
+    return float(sign * search.ladder.step * search.ladder.bounds[place])

@@ -40,6 +40,8 @@ class NoisyResult:
     """The rank of each row where it is not its place in the release."""
     notes: tuple[str, ...] = ()
     """Sentences for the analyst that follow from what is released here."""
+    untold: frozenset[str] = frozenset()
+    """The notes of the quote that are not true of this answer."""
     keys: pa.Table | None = None
     """The keys at the positions of `rows`, if the counts have none: of a domain of which few are listed."""
     cells: Mapping[Quantile, NDArray[np.int64]] = field(default_factory=dict)

@@ -156,11 +156,12 @@ def _searched(plan: Plan, number: Number, count: ReleasedAggregate) -> Number:
     rows = Contribution.ROWS in found and number.rows_per_unit is not None
     if not values and not rows:
         return number
+    total = next((s.ladder for s in plan.ladders if s.ladder.of is Contribution.TOTAL), None)
     return replace(
         number,
         bounds=None if values else number.bounds,
         rows_per_unit=None if rows else number.rows_per_unit,
-        step=number.step if Contribution.TOTAL in found else None,
+        step=None if total is None else float(total.step),
         moves_by=None,
         moves="",
     )

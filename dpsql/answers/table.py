@@ -67,7 +67,8 @@ def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> tuple[pa.Table,
 
 
 def doubles(values: NDArray[np.float64]) -> pa.Array:
-    """Convert an array to a column, with NULL for NaN."""
+    """Convert an array to a column, with NULL for NaN and 0 for -0."""
+    values = values + 0.0
     there = ~np.isnan(values)
     bits = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
     data = pa.py_buffer(np.ascontiguousarray(values, dtype=np.float64))

@@ -22,6 +22,7 @@ from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.released import is_quantile, is_released
+from dpsql.analysis.released.ratios import with_cut_ratios
 from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.composition.clauses import Clauses
@@ -50,7 +51,7 @@ def separate(
     select = query.tree
     if not isinstance(select, exp.Select) or not _aggregates(select):
         return query, None
-    select = as_counts(select, policy, catalog)
+    select = with_cut_ratios(as_counts(select, policy, catalog))
     names = None
     with suppress(QueryRefused, RecursionError):
         names = _names(query, select, policy, catalog)

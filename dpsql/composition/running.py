@@ -255,7 +255,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
         charge=charge,
         statement=text,
         scale=prepared.method.quote.scale,
-        **words(plan, prepared.method, prepared.refines, answer.notes),
+        **words(plan, prepared.method, prepared.refines, answer.notes, answer.untold),
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None

@@ -6,7 +6,7 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from dpsql.dbapi.rows import Row, Rows
+from dpsql.dbapi.rows import Row, Rows, data_frame
 from dpsql.errors import DataError, InterfaceError, NotSupportedError
 from dpsql.places import distinct, renamed_columns
 
@@ -181,7 +181,7 @@ class Cursor:
         """
         table = self._result().table
         with self._told(), _converted("pandas"):
-            return table.to_pandas()
+            return data_frame(table)
 
     def pl(self) -> Any:  # noqa: ANN401  polars need not be installed
         """Return the whole result as a `polars.DataFrame`; polars must be installed.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpsql.dbapi.typecodes import Column, describe
-from dpsql.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,21 +60,55 @@ class Rows:
 
     def _convert(self, start: int, size: int) -> list[Row]:
         part = self.table.slice(start, size)
-        try:
-            return list(zip(*(_values(column) for column in part.columns), strict=True))
-        except (ValueError, OverflowError, UnicodeDecodeError):
-            # The converter's message quotes the value.
-            raise DataError(
-                "a value of this result has no Python form (a date beyond year 9999, say); "
-                "use fetch_arrow_table() or cast it to VARCHAR"
-            ) from None
+        return list(zip(*(_values(column) for column in part.columns), strict=True))
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return a column's values; what Python has not comes as text: nothing fails once it is paid for."""
     import pyarrow as pa  # noqa: PLC0415  loaded by the time there is a result, never by `import dpsql`
 
-    values: list[Any] = column.to_pylist()
+    from dpsql.render.values import python_values  # noqa: PLC0415  as late as pyarrow
+
+    values = python_values(column)
     if pa.types.is_decimal(column.type) and (column.type.precision, column.type.scale) == (38, 0):
         # HUGEINT, which Python has as int.
         return [None if value is None else int(value) for value in values]
     return values
+
+
+def data_frame(table: pa.Table) -> Any:  # noqa: ANN401  pandas has no types
+    """Return a table as a pandas DataFrame; a column with values that Python has not is one of objects."""
+    import pyarrow as pa  # noqa: PLC0415  as above
+
+    failures = (ValueError, OverflowError, pa.ArrowException)
+    if not any(map(_infinite, table.columns)):
+        try:
+            return table.to_pandas()
+        except failures:
+            pass
+    series: dict[int, list[Any]] = {}
+    for place, column in enumerate(table.columns):
+        try:
+            known = not _infinite(column)
+            table.select([place]).to_pandas()
+        except failures:
+            known = False
+        if not known:
+            series[place] = _values(column)
+            table = table.set_column(place, table.field(place).name, pa.nulls(table.num_rows, pa.string()))
+    frame = table.to_pandas()
+    for place, found in series.items():
+        kind = type(frame.iloc[:, place])
+        frame.isetitem(place, kind(found, index=frame.index, dtype=object))
+    return frame
+
+
+def _infinite(column: pa.ChunkedArray) -> bool:
+    """Return whether a column of timestamps has an infinite one, which pandas would show as a moment."""
+    import pyarrow as pa  # noqa: PLC0415  as above
+    import pyarrow.compute as pc  # noqa: PLC0415  as above
+
+    if not pa.types.is_timestamp(column.type):
+        return False
+    ends = pc.min_max(column.cast(pa.int64())).as_py()
+    return any(end is not None and abs(end) >= 2**63 - 1 for end in ends.values())

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from dpsql.analysis.public_times import fault
@@ -70,7 +71,27 @@ def load(
 
 
 def fetch(cursor: duckdb.DuckDBPyConnection, sql: str, limit: ResultLimit | None) -> pa.Table:
-    """Run a query; raise `ResultTooLarge` as soon as its result exceeds the limit."""
+    """Run a query; raise `ResultTooLarge` as soon as its result exceeds the limit. No zero is negative."""
+    return with_one_zero(_fetched(cursor, sql, limit))
+
+
+def with_one_zero(table: pa.Table) -> pa.Table:
+    """Return a result with 0 in the place of -0, which no format shall print."""
+    for place, column in enumerate(table.columns):
+        if pa.types.is_floating(column.type) and any(map(_has_negative_zero, column.chunks)):
+            import pyarrow.compute as pc  # noqa: PLC0415  it takes longer than most queries
+
+            made = pc.add(column, pa.scalar(0.0, column.type))
+            table = table.set_column(place, table.field(place), made)
+    return table
+
+
+def _has_negative_zero(part: pa.Array) -> bool:
+    numbers = part.to_numpy(zero_copy_only=False)  # NULL as NaN
+    return bool(((numbers == 0) & np.signbit(numbers)).any())
+
+
+def _fetched(cursor: duckdb.DuckDBPyConnection, sql: str, limit: ResultLimit | None) -> pa.Table:
     found = cursor.sql(sql)
     if limit is None:
         return found.to_arrow_table()

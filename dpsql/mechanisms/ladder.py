@@ -50,7 +50,9 @@ class Ladder(NoisyOrder[Rung]):
     the bound that s units exceed: a little more of it loses as much by noise as it gains by cutting less. One
     rung doubles the bound; so it costs s. With less than ln 4/epsilon a rung, the noise of the choice
     would often win on rungs that no unit needs, and the expected variance of what is measured would grow with
-    their number: so a rung costs at least 5/(2 epsilon).
+    their number: so a rung costs at least 5/(2 epsilon). The choice is then k rungs beyond the best one with
+    a chance of the order e^(-5k/2), while the variance grows as 4^k: the sum of the products is less than
+    1.5, however many rungs there are. So rungs that nobody needs, up to 2^83, cost nothing.
     """
 
     penalty: Fraction

@@ -76,12 +76,12 @@ def at_unit(value: float, place: int, rounding: str = ROUND_HALF_EVEN) -> str:
 def number(value: float) -> str:
     """Write a float for reading: up to six significant digits, or four decimals if it is large.
 
-    >>> number(0.1 + 0.2), number(1234567.891234), number(20.0), number(1e-7)
-    ('0.3', '1234567.8912', '20', '1e-07')
+    >>> number(0.1 + 0.2), number(1234567.891234), number(20.0), number(1e-7), number(-0.0)
+    ('0.3', '1234567.8912', '20', '1e-07', '0')
     """
     if math.isfinite(value) and 1 <= abs(value) < 1e15:
         return f"{value:.4f}".rstrip("0").rstrip(".")
-    return f"{value:.6g}"
+    return f"{value + 0.0:.6g}"
 
 
 FALSE_ROW = "may be a false row"

@@ -91,15 +91,17 @@ def _at_places(
 
 
 def _at_place(value: float, place: int, rounding: str) -> float:
-    """Round a number to a power of ten.
+    """Round a number to a power of ten; what is rounded to zero has no sign.
 
     >>> _at_place(1234.4, 1, ROUND_HALF_EVEN), _at_place(0.1267, -2, ROUND_FLOOR)
     (1230.0, 0.12)
+    >>> _at_place(-0.3, 0, ROUND_HALF_EVEN)
+    0.0
     """
     exact = Decimal(repr(float(value)))
     if not exact.is_finite():
         return value
-    return float(exact.scaleb(-place).to_integral_value(rounding).scaleb(place))
+    return float(exact.scaleb(-place).to_integral_value(rounding).scaleb(place)) + 0.0
 
 
 def _array(found: list[float | None], *, whole: bool) -> pa.Array:

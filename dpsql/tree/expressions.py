@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
-from dpsql.types import SqlType
+from dpsql.types import BIGINT, SqlType
 
 _ALONE = Facts(frozenset(), 1)
 """The facts of a node that reads nothing and has no parts."""
@@ -199,7 +199,8 @@ class Moved(Expr):
 class Steps(Expr):
     """The whole number of steps nearest to a DOUBLE, within two bounds: a BIGINT, NULL for NULL and NaN.
 
-    `step` is a power of two, so that the result has no rounding error, on any engine.
+    Between bounds beyond BIGINT it is a HUGEINT. `step` is a power of two, so that the result has no rounding
+    error, on any engine.
     """
 
     operand: Expr
@@ -207,9 +208,14 @@ class Steps(Expr):
     high: int
     step: Fraction
 
+    @property
+    def wide(self) -> bool:
+        """Whether the steps need more than 64 bits."""
+        return max(-self.low, self.high) >= 1 << 63
+
     def _own_facts(self) -> Facts:
         below = facts(self.operand)
-        return Facts(below.reads, 4 * below.size)
+        return Facts(below.reads, (6 if self.wide else 4) * below.size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,6 +231,43 @@ class Unscaled(Expr):
     def _own_facts(self) -> Facts:
         below = facts(self.operand)
         return Facts(below.reads, 3 * below.size)
+
+
+MOST = 10**38 - 1
+"""The largest whole number that every engine computes exactly: in Spark's DECIMAL(38)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Saturated(Expr):
+    """A number cut to the ends of a narrower type: beyond them it is the nearer end, and never NULL.
+
+    `type` is BIGINT, HUGEINT or a DECIMAL of at most 18 digits. The operand is a whole number, or a DECIMAL.
+
+    Attributes
+    ----------
+    operand
+        The number, as HUGEINT or as a DECIMAL of up to 38 digits.
+    most
+        The largest absolute value that the operand may have, from the types of what it is computed from.
+    near
+        If that is more than `MOST`, a DOUBLE near the operand: it stands for it where the engine cannot
+        compute it exactly.
+    """
+
+    operand: Expr
+    type: SqlType
+    most: int
+    near: Expr | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether all values lie within the ends, so that nothing is cut."""
+        return self.type == BIGINT and self.most < 1 << 63
+
+    def _own_facts(self) -> Facts:
+        below = facts(self.operand)
+        size = 1 + below.size * (1 if self.fits or self.near is not None else 2)
+        return Facts(below.reads, size if self.near is None else size + 3 * facts(self.near).size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,6 +28,7 @@ from dpsql.tree.expressions import (
     ListOf,
     Not,
     Paren,
+    Saturated,
     ScalarQuery,
     Try,
     Unary,
@@ -59,6 +60,8 @@ def total(node: Expr) -> bool:
             return name in _CHOICES
         case Apply(arithmetic=arithmetic):
             return arithmetic and OPAQUE in facts(node).reads
+        case Saturated(operand, near=near):
+            return near is None and OPAQUE in facts(node).reads and total(operand)
         case Between() | Not() | IsNull() | IsTruth() | InList() | Case():
             return True
     return isinstance(node, _WHOLE)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dpsql.tree.node import Node
+    from dpsql.types import SqlType
 
     Pieces = Sequence[str | Node]
 
@@ -172,7 +173,7 @@ def _steps(node: e.Steps) -> Pieces:
     constants = (*ends, float(1 / node.step), 0.5, "'inf'")
     low, high, factor, half, infinity = (f"CAST({x} AS DOUBLE)" for x in constants)
     x = node.operand
-    inside = ("TRY_CAST(floor(", x, f" * {factor} + {half}) AS BIGINT)")
+    inside = ("TRY_CAST(floor(", x, f" * {factor} + {half}) AS {'HUGEINT' if node.wide else 'BIGINT'})")
     # NaN is greater than infinity, and only NaN and NULL meet no condition.
     below, above = (f" < {low} THEN {node.low} WHEN ", f" <= {infinity} THEN {node.high} END)")
     return "(CASE WHEN ", x, below, x, f" <= {high} THEN ", *inside, " WHEN ", x, above
@@ -190,6 +191,38 @@ def _unscaled(node: e.Unscaled) -> Pieces:
     whole = ("TRY_CAST(trunc(", operand, ") AS ")
     rest = ("(", operand, " - ", *whole, f"DECIMAL(38,{scale})))")
     return "(", *whole, f"HUGEINT) * {factor} + TRY_CAST(", *rest, f" * {factor} AS HUGEINT))"
+
+
+def _saturated(node: e.Saturated) -> Pieces:
+    """Write each operand once or twice: without NULL for NULL, LEAST and GREATEST would be shorter."""
+    x, kind = node.operand, str(node.type)
+    if node.fits:
+        return "TRY_CAST(", x, f" AS {kind})"
+    low, high = _ENDS.get(node.type.name) or _nines(node.type)
+    if node.near is None:
+        positive = (x, " > 0") if node.type.name == "BIGINT" else ("TRY_CAST(", x, " AS DOUBLE) > 0")
+        cases = f") WHEN TRUE THEN {high} WHEN FALSE THEN {low} END)"
+        return "COALESCE(TRY_CAST(", x, f" AS {kind}), CASE (", *positive, cases
+    # A HUGEINT beyond what other engines have is not exact here, either.
+    inner = f"{kind}))" if node.type.name == "BIGINT" else "DECIMAL(38,0)))"
+    exact: tuple[str | Node, ...] = ("TRY(TRY_CAST(", x, f" AS {inner}")
+    exact = exact if node.type.name == "BIGINT" else ("TRY_CAST(", *exact, f" AS {kind})")
+    d, top = node.near, f"CAST({float(int(high))!r} AS DOUBLE)"
+    whens = (" WHEN ", d, f" >= {top} THEN {high} WHEN ", d, f" <= -{top} THEN {low}")
+    return "COALESCE(", *exact, ", CASE", *whens, " ELSE TRY_CAST(", d, f" AS {kind}) END)"
+
+
+_ENDS = {
+    "BIGINT": ("(-9223372036854775807 - 1)", "9223372036854775807"),
+    "HUGEINT": (f"-{e.MOST}", str(e.MOST)),
+}
+"""The ends of whole numbers, in literals of their own type."""
+
+
+def _nines(sql_type: SqlType) -> tuple[str, str]:
+    """Return the ends of a DECIMAL."""
+    digits = Decimal(10**sql_type.precision - 1).scaleb(-sql_type.scale)
+    return f"TRY_CAST('-{digits:f}' AS {sql_type})", f"TRY_CAST('{digits:f}' AS {sql_type})"
 
 
 def _window(node: e.Window) -> Pieces:
@@ -248,6 +281,7 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     e.Moved: lambda n: (n.operand, f" + INTERVAL '{n.seconds} second'"),
     e.Steps: _steps,
     e.Unscaled: _unscaled,
+    e.Saturated: _saturated,
     e.Window: _window,
     e.InQuery: lambda n: (n.operand, " IN (", n.query, ")"),
     e.Exists: lambda n: ("EXISTS (", n.query, ")"),

@@ -67,7 +67,7 @@ SLIPS = (
         (
             "tree.writer",
             "_steps",
-            '("TRY_CAST(floor(", x, f" * {factor} + {half}) AS BIGINT)")',
+            """("TRY_CAST(floor(", x, f" * {factor} + {half}) AS {'HUGEINT' if node.wide else 'BIGINT'})")""",
             '("(", x, f" * {factor})")',
         ),
     ),

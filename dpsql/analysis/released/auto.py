@@ -7,15 +7,15 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.grids import searched, whole
+from dpsql.analysis.grids import in_search, whole
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
 from dpsql.tree import kept
-from dpsql.types import DOUBLE
+from dpsql.types import DOUBLE, HUGEINT, SqlType
 
-_HIGHEST_VALUE = 61
-"""The largest bound of values is 2 to this power, in least steps of the type."""
+_HIGHEST = 83
+"""The largest bound is 2 to this power, of 2^20 rows with 2^63 least steps; those of a DOUBLE are 2^-20."""
 _HIGHEST_ROWS = 20
 """The most rows of a unit that may count are 2 to this power."""
 
@@ -31,7 +31,8 @@ def rows_ladder(call: AggregateCall, most: int | None = None) -> Ladder:
     """Return the bounds on how many rows of a unit count, up to the least power of two from `most` on."""
     row = kept(whole(1), call.condition())
     top = _HIGHEST_ROWS if most is None else min(_HIGHEST_ROWS, (most - 1).bit_length())
-    return Ladder(Contribution.ROWS, row, 0, Fraction(1), top, call.by_row)
+    ends = most is not None and most <= 1 << top
+    return Ladder(Contribution.ROWS, row, 0, Fraction(1), top, call.by_row, ends)
 
 
 def searched_rows(call: AggregateCall, most: int | None) -> int:
@@ -53,19 +54,36 @@ def is_signed(value: Typed) -> bool:
 
 def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     """Return the bounds on what one unit contributes to an aggregate of values."""
-    grid = searched(value.type, signed=True)
-    row, scale = grid.uncut(value.guarded_node)
+    row, scale, step = in_search(value.guarded_node, value.type)
     condition = call.condition()
     counted = kept(row, condition)
-    # Steps grow with the bound, except those of totals of exact numbers.
-    exact = of is Contribution.TOTAL and value.type != DOUBLE
-    top = call.compiler.highest_power if exact else _HIGHEST_VALUE
-    return Ladder(of, counted, scale, grid.step, top, call.by_row)
+    if value.type == DOUBLE:
+        return Ladder(of, counted, scale, step, _HIGHEST, call.by_row)
+    total, power = of is Contribution.TOTAL, _power(value.type)
+    single = call.one_row or call.by_row
+    # A value beyond BIGINT has no type in an answer.
+    top = min(power + (0 if single else _HIGHEST_ROWS), _HIGHEST) if total else min(power, 63)
+    ends = power <= top and (single or not total)
+    return Ladder(of, counted, scale, step, top, call.by_row, ends)
+
+
+def _power(sql_type: SqlType) -> int:
+    """Return the least power of two that no value of an exact type exceeds, in its least steps."""
+    if sql_type == HUGEINT:
+        return 127
+    if sql_type.name == "DECIMAL":
+        return int(10**sql_type.precision - 1).bit_length()
+    return sql_type.bits - sql_type.signed
 
 
 def searched_ends(call: AggregateCall, value: Typed) -> tuple[Fraction, Fraction]:
-    """Return the bounds of values that are found privately."""
+    """Return the bounds of values that are found privately, within the ends of their type."""
     highest, lowest = (ladder(call, value, of) for of in (Contribution.HIGHEST, Contribution.LOWEST))
     high = highest.step * call.compiler.bound(highest)
     low = -lowest.step * call.compiler.bound(lowest) if is_signed(value) else Fraction(0)
+    if value.type.name == "DECIMAL":
+        most = 10**value.type.precision - 1
+        low, high = max(low, -most * highest.step), min(high, most * highest.step)
+    elif value.type != DOUBLE:
+        low, high = max(low, Fraction(-(1 << 63))), min(high, Fraction((1 << 63) - 1))
     return low, high if high > low else high + highest.step

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_column, unit_name, values_per_unit
 from dpsql.analysis.expressions import canonical, check_arguments, function_name
+from dpsql.analysis.integers import in_full
 from dpsql.analysis.parsed import call_arguments, whole_number
 from dpsql.analysis.relation import From
 from dpsql.analysis.released.aggregate import AggregateCall, Part
@@ -236,7 +237,7 @@ def count(call: AggregateCall) -> Part:
     if arguments and not isinstance(arguments[0], exp.Star):
         if len(arguments) != 1:
             raise call.refuse("COUNT takes one argument", call.node)
-        there = IsNull(call.expression(arguments[0]).guarded_node, negated=True)
+        there = IsNull(in_full(call.expression(arguments[0])).guarded_node, negated=True)
         call.conditions.append(Paren(there))
     return _rows(call, bound)
 

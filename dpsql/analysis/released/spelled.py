@@ -14,6 +14,7 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import call_arguments
 from dpsql.language import MARK, copied, keep_title, walked
+from dpsql.analysis.released.ratios import cut
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import BOOLEAN
@@ -36,7 +37,8 @@ class _Indicator:
 def as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.Select:
     """Return a block that releases counts, with its sums and means of zeros and ones written as counts.
 
-    `SUM(CASE WHEN p THEN 1 ELSE 0 END)` is `COUNT(*) FILTER (WHERE p)`, and AVG of it a ratio of two counts.
+    `SUM(CASE WHEN p THEN 1 ELSE 0 END)` is `COUNT(*) FILTER (WHERE p)`, and AVG of it a ratio of two counts,
+    which is cut to lie between 0 and 1.
     A block without any is returned as it is.
     """
     reader = _Reader(_boolean_columns(select, policy, catalog))
@@ -109,7 +111,7 @@ class _Reader:
         zero = exp.Anonymous(this=f"{MARK}nullif", expressions=[whole, exp.Literal.number(0)])
         if found.number != 1:
             part = exp.Mul(this=number, expression=part)
-        return exp.Paren(this=exp.Div(this=part, expression=zero))
+        return cut(exp.Div(this=part, expression=zero), found.number)
 
     def indicator(self, node: exp.Expr) -> _Indicator | None:
         """Return an expression as an indicator; None for other expressions."""

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import partial, reduce
 
 from dpsql.analysis.grids import (
+    BEYOND,
     MOST_STEPS,
     Grid,
     furthest,
@@ -129,7 +130,9 @@ class CappedSum(SumPart):
     """The sum of values, of which each unit's total has a bound in all groups together (`most` steps).
 
     A unit whose absolute totals add up to a > B counts each of them at B/a, rounded towards zero. The sum of
-    their absolute values is then at most B.
+    their absolute values is then at most B. B, a and the totals are in steps of the grid; where these are
+    coarser than the least difference of two values, a total is first rounded towards zero to whole steps:
+    that is a function of the unit's own rows, and only makes its absolute value less.
     """
 
     most: int
@@ -148,11 +151,14 @@ class CappedSum(SumPart):
         """See `Part`."""
         if not self.single:
             return None
-        return saturated(Aggregate("SUM", (within(in_least_steps(row[0], self.scale), self.most),)))
+        return saturated(Aggregate("SUM", (within(self._steps(row[0]), self.most),)))
 
     def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
         """See `Part`: the total of the unit's values."""
-        return (furthest(in_least_steps(Aggregate("SUM", (row[0],)), self.scale)),)
+        return (self._steps(Aggregate("SUM", (row[0],))),)
+
+    def _steps(self, total: Expr) -> Expr:
+        return self.grid.coarse(within(in_least_steps(total, self.scale), BEYOND))
 
     def measured(self, *values: Expr) -> Expr:
         """See `Part`: the absolute total."""

@@ -10,6 +10,7 @@ from functools import partial
 from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
+from dpsql.analysis.integers import in_full
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.parsed import call_arguments, number
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
@@ -40,6 +41,7 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
     value = call.expression(arguments[0])  # steps do not depend on the sign of zero
     if not value.type.numeric:
         raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
+    value = in_full(value)
     if not named:
         return _as_declared(call, value, statistic, argument_text(arguments[0]), sample=sample)
     if is_auto(named):
@@ -89,7 +91,8 @@ def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool
     if statistic == "sum":
         low = Fraction(-1 if is_signed(value) else 0)
         capped = call.compiler.bound(ladder(call, value, Contribution.TOTAL))
-        return ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
+        found = ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
+        return replace(found, finest=call.compiler.finest)
     low, high = searched_ends(call, value)
     return _by_rows(call, value, statistic, low, high, sample=sample, search=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
 
@@ -15,6 +15,7 @@ from dpsql.analysis.typed import Typed
 from dpsql.estimates import Average, Deviation, Formula, RowCount, SumOfRows, Variance
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Expr, IsNull, Paren, conjunction, kept
+from dpsql.types import DOUBLE
 
 DEGREES = {"sum": 1, "avg": 1, "variance": 2, "deviation": 2}
 """The degree of the moments that each statistic needs."""
@@ -57,6 +58,8 @@ class ValueCall:
     sample: bool = False
     capped: int | None = None
     """B, the bound on the sum of a unit's absolute totals, in least steps, for a SUM that has no other."""
+    finest: int = 40
+    """The power of two of the largest such bound in least steps; beyond it, steps are coarser."""
     argument: str = field(default="", compare=False)
     origin: str = field(default="", compare=False)
 
@@ -143,15 +146,27 @@ def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
         if all(c.statistic == "sum" for c in own) and not {*counted} & rows:
             continue
         degree = max(DEGREES[c.statistic] for c in own)
-        found[column] = _vector(own[0], degree, nulls=counted[0] in rows)
+        found[column] = _vector(own[0], degree, _beside(own[0], rows))
     return found
 
 
-def _vector(call: ValueCall, degree: int, *, nulls: bool) -> Vector:
+def _beside(call: ValueCall, rows: Collection[Part]) -> tuple[Expr, ...] | None:
+    """Return the condition on the rows of which those without a number are counted by a further moment.
+
+    They are all rows, if their count is asked for; or those with a value, since NaN is a value that COUNT
+    counts, and that no sum or average has. None: there is no such moment.
+    """
+    every, valued = _counted(call)
+    if _rows(every) in rows:
+        return every.row
+    return valued.row if call.value.type == DOUBLE and _rows(valued) in rows else None
+
+
+def _vector(call: ValueCall, degree: int, counted: tuple[Expr, ...] | None) -> Vector:
     grid = grid_of(call.value.type, call.low, call.high, call.most, degree=degree)
     value = grid.steps(call.value.guarded_node, shifted=True)
-    row = (call.kept(value), *(call.condition if nulls else ()))
-    return Vector(row, grid, 0, call.most, degree, nulls, call.single)
+    row = (call.kept(value), *(counted or ()))
+    return Vector(row, grid, 0, call.most, degree, counted is not None, call.single)
 
 
 def _counted(call: ValueCall) -> tuple[Part, Part]:
@@ -181,10 +196,11 @@ def _of_moments(count: ReleasedAggregate, vectors: dict[ValueCall, Vector]) -> M
     """Return a count of rows as a sum of moments; None if no moments contain it."""
     for call, vector in vectors.items():
         every, valued = _counted(call)
-        if count.parts == (_as_few(valued, count),):
+        if call.value.type != DOUBLE and count.parts == (_as_few(valued, count),):
             return Measure(_moments(vector, vector.degree + 1, call), RowCount(vector.degree + 1))
-        if count.parts == (_as_few(every, count),) and vector.nulls:
-            return Measure(_moments(vector, vector.size, call), RowCount(vector.size))
+        for counted in (every, valued) if vector.nulls else ():
+            if vector.row[1:] == counted.row and count.parts == (_as_few(counted, count),):
+                return Measure(_moments(vector, vector.size, call), RowCount(vector.size))
     return None
 
 
@@ -211,7 +227,7 @@ def _alone(call: ValueCall) -> ReleasedAggregate:
 
 def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
     """Return a sum of which each unit's totals have a bound in all groups together."""
-    grid, most = capped(call.value.type, most, signed=call.low < 0)
+    grid, most = capped(call.value.type, most, signed=call.low < 0, finest=call.finest)
     value, scale = grid.uncut(call.value.guarded_node)
     total = CappedSum((call.kept(value),), grid, scale, call.single, most)
     return ReleasedAggregate((total,), call.described)

@@ -34,6 +34,7 @@ class SparkDialect(Dialect):
     full_join_conditions: ClassVar[bool] = True
     semi_joins: ClassVar[bool] = True
     group_frames: ClassVar[bool] = False
+    digits: ClassVar[int | None] = 38
 
     def text(self, value: str) -> str:
         """See `Dialect`."""
@@ -48,6 +49,12 @@ class SparkDialect(Dialect):
             return f"CAST(TRY_CAST({value.sql} AS {_NARROW.get(sql_type.name, 'BIGINT')}) AS BIGINT)"
         inside = f"CASE WHEN {value.sql} BETWEEN {low} AND {high} THEN {value.sql} END"
         return f"CAST({inside} AS {self.type_name(sql_type)})"
+
+    def or_near(self, exact: str, near: str) -> str:
+        """See `Dialect`; a DOUBLE of 10^38 or more has no value of the type, and is the end on its side."""
+        top, nines = "CAST('1E38' AS DOUBLE)", "9" * 38
+        ends = f"WHEN {near} >= {top} THEN {nines} WHEN {near} <= - {top} THEN -{nines}"
+        return f"COALESCE({exact}, CASE {ends} ELSE TRY_CAST({near} AS DECIMAL(38,0)) END)"
 
     def decimal(self, sql: str, sql_type: SqlType) -> str:
         """See `Dialect`."""

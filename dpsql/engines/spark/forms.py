@@ -82,10 +82,11 @@ def _shifted(unit: str) -> str:
 
 _PATTERNS = {"Y": "yyyy", "m": "MM", "d": "dd", "H": "HH", "M": "mm", "S": "ss"}
 _SPACES = string_literal(SPACES)
-# DIV computes in BIGINT, where the negation of the least number overflows.
+# DIV computes in BIGINT. A quotient of DECIMALs has six decimals, and is NULL beyond 32 digits.
+_DIVISOR = "NULLIF({1}, CAST(0 AS DECIMAL(38,0)))"
 _DIV = (
-    "CASE WHEN {1} = -1 THEN CAST(- {0} AS DECIMAL(38,0)) "
-    "WHEN {1} <> 0 THEN CAST({0} div {1} AS DECIMAL(38,0)) END"
+    f"COALESCE(CAST(({{0}} - {{0}} % {_DIVISOR}) / {_DIVISOR} AS DECIMAL(38,0)), "
+    f"TRY_CAST(CAST({{0}} AS DOUBLE) / CAST({_DIVISOR} AS DOUBLE) AS DECIMAL(38,0)))"
 )
 _MOD = "CAST({0} % NULLIF({1}, CAST(0 AS DECIMAL(38,0))) AS DECIMAL(38,0))"
 

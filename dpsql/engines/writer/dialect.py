@@ -51,6 +51,9 @@ class Dialect(ABC):
     max_translate_calls: ClassVar[int | None] = None
     """Most calls of `translate` in one text, each of which takes long for a long text; None: any number."""
 
+    digits: ClassVar[int | None] = None
+    """The most digits of a whole number, beyond which it is NULL; None: it has as many as it needs."""
+
     def __init__(self, tables: Mapping[str, tuple[str, dict[str, TargetColumn]]]) -> None:
         self._tables = tables
 
@@ -88,6 +91,10 @@ class Dialect(ABC):
         if isinstance(value, float):
             shown = repr(value + 0.0) if math.isfinite(value) else _NOT_FINITE[repr(value)]
         return f"CAST('{shown}' AS {target})"
+
+    def or_near(self, exact: str, near: str) -> str:
+        """Write a whole number where it is exact, else the DOUBLE near it, cut to the ends of the type."""
+        raise Untranslatable(f"{self.name} does not compute with so many digits")
 
     def in_type(self, value: Value, sql_type: SqlType) -> str:
         """Return a value's SQL, converted to the engine's type for `sql_type` if it differs."""

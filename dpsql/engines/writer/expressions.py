@@ -71,12 +71,41 @@ def _steps(work: Writer, node: tree.Steps, scope: ColumnScope) -> Value:
     x, constant = work.expression(node.operand, scope).sql, work.dialect.constant
     ends = (node.low * node.step, node.high * node.step, 1 / node.step, node.step / 4)
     low, high, factor, near = (constant(float(end), DOUBLE) for end in ends)
+    kind = HUGEINT if node.wide else BIGINT
+    bigint = work.dialect.type_name(BIGINT)
     # PostgreSQL fails where a product is too small for a DOUBLE.
-    nearest = f"CAST(floor({x} * {factor} + {constant(0.5, DOUBLE)}) AS {work.dialect.type_name(BIGINT)})"
-    inside = f"CASE WHEN abs({x}) < {near} THEN {constant(0, BIGINT)} ELSE {nearest} END"
-    below, above = constant(node.low, BIGINT), constant(node.high, BIGINT)
+    half = constant(0.5, DOUBLE)
+    nearest = f"CAST(floor({x} * {factor} + {half}) AS {bigint})"
+    if node.wide:
+        # Spark's floor is a BIGINT, and engines convert a DOUBLE to so many digits by its shortest decimal.
+        size, huge = constant(float(1 << 40), DOUBLE), work.dialect.type_name(HUGEINT)
+        upper = f"CAST(floor({x} * {factor} / {size}) AS {bigint})"
+        lower = f"{x} * {factor} - CAST({upper} AS {work.dialect.type_name(DOUBLE)}) * {size}"
+        nearest = f"CAST(floor({lower} + {half}) AS {bigint})"
+        nearest = f"(CAST({upper} AS {huge}) * {constant(1 << 40, HUGEINT)} + {nearest})"
+    inside = f"CASE WHEN abs({x}) < {near} THEN {constant(0, kind)} ELSE {nearest} END"
+    below, above = constant(node.low, kind), constant(node.high, kind)
     sql = f"WHEN {x} < {low} THEN {below} WHEN {x} <= {high} THEN {inside}"
-    return Value(f"(CASE {sql} WHEN {x} <= {constant(math.inf, DOUBLE)} THEN {above} END)", BIGINT)
+    return Value(f"(CASE {sql} WHEN {x} <= {constant(math.inf, DOUBLE)} THEN {above} END)", kind)
+
+
+def _saturated(work: Writer, node: tree.Saturated, scope: ColumnScope) -> Value:
+    """Write a number cut to the ends of a type; what the engine computes exactly, it computes exactly."""
+    value = work.expression(node.operand, scope)
+    if node.near is not None and work.dialect.digits is not None:
+        near = work.expression(node.near, scope)
+        value = value.with_sql(work.dialect.or_near(value.sql, near.sql))
+    if node.type == HUGEINT:
+        return value
+    if node.fits:
+        return work.dialect.cast(value, node.type)
+    if node.type != BIGINT:
+        raise work.refuse(f"a calculation of {node.type} that could have more digits")
+    low, high = (work.dialect.constant(end, HUGEINT) for end in (-(1 << 63), (1 << 63) - 1))
+    # LEAST and GREATEST leave NULL out.
+    x = value.sql
+    sql = f"LEAST(GREATEST({x}, {low}), {high}) + {work.dialect.constant(0, HUGEINT)} * {x}"
+    return Value(f"(CAST({sql} AS {work.dialect.type_name(BIGINT)}))", BIGINT)
 
 
 def _unscaled(work: Writer, node: tree.Unscaled, scope: ColumnScope) -> Value:
@@ -105,6 +134,7 @@ RULES: dict[type[Expr], Rule] = {
     tree.Cast: _cast,
     tree.Steps: _steps,
     tree.Unscaled: _unscaled,
+    tree.Saturated: _saturated,
     tree.Interval: _unsupported("this INTERVAL"),
     tree.ListOf: _unsupported("a list"),
     tree.Element: _unsupported("elements of lists"),

@@ -16,7 +16,7 @@ from dpsql.types import DOUBLE
 
 __all__ = ["Row", "numbers_of"]
 
-FURTHEST, LARGEST = 1 << 62, 1 << 60
+FURTHEST, LARGEST, BEYOND = 1 << 62, 1 << 60, 1 << 85
 Value = int | Decimal | float | None
 
 
@@ -67,7 +67,10 @@ def _of_unit(part: Part, groups: list[list[tuple[Value, bool]]]) -> list[int]:
             return _weighted([sum(s) for s in there], sum(map(len, there)), part.most)
         case CappedSum():
             sums = [sum(_uncut(part.grid, [v for v, kept in cells if kept])) for cells in groups]
-            sums = [max(-FURTHEST, min(FURTHEST, s)) for s in sums]
+            sums = [max(-BEYOND, min(BEYOND, s)) for s in sums]
+            if part.grid.type != DOUBLE:
+                size = int(part.grid.step / least_step(part.grid.type))
+                sums = [_towards_zero(s, size) for s in sums]
             return _weighted(sums, sum(map(abs, sums)), part.most)
         case Moment():
             return _moments(part, groups)

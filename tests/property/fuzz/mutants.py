@@ -658,10 +658,10 @@ MUTANTS = (
         "integers overflow",
         (
             (
-                "analysis.functions",
-                "compile_form",
-                "Apply(form.form,",
-                'Apply(form.form.replace("::HUGEINT", ""),',
+                "analysis.integers",
+                "computed",
+                "Apply(form, tuple",
+                'Apply(form.replace("::HUGEINT", ""), tuple',
             ),
         ),
         ("call",),

@@ -6,12 +6,14 @@ import itertools
 from collections.abc import Iterator
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dpsql.answers.bound_search import BoundSearches
+from dpsql.answers.table import rows
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
@@ -122,8 +124,10 @@ def test_any_bounds_can_be_answered_with(session: Session, rest: str, epsilon: s
     steps = [sorted({0, 1, size // 2, size - 2, size - 1}) for size in sizes]
     for places in itertools.product(*steps) if len(sizes) <= 2 else zip(*steps, strict=False):
         bounded = found.counting.with_bounds(tuple(places))
-        result = method.after(bounded.plan).run(bounded.count())
+        counts = bounded.count()
+        result = method.after(bounded.plan).run(counts)
         assert result.loss.charge.epsilon == method.first_epsilon
+        rows(bounded.plan, result, counts)  # its values have a type
 
 
 def test_the_choice_is_of_the_least_cost(session: Session) -> None:
@@ -169,3 +173,74 @@ def test_the_share_of_the_searches_can_be_chosen(session: Session) -> None:
     assert method.epsilon == method.first_epsilon == Fraction(1, 2)
     with pytest.raises(QueryRefused, match="no bound is searched"):
         session.prepare(f"{asked}COUNT(DISTINCT user_id) FROM orders")
+
+
+EXTREMES = {
+    "i8": ("TINYINT", "-128", "127"),
+    "i64": ("BIGINT", "-9223372036854775808", "9223372036854775807"),
+    "u64": ("UBIGINT", "0", "18446744073709551615"),
+    "d": ("DECIMAL(18,2)", "-9999999999999999.99", "9999999999999999.99"),
+    "f": ("DOUBLE", "-1e15", "1e15"),
+    "far": ("DOUBLE", "-1e300", "1e300"),
+}
+"""Columns with their type and their two values."""
+
+
+@pytest.fixture(scope="module")
+def extremes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("extremes")
+    cells = ", ".join(
+        f"CASE WHEN i % 2 = 0 THEN '{low}' ELSE '{high}' END::{kind} AS {name}"
+        for name, (kind, low, high) in EXTREMES.items()
+    )
+    duckdb.sql(f"COPY (SELECT i // 2 AS user_id, {cells} FROM range(4000) AS r(i)) TO '{folder}/t.parquet'")
+    (folder / "dpsql.toml").write_text(
+        '[budget]\nepsilon = 1e9\nledger = "ledger.sqlite"\n'
+        '[tables.t]\nsource = "t.parquet"\nunit = "user_id"\n'
+    )
+    opened = Session(load(folder / "dpsql.toml"))
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("column", EXTREMES)
+def test_totals_of_extremes_are_found_or_said_to_be_cut(extremes: Session, column: str) -> None:
+    """Within 1% of the truth at a large epsilon; only what is beyond the largest bound is not."""
+    high = EXTREMES[column][2]
+    found = extremes.run(statement(f"SUM(abs({column})) AS s, MAX({column}) AS m FROM t", "1e6"))
+    release, truth = present(found.release), Fraction(high) * (2000 if column == "u64" else 4000)
+    unknown = [note for note in release.warnings if "how much is not known" in note]
+    ((total,), (largest,)) = (found.table.column(name).to_pylist() for name in ("s", "m"))
+    if column == "far":
+        assert any("absolute totals" in note for note in unknown)
+        assert not any("absolute totals" in note and "up to about" in note for note in release.warnings)
+        return
+    assert abs(Fraction(total) - truth) < truth / 100
+    assert not any("absolute totals" in note for note in unknown)
+    if column == "u64":  # beyond BIGINT, which MAX returns
+        assert largest == (1 << 63) - 1
+        assert len(unknown) == 1
+    else:
+        assert abs(Fraction(largest) - Fraction(high)) < Fraction(high) / 100
+        assert not unknown
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("SUM(i8)", [("total", 28, False)]),
+        ("SUM(i64)", [("total", 84, False)]),
+        ("SUM(i64 * i64)", [("total", 84, False)]),
+        ("AVG(i64)", [("highest", 65, True), ("lowest", 65, True), ("rows", 21, False)]),
+        ("MAX(u64)", [("highest", 65, False)]),
+        ("MAX(d)", [("highest", 62, True), ("lowest", 62, True)]),
+        ("SUM(f)", [("total", 84, False)]),
+    ],
+)
+def test_the_bounds_reach_as_far_as_the_type(
+    extremes: Session, call: str, expected: list[tuple[str, int, bool]]
+) -> None:
+    """Nothing is cut at the largest bound of values; of totals, a unit may have more rows than 2^20."""
+    found, _ = prepared(extremes, statement(f"{call} FROM t"))
+    ladders = [search.ladder for search in found.plan.ladders]
+    assert [(each.of.value, len(each.bounds), each.ends) for each in ladders] == expected

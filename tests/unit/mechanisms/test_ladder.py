@@ -57,6 +57,46 @@ def test_a_rung_costs_what_doubling_the_noise_does_but_not_less_than_the_choice_
     assert steps.tolist() == [each * 2**plan.resolution for each in wanted]
 
 
+def long_law(values: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
+    """Return the law of noisy max over any number of rungs, by quadrature over the own noise of each."""
+    noise = (np.arange(3_000) + 0.5) * 1e-2
+    gaps = (values[:, None] - values[None, :]) / scale
+    chance = np.empty(len(values))
+    for j in range(len(values)):
+        others = np.delete(gaps[j], j)
+        below = -np.expm1(-np.maximum(noise[:, None] + others[None, :], 0))
+        chance[j] = (np.exp(-noise) * below.prod(axis=1)).sum() * 1e-2
+    return chance
+
+
+def test_the_law_of_many_rungs_is_that_of_few() -> None:
+    plan = Ladder.plan(RUNGS, 1)
+    values = plan.values(np.array([3, 2, 0, 0]))
+    scale = float(plan.scale) * 2**plan.resolution
+    assert long_law(values, scale) == pytest.approx(law(values, scale), abs=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", ["0.05", 1, 20])
+def test_a_ladder_to_2_to_the_83_is_as_private_and_goes_too_far_as_seldom(epsilon: int | str) -> None:
+    """One unit moves the law of 85 rungs by at most epsilon; more rungs do not add to the noise of a sum.
+
+    The rung that few units need is the fifth; the variance is 4 to the power of the rungs beyond.
+    """
+    claim, variance = float(Fraction(epsilon)), {}
+    for rungs in (41, 85):
+        plan = Ladder.plan(rungs, epsilon)
+        scale = float(plan.scale) * 2**plan.resolution
+        numbers = np.where(np.arange(rungs) < 5, 100_000, 0)
+        found = long_law(plan.values(numbers), scale)
+        variance[rungs] = float((found * 4.0 ** np.minimum(np.arange(rungs) - 5, 40)).sum())
+        for size in (0, 3, 5, 6, 40, rungs):
+            more = long_law(plan.values(numbers + (np.arange(rungs) < size)), scale)
+            kept = np.minimum(found, more) > 1e-9
+            assert np.abs(np.log(found[kept] / more[kept])).max() <= claim + 1e-3
+    assert variance[85] == pytest.approx(variance[41], rel=1e-6)
+    assert variance[85] < 1.3
+
+
 def test_one_rung_is_free() -> None:
     found = ladder([7], 1)
     assert found.rung.tolist() == [0]

@@ -18,6 +18,7 @@ from dpsql.analysis.released.counts import WeightedRows
 from dpsql.analysis.released.sums import Moment, RowSum
 from dpsql.errors import InternalError
 from dpsql.tree import (
+    MOST,
     OPAQUE,
     Aggregate,
     Apply,
@@ -55,6 +56,7 @@ from dpsql.tree import (
     Parameter,
     Paren,
     Range,
+    Saturated,
     ScalarQuery,
     Scan,
     Select,
@@ -86,6 +88,7 @@ from dpsql.types import (
     VARCHAR,
     SqlType,
 )
+from dpsql.types import HUGEINT
 
 A, B = Column("t1", "c0"), Column("t1", "c1")
 ONE = Constant(1, INTEGER)
@@ -146,6 +149,24 @@ WRITTEN: list[tuple[Node, str]] = [
         Unscaled(A, SqlType("DECIMAL", 38, 1)),
         "(TRY_CAST(trunc(t1.c0) AS HUGEINT) * 10 + "
         "TRY_CAST((t1.c0 - TRY_CAST(trunc(t1.c0) AS DECIMAL(38,1))) * 10 AS HUGEINT))",
+    ),
+    (Saturated(A, BIGINT, (1 << 63) - 1), "TRY_CAST(t1.c0 AS BIGINT)"),
+    (
+        Saturated(A, BIGINT, 1 << 63),
+        "COALESCE(TRY_CAST(t1.c0 AS BIGINT), CASE (t1.c0 > 0) WHEN TRUE THEN 9223372036854775807 "
+        "WHEN FALSE THEN (-9223372036854775807 - 1) END)",
+    ),
+    (
+        Saturated(A, SqlType("DECIMAL", 18, 2), MOST),
+        "COALESCE(TRY_CAST(t1.c0 AS DECIMAL(18,2)), CASE (TRY_CAST(t1.c0 AS DOUBLE) > 0) "
+        "WHEN TRUE THEN TRY_CAST('9999999999999999.99' AS DECIMAL(18,2)) "
+        "WHEN FALSE THEN TRY_CAST('-9999999999999999.99' AS DECIMAL(18,2)) END)",
+    ),
+    (
+        Saturated(A, HUGEINT, MOST + 1, B),
+        f"COALESCE(TRY_CAST(TRY(TRY_CAST(t1.c0 AS DECIMAL(38,0))) AS HUGEINT), CASE "
+        f"WHEN t1.c1 >= CAST(1e+38 AS DOUBLE) THEN {MOST} WHEN t1.c1 <= -CAST(1e+38 AS DOUBLE) THEN -{MOST} "
+        "ELSE TRY_CAST(t1.c1 AS HUGEINT) END)",
     ),
     (Call("f", (A, Lambda("p", Parameter("p")))), "f(t1.c0, lambda p: p)"),
     (Aggregate("COUNT"), "COUNT(*)"),
