@@ -182,8 +182,12 @@ def _facts(
 
 def _composed_facts(prepared: PreparedComposed, left: dict[str, str], budget: Budget) -> dict[str, object]:
     """Return what EXPLAIN shows of a statement with an outer query: the total, and each release."""
+    decided = [each.words(prepared.parts[each.release].plan) for each in prepared.existence]
+    decided = [text for text in dict.fromkeys(decided) if text]
     if len(prepared.parts) == 1:
-        return {**_facts(prepared.parts[0], left, budget), "outer_sql": prepared.outer}
+        found = {**_facts(prepared.parts[0], left, budget), "outer_sql": prepared.outer}
+        said = found["warnings"]
+        return {**found, "warnings": [*(said if isinstance(said, list) else []), *decided] or None}
     names: dict[int, list[str]] = {}
     for relation in prepared.relations:
         names.setdefault(relation.release, []).append(relation.name)
@@ -201,6 +205,7 @@ def _composed_facts(prepared: PreparedComposed, left: dict[str, str], budget: Bu
         "guarantee": total_guarantee(prepared),
         **_amounts(prepared.price),
         **layout_facts(prepared.parts[0].plan, _total_loss(prepared), budget),
+        "warnings": decided or None,
         **left,
         "releases": releases,
         "outer_sql": prepared.outer,

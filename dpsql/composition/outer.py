@@ -14,6 +14,7 @@ from sqlglot import exp
 from dpsql.analysis import Plan, engine_sql, put_domains
 from dpsql.answers import doubles
 from dpsql.composition.error_bars import HIDDEN, trace
+from dpsql.composition.existence import told
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
 from dpsql.engines import UnboundQuery
@@ -22,7 +23,7 @@ from dpsql.errors import InternalError
 from dpsql.info import total_guarantee
 from dpsql.language import Query, all_of, copied
 from dpsql.policy import Policy, fold
-from dpsql.prepared import ErrorBar, PreparedComposed, PreparedPrivate, Relation, ReleasedValue
+from dpsql.prepared import ErrorBar, Existence, PreparedComposed, PreparedPrivate, Relation, ReleasedValue
 from dpsql.privacy import Charge
 from dpsql.release import Release
 from dpsql.types import BIGINT, DOUBLE, SqlType
@@ -56,7 +57,10 @@ def compose(
     with _binding(query):
         names = database.bind_over(types, sql)
     values = tuple(_value(query, tree, at, relations, policy, database) for tree, at in parts.values)
+    known = {relation.name: relation.release for relation in relations}
+    decided = tuple(Existence(known[name], places, windows) for name, places, windows in parts.existence)
     plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), (), values)
+    plain = replace(plain, existence=decided)
     shown = _with_bars(plain, outer, database)
     try:
         found = database.bind_over(types, shown.traced)
@@ -169,7 +173,9 @@ def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Relea
         "statement": prepared.text,
         "parts": releases,
     }
-    return replace(_together(prepared, releases), **own)
+    together = _together(prepared, releases)
+    own["warnings"] = (*together.warnings, *told(prepared, releases))
+    return replace(together, **own)
 
 
 def _detailed(
