@@ -6,6 +6,7 @@ import json as json_text
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import pyarrow as pa
@@ -32,16 +33,19 @@ from dpsql.privacy import Charge, PrivacyLoss
 
 
 def selection_words(selection: Selection, step: Fraction = Fraction(1)) -> str:
-    """Describe a selection, such as "top-5"; its threshold is in steps of the number that is compared."""
+    """Describe a selection, such as "top-5"; its threshold is in steps of the number that is compared.
+
+    It is told as the least number that passes.
+    """
     match selection:
         case TopK(threshold=None, argmax=True):
             return "argmax"
         case TopK(threshold=None):
             return f"top-{selection.k}" + (" of the lowest" if selection.lowest else "")
         case TopK():
-            return f"top-{selection.k} above {decimal((selection.threshold or 0) * step)}"
+            return f"top-{selection.k} above {decimal(ceil(selection.threshold or 0) * step)}"
         case AboveThreshold():
-            return f"above threshold {decimal(selection.threshold * step)}"
+            return f"above threshold {decimal(ceil(selection.threshold) * step)}"
         case AllGroups():
             return "all groups"
         case Scalar():

@@ -466,14 +466,16 @@ def _with_count(
 ) -> Selection:
     """Return the selection with the place of its count among the counts, not in the select list.
 
-    Its threshold is then in steps of the count, rounded up.
+    Its threshold is then in steps of the count, half a step below the least number of steps that meets it: as
+    far from what must pass as from what must not, whatever the noise.
     """
     if isinstance(selection, (TopK, AboveThreshold)):
         place = places[selection.count]
-        step = counts[place].step
-        if selection.threshold is None or step == 1:
+        if selection.threshold is None:
             return replace(selection, count=place)
-        return replace(selection, count=place, threshold=Fraction(math.ceil(selection.threshold / step)))
+        at = selection.threshold / counts[place].step
+        least = math.floor(at) + 1 if selection.strict else math.ceil(at)
+        return replace(selection, count=place, threshold=least - Fraction(1, 2), strict=False)
     if isinstance(selection, TopPerPartition):
         best = _with_count(selection.best, places, counts)
         assert isinstance(best, TopK)  # noqa: S101  of the same type

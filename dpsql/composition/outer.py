@@ -15,6 +15,7 @@ from dpsql.analysis import Plan, engine_sql, put_domains
 from dpsql.answers import doubles
 from dpsql.composition.error_bars import HIDDEN, trace
 from dpsql.composition.existence import told
+from dpsql.composition.half_way import Steps, compare_half_way, steps_of
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
 from dpsql.engines import UnboundQuery
@@ -52,11 +53,13 @@ def compose(
         relations.append(Relation(part.name, place, columns_of(one.plan)))
     types = {relation.name: relation.columns for relation in relations}
     outer = copied(parts.outer)
+    steps = {fold(part.name): steps_of(one.plan) for part, one in zip(parts.releases, planned, strict=True)}
+    compare_half_way(outer, steps)
     put_domains(outer, query.source, policy, database)
     sql = engine_sql(copied(outer))
     with _binding(query):
         names = database.bind_over(types, sql)
-    values = tuple(_value(query, tree, at, relations, policy, database) for tree, at in parts.values)
+    values = tuple(_value(query, tree, at, relations, policy, database, steps) for tree, at in parts.values)
     known = {relation.name: relation.release for relation in relations}
     decided = tuple(Existence(known[name], places, windows) for name, places, windows in parts.existence)
     plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), (), values)
@@ -89,9 +92,11 @@ def _value(
     relations: Sequence[Relation],
     policy: Policy,
     database: SchemaDatabase,
+    steps: Steps,
 ) -> ReleasedValue:
     """Return a value that releases read; refuse one that is no number."""
     made = copied(tree)
+    compare_half_way(made, steps)
     put_domains(made, query.source, policy, database)
     named = {fold(table.name) for table in all_of(made, exp.Table)}
     sql = engine_sql(made)
