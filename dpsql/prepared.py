@@ -186,6 +186,8 @@ class PreparedComposed:
     """The values that releases read of earlier ones."""
     existence: tuple[Existence, ...] = ()
     """What was decided about which groups of releases exist for the outer query."""
+    divisors: tuple[tuple[int, int], ...] = ()
+    """The releases and columns of the counts that are divided by: where one rounds to 0, there is NULL."""
 
     @property
     def price(self) -> Charge:

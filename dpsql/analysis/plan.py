@@ -257,6 +257,13 @@ class Plan:
             found.append(min(groups) * count.bound)
         return min(found, default=None)
 
+    def is_count(self, output: Output) -> bool:
+        """Return whether a column is a count, neither a sum of values nor a difference."""
+        if isinstance(output.formula, RowCount):
+            return True
+        count = self.counts[output.of] if output.kind == "count" and output.formula is None else None
+        return count is not None and count.argument is None and len(count.parts) == 1
+
     def step(self, output: Output) -> Fraction:
         """Return the number of which the exact values of a column are multiples; 0 if there is none."""
         if output.kind != "count":

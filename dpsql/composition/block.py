@@ -78,10 +78,10 @@ def separate(
         return query, None
     columns = Columns(name, names, query.source.position)
     clauses = Clauses(select, names, columns, query.clause.by)
-    counted = [item.name for item in names.items if counts_all(item.node, names.scope)]
     plain = [each for each in readers if not has_windows(each)]
-    existing = asked or any(needs_existence(each) or divides(each, counted) for each in plain)
-    return _Block(query, select, names, columns, clauses, tuple(readers), existing).separated()
+    existing = asked or any(needs_existence(each) for each in plain)
+    dividing = any(map(divides, plain)) and any(counts_all(i.node, names.scope) for i in names.items)
+    return _Block(query, select, names, columns, clauses, tuple(readers), existing or dividing).separated()
 
 
 def _aggregates(select: exp.Select) -> bool:

@@ -3,9 +3,12 @@
 A release has every group of a declared domain, and SQL only those with rows. A released number does not tell
 them apart: a sum or an average of any value may be of many rows or of none. So a group exists for the SQL
 around, unless the statement itself asks for the number of all its rows or units, and that number rounds to 0.
-This is decided only where the meaning of SQL needs it: where groups are counted, averaged or compared with
-other groups as rows, and where numbers are divided by that count. Nothing else leaves a group out. The
-answer says what was decided, and of how many groups.
+This is decided only where the meaning of SQL needs it: where groups are counted or averaged as rows, or
+looked for, and where what is computed of them divides by such numbers, since noise by noise would say
+nothing. Nothing else leaves a group out. The answer says what was decided, and of how many groups.
+
+Where a statement divides by another released count, of the rows that meet a condition, the quotient is NULL
+if that count rounds to 0, and the answer says so. (Division by 0 is NULL, infinite or an error, by dialect.)
 
 *Privacy.* What is left out, and its number, are functions of released numbers alone.
 """
@@ -21,7 +24,6 @@ from dpsql.analysis.aggregates import call_of, is_aggregate
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.relation import Scope
-from dpsql.analysis.released.spelled import GUARDED
 from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.language import all_of, walked
@@ -84,19 +86,12 @@ def has_windows(select: exp.Select) -> bool:
     return any(isinstance(node, exp.Window) for node in _expressions(select))
 
 
-def divides(select: exp.Select, counts: Sequence[str]) -> bool:
-    """Return whether a SELECT divides by one of some columns, where noise by noise would say nothing.
-
-    A window over them is a number of other groups, too.
-    """
-    names = {fold(name) for name in counts}
-    found = [
-        node.expression
-        for node in _expressions(select)
-        if isinstance(node, (exp.Div, exp.IntDiv, exp.Mod)) and not node.meta.get(GUARDED)
-    ]
+def divides(select: exp.Select, counts: Sequence[str] | None = None) -> bool:
+    """Return whether a SELECT divides by one of some columns, or by any; a window is no column."""
+    names = None if counts is None else {fold(name) for name in counts}
+    found = [n.expression for n in _expressions(select) if isinstance(n, (exp.Div, exp.IntDiv, exp.Mod))]
     own = (n for by in found for n in walked(by, lambda node: isinstance(node, (exp.Query, exp.Window))))
-    return any(isinstance(node, exp.Column) and fold(node.name) in names for node in own)
+    return any(isinstance(node, exp.Column) and (names is None or fold(node.name) in names) for node in own)
 
 
 def _expressions(select: exp.Select) -> Iterator[exp.Expr]:
@@ -152,10 +147,20 @@ def existing(columns: Sequence[exp.Expr]) -> exp.Expr:
 
 def told(prepared: PreparedComposed, releases: Sequence[Release]) -> list[str]:
     """Return what was decided about the groups of an answer, in words, with how many were left out."""
+
+    def empty(release: int, *columns: int) -> tuple[int, int]:
+        rows = releases[release].rows
+        counts = [rows.column(place).to_numpy().astype(np.float64) for place in columns]
+        return int((np.max(counts, axis=0) <= float(HALF)).sum()) if counts else 0, rows.num_rows
+
     found = []
     for each in prepared.existence:
-        rows = releases[each.release].rows
-        counts = [rows.column(place).to_numpy().astype(np.float64) for place in each.columns]
-        left = int((np.max(counts, axis=0) <= float(HALF)).sum()) if counts else 0
-        found.append(each.words(prepared.parts[each.release].plan, (left, rows.num_rows)))
+        plan = prepared.parts[each.release].plan
+        found.append(each.words(plan, empty(each.release, *each.columns)))
+    decided = {(each.release, column) for each in prepared.existence for column in each.columns}
+    for release, column in dict.fromkeys(each for each in prepared.divisors if each not in decided):
+        gone, number = empty(release, column)
+        name = prepared.parts[release].plan.outputs[column].name
+        what = f"divided by {name}: NULL where it rounds to 0, in {gone:,} of {number:,} groups"
+        found.append(what if gone and number > 1 else "")
     return [text for text in dict.fromkeys(found) if text]

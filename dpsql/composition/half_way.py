@@ -10,7 +10,7 @@ between 39.5 and 40.5. The selections of releases do the same (see `analysis.out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fractions import Fraction
 from math import ceil, floor, gcd, lcm
 
@@ -24,6 +24,8 @@ from dpsql.policy import fold
 
 Steps = Mapping[str, Mapping[str, Fraction]]
 """What `steps_of` returns, by the folded names of the relations."""
+Named = tuple[str, str]
+"""A relation and its column, by their folded names."""
 _DEEPEST = 32
 _DIGITS = 10**12
 """Thresholds are written with at most so many parts of 1: finer steps make no difference."""
@@ -36,6 +38,16 @@ def steps_of(plan: Plan) -> dict[str, Fraction]:
     return {fold(output.name): plan.step(output) for output in plan.outputs}
 
 
+def counts_of(plans: Mapping[str, Plan]) -> frozenset[Named]:
+    """Return the relations and columns that hold counts, by their folded names."""
+    return frozenset(
+        (name, fold(output.name))
+        for name, plan in plans.items()
+        for output in plan.outputs
+        if plan.is_count(output)
+    )
+
+
 def compare_half_way(tree: exp.Query, steps: Steps) -> None:
     """Change the comparisons of a query over released relations; the tree is changed."""
     for select in all_of(tree, exp.Select):
@@ -46,13 +58,47 @@ def compare_half_way(tree: exp.Query, steps: Steps) -> None:
                 _compare(node, select, steps)
 
 
+def guard_divisors(tree: exp.Query, steps: Steps, counts: Collection[Named]) -> list[Named]:
+    """Let quotients be NULL where the released count that they are divided by rounds to 0.
+
+    `counts` has the relations and columns of the counts; those that are divided by are returned.
+    """
+    found = dict[Named, None]()
+    for select in all_of(tree, exp.Select):
+        for node in _nodes(select):
+            column = _divisor(node.expression) if isinstance(node, (exp.Div, exp.IntDiv, exp.Mod)) else None
+            known = None if column is None else _column(column, select, steps, _DEEPEST)
+            if column is None or known is None or known[0] not in counts:
+                continue
+            there = exp.GTE(this=column.copy(), expression=exp.Literal.number("0.5"))
+            column.replace(exp.Case(ifs=[exp.If(this=there, true=column.copy())]))
+            found[known[0]] = None
+    return [*found]
+
+
+def _divisor(node: exp.Expr) -> exp.Column | None:
+    """Return the column whose sign and zero a divisor has."""
+    node = node.unnest()
+    match node:
+        case exp.Column():
+            return node
+        case exp.Cast():
+            return _divisor(node.this)
+        case exp.Mul():
+            sides = [each for each in (node.this, node.expression) if _constant(each) is None]
+            return _divisor(sides[0]) if len(sides) == 1 else None
+    if (function_name(node) or "").lower() == "nullif" and len(node.expressions) == 2:
+        return _divisor(node.expressions[0]) if _constant(node.expressions[1]) == 0 else None
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class _Lattice:
     """An expression: a constant, and multiples of a step for each released number in it."""
 
     constant: Fraction = Fraction(0)
     step: Fraction = Fraction(0)
-    of: frozenset[tuple[str, str]] = frozenset()
+    of: frozenset[Named] = frozenset()
     """The relations and columns of the numbers."""
     merged: bool = False
     """Whether it aggregates numbers of several groups."""
@@ -86,11 +132,15 @@ _STRICT: dict[type[exp.Expr], tuple[bool, int]] = {
 def _comparisons(select: exp.Select) -> Iterator[exp.Expr]:
     """Yield the comparisons of a SELECT, outside subqueries."""
     kinds = (*_STRICT, exp.EQ, exp.NEQ, exp.Between)
+    yield from (node for node in _nodes(select) if isinstance(node, kinds))
+
+
+def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
+    """Yield the nodes of a SELECT outside subqueries."""
     for name, part in select.args.items():
         for item in part if isinstance(part, list) else [part]:
             if isinstance(item, exp.Expr) and name not in ("with_", "from_"):
-                nodes = walked(item, lambda node: isinstance(node, (exp.Query, exp.Subquery)))
-                yield from (node for node in nodes if isinstance(node, kinds))
+                yield from walked(item, lambda node: isinstance(node, (exp.Query, exp.Subquery)))
 
 
 def _compare(node: exp.Expr, select: exp.Select, steps: Steps) -> None:
@@ -210,7 +260,7 @@ def _lattice(node: exp.Expr, select: exp.Select, steps: Steps) -> _Lattice | Non
     return None
 
 
-_Found = tuple[tuple[str, str], Fraction]
+_Found = tuple[Named, Fraction]
 
 
 def _column(column: exp.Column, select: exp.Select, steps: Steps, depth: int) -> _Found | None:

@@ -15,7 +15,7 @@ from dpsql.analysis import Plan, engine_sql, put_domains
 from dpsql.answers import doubles
 from dpsql.composition.error_bars import HIDDEN, trace
 from dpsql.composition.existence import told
-from dpsql.composition.half_way import Steps, compare_half_way, steps_of
+from dpsql.composition.half_way import Steps, compare_half_way, counts_of, guard_divisors, steps_of
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
 from dpsql.engines import UnboundQuery
@@ -53,8 +53,10 @@ def compose(
         relations.append(Relation(part.name, place, columns_of(one.plan)))
     types = {relation.name: relation.columns for relation in relations}
     outer = copied(parts.outer)
-    steps = {fold(part.name): steps_of(one.plan) for part, one in zip(parts.releases, planned, strict=True)}
+    plans = {fold(part.name): one.plan for part, one in zip(parts.releases, planned, strict=True)}
+    steps = {name: steps_of(plan) for name, plan in plans.items()}
     compare_half_way(outer, steps)
+    divisors = guard_divisors(outer, steps, counts_of(plans))
     put_domains(outer, query.source, policy, database)
     sql = engine_sql(copied(outer))
     with _binding(query):
@@ -63,7 +65,10 @@ def compose(
     known = {relation.name: relation.release for relation in relations}
     decided = tuple(Existence(known[name], places, windows) for name, places, windows in parts.existence)
     plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), (), values)
-    plain = replace(plain, existence=decided)
+    places = {
+        (fold(r.name), fold(c)): (r.release, i) for r in relations for i, (c, _) in enumerate(r.columns)
+    }
+    plain = replace(plain, existence=decided, divisors=tuple(places[each] for each in divisors))
     shown = _with_bars(plain, outer, database)
     try:
         found = database.bind_over(types, shown.traced)

@@ -18,8 +18,6 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import BOOLEAN
 
-GUARDED = "no row, no quotient"
-"""The meta of a division that is NULL where its own number of rows rounds to 0."""
 _NUMBERS = frozenset({*exp.DataType.NUMERIC_TYPES})
 _CONDITIONS = (exp.Predicate, exp.And, exp.Or, exp.Not, exp.Boolean)
 
@@ -108,11 +106,10 @@ class _Reader:
         part, whole = _count([], where, found.where), _count([], where, found.known)
         if part == whole:
             return None  # without ELSE, the mean leaves out the rows that the condition does not hold for
+        zero = exp.Anonymous(this=f"{MARK}nullif", expressions=[whole, exp.Literal.number(0)])
         if found.number != 1:
             part = exp.Mul(this=number, expression=part)
-        ratio = exp.Div(this=part, expression=_rounded(whole))
-        ratio.meta[GUARDED] = True
-        return exp.Paren(this=ratio)
+        return exp.Paren(this=exp.Div(this=part, expression=zero))
 
     def indicator(self, node: exp.Expr) -> _Indicator | None:
         """Return an expression as an indicator; None for other expressions."""
@@ -172,12 +169,6 @@ def _choice(node: exp.Case, holds: list[bool]) -> exp.Expr:
         branch.set("true", exp.Boolean(this=value))
     made.set("default", exp.Boolean(this=holds[-1]))
     return made
-
-
-def _rounded(count: exp.Expr) -> exp.Expr:
-    """Return a released count, NULL where it rounds to 0: the mean of no values is NULL."""
-    there = exp.GTE(this=copied(count), expression=exp.Literal.number("0.5"))
-    return exp.Case(ifs=[exp.If(this=there, true=count)])
 
 
 def _present(node: exp.Expr) -> exp.Expr | None:

@@ -208,6 +208,26 @@ def test_nothing_else_drops_a_row_or_says_so(statement: str, small: NearlyExact)
     assert not [note for note in small.notes(statement) if note.startswith("SQL has no groups")]
 
 
+@pytest.mark.parametrize(
+    "quotient",
+    [
+        "1.0 * COUNT(y) / COUNT(*) FILTER (WHERE y = 9)",
+        "1.0 * COUNT(y) / COUNT(x)",
+        "1.0 * COUNT(y) / NULLIF(COUNT(x), 0)",
+        "COUNT(y) / (2 * COUNT(x)::DOUBLE)",
+        "AVG(CASE WHEN x > 1 THEN 1 WHEN x IS NULL THEN NULL ELSE 0 END)",
+    ],
+)
+def test_a_quotient_by_a_count_that_rounds_to_0_is_null(quotient: str, small: NearlyExact) -> None:
+    statement = f"SELECT k, {quotient} AS q FROM t WHERE k <> 'c' GROUP BY k"
+    meant = [(k, None if q == float("inf") else q) for k, q in small.meant(statement)]
+    assert small.rows(statement) == [(k, q and pytest.approx(q, abs=0.05)) for k, q in meant]
+    gone = 2 if "y = 9" in quotient else 1
+    assert [
+        n for n in small.notes(statement) if n.endswith(f": NULL where it rounds to 0, in {gone} of 2 groups")
+    ]
+
+
 def test_explain_says_what_will_be_decided(small: NearlyExact) -> None:
     statement = "EXPLAIN SELECT COUNT(*) FROM (SELECT k, {} FROM t GROUP BY k) z"
     found = dict(small.rows(statement.format("COUNT(*) AS n")))
