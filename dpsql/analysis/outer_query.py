@@ -42,7 +42,7 @@ from dpsql.analysis.setops import partial
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unit_facts import fact_names, fixed_values
-from dpsql.analysis.unmatched import check_unmatched
+from dpsql.analysis.unmatched import unmatched
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Formula
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition, walked
@@ -153,8 +153,13 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         compiler.give_up()
     known = joined(compiler, made, condition)
     owner, before, made = made.owner, made, narrowed_rows(compiler.catalog, made, known)
-    check_unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
-    calls = [_released(compiler, node, made, single=single, one_row=one_row) for _, node in nodes]
+    lost = unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
+    calls = [
+        ReleasedAggregate((Units(()),))
+        if id(node) in lost
+        else _released(compiler, node, made, single=single, one_row=one_row)
+        for _, node in nodes
+    ]
     ordering = _ordering(parsed[0]) if parsed is not None else None
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:

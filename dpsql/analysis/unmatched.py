@@ -31,29 +31,36 @@ _ROWS = frozenset({"count_if", "countif"})
 _PLAIN = frozenset({"expressions", "from_", "joins", "where", "group", "order", "kind"})
 
 
-def check_unmatched(
+def unmatched(
     compiler: StatementCompiler,
     query: Query,
     select: exp.Select,
     made: From,
     where: Expr | None,
     measures: Iterable[exp.Expr],
-) -> None:
-    """Refuse the measures to which a row without a unit adds; `where` is the condition of the block."""
+) -> frozenset[int]:
+    """Refuse the measures to which a row without a unit adds; return the `id` of those that were reported.
+
+    `where` is the compiled condition of the block.
+    """
     outer = (n for n in walk(made.source) if isinstance(n, Join) and n.kind in _OUTER)
     if made.owner is None or made.owner.row or next(outer, None) is None or not _any(compiler, made, [where]):
-        return
+        return frozenset()
+    found = set[int]()
     for node in measures:
         for call in _calls(node):
+            added: list[Expr] | None = None
             with compiler.part():
-                if not _any(compiler, made, [where, *_added(compiler, call, made)]):
-                    continue
-                hint, whole = _Spelling.of(compiler, select, made).hint()
-                fix = None
-                if whole and hint is not None and _is_all(query, select):
-                    fix = Fix(hint, 0, len(query.source.text))
-                what = "public rows that match no private row belong to no unit, and are not counted here"
-                raise compiler.source.refuse(what, call, hint, fix)
+                added = _added(compiler, call, made)
+            if added is None or not _any(compiler, made, [where, *added]):
+                continue
+            found.add(id(node))
+            hint, whole = _Spelling.of(compiler, select, made).hint()
+            fix = Fix(hint, 0, len(query.source.text)) if whole and _is_all(query, select) else None
+            what = "public rows that match no private row belong to no unit, and are not counted here"
+            compiler.report(compiler.source.refuse(what, call, hint, fix))
+            break
+    return frozenset(found)
 
 
 def _any(compiler: StatementCompiler, made: From, conditions: Sequence[Expr | None]) -> bool:
@@ -181,19 +188,26 @@ class _Spelling:
         return plain and all(self._is_of_public(column) for column in all_of(node, exp.Column))
 
     def _key(self) -> str | None:
-        """Return a column that tells the public rows apart; None if none of those tried does."""
+        """Return a column that tells the public rows that match apart; None if none of those tried does.
+
+        A row whose compared column is NULL matches nothing, so that only the others need be told apart.
+        """
         joins = self.select.args["joins"]
-        tried = [c for c in all_of(joins[-1], exp.Column) if c.table and self._is_of_public(c)]
+        equal = [each for each in conjuncts(joins[-1].args.get("on")) if isinstance(each, exp.EQ)]
+        compared = [
+            c for each in equal for c in all_of(each, exp.Column) if c.table and self._is_of_public(c)
+        ]
+        tried = [(column, f" WHERE {_sql(column)} IS NOT NULL") for column in compared]
         for item in (self.select.args["from_"].this, *(join.this for join in joins)):
             table = self.compiler.policy.table(item.name) if isinstance(item, exp.Table) else None
             if table is not None and fold(item.alias_or_name) in self.names:
                 names = [columns[0] for columns in table.unique if len(columns) == 1]
-                tried += [exp.column(name, table=item.alias_or_name) for name in names]
-        for column in tried:
+                tried += [(exp.column(name, table=item.alias_or_name), "") for name in names]
+        for column, there in tried:
             name, count = _sql(column), self.compiler.catalog.count
             different = f"SELECT DISTINCT {name} FROM {self.public} WHERE {name} IS NOT NULL"
             try:
-                if count(f"SELECT 1 FROM {self.public}") == count(different):
+                if count(f"SELECT 1 FROM {self.public}{there}") == count(different):
                     return name
             except ValueError:
                 continue
