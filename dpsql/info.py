@@ -6,6 +6,7 @@ import json as json_text
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import pyarrow as pa
@@ -32,16 +33,19 @@ from dpsql.privacy import Charge, PrivacyLoss
 
 
 def selection_words(selection: Selection, step: Fraction = Fraction(1)) -> str:
-    """Describe a selection, such as "top-5"; its threshold is in steps of the number that is compared."""
+    """Describe a selection, such as "top-5"; its threshold is in steps of the number that is compared.
+
+    It is told as the least number that passes.
+    """
     match selection:
         case TopK(threshold=None, argmax=True):
             return "argmax"
         case TopK(threshold=None):
             return f"top-{selection.k}" + (" of the lowest" if selection.lowest else "")
         case TopK():
-            return f"top-{selection.k} above {decimal((selection.threshold or 0) * step)}"
+            return f"top-{selection.k} above {decimal(ceil(selection.threshold or 0) * step)}"
         case AboveThreshold():
-            return f"above threshold {decimal(selection.threshold * step)}"
+            return f"above threshold {decimal(ceil(selection.threshold) * step)}"
         case AllGroups():
             return "all groups"
         case Scalar():
@@ -189,8 +193,12 @@ def _facts(
 
 def _composed_facts(prepared: PreparedComposed, left: dict[str, str], budget: Budget) -> dict[str, object]:
     """Return what EXPLAIN shows of a statement with an outer query: the total, and each release."""
+    decided = [each.words(prepared.parts[each.release].plan) for each in prepared.existence]
+    decided = [text for text in dict.fromkeys(decided) if text]
     if len(prepared.parts) == 1:
-        return {**_facts(prepared.parts[0], left, budget), "outer_sql": prepared.outer}
+        found = {**_facts(prepared.parts[0], left, budget), "outer_sql": prepared.outer}
+        said = found["warnings"]
+        return {**found, "warnings": [*(said if isinstance(said, list) else []), *decided] or None}
     names: dict[int, list[str]] = {}
     for relation in prepared.relations:
         names.setdefault(relation.release, []).append(relation.name)
@@ -208,6 +216,7 @@ def _composed_facts(prepared: PreparedComposed, left: dict[str, str], budget: Bu
         "guarantee": total_guarantee(prepared),
         **_amounts(prepared.price),
         **layout_facts(prepared.parts[0].plan, _total_loss(prepared), budget),
+        "warnings": decided or None,
         **left,
         "releases": releases,
         "outer_sql": prepared.outer,

@@ -185,6 +185,10 @@ class PreparedComposed:
     """Those that show a measure of a release."""
     values: tuple[ReleasedValue, ...] = ()
     """The values that releases read of earlier ones."""
+    existence: tuple[Existence, ...] = ()
+    """What was decided about which groups of releases exist for the outer query."""
+    divisors: tuple[tuple[int, int], ...] = ()
+    """The releases and columns of the counts that are divided by: where one rounds to 0, there is NULL."""
 
     @property
     def price(self) -> Charge:
@@ -219,6 +223,36 @@ class Relation:
     release: int
     """The place of its release among the parts, from 0."""
     columns: tuple[tuple[str, SqlType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Existence:
+    """Which groups of a release exist for the SQL over them, where its meaning depends on that."""
+
+    release: int
+    """The place of the release among the parts, from 0."""
+    columns: tuple[int, ...]
+    """Its columns with the number of all rows or units: where all round to 0, a group does not exist.
+
+    There are none if the statement asks for no such number: then every group of a declared domain exists.
+    """
+    windows: bool = False
+    """Whether windows go over the groups: then every group of a declared domain exists, too."""
+
+    def words(self, plan: Plan, left_out: tuple[int, int] | None = None) -> str:
+        """Say what was decided, and how many groups of how many it left out, once that is known.
+
+        "" where nothing was: groups of undeclared keys are found by their numbers of units.
+        """
+        if self.columns:
+            names = " and ".join(plan.outputs[place].name for place in self.columns)
+            what = f"SQL has no groups without rows: those where {names} rounds to 0 are left out here"
+            return what if left_out is None else f"{what}, {left_out[0]:,} of {left_out[1]:,}"
+        if plan.domain_size is None:
+            return ""
+        size = plan.domain_size if left_out is None else left_out[1]
+        what = f"SQL has no groups without rows, but each of the {size:,} groups of declared keys counts here"
+        return what if self.windows else f"{what}: COUNT(*) beside the keys leaves out where it rounds to 0"
 
 
 @dataclass(frozen=True, slots=True)

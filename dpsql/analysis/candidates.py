@@ -284,8 +284,6 @@ class _Finder:
             if listed is not None:
                 return listed
         own = BOOLEANS if key.type == BOOLEAN else None if key.is_column else key.domain
-        if own is not None and not filters and any(isinstance(self.bases.get(a), Span) for a in atoms):
-            return self._or_null(place, own)  # a time of day takes all of its values
         rows = self._rows(atoms, self._read(place))
         if rows is None:
             return self._or_null(place, own)

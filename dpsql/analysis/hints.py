@@ -25,7 +25,9 @@ def adapted(
     names = _names(query, policy, catalog)
     typed = _words(Outline.of(query.source.text))
     hints: dict[str | None, str | None] = {None: None}
-    for given in {one.hint for one in found if one.hint is not None}:
+    own = {one.hint for one in found if one.fix is not None and one.fix.text == one.hint}
+    hints |= {given: given for given in own}  # the whole statement, with names of its own
+    for given in {one.hint for one in found if one.hint is not None} - own:
         hint = _EXAMPLE.sub(lambda match: names.get(match[0], match[0]), given)
         hints[given] = None if _within(_words(Outline(_PROSE.sub("", hint))), typed) else hint
     return tuple(replace(one, hint=hints[one.hint]) for one in found)

@@ -40,6 +40,7 @@ from dpsql.analysis.setops import partial
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unit_facts import fact_names, fixed_values
+from dpsql.analysis.unmatched import unmatched
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Formula
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition, walked
@@ -149,8 +150,14 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     if not nodes and select.args.get("group") is None:
         compiler.give_up()
     known = joined(compiler, made, condition)
-    owner, made = made.owner, narrowed_rows(compiler.catalog, made, known)
-    calls = [_released(compiler, node, made, single=single, one_row=one_row) for _, node in nodes]
+    owner, before, made = made.owner, made, narrowed_rows(compiler.catalog, made, known)
+    lost = unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
+    calls = [
+        ReleasedAggregate((Units(()),))
+        if id(node) in lost
+        else _released(compiler, node, made, single=single, one_row=one_row)
+        for _, node in nodes
+    ]
     ordering = _ordering(parsed[0]) if parsed is not None else None
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:
@@ -442,14 +449,16 @@ def _with_count(
 ) -> Selection:
     """Return the selection with the place of its count among the counts, not in the select list.
 
-    Its threshold is then in steps of the count, rounded up.
+    Its threshold is then in steps of the count, half a step below the least number of steps that meets it: as
+    far from what must pass as from what must not, whatever the noise.
     """
     if isinstance(selection, (TopK, AboveThreshold)):
         place = places[selection.count]
-        step = counts[place].step
-        if selection.threshold is None or step == 1:
+        if selection.threshold is None:
             return replace(selection, count=place)
-        return replace(selection, count=place, threshold=Fraction(math.ceil(selection.threshold / step)))
+        at = selection.threshold / counts[place].step
+        least = math.floor(at) + 1 if selection.strict else math.ceil(at)
+        return replace(selection, count=place, threshold=least - Fraction(1, 2), strict=False)
     if isinstance(selection, TopPerPartition):
         best = _with_count(selection.best, places, counts)
         assert isinstance(best, TopK)  # noqa: S101  of the same type

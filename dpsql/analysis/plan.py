@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import InitVar, field, replace
 from fractions import Fraction
+from math import gcd, lcm
 from typing import Literal
 
 from dpsql import tree
@@ -13,7 +14,7 @@ from dpsql.analysis.relation import Owner
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells_of
 from dpsql.analysis.sparse import SparseDomain
 from dpsql.errors import InternalError
-from dpsql.estimates import Formula
+from dpsql.estimates import Formula, RowCount, SumOfRows
 from dpsql.language import Options, Query, Selection
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
@@ -255,6 +256,28 @@ class Plan:
         if groups:
             found.append(min(groups) * count.bound)
         return min(found, default=None)
+
+    def is_count(self, output: Output) -> bool:
+        """Return whether a column is a count, neither a sum of values nor a difference."""
+        if isinstance(output.formula, RowCount):
+            return True
+        count = self.counts[output.of] if output.kind == "count" and output.formula is None else None
+        return count is not None and count.argument is None and len(count.parts) == 1
+
+    def step(self, output: Output) -> Fraction:
+        """Return the number of which the exact values of a column are multiples; 0 if there is none."""
+        if output.kind != "count":
+            return Fraction(0)
+        match output.formula:
+            case None:
+                return self.counts[output.of].step
+            case RowCount():
+                return Fraction(1)
+            case SumOfRows(low=low, high=high):
+                of_low, each = low, (high - low) * self.counts[output.uses[0]].step
+                parts = lcm(of_low.denominator, each.denominator)
+                return Fraction(gcd(int(of_low * parts), int(each * parts)), parts)
+        return Fraction(0)
 
     @property
     def sparse(self) -> bool:

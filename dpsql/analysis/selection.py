@@ -42,6 +42,7 @@ class _Threshold(NamedTuple):
     value: Fraction
     place: int
     spelling: str
+    strict: bool = False
 
 
 def parse_selection(
@@ -59,7 +60,7 @@ def parse_selection(
 def compared(node: exp.Expr, *, whole: bool = True) -> tuple[exp.Expr, Fraction] | None:
     """Return what a condition compares with a constant from below, and the least count that meets it.
 
-    Of a number that is not `whole`, `>` is read as `>=`.
+    Of a number that is not `whole`, it is the constant.
     """
     node = node.unnest()
     flipped = {exp.LTE: exp.GTE, exp.LT: exp.GT}
@@ -117,7 +118,8 @@ class _Parser:
                 )
         if threshold is None:
             return AllGroups((), self.limit)
-        return AboveThreshold(threshold.value, threshold.place, self.limit, (), threshold.spelling)
+        at = threshold.value, threshold.place, self.limit
+        return AboveThreshold(*at, (), threshold.spelling, threshold.strict)
 
     def _count(self, node: exp.Expr) -> int | None:
         """Return the place of the count that a node refers to; None if it refers to no count."""
@@ -171,15 +173,17 @@ class _Parser:
             raise self.source.refuse("the threshold is given twice", having)
         found = compared(having.this)
         place = self._count(found[0]) if found is not None else None
+        strict = False
         if found is not None and place is not None and self._is_value(place):
             found = compared(having.this, whole=False)
+            strict = isinstance(having.this.unnest(), (exp.GT, exp.LT))
         if found is None or place is None:
             raise self.source.refuse(
                 "HAVING may compare one count or sum with a constant, from below",
                 having.this,
                 "HAVING n >= 100",
             )
-        return self._limited(_Threshold(found[1], place, "HAVING"), having.this)
+        return self._limited(_Threshold(found[1], place, "HAVING", strict), having.this)
 
     def _limited(self, threshold: _Threshold, at: exp.Expr | int | None) -> _Threshold:
         """Return a threshold; refuse one that no noise and no prediction can be added to."""
@@ -222,7 +226,8 @@ class _Parser:
             raise self.source.refuse("the threshold and the order are about different counts", clause.at)
         k = 1 if clause.argmax else clause.top or 1
         bound = threshold.value if threshold is not None else None
-        return TopK(k, place, threshold=bound, argmax=clause.argmax or k == 1, spelling=clause.spelling)
+        strict, top_one = threshold is not None and threshold.strict, clause.argmax or k == 1
+        return TopK(k, place, threshold=bound, argmax=top_one, spelling=clause.spelling, strict=strict)
 
     def _named(self, node: exp.Expr) -> exp.Expr | None:
         """Return the expression of the item that a name is the alias of."""
@@ -250,8 +255,8 @@ class _Parser:
             raise self.source.refuse("the threshold and the order are about different counts", at)
         bound = threshold.value if threshold is not None else None
         spelling = f"QUALIFY {ranked.name.upper()}() OVER (PARTITION BY ..)"
-        top_one = ranked.k == 1 and not lowest
-        best = TopK(ranked.k, place, lowest, bound, argmax=top_one, spelling=spelling)
+        top_one, strict = ranked.k == 1 and not lowest, threshold is not None and threshold.strict
+        best = TopK(ranked.k, place, lowest, bound, argmax=top_one, spelling=spelling, strict=strict)
         self.order = [exp.Ordered(this=copied(key)) for key in ranked.keys]
         return TopPerPartition(best, (), spelling)
 
@@ -271,8 +276,8 @@ class _Parser:
             raise self.source.refuse("the lowest counts above a threshold are not selected", at)
         spelling = f"ORDER BY .. {'ASC' if lowest else 'DESC'} LIMIT"
         bound = threshold.value if threshold is not None else None
-        top_one = self.limit == 1 and not lowest
-        return TopK(self.limit, place, lowest, bound, argmax=top_one, spelling=spelling)
+        top_one, strict = self.limit == 1 and not lowest, threshold is not None and threshold.strict
+        return TopK(self.limit, place, lowest, bound, argmax=top_one, spelling=spelling, strict=strict)
 
 
 def _limit(compiler: StatementCompiler, select: exp.Select) -> int | None:

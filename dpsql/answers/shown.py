@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,13 +15,9 @@ from dpsql.answers.method import NoisyResult
 from dpsql.answers.unknown import by_key
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import Average, Combined, Deviation, Variance
+from dpsql.estimates import Combined
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import PrivacyLoss
-
-_RATIOS = (Average, Variance, Deviation)
-_SURE = 3
-"""Standard deviations by which a noisy number of rows must be below 1 so that there is surely none."""
 
 
 def released(plan: Plan) -> list[int]:
@@ -80,21 +76,6 @@ def _by_value(counts: Counts, value: NDArray[np.float64]) -> NDArray[np.int64]:
     return order
 
 
-def surely_empty(plan: Plan, size: int, estimates: Mapping[int, Combined]) -> NDArray[np.bool_]:
-    """Return which of so many rows have no row of the data behind them, beyond doubt: plain SQL has none.
-
-    It is asked where all groups are released with an average, whose noisy numbers of rows are known.
-    """
-    sure = np.ones(size, dtype=np.bool_)
-    asked = [o for o in plan.outputs if isinstance(o.formula, _RATIOS)]
-    for output in asked:
-        step = float(plan.counts[output.uses[0]].step)
-        rows = sum(estimates[place].value for place in output.uses) * step
-        spread = np.sqrt(sum(estimates[place].stddev ** 2 for place in output.uses)) * step
-        sure &= rows + _SURE * spread < 1
-    return sure if asked and isinstance(plan.selection, AllGroups) else np.zeros(size, dtype=np.bool_)
-
-
 def by_noise(plan: Plan) -> bool:
     """Whether noisy values select the rows shown."""
     selection = plan.selection
@@ -142,27 +123,13 @@ def measured_in_all(plan: Plan, parts: Sequence[Share], counts: Counts) -> Noisy
         values |= own
         loss += spent
     rows = shown(plan, counts, lambda place: values[measuring.equal_place(plan, values, place)], order)
+    if isinstance(plan.selection, AllGroups):
+        rows = rows[: plan.selection.limit]
     made: dict[int, Combined] = {}
     found: Values = {}
     for part in parts:
         estimates, more = part.estimates(values, rows)
         made |= estimates
         found |= more
-    return _listed(plan, rows, loss, made, found)
-
-
-def _listed(
-    plan: Plan,
-    rows: NDArray[np.int64],
-    loss: PrivacyLoss,
-    estimates: Mapping[int, Combined],
-    values: Values,
-) -> NoisyResult:
-    """Return the result with these rows; of all groups, those that are not surely empty, up to the LIMIT."""
-    limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
-    kept = np.flatnonzero(~surely_empty(plan, len(rows), estimates))[:limit]
-    if len(kept) < len(rows):
-        estimates = {place: measuring.taken(each, kept) for place, each in estimates.items()}
-        values = {key: measuring.taken(each, kept) for key, each in values.items()}
-    found = tuple(estimates.get(place) for place in range(len(plan.counts)))
-    return NoisyResult(rows[kept], loss, found, values)
+    listed = tuple(made.get(place) for place in range(len(plan.counts)))
+    return NoisyResult(rows, loss, listed, found)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
-from dpsql.analysis.aggregates import call_of, group_nodes, is_aggregate
+from dpsql.analysis.aggregates import call_of, group_nodes
 from dpsql.analysis.blocks import expand, with_ctes
 from dpsql.analysis.blocks import query as subquery
 from dpsql.analysis.compiler import StatementCompiler
@@ -25,11 +26,22 @@ from dpsql.analysis.released import is_quantile, is_released
 from dpsql.analysis.released.ratios import with_cut_ratios
 from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.selection import compared
 from dpsql.composition.clauses import Clauses
 from dpsql.composition.columns import Columns
+from dpsql.composition.existence import (
+    EXISTENCE,
+    HALF,
+    counts_all,
+    divides,
+    existing,
+    has_windows,
+    needs_existence,
+    windows_need_existence,
+)
 from dpsql.composition.names import Names, is_measure, nodes
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clause, Query, all_of, copied, walked
+from dpsql.language import MARK, Clause, Query, copied
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
@@ -39,11 +51,18 @@ _BEHIND = ("order", "limit", "offset", "distinct", "windows", "qualify")
 
 
 def separate(
-    query: Query, policy: Policy, catalog: Catalog, name: str = "r0", *, existing: bool = False
+    query: Query,
+    policy: Policy,
+    catalog: Catalog,
+    name: str = "r0",
+    *,
+    readers: Sequence[exp.Select] = (),
+    asked: bool = False,
 ) -> Separated:
     """Return the plain release block of a query, and the SELECT over its released rows, called `name`.
 
-    `existing` says that the blocks around it need the groups that exist (see `needs_existing`).
+    `readers` are the SELECTs that read its rows, `asked` says that one of them asks which groups are there.
+    What is decided about that (see `existence`) is in the meta of the block's tree.
 
     The SELECT is None where nothing is left to compute. It has the columns of the query in their order, and
     no WITH. Of a block that the analysis refuses, what it refuses stays in the plain block.
@@ -59,28 +78,10 @@ def separate(
         return query, None
     columns = Columns(name, names, query.source.position)
     clauses = Clauses(select, names, columns, query.clause.by)
-    return _Block(query, select, names, columns, clauses, existing).separated()
-
-
-def needs_existing(select: exp.Expr, counts: frozenset[str] | None = None) -> bool:
-    """Return whether a SELECT over released rows needs to know which groups exist in plain SQL.
-
-    It does where it divides by a column (of `counts`, if they are given), since noise divided by noise says
-    nothing, and where it aggregates rows otherwise than by SUM. Windows need the groups without rows, too.
-    """
-    parts = [part for name, part in select.args.items() if part and name not in ("with_", "from_", "joins")]
-    found = [
-        node
-        for part in parts
-        for item in (part if isinstance(part, list) else [part])
-        if isinstance(item, exp.Expr)
-        for node in walked(item, lambda node: isinstance(node, exp.Query))
-    ]
-    divided = [node.expression for node in found if isinstance(node, (exp.Div, exp.IntDiv, exp.Mod))]
-    columns = [column.name for by in divided for column in all_of(by, exp.Column)]
-    divides = any(counts is None or name in counts for name in columns)
-    aggregates = any(is_aggregate(node) and call_of(node) != "sum" for node in found)
-    return (divides or aggregates) and not any(isinstance(node, exp.Window) for node in found)
+    plain = [each for each in readers if not has_windows(each)]
+    existing = asked or any(needs_existence(each) for each in plain)
+    dividing = any(map(divides, plain)) and any(counts_all(i.node, names.scope) for i in names.items)
+    return _Block(query, select, names, columns, clauses, tuple(readers), existing or dividing).separated()
 
 
 def _aggregates(select: exp.Select) -> bool:
@@ -113,7 +114,9 @@ class _Block:
     names: Names
     columns: Columns
     clauses: Clauses
+    readers: tuple[exp.Select, ...]
     existing: bool
+    """Whether the meaning of what reads the rows depends on which groups exist."""
 
     def separated(self) -> Separated:
         """Return the plain block and the SELECT over it."""
@@ -125,22 +128,35 @@ class _Block:
         if self.select.args.get("group") is None:
             return self._one_group()
         plain, outer = self._of_partitions() or self._largest() or self._above() or self._all()
-        if outer is not None:
-            self._leave_out_empty(outer)
+        self._decide(plain, outer)
         return plain, outer
 
-    def _leave_out_empty(self, outer: exp.Select) -> None:
-        """Leave out the groups all of whose counts round to zero: plain SQL has no such groups."""
-        found = self.columns.found
-        counts = frozenset(name for node, name in found if is_released(node) and not is_quantile(node))
-        if not counts or not (self.existing or needs_existing(outer, counts)):
+    def _decide(self, plain: Query, outer: exp.Select | None) -> None:
+        """Leave out the groups that do not exist, by counts that the block asks for, where SQL needs it."""
+        found = [name for node, name in self.columns.found if counts_all(node, self.names.scope)]
+        over = [outer] if outer is not None else []
+        needed = self.existing or any(needs_existence(each) or divides(each, found) for each in over)
+        windows = any(map(windows_need_existence, [*self.readers, *over]))
+        if self._above_half or not (needed or windows):
             return
-        half = exp.Literal.number("0.5")
-        listed = [self.columns.column(node) for node, name in self.columns.found if name in counts]
-        exist = exp.or_(*(exp.GT(this=column, expression=copied(half)) for column in listed), copy=False)
+        if outer is None or has_windows(outer) or not (needed and found):
+            plain.tree.meta[EXISTENCE] = ((), bool(found))
+            return
+        exist = existing([self.columns.column(node) for node, name in self.columns.found if name in found])
         where = outer.args.get("where")
-        both = exist if where is None else exp.and_(where.this, exist, copy=False)
-        outer.set("where", exp.Where(this=both))
+        outer.set(
+            "where", exp.Where(this=exist if where is None else exp.and_(where.this, exist, copy=False))
+        )
+        plain.tree.meta[EXISTENCE] = (tuple(found), False)
+
+    @property
+    def _above_half(self) -> bool:
+        """Whether HAVING keeps only groups with a count of all rows or units that does not round to 0."""
+        found = compared(self.clauses.having[0]) if len(self.clauses.having) == 1 else None
+        measure = self.clauses.measure(found[0]) if found is not None else None
+        if found is None or measure is None or not counts_all(measure, self.names.scope):
+            return False
+        return found[1] >= Fraction(HALF)
 
     # -- the readings of the clauses, in the order in which they are tried
 
@@ -188,7 +204,7 @@ class _Block:
         sorted_by = clauses.terms if qualified and clauses.terms else [top, *more]
         by_keys = all(clauses.by_key(term) is not None for term in more)
         as_read = clauses.numbers_rows if qualified else by_keys and not clauses.offset
-        if as_read and clauses.plain_items:
+        if as_read and clauses.plain_items and not self.existing:
             return self._moved(), None
         outer = self._outer([])
         by_rank = sorted_by[0] is top and by_keys and not self.columns.has(first)
@@ -225,7 +241,8 @@ class _Block:
         window.set("order", exp.Order(expressions=[best, *ties]))
         kept = exp.LTE(this=window, expression=exp.Literal.number(found.k))
         outer: exp.Select | None = None
-        if clauses.plain_items and not (clauses.terms or clauses.offset or clauses.limit is not None):
+        behind = clauses.terms or clauses.offset or clauses.limit is not None
+        if clauses.plain_items and not (behind or self.existing):
             plain = self._changed(having=clauses.having)
         else:
             outer = self._outer([])
@@ -244,7 +261,8 @@ class _Block:
             return None
         if self.select.args.get("qualify") is not None or clauses.merges or clauses.windows:
             return None
-        if clauses.plain_items:
+        counted = any(counts_all(item.node, self.names.scope) for item in self.names.items)
+        if clauses.plain_items and not (self.existing and counted and not self._above_half):
             return self._moved(), None
         if clauses.limit is None:
             return None

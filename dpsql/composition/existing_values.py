@@ -13,6 +13,7 @@ from dpsql.analysis import Catalog
 from dpsql.analysis.provenance import Provenance
 from dpsql.analysis.relation import Cte, cte_named
 from dpsql.analysis.spines import MARKED, grouped_by, listed
+from dpsql.composition.existence import EXISTENCE, HALF
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clause, Query, all_of, copied
 from dpsql.policy import Policy
@@ -82,11 +83,12 @@ def _existing(select: exp.Select, unit: exp.Column) -> exp.Select:
         counted.set(name, made or None)
     counted.set("group", exp.Group(expressions=[copied(value)]))
     counted.meta["select"] = -1
+    counted.meta[EXISTENCE] = (("n",), False)
     outer = exp.Select(expressions=[exp.column("k", quoted=True)])
     outer.set(
         "from_", exp.From(this=exp.Subquery(this=counted, alias=exp.TableAlias(this=exp.to_identifier("s"))))
     )
-    half = exp.Literal.number("0.5")
+    half = exp.Literal.number(HALF)
     outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=half)))
     outer.meta["select"] = -1
     return outer

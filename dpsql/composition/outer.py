@@ -14,6 +14,8 @@ from sqlglot import exp
 from dpsql.analysis import Output, Plan, engine_sql, put_domains
 from dpsql.answers import doubles
 from dpsql.composition.error_bars import HIDDEN, Traced, trace
+from dpsql.composition.existence import told
+from dpsql.composition.half_way import Steps, compare_half_way, counts_of, guard_divisors, steps_of
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
 from dpsql.engines import UnboundQuery
@@ -22,7 +24,7 @@ from dpsql.info import total_guarantee
 from dpsql.language import Query, all_of, copied
 from dpsql.places import DETAILS, FREE, Places, distinct, laid_out
 from dpsql.policy import Policy, fold
-from dpsql.prepared import ErrorBar, PreparedComposed, PreparedPrivate, Relation, ReleasedValue
+from dpsql.prepared import ErrorBar, Existence, PreparedComposed, PreparedPrivate, Relation, ReleasedValue
 from dpsql.privacy import Charge
 from dpsql.release import Release, places_of
 from dpsql.types import BIGINT, DOUBLE, SqlType
@@ -51,12 +53,22 @@ def compose(
         relations.append(Relation(part.name, place, columns_of(one.plan)))
     types = {relation.name: relation.columns for relation in relations}
     outer = copied(parts.outer)
+    plans = {fold(part.name): one.plan for part, one in zip(parts.releases, planned, strict=True)}
+    steps = {name: steps_of(plan) for name, plan in plans.items()}
+    compare_half_way(outer, steps)
+    divisors = guard_divisors(outer, steps, counts_of(plans))
     put_domains(outer, query.source, policy, database)
     sql = engine_sql(copied(outer))
     with _binding(query):
         names = database.bind_over(types, sql)
-    values = tuple(_value(query, tree, at, relations, policy, database) for tree, at in parts.values)
+    values = tuple(_value(query, tree, at, relations, policy, database, steps) for tree, at in parts.values)
+    known = {relation.name: relation.release for relation in relations}
+    decided = tuple(Existence(known[name], places, windows) for name, places, windows in parts.existence)
     plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), (), values)
+    places = {
+        (fold(r.name), fold(c)): (r.release, i) for r in relations for i, (c, _) in enumerate(r.columns)
+    }
+    plain = replace(plain, existence=decided, divisors=tuple(places[each] for each in divisors))
     shown = _with_bars(plain, outer, database)
     try:
         found = database.bind_over(types, shown.traced)
@@ -85,9 +97,11 @@ def _value(
     relations: Sequence[Relation],
     policy: Policy,
     database: SchemaDatabase,
+    steps: Steps,
 ) -> ReleasedValue:
     """Return a value that releases read; refuse one that is no number."""
     made = copied(tree)
+    compare_half_way(made, steps)
     put_domains(made, query.source, policy, database)
     named = {fold(table.name) for table in all_of(made, exp.Table)}
     sql = engine_sql(made)
@@ -202,7 +216,9 @@ def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Relea
         "statement": prepared.text,
         "parts": releases,
     }
-    return replace(_together(prepared, releases), **own)
+    together = _together(prepared, releases)
+    own["warnings"] = (*together.warnings, *told(prepared, releases))
+    return replace(together, **own)
 
 
 def layout_of(

@@ -14,8 +14,9 @@ from dpsql.analysis.aggregates import contains
 from dpsql.analysis.released import is_quantile
 from dpsql.analysis.spellings import rewritten
 from dpsql.composition.apart import apart
-from dpsql.composition.block import needs_existing, separate
+from dpsql.composition.block import separate
 from dpsql.composition.cutting import everything, put, released_alone, standalone, without_private
+from dpsql.composition.existence import EXISTENCE, readers
 from dpsql.composition.existing_values import with_existing
 from dpsql.composition.fusion import fused
 from dpsql.composition.indicators import with_counts
@@ -56,6 +57,8 @@ class Parts:
     """SQL over the released relations and public tables; None if the statement is its one release."""
     values: tuple[tuple[exp.Query, exp.Expr], ...] = ()
     """SQL of the same kind with one row and one column, for each value that releases read; and its place."""
+    existence: tuple[tuple[str, tuple[int, ...], bool], ...] = ()
+    """Released relations of which it was decided which groups exist, and how (see `Existence`)."""
 
 
 def parts_of(
@@ -118,6 +121,8 @@ class _Splitter:
             raise query.source.refuse(f"a statement has at most {MAX_BLOCKS} blocks that release", at)
         self.written = Written.of(self.query, self.kinds)
         self.values: list[tuple[exp.Query, exp.Expr]] = []
+        self.existence: list[tuple[str, tuple[int, ...], bool]] = []
+        """What `Parts.existence` has, with the marks of the releases."""
         self.planned = False
         """Whether anything was analysed, which depends on the defaults."""
 
@@ -177,12 +182,17 @@ class _Splitter:
     def _separated(self, release: Release, name: str) -> tuple[list[Query], exp.Select | None]:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
         whole = self._fused(release) or self._query(release)
-        existing = any(needs_existing(block) for block in _around(release.select))
-        query, rest = separate(whole, self.policy, self.catalog, name, existing=existing)
+        selects, asked = readers(release.select, self.query.tree)
+        query, rest = separate(whole, self.policy, self.catalog, name, readers=selects, asked=asked)
+        decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
         inside = next((t for t in all_of(query.tree, exp.Table) if t.name.startswith(_MARK)), None)
         if inside is not None:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
         releases, rest = apart(query, rest, name)
+        if decided is not None:
+            titles = [item.alias for item in releases[0].tree.expressions]
+            places = tuple(titles.index(title) for title in decided[0])
+            self.existence.append((name, places, decided[1]))
         if any(contains(item) for block in _around(release.select) for item in block.expressions):
             self._check_groups(releases)
         return releases, rest
@@ -264,6 +274,7 @@ class _Splitter:
             ),
             outer,
             tuple(self.values),
+            tuple((names[marks[mark][0]], places, windows) for mark, places, windows in self.existence),
         )
 
     def _equal(self, queries: Sequence[Query]) -> list[tuple[int, tuple[str, ...]]]:

@@ -75,6 +75,8 @@ class TopK:
     threshold: Fraction | None = None
     argmax: bool = False
     spelling: str = ""
+    strict: bool = False
+    """Whether the threshold itself does not pass, as long as it is what the statement says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class AboveThreshold:
     order: tuple[tuple[int, bool], ...] = ()
     """The keys of the public order, by place, and whether descending; empty: the order of the domain."""
     spelling: str = ""
+    strict: bool = False
+    """Whether the threshold itself does not pass, as long as it is what the statement says."""
 
 
 @dataclass(frozen=True, slots=True)

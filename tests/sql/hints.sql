@@ -444,3 +444,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME 
 
 -- R3306
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME ZONE 'UTC' > CAST('2024-07-02 00:00:00+02:00' AS TIMESTAMPTZ)
+
+-- R422
+SELECT (SELECT COUNT(*) FROM pages p) - (SELECT COUNT(DISTINCT p.page, contribution_bounds_per_group => (0, 20)) FROM pages p JOIN visits v ON v.page = p.page) AS n

@@ -569,7 +569,7 @@ def test_show_and_describe(session: Session) -> None:
     [
         (TOP, "top-2"),
         (COUNT, "count"),
-        (TOP.replace("ORDER BY n DESC LIMIT 2", "HAVING n >= 1.5"), "above threshold 1.5"),
+        (TOP.replace("ORDER BY n DESC LIMIT 2", "HAVING n >= 1.5"), "above threshold 2"),
         (TOP.replace("ORDER BY n DESC LIMIT 2", "TOP 1"), "argmax"),
     ],
 )

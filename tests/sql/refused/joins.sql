@@ -171,17 +171,15 @@ SELECT COUNT(DISTINCT u.user_id) FROM (VALUES (1), (2)) AS p(user_id) LEFT JOIN 
 SELECT COUNT(DISTINCT p.user_id) FROM (VALUES (1), (2)) AS p(user_id) JOIN visits v ON v.user_id = p.user_id
 
 -- R422 USING merges the public side's column in a RIGHT JOIN
--- error: one user_id can have many different values of this in a group
+-- error: public rows that match no private row belong to no unit, and are not counted here
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20))
--- rewrite: SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM visits RIGHT JOIN (VALUES (1), (2)) AS p(user_id) USING (user_id) -- 20 is a guess
+-- hint: count all public rows, and with JOIN those that match, and subtract: SELECT (SELECT COUNT(*) FROM p)
 SELECT COUNT(DISTINCT user_id) FROM visits RIGHT JOIN (VALUES (1), (2)) AS p(user_id) USING (user_id)
 
 -- R423 USING merges the public side's column in a FULL JOIN
--- error: one user_id can have many different values of this in a group
+-- error: public rows that match no private row belong to no unit, and are not counted here
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20))
--- rewrite: SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM visits FULL JOIN (VALUES (1::BIGINT), (2)) AS p(user_id) USING (user_id) -- 20 is a guess
+-- hint: count all public rows, and with JOIN those that match, and subtract: SELECT (SELECT COUNT(*) FROM p)
 SELECT COUNT(DISTINCT user_id) FROM visits FULL JOIN (VALUES (1::BIGINT), (2)) AS p(user_id) USING (user_id)
 
 -- R424 a join without a condition

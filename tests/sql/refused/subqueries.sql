@@ -310,10 +310,10 @@ SELECT COUNT(*) FROM users u JOIN visits v ON u.user_id = v.user_id
 SELECT COUNT(*) FROM users u JOIN pages p ON p.category = u.city
 
 -- R532 COUNT(*) of public LEFT JOIN private
--- error: a user_id can have many rows here: say how many may
+-- error: public rows that match no private row belong to no unit, and are not counted here
 -- at: COUNT
--- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
--- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM pages p LEFT JOIN users u ON u.city = p.page -- 20 is a guess
+-- hint: SELECT (SELECT COUNT(*) FROM pages AS p) + (SELECT COUNT(*) - COUNT(DISTINCT p.page) FROM pages AS p JOIN users AS u ON u.city = p.page) AS n
+-- rewrite: SELECT (SELECT COUNT(*) FROM pages AS p) + (SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) - COUNT(DISTINCT p.page, contribution_bounds_per_group => (0, 20)) FROM pages AS p JOIN users AS u ON u.city = p.page) AS n -- 20 is a guess
 SELECT COUNT(*) FROM pages p LEFT JOIN users u ON u.city = p.page
 
 -- R82 recursive CTE

@@ -96,7 +96,7 @@ SAME: dict[str, tuple[Selection, list[str]]] = {
         ],
     ),
     "above threshold": (
-        AboveThreshold(Fraction(5), 0, 2),
+        AboveThreshold(Fraction(9, 2), 0, 2),
         [
             f"{G} HAVING n >= 5 LIMIT 2",
             f"{G} HAVING n > 4 LIMIT 2",
@@ -109,7 +109,7 @@ SAME: dict[str, tuple[Selection, list[str]]] = {
         ],
     ),
     "top-k above a threshold": (
-        TopK(k=2, count=0, threshold=Fraction(5)),
+        TopK(k=2, count=0, threshold=Fraction(9, 2)),
         [
             f"{G} HAVING n >= 5 ORDER BY n DESC LIMIT 2",
             f"{G} HAVING n > 4 ORDER BY 2 DESC, page LIMIT 2",
@@ -181,7 +181,7 @@ def test_a_count_that_only_orders_is_counted_but_not_shown(session: Session) -> 
 def test_a_number_may_be_a_parameter(session: Session) -> None:
     assert of_type(selection(session, f"{G} ORDER BY n DESC LIMIT ?", [3]), TopK).k == 3
     assert of_type(selection(session, f"{G} TOP ?", [3]), TopK).k == 3
-    assert of_type(selection(session, f"{G} HAVING n >= ? LIMIT ?", [5, 2]), AboveThreshold).threshold == 5
+    assert of_type(selection(session, f"{G} HAVING n >= ? LIMIT ?", [5, 2]), AboveThreshold).threshold == Fraction(9, 2)
     assert of_type(
         selection(session, f"{G} ABOVE THRESHOLD ? LIMIT 2", [2.5]), AboveThreshold
     ).threshold == Fraction(5, 2)
@@ -214,12 +214,12 @@ def test_base_hits_stand_for_the_limit(session: Session) -> None:
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, base_hits = 2)"
     text = G.replace("SELECT", f"SELECT {options}") + " ABOVE THRESHOLD 5"
     found = of_type(selection(session, text), AboveThreshold)
-    assert (found.threshold, found.limit) == (Fraction(5), None)
+    assert (found.threshold, found.limit) == (Fraction(9, 2), None)
 
 
 def test_a_threshold_needs_no_limit(session: Session) -> None:
     found = of_type(selection(session, f"{G} HAVING n >= 3"), AboveThreshold)
-    assert (found.threshold, found.limit) == (Fraction(3), None)
+    assert (found.threshold, found.limit) == (Fraction(5, 2), None)
 
 
 @pytest.mark.parametrize(

@@ -205,8 +205,8 @@ RANKED = PAGES.replace(" AS n", " AS n, ROW_NUMBER() OVER (ORDER BY COUNT(DISTIN
 READ: list[tuple[str, Selection]] = [
     (f"SELECT * FROM ({PAGES}) ORDER BY n DESC LIMIT 2", TopK(2, 0)),
     (f"WITH r AS ({PAGES}) SELECT n AS m FROM r ORDER BY m LIMIT 2 OFFSET 1", TopK(3, 0, lowest=True)),
-    (f"SELECT page FROM ({PAGES}) WHERE n >= 3 LIMIT 2", AboveThreshold(Fraction(3), 0, 2)),
-    (f"SELECT n FROM ({PAGES}) WHERE n > 3 ORDER BY n DESC LIMIT 2", TopK(2, 0, threshold=Fraction(4))),
+    (f"SELECT page FROM ({PAGES}) WHERE n >= 3 LIMIT 2", AboveThreshold(Fraction(5, 2), 0, 2)),
+    (f"SELECT n FROM ({PAGES}) WHERE n > 3 ORDER BY n DESC LIMIT 2", TopK(2, 0, threshold=Fraction(7, 2))),
     (f"SELECT page, n FROM ({RANKED}) WHERE rk <= 2", TopK(2, 0)),
     # What is not directly over the one release, or is no bare measure, stays in the outer block.
     (f"SELECT * FROM ({PAGES}) WHERE page <> 'a' ORDER BY n DESC LIMIT 2", AllGroups()),

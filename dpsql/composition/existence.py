@@ -1,0 +1,166 @@
+"""Which groups exist for the SQL over released rows, and what is said about it.
+
+A release has every group of a declared domain, and SQL only those with rows. A released number does not tell
+them apart: a sum or an average of any value may be of many rows or of none. So a group exists for the SQL
+around, unless the statement itself asks for the number of all its rows or units, and that number rounds to 0.
+This is decided only where the meaning of SQL needs it: where groups are counted or averaged as rows, or
+looked for, and where what is computed of them divides by such numbers, since noise by noise would say
+nothing. Nothing else leaves a group out. The answer says what was decided, and of how many groups.
+
+Where a statement divides by another released count, of the rows that meet a condition, the quotient is NULL
+if that count rounds to 0, and the answer says so. (Division by 0 is NULL, infinite or an error, by dialect.)
+
+*Privacy.* What is left out, and its number, are functions of released numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.analysis.aggregates import call_of, is_aggregate
+from dpsql.analysis.expressions import function_name
+from dpsql.analysis.parsed import call_arguments
+from dpsql.analysis.relation import Scope
+from dpsql.analysis.typed import UnitRole
+from dpsql.errors import QueryRefused
+from dpsql.language import all_of, walked
+from dpsql.policy import fold
+from dpsql.prepared import PreparedComposed
+from dpsql.release import Release
+
+HALF = "0.5"
+"""A group with a released count above it exists: the count does not round to 0."""
+EXISTENCE = "existence"
+"""The meta of a release block's tree: the counts that decide which groups exist, and if windows hinder it."""
+_COMPARED = (exp.In, exp.Exists, exp.Except, exp.Intersect)
+"""What asks whether a group is there."""
+
+
+def counts_all(node: exp.Expr, scope: Scope) -> bool:
+    """Return whether a measure is the number of all rows, or of all units, of a group."""
+    call = node.unnest()
+    if (function_name(call) or "").lower() != "count" or isinstance(call, exp.Filter):
+        return False
+    _, values = call_arguments(call)
+    if len(values) != 1:
+        return False
+    value = values[0]
+    if isinstance(value, exp.Distinct):
+        if len(value.expressions) != 1:
+            return False
+        value = value.expressions[0]
+    elif isinstance(value, exp.Star) or isinstance(value.unnest(), (exp.Literal, exp.Boolean)):
+        return True
+    value = value.unnest()
+    if not isinstance(value, exp.Column):
+        return False
+    try:
+        return scope.resolve(value).unit is UnitRole.EXACT
+    except QueryRefused:
+        return False
+
+
+def needs_existence(select: exp.Select) -> bool:
+    """Return whether the meaning of a SELECT over groups depends on which groups exist.
+
+    It does where it aggregates them otherwise than by SUM, to which a group without rows adds nothing.
+    """
+    return any(is_aggregate(node) and call_of(node) != "sum" for node in _expressions(select))
+
+
+def windows_need_existence(select: exp.Select) -> bool:
+    """Return whether a window of a SELECT counts or averages groups.
+
+    Groups without rows stay there all the same: frames and LAG go over all days of a calendar.
+    """
+    windows = [node for node in _expressions(select) if isinstance(node, exp.Window)]
+    functions = [node.this.this if isinstance(node.this, exp.Filter) else node.this for node in windows]
+    return any((call_of(each) or "sum") != "sum" for each in functions)
+
+
+def has_windows(select: exp.Select) -> bool:
+    """Return whether a SELECT has windows, outside subqueries."""
+    return any(isinstance(node, exp.Window) for node in _expressions(select))
+
+
+def divides(select: exp.Select, counts: Sequence[str] | None = None) -> bool:
+    """Return whether a SELECT divides by one of some columns, or by any; a window is no column."""
+    names = None if counts is None else {fold(name) for name in counts}
+    found = [n.expression for n in _expressions(select) if isinstance(n, (exp.Div, exp.IntDiv, exp.Mod))]
+    own = (n for by in found for n in walked(by, lambda node: isinstance(node, (exp.Query, exp.Window))))
+    return any(isinstance(node, exp.Column) and (names is None or fold(node.name) in names) for node in own)
+
+
+def _expressions(select: exp.Select) -> Iterator[exp.Expr]:
+    """Yield the nodes of a SELECT outside FROM and subqueries."""
+    for name, part in select.args.items():
+        if part and name not in ("with_", "from_", "joins"):
+            for item in part if isinstance(part, list) else [part]:
+                if isinstance(item, exp.Expr):
+                    yield from walked(item, lambda node: isinstance(node, exp.Query))
+
+
+def readers(select: exp.Select, root: exp.Query) -> tuple[list[exp.Select], bool]:
+    """Return the SELECTs that read the rows of a block, also indirectly, and whether one asks if they exist.
+
+    Those of a common table expression read it wherever they name it.
+    """
+    found: dict[int, exp.Select] = {}
+    asked = False
+    waiting, seen = [select.parent], set[int]()
+    while waiting:
+        node = waiting.pop()
+        while node is not None and not isinstance(node, exp.CTE):
+            asked |= isinstance(node, _COMPARED)
+            if isinstance(node, exp.Select):
+                found[id(node)] = node
+                asked |= _seeks_absent(node)
+            node = node.parent
+        place = node.meta.get("cte") if node is not None else None
+        if place is not None and place not in seen:
+            seen.add(place)
+            waiting += [table.parent for table in all_of(root, exp.Table) if table.meta.get("cte") == place]
+    return [*found.values()], asked
+
+
+def _seeks_absent(select: exp.Select) -> bool:
+    """Return whether a SELECT keeps rows to which an outer join found no partner."""
+    where = select.args.get("where")
+    if where is None or not any(join.args.get("side") for join in select.args.get("joins") or ()):
+        return False
+    return any(
+        isinstance(node, exp.Is)
+        and isinstance(node.expression, exp.Null)
+        and not isinstance(node.parent, exp.Not)
+        for node in walked(where.this, lambda node: isinstance(node, exp.Query))
+    )
+
+
+def existing(columns: Sequence[exp.Expr]) -> exp.Expr:
+    """Return the condition that one of some counts of a group says that it exists."""
+    half = exp.Literal.number(HALF)
+    return exp.or_(*(exp.GT(this=column, expression=half.copy()) for column in columns), copy=False)
+
+
+def told(prepared: PreparedComposed, releases: Sequence[Release]) -> list[str]:
+    """Return what was decided about the groups of an answer, in words, with how many were left out."""
+
+    def empty(release: int, *columns: int) -> tuple[int, int]:
+        rows = releases[release].rows
+        counts = [rows.column(place).to_numpy().astype(np.float64) for place in columns]
+        return int((np.max(counts, axis=0) <= float(HALF)).sum()) if counts else 0, rows.num_rows
+
+    found = []
+    for each in prepared.existence:
+        plan = prepared.parts[each.release].plan
+        found.append(each.words(plan, empty(each.release, *each.columns)))
+    decided = {(each.release, column) for each in prepared.existence for column in each.columns}
+    for release, column in dict.fromkeys(each for each in prepared.divisors if each not in decided):
+        gone, number = empty(release, column)
+        name = prepared.parts[release].plan.outputs[column].name
+        what = f"divided by {name}: NULL where it rounds to 0, in {gone:,} of {number:,} groups"
+        found.append(what if gone and number > 1 else "")
+    return [text for text in dict.fromkeys(found) if text]

@@ -1,0 +1,244 @@
+"""Which groups exist for outer SQL: a released count of all rows or units decides, and no other number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dpsql
+from tests.nearly_exact import NearlyExact, nearly_exact
+
+DATA = Path(__file__).resolve().parents[3] / "data"
+
+PROFITS = """
+CREATE TABLE profits AS
+SELECT i AS u, chr(97 + (i % 4)::INT) AS k, [1000, -500, 2500, -0.6][1 + (i % 4)::INT]::DOUBLE AS s,
+    i % 3 AS f
+FROM range(4000) AS r(i);
+CREATE TABLE t AS
+SELECT i AS u, CASE WHEN i < 50 THEN 'a' ELSE 'b' END AS k, CASE WHEN i >= 50 THEN 5 END AS x, 3 AS y
+FROM range(100) AS r(i);
+"""
+POLICY = """
+[tables.profits]
+source = "profits"
+unit = "u"
+unique = [["u"]]
+domain = { k = ["a", "b", "c", "d", "e"] }
+bounds = { s = { from = -5000, to = 5000 } }
+[tables.t]
+source = "t"
+unit = "u"
+unique = [["u"]]
+domain = { k = ["a", "b", "c"] }
+bounds = { x = { from = 0, to = 100 }, y = { from = 0, to = 10 } }
+"""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NearlyExact]:
+    found = nearly_exact(tmp_path_factory.mktemp("small"), PROFITS, POLICY)
+    yield found
+    found.private.close()
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, duckdb.DuckDBPyConnection]]:
+    folder = tmp_path_factory.mktemp("clinic")
+    text = (DATA / "clinic.toml").read_text(encoding="utf-8")
+    for old, new in [
+        ("epsilon = 10\n", "epsilon = 1e6\n"),
+        ("max_epsilon_per_query = 2\n", "max_epsilon_per_query = 1e4\n"),
+        ("default_epsilon = 0.25 ", "default_epsilon = 1000 "),
+    ]:
+        assert old in text
+        text = text.replace(old, new)
+    plain = duckdb.connect()
+    for path in DATA.glob("*.parquet"):
+        (folder / path.name).symlink_to(path)
+        plain.execute(f"CREATE VIEW {path.stem} AS FROM '{path}'")
+    (folder / "clinic.toml").write_text(text, encoding="utf-8")
+    with dpsql.connect(str(folder / "clinic.toml"), analyst="anna") as connection:
+        yield connection, plain
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT clinic, 60*AVG(minutes/240)/AVG(cost/200) AS r FROM visits GROUP BY clinic "
+        "ORDER BY clinic LIMIT 2",
+        "SELECT COUNT(*), MIN(h) FROM (SELECT clinic, AVG(minutes/240) AS h FROM visits GROUP BY clinic) t",
+        "SELECT COUNT(*), MIN(d) / 10000 FROM (SELECT date_trunc('month', visit_date) AS m, "
+        "COUNT(*) FILTER (WHERE minutes>30) - COUNT(*) FILTER (WHERE minutes<=30) AS d "
+        "FROM visits GROUP BY 1) t",
+    ],
+)
+def test_small_averages_and_negative_differences_are_of_groups(
+    statement: str, clinic: tuple[Any, duckdb.DuckDBPyConnection]
+) -> None:
+    private, plain = clinic
+    got, meant = private.execute(statement).fetchall(), plain.sql(statement).fetchall()
+    assert len(got) == len(meant)
+    for one, other in zip(got, meant, strict=True):  # rows of a patient beyond 20 are weighted down
+        assert one == tuple(pytest.approx(v, abs=0.3) if isinstance(v, float) else v for v in other)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT MIN(s) / 1e5, SUM(s) / 1e5 FROM (SELECT k, SUM(s) AS s FROM profits GROUP BY k) t",
+        "SELECT AVG(s) / 1e5, COUNT(*) FROM (SELECT k, SUM(s) AS s, COUNT(*) FROM profits GROUP BY k) t",
+        "SELECT k FROM (SELECT k, SUM(s) AS s FROM profits WHERE k <> 'e' GROUP BY k) t WHERE s < 0",
+        "SELECT k, 1000/s FROM (SELECT k, SUM(s) AS s FROM profits WHERE k <> 'e' GROUP BY k) t",
+        "SELECT k, 1000/SUM(s) AS r FROM profits WHERE k <> 'e' GROUP BY k",
+    ],
+)
+def test_negative_sums_are_of_groups(statement: str, small: NearlyExact) -> None:
+    small.agrees(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT k, AVG(x), COUNT(*) FROM t WHERE k <> 'c' GROUP BY k",
+        "SELECT k, AVG(y) FILTER (WHERE x > 100), COUNT(*) FROM t WHERE k <> 'c' GROUP BY k",
+        "SELECT k, AVG(x) FROM t WHERE k <> 'c' GROUP BY k",
+        "SELECT k, AVG(CASE WHEN x > 1 THEN 1 WHEN x IS NULL THEN NULL ELSE 0 END) FROM t "
+        "WHERE k <> 'c' GROUP BY k",
+        "SELECT COUNT(*) FROM (SELECT k, AVG(x) FROM t WHERE k <> 'c' GROUP BY k) z",
+        "SELECT k, STDDEV(x), COUNT(*) FROM t WHERE k <> 'c' GROUP BY k",
+    ],
+)
+def test_an_average_of_nothing_is_null_in_a_group_that_is_there(statement: str, small: NearlyExact) -> None:
+    small.agrees(statement, within=0.1)
+
+
+LEFT_OUT = "SQL has no groups without rows: those where n rounds to 0 are left out here, 1 of {}"
+TAKEN = "SQL has no groups without rows, but each of the {} groups of declared keys counts here"
+ASK = ": COUNT(*) beside the keys leaves out where it rounds to 0"
+
+
+@pytest.mark.parametrize(
+    ("statement", "note"),
+    [
+        ("SELECT COUNT(*), AVG(n) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) z", LEFT_OUT.format(3)),
+        ("SELECT MIN(n) FROM (SELECT k, COUNT(DISTINCT u) AS n FROM t GROUP BY k) z", LEFT_OUT.format(3)),
+        (
+            "SELECT MAX(s) FROM (SELECT k, -SUM(y) AS s, COUNT(u) AS n FROM t GROUP BY k) z",
+            LEFT_OUT.format(3),
+        ),
+        (
+            "SELECT COUNT(*) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k ORDER BY n LIMIT 3) z",
+            LEFT_OUT.format(3),
+        ),
+        (
+            "SELECT k, SUM(y) / n FROM (SELECT k, SUM(y) AS y, COUNT(*) AS n FROM t GROUP BY k) z "
+            "GROUP BY k, n",
+            LEFT_OUT.format(3),
+        ),
+        (
+            "WITH r AS (SELECT k, COUNT(*) AS n FROM t GROUP BY k) "
+            "SELECT k FROM r WHERE n >= (SELECT AVG(n) - 1 FROM r)",
+            LEFT_OUT.format(3),
+        ),
+        (
+            "WITH r AS (SELECT k, COUNT(*) AS n FROM t GROUP BY k) "
+            "SELECT k FROM (VALUES ('a'), ('c')) AS v(k) WHERE k NOT IN (SELECT k FROM r)",
+            LEFT_OUT.format(3),
+        ),
+        (
+            "WITH r AS (SELECT k, COUNT(*) AS n FROM t GROUP BY k) "
+            "SELECT v.k FROM (VALUES ('a'), ('c')) AS v(k) LEFT JOIN r USING (k) WHERE r.n IS NULL",
+            LEFT_OUT.format(3),
+        ),
+        (
+            "SELECT COUNT(*) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k HAVING SUM(y) > -40) z",
+            LEFT_OUT.format(3),
+        ),
+    ],
+)
+def test_a_count_that_is_asked_for_decides_and_what_it_leaves_out_is_told(
+    statement: str, note: str, small: NearlyExact
+) -> None:
+    small.agrees(statement)
+    assert note in small.notes(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows", "note"),
+    [
+        ("SELECT COUNT(*) FROM (SELECT k, AVG(x) FROM t GROUP BY k) z", [(3,)], TAKEN.format(3) + ASK),
+        (
+            "SELECT COUNT(*) FROM (SELECT k, SUM(s) AS s FROM profits GROUP BY k) z",
+            [(5,)],
+            TAKEN.format(5) + ASK,
+        ),
+        (
+            "SELECT COUNT(*) FROM (SELECT k, COUNT(*) FILTER (WHERE f = 9) AS n FROM profits GROUP BY k) z",
+            [(5,)],
+            TAKEN.format(5) + ASK,
+        ),
+        ("SELECT k FROM t GROUP BY k QUALIFY COUNT(*) < AVG(COUNT(*)) OVER ()", [("c",)], TAKEN.format(3)),
+    ],
+)
+def test_without_a_count_every_declared_group_exists_and_that_is_told(
+    statement: str, rows: list[tuple[Any, ...]], note: str, small: NearlyExact
+) -> None:
+    assert small.rows(statement) == rows
+    assert note in small.notes(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT k, COUNT(*) FROM t GROUP BY k",
+        "SELECT SUM(n) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) z",
+        "SELECT k, n - LAG(n) OVER (ORDER BY k) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) z",
+        "SELECT k, n / 7 FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) z WHERE n < 1000",
+        "SELECT k, SUM(y) / AVG(y) FROM t GROUP BY k",
+    ],
+)
+def test_nothing_else_drops_a_row_or_says_so(statement: str, small: NearlyExact) -> None:
+    found = small.rows(statement)
+    assert len(found) == (1 if "SUM(n)" in statement else 3)
+    assert not [note for note in small.notes(statement) if note.startswith("SQL has no groups")]
+
+
+@pytest.mark.parametrize(
+    "quotient",
+    [
+        "1.0 * COUNT(y) / COUNT(*) FILTER (WHERE y = 9)",
+        "1.0 * COUNT(y) / COUNT(x)",
+        "1.0 * COUNT(y) / NULLIF(COUNT(x), 0)",
+        "COUNT(y) / (2 * COUNT(x)::DOUBLE)",
+        "AVG(CASE WHEN x > 1 THEN 1 WHEN x IS NULL THEN NULL ELSE 0 END)",
+    ],
+)
+def test_a_quotient_by_a_count_that_rounds_to_0_is_null(quotient: str, small: NearlyExact) -> None:
+    statement = f"SELECT k, {quotient} AS q FROM t WHERE k <> 'c' GROUP BY k"
+    meant = [(k, None if q == float("inf") else q) for k, q in small.meant(statement)]
+    assert small.rows(statement) == [(k, q and pytest.approx(q, abs=0.05)) for k, q in meant]
+    gone = 2 if "y = 9" in quotient else 1
+    assert [
+        n for n in small.notes(statement) if n.endswith(f": NULL where it rounds to 0, in {gone} of 2 groups")
+    ]
+
+
+def test_explain_says_what_will_be_decided(small: NearlyExact) -> None:
+    statement = "EXPLAIN SELECT COUNT(*) FROM (SELECT k, {} FROM t GROUP BY k) z"
+    found = dict(small.rows(statement.format("COUNT(*) AS n")))
+    assert "those where n rounds to 0 are left out here" in found["warnings"]
+    assert TAKEN.format(3) in dict(small.rows(statement.format("AVG(x)")))["warnings"]
+
+
+def test_groups_of_undeclared_keys_were_found_by_their_numbers_of_units(small: NearlyExact) -> None:
+    statement = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) COUNT(*) "
+        "FROM (SELECT y, SUM(x) FROM t GROUP BY y) z"
+    )
+    assert small.rows(statement) == [(1,)]
+    assert not [note for note in small.notes(statement) if note.startswith("SQL has no groups")]
