@@ -133,12 +133,12 @@ SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits WHERE COUNT(DISTINCT 
 
 -- M34 a missing epsilon
 -- policy: no defaults
--- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT patient_id) FROM visits
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(DISTINCT patient_id) FROM visits
 SELECT COUNT(DISTINCT patient_id) FROM visits
 
 -- M35 a missing epsilon and delta
 -- policy: no defaults
--- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, epsilon = 1) note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-8, epsilon = 0.5) note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10
 SELECT note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10
 
 -- M36 an epsilon above the cap
