@@ -23,7 +23,15 @@ from dpsql.policy.assumed import Assumed
 from dpsql.policy.bounds_rules import ColumnBounds, as_number, checked_bounds
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.engine_rules import engine_kind
-from dpsql.policy.files import CsvFormat, CsvSource, FileSource, ParquetSource, files_of, partitions
+from dpsql.policy.files import (
+    CsvFormat,
+    CsvSource,
+    FileSource,
+    ParquetSource,
+    files_of,
+    partitions,
+    split_pattern,
+)
 from dpsql.policy.keys import KEYS, Key
 from dpsql.policy.length_rules import shown_length
 from dpsql.policy.load import load
@@ -46,6 +54,7 @@ from dpsql.policy.parts import (
     Value,
     ValuesDomain,
 )
+from dpsql.policy.rules import is_one_type
 from dpsql.policy.serving import Address, FlightConfig, HttpConfig, McpConfig, ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
@@ -93,8 +102,10 @@ __all__ = [
     "files_of",
     "fit",
     "fold",
+    "is_one_type",
     "load",
     "partitions",
     "same_name",
     "shown_length",
+    "split_pattern",
 ]

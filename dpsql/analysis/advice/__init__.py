@@ -19,6 +19,7 @@ __all__ = ["Statement", "advise"]
 
 _ADVICE: tuple[tuple[str, Callable[[Statement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", names.column),
+    ("names outside ASCII are not supported", names.renamed),
     (" is not allowed with (", types.types),
     (" are compared only after a conversion", types.compared),
     (" over many units is not released", blocks.valued),
