@@ -326,12 +326,7 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
         return _with_facts(_budget_table(budget, policy), "budget", {**budget.facts, **cap})
     if statement.what == "tables":
         tables = list(policy.tables.values())
-        units = [
-            "public"
-            if t.unit is None
-            else getattr(t.unit, "column", None) or getattr(t.unit, "via", None) or "ROW"
-            for t in tables
-        ]
+        units = [policy.unit_text(table) for table in tables]
         views = [view.name for view in policy.views.values()]
         return pa.table(
             {"table": [*(t.name for t in tables), *views], "unit": [*units, *("view" for _ in views)]}

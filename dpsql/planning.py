@@ -27,7 +27,7 @@ from dpsql.prepared import (
 )
 from dpsql.refining import Refining
 from dpsql.release import reuse_key
-from dpsql.rewriting import beside, hinted, rewrite
+from dpsql.rewriting import beside, hinted, rewrite, tried
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,13 +49,17 @@ class _Offering:
     budget: Budget
     amounts: Amounts
 
-    def __call__(self, text: str) -> Prepared:
-        """Prepare a statement; its refusal offers amounts that are left."""
+    def analysed(self, text: str) -> Prepared:
+        """Prepare a statement, whether it can be paid or not; its refusal offers amounts that are left."""
         try:
-            prepared = self.planner.bound(text, self.parameters)
+            return self.planner.bound(text, self.parameters)
         except (QueryRefused, QuerySyntaxError) as error:
             error.obstacles = self.amounts.put_into(error.obstacles)
             raise
+
+    def __call__(self, text: str) -> Prepared:
+        """Prepare a statement; refuse one that cannot be paid."""
+        prepared = self.analysed(text)
         most = self.planner.policy.budget.max_epsilon_per_query
         if isinstance(prepared, (PreparedPrivate, PreparedComposed)) and not is_paid(
             prepared, self.budget, most
@@ -99,6 +103,8 @@ class Planner:
         offer = rewrite(text, refused, offering)
         if offer is not None:
             refused.rewrite, refused.obstacles = offer
+        if refused.rewrite is None:  # else the changes were tried together
+            refused.obstacles = tried(text, refused, offering, offering.analysed)
         return refused
 
     def _offering(self, parameters: Parameters) -> _Offering:

@@ -15,7 +15,7 @@ from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold
 
 _EXAMPLE = re.compile(r"\b(?:user_id|visits|page|country|(?<=ORDER BY )day|(?<=user_id, )day)\b")
 """The names in hints that are examples: a privacy unit, a private table, two keys, a date."""
-_PROSE = re.compile(r"^(?:add|write) | counts privacy units$")
+_PROSE = re.compile(r"^(?:add|write) | counts privacy units$|: of the rows of one .*$")
 
 
 def adapted(

@@ -16,6 +16,7 @@ from dpsql.answers import doubles
 from dpsql.composition.error_bars import HIDDEN, trace
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
+from dpsql.composition.unbound import refused
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InternalError
@@ -71,11 +72,7 @@ def _binding(query: Query) -> Iterator[None]:
     try:
         yield
     except UnboundQuery as problem:
-        what, name = problem.missing
-        named = re.search(r'"([^"]+)"', problem.message)
-        name = name or (named[1] if named else "")
-        at = query.source.text.rfind(name) if name else -1
-        raise query.source.refuse(problem.message, None if at < 0 else at, unknown=what) from None
+        raise refused(query, problem) from None
 
 
 def _value(

@@ -14,7 +14,7 @@ from dpsql.policy.fingerprint import fingerprint
 from dpsql.policy.keep_rules import KEEP, read_keep
 from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.names import checked_names, fold, joined, wrong
-from dpsql.policy.parts import DatabaseSource, Defaults
+from dpsql.policy.parts import DatabaseSource, Defaults, UnitColumn, UnitRow, UnitVia
 from dpsql.policy.rules import check_tables
 from dpsql.policy.serving import ServeConfig
 from dpsql.policy.table import Table
@@ -116,6 +116,17 @@ class Policy:
     def table(self, name: str) -> Table | None:
         """Return the table of that name, compared without case; None if it is not declared."""
         return self.tables.get(name)
+
+    def unit_text(self, table: Table) -> str:
+        """Return who is protected in a table: the column of the unit, also if another table has it."""
+        match table.unit:
+            case UnitColumn(column):
+                return column
+            case UnitVia(_, parent):
+                return f"{self.unit_text(self.tables[parent])} of {self.tables[parent].name}"
+            case UnitRow():
+                return "ROW"
+        return "public"
 
     @property
     def id(self) -> str:

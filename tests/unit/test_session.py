@@ -473,7 +473,7 @@ def test_a_refusal_costs_nothing_and_is_the_same_again(session: Session) -> None
             session.run("SELECT pge, COUNT(*) AS n, CORR(ms, ms) FROM visits GROUP BY pge ORDER BY n DESC")
         texts.add(str(caught.value))
     assert len(texts) == 1
-    assert calls == []
+    assert set(calls) <= {"translate"}, "the SQL of what is offered is written, and nothing is run"
     assert session.budget().spent.epsilon == 0
 
 

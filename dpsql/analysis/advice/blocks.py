@@ -158,7 +158,7 @@ def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
         return None
     message = "the rows of a private table are counted, never shown"
     if len(units) != 1 or of.has_options or select.args.get("with_") is not None:
-        return "SELECT COUNT(DISTINCT ...), with the column of the privacy unit", None, message
+        return "count: COUNT(*), or COUNT(DISTINCT ..) of the column of the privacy unit", None, message
     (unit,), text = units, of.text
     if len(named) > 1:
         unit = next(f"{n.alias}.{unit}" for n in named if n.unit is not None)
@@ -182,14 +182,3 @@ def by_unit(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     whole = f"SELECT {n}, COUNT(*) AS units FROM ({inner}) GROUP BY {n} ORDER BY units DESC LIMIT 10"
     asks = f"how many units have each {n}"
     return whole, Fix(text[: block.select.start] + whole, 0, len(text), guess="10", asks=asks)
-
-
-def valued(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Advise on an aggregate that is not released."""
-    named = of.named(of.query.tree) if isinstance(of.query.tree, exp.Select) else []
-    unit = next((f"{n.alias}.{n.unit}" if len(named) > 1 else n.unit for n in named if n.unit), None)
-    if unit is None:
-        return None
-    if call_of(node) == "mode" and node.expressions and isinstance(node.expressions[0], exp.Column):
-        return f"GROUP BY {node.expressions[0].name} ORDER BY COUNT(DISTINCT {unit}) DESC LIMIT 1", None
-    return f"COUNT(DISTINCT {unit})", None
