@@ -20,9 +20,10 @@ __all__ = ["Statement", "advise"]
 _ADVICE: tuple[tuple[str, Callable[[Statement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", names.column),
     ("names outside ASCII are not supported", names.renamed),
+    (" is not allowed", functions.unlisted),
+    (" is not among the functions allowed", functions.unlisted),
     (" is not allowed with (", functions.parts_of_dates),
     (" is not allowed with (", types.types),
-    (" is not among the functions allowed", functions.unlisted),
     (" is not among the functions allowed", aggregates.unlisted),
     (" are compared only after a conversion", types.compared),
     (" over many units is not released", aggregates.valued),

@@ -102,13 +102,13 @@ def distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
 def declared(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise to select declared values instead of SELECT DISTINCT; None where none are declared."""
     found = distinct(of, node, one)
-    return found if found is not None and "dp_domain" in found[0] else None
+    return found if found is not None and "dp_domain" in (found[0] or "") else None
 
 
 def spine(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise to select declared values instead of the SELECT DISTINCT that a release is joined with."""
     listed = [n for n in all_of(of.query.tree, exp.Select) if n.args.get("distinct") is not None]
-    found = [advice for n in listed if (advice := distinct(of, n, one)) and "dp_domain" in advice[0]]
+    found = [advice for n in listed if (advice := distinct(of, n, one)) and "dp_domain" in (advice[0] or "")]
     return found[0] if found else None
 
 
