@@ -57,7 +57,8 @@ def _names(query: Query, policy: Policy, catalog: Catalog) -> dict[str, str]:
     tables = tables or [t for t in policy.tables.values() if not t.public]
     known = {fold(t.name) for t in policy.tables.values()}
     known |= {fold(name) for t in tables for name, _ in catalog.columns(t.name)}
-    own = {word: word for word in ("visits", "page", "country", "day") if word in known}
+    examples: tuple[str, ...] = ("visits", "page", "country", "day")
+    own = {word: word for word in examples if word in known}
     if not tables:
         return own
     first = tables[0]

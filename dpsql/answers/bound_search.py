@@ -15,6 +15,7 @@ from dpsql.answers import measuring
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
+from dpsql.estimates import with_noun
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -57,8 +58,8 @@ class BoundSearches(KeepsQuote):
         level = measuring.confidence_of(plan)
         notes = tuple(
             f"a bound on {self._what(place)} is found privately: a power of two times "
-            f"{float(s.ladder.step):g}; up to about {math.ceil(self.search(place).cut(level))} {plan.unit}s "
-            "may be cut"
+            f"{float(s.ladder.step):g}; up to about "
+            f"{with_noun(math.ceil(self.search(place).cut(level)), plan.unit)} may be cut"
             for place, s in enumerate(plan.ladders)
         )
         return replace(
