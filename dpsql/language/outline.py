@@ -144,6 +144,26 @@ class Outline:
                 found = token.start, self.tokens[end].end + 1, self._arguments(i + 1, end)
         return found
 
+    def items(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return where the items of a list stand that is between two places, without the commas between them.
+
+        >>> text = "SELECT a, f(b, c) AS d FROM t"
+        >>> [text[i:j] for i, j in Outline(text).items(6, 23)]
+        ['a', 'f(b, c) AS d']
+        """
+        found, depth, first, last = list[tuple[int, int]](), 0, None, None
+        for token in self.tokens:
+            if not start <= token.start < end:
+                continue
+            depth += token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+            depth -= token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+            if depth == 0 and token.token_type == TokenType.COMMA:
+                found += [] if first is None or last is None else [(first.start, last.end + 1)]
+                first = None
+            else:
+                first, last = first or token, token
+        return found if first is None or last is None else [*found, (first.start, last.end + 1)]
+
     def _arguments(self, opened: int, closed: int) -> tuple[str, ...]:
         """Return the texts between two parentheses, which commas separate."""
         found, depth, start = list[str](), 0, self.tokens[opened].end + 1

@@ -394,9 +394,6 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3) day, MAX(m
 -- R2425
 SELECT AVG(m) FROM (SELECT note, MAX(day) - DATE '2024-01-01' AS m FROM visits WHERE note IN ('a', 'b') GROUP BY note) AS g
 
--- R1513
-SELECT COUNT(*, contribution_bounds_per_group => (0, 9)) AS n FROM baskets
-
 -- R2601
 SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 12 > ms
 

@@ -34,6 +34,7 @@ _ADVICE: tuple[tuple[str, Callable[[Statement, exp.Expr, Obstacle], Advice | Non
     ("ORDER BY and LIMIT select groups", blocks.single_rows),
     ("this is neither a group key nor a count", blocks.plain_item),
     (" is not allowed in this form", blocks.in_where),
+    (", so no group has enough of them to be shown", blocks.without_key),
     ("SELECT DISTINCT would release", blocks.distinct),
     ("DISTINCT over private rows must select", blocks.declared),
     ("released and private rows do not meet", blocks.spine),

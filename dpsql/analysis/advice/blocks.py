@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from sqlglot import exp
@@ -56,6 +57,43 @@ def _whole_item(text: str, span: tuple[int, int]) -> bool:
     begins = first or text[: span[0]].rstrip().endswith((",", ")"))
     after = text[span[1] :].lstrip()
     return begins and (after[:1] in (",", '"') or after[:1].isalpha())
+
+
+def without_key(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave a group key out of the select list and of GROUP BY."""
+    named = re.match(r"each value of (.*) belongs to one ", one.message)
+    select, block = node.find_ancestor(exp.Select), of.outermost(node)
+    clause = block.clause(TokenType.GROUP_BY) if block is not None else None
+    if (
+        named is None
+        or select is None
+        or block is None
+        or block.from_ is None
+        or clause is None
+        or of.has_options
+    ):
+        return None
+    shown = of.outline.items(block.select.end + 1, block.from_.start)
+    keys = of.outline.items(clause.end + 1, block.stop(clause))
+    plain = len(shown) == len(select.expressions) and not select.args.get("distinct")
+    places = [i for i, item in enumerate(select.expressions) if fold(item.alias_or_name) == fold(named[1])]
+    if not plain or len(places) > 1 or (not places and len(keys) > 1):
+        return None
+    names = {fold(named[1]), *(str(i + 1) for i in places)}
+    names |= {fold(select.expressions[i].unalias().sql("duckdb")) for i in places}
+    left = [key for key in keys if fold(of.text[key[0] : key[1]]) not in names] if len(keys) > 1 else []
+    rest = [item for i, item in enumerate(shown) if i not in places]
+    by_place = any(of.text[key[0] : key[1]].isdigit() for key in left)
+    if not rest or len(left) == len(keys) or (by_place and places):
+        return None
+    fix = Fix(
+        f" {', '.join(of.text[a:b] for a, b in rest)} ",
+        block.select.end + 1,
+        block.from_.start,
+        asks=f"all values of {named[1]} together" if named[1] != "the key" else "all groups together",
+    )
+    grouped = f"GROUP BY {', '.join(of.text[a:b] for a, b in left)} " if left else ""
+    return one.hint, replace(fix, also=(Fix(grouped, clause.start, block.stop(clause)),))
 
 
 def in_where(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:

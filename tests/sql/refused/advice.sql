@@ -177,3 +177,9 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, LAG(page) OVER (PARTITION B
 -- error: upper is not allowed with (DOUBLE): released numbers are DOUBLE
 -- at: upper
 SELECT upper(COUNT(DISTINCT user_id)) FROM visits
+
+-- R3329 a key of single units that is not shown
+-- error: each value of the key belongs to one user_id, so no group has enough of them to be shown
+-- at: basket_id
+-- hint: SELECT COUNT(DISTINCT user_id) AS n FROM baskets -- asks something else: all groups together
+SELECT COUNT(DISTINCT user_id) AS n FROM baskets GROUP BY basket_id
