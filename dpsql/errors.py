@@ -70,6 +70,10 @@ class Error(Exception):
     sqlstate: str = "XX000"
     """Its SQLSTATE."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that a notebook shows: what is wrong and where in the statement, and no frames."""
+        return f"{type(self).__name__}: {self}".splitlines()
+
 
 class InterfaceError(Error):
     """The connector was used wrongly, for instance after `close()`."""
@@ -103,6 +107,12 @@ class InternalError(DatabaseError):
     """A bug of dpsql: please report it. Nothing was released."""
 
     sqlstate: str = "XX000"
+
+    def _render_traceback_(self) -> list[str]:
+        """Return all that a report of the bug needs."""
+        import traceback  # noqa: PLC0415  only a bug needs it
+
+        return "".join(traceback.format_exception(self)).splitlines()
 
 
 class ProgrammingError(DatabaseError):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dpsql.analysis import Catalog, Plan
 from dpsql.answers import AtDistance, Considered, Method, Number, considered, number_texts, numbers
-from dpsql.estimates import decimal, figure
+from dpsql.estimates import decimal, figure, with_noun
 from dpsql.guarantees import guarantee, layout_facts
 from dpsql.language import (
     AboveThreshold,
@@ -103,9 +103,9 @@ def _of_ranks(method: Method) -> dict[str, str]:
     """Return what is known of the ranks of quantiles, or of extremes, for the line below an answer."""
     match method.quote.outlook:
         case {"rank_error": float(error)}:
-            return {"certainty": f"rank off by at most {figure(error)} rows"}
+            return {"certainty": f"rank off by at most {with_noun(figure(error), 'row')}"}
         case {"units_reaching": (float(least), float(most))}:
-            return {"certainty": f"reached by {figure(least)} to {figure(most)} units"}
+            return {"certainty": f"reached by {figure(least)} to {with_noun(figure(most), 'unit')}"}
     return {}
 
 

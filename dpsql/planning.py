@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dpsql.affordable import Amounts, is_paid
 from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed, with_views
 from dpsql.answers import by_default_error, choose, least_epsilon
 from dpsql.composition import Releasing, compose, describe_view, parts_of, release_blocks
@@ -26,7 +27,7 @@ from dpsql.prepared import (
 )
 from dpsql.refining import Refining
 from dpsql.release import reuse_key
-from dpsql.rewriting import beside, hinted, rewrite
+from dpsql.rewriting import beside, hinted, rewrite, tried
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,36 @@ if TYPE_CHECKING:
 
     from dpsql.database import Database, Engines
     from dpsql.language import Parameters
+    from dpsql.ledger import Budget
     from dpsql.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class _Offering:
+    """Tries statements that are offered: each is parsed, analysed and priced, and can be paid."""
+
+    planner: Planner
+    parameters: Parameters
+    budget: Budget
+    amounts: Amounts
+
+    def analysed(self, text: str) -> Prepared:
+        """Prepare a statement, whether it can be paid or not; its refusal offers amounts that are left."""
+        try:
+            return self.planner.bound(text, self.parameters)
+        except (QueryRefused, QuerySyntaxError) as error:
+            error.obstacles = self.amounts.put_into(error.obstacles)
+            raise
+
+    def __call__(self, text: str) -> Prepared:
+        """Prepare a statement; refuse one that cannot be paid."""
+        prepared = self.analysed(text)
+        most = self.planner.policy.budget.max_epsilon_per_query
+        if isinstance(prepared, (PreparedPrivate, PreparedComposed)) and not is_paid(
+            prepared, self.budget, most
+        ):
+            raise QueryRefused("the budget does not pay for this")
+        return prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +96,23 @@ class Planner:
         self, text: str, refused: QueryRefused | QuerySyntaxError, parameters: Parameters = None
     ) -> QueryRefused | QuerySyntaxError:
         """Return the error of a statement with what else is refused in it and what would be accepted."""
-        refused.obstacles = beside(text, refused, lambda changed: self._bound(changed, parameters))
+        offering = self._offering(parameters)
+        refused.obstacles = offering.amounts.put_into(refused.obstacles)
+        refused.obstacles = beside(text, refused, offering)
         refused.obstacles = hinted(text, refused)
-        offer = rewrite(text, refused, lambda changed: self._bound(changed, parameters))
+        offer = rewrite(text, refused, offering)
         if offer is not None:
             refused.rewrite, refused.obstacles = offer
+        if refused.rewrite is None:  # else the changes were tried together
+            refused.obstacles = tried(text, refused, offering, offering.analysed)
         return refused
 
-    def _bound(self, text: str, parameters: Parameters) -> Prepared:
+    def _offering(self, parameters: Parameters) -> _Offering:
+        """Return what tries the statements that are offered in the place of a refused one."""
+        budget, most = self.database.ledger.budget(self.analyst), self.policy.budget.max_epsilon_per_query
+        return _Offering(self, parameters, budget, Amounts.of(budget, most))
+
+    def bound(self, text: str, parameters: Parameters) -> Prepared:
         """Prepare a statement; refuse a public one as well that the schema database cannot bind."""
         with running_statement() as running:
             running.check()

@@ -18,6 +18,10 @@ _ROUNDS = 6
 """How many candidates are tried: each may bring the next obstacles to light."""
 _LONGEST = 10_000
 """The most characters of a statement for which a rewrite is searched."""
+_TRIED = 12
+"""The most obstacles of a statement whose hints are tried."""
+_STATEMENT = re.compile(r"SELECT\s.*\sFROM\s|WITH\s.*\sSELECT\s|FROM\s.*\sSELECT\s", re.DOTALL)
+"""How a hint begins that is a whole statement; `..` stands for what is left out of a part of one."""
 _SAID = ("epsilon", "delta", "max_groups_contributed")
 """Options that a statement without its options may lack."""
 _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
@@ -67,6 +71,54 @@ def rewrite(
         if error is not None:
             later += [o for one in error.obstacles if (o := _moved_back(one, candidate, text, made))]
     return None
+
+
+def tried(
+    text: str,
+    refused: QueryRefused | QuerySyntaxError,
+    prepare: Callable[[str], object],
+    analyse: Callable[[str], object],
+) -> tuple[Obstacle, ...]:
+    """Return the obstacles without the hints that lead nowhere; words alone cannot be tried.
+
+    A hint that is a statement stays if `prepare` accepts it. One that shows a change stays if `analyse` finds
+    nothing wrong with the changed statement that it did not find before.
+    """
+    if len(text) > _LONGEST:
+        return refused.obstacles
+    known = {one.message for one in refused.obstacles}
+
+    def leads(one: Obstacle) -> bool:
+        hint, fix = one.hint or "", one.fix
+        if is_statement(hint):
+            return _refusal(hint, prepare) is None
+        if fix is None or fix.option or one.unknown or not any(t in hint for t in _texts(fix)):
+            return True
+        candidate = _edited(text, _edits(text, [fix])[0])
+        error = _refusal(candidate, analyse)
+        if isinstance(refused, QuerySyntaxError):
+            return not isinstance(error, QuerySyntaxError)
+        left = () if error is None else error.obstacles
+        return candidate != text and {o.message for o in left} < known
+
+    return tuple(
+        one if one.hint is None or i >= _TRIED or leads(one) else replace(one, hint=None)
+        for i, one in enumerate(refused.obstacles)
+    )
+
+
+def _texts(fix: Fix) -> list[str]:
+    """Return what a fix writes."""
+    return [text for each in (fix, *fix.also) if (text := each.text.strip())]
+
+
+def is_statement(hint: str) -> bool:
+    """Whether a hint is a whole statement, which can be run as it stands.
+
+    >>> [is_statement(hint) for hint in ("SELECT a FROM t", "SELECT a FROM .. EXCEPT ..", "GROUP BY a")]
+    [True, False, False]
+    """
+    return _STATEMENT.match(hint) is not None and ".." not in hint
 
 
 def beside(

@@ -2,7 +2,8 @@
 
 `python -m tests.corpus FOLDER` works on a copy of the folder. Its `run.py` asks all statements, exits with 1
 if an answer is wrong, and writes what became of each to `build/results.json`. The copy gets exact answers to
-statements that plain DuckDB cannot run as they are, or whose own bounds cut values.
+statements that plain DuckDB cannot run as they are, or whose own bounds cut values. What a refusal offers, a
+rewrite or a hint that is a statement, is run as it stands: each must be accepted.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import duckdb
 import sqlglot
 
 import dpsql
+from dpsql.rewriting import is_statement
 
 
 class Outcome(NamedTuple):
@@ -34,6 +36,8 @@ class Outcome(NamedTuple):
     ident: str = ""
     source: str = ""
     sql: str = ""
+    message: str = ""
+    """Why the statement is refused as it was found; empty if it is not."""
 
 
 class Reference(NamedTuple):
@@ -150,6 +154,40 @@ def within_error(corpus: Path, source: str, sql: str) -> bool:
     return True
 
 
+def offered(error: dpsql.Error) -> list[str]:
+    """Return the statements that a refusal offers: the rewrite, and hints that are whole statements."""
+    obstacles = error.obstacles if isinstance(error, (dpsql.QueryRefused, dpsql.QuerySyntaxError)) else ()
+    texts = [
+        getattr(error, "rewrite", None),
+        *(one.hint for one in obstacles if is_statement(one.hint or "")),
+    ]
+    return list(dict.fromkeys(text for text in texts if text))
+
+
+def dead_ends(corpus: Path, outcomes: Iterable[Outcome]) -> list[str]:
+    """Run what the refusals of a corpus offer, as it stands; return what is not accepted."""
+    refused: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        if one.message and one.source:
+            refused.setdefault(one.source, []).append(one)
+    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="state-", dir=corpus)
+    found = []
+    for source, listed in refused.items():
+        for old in (corpus / "build").glob(f"{source}-ledger*"):
+            old.unlink()
+        with closing(dpsql.connect(corpus / "build" / f"{source}.toml", analyst="corpus")) as con:
+            for one in listed:
+                try:
+                    con.execute(one.sql)
+                except dpsql.Error as error:
+                    for text in offered(error):
+                        try:
+                            con.execute(text)
+                        except dpsql.Error as again:
+                            found.append(f"{one.ident} offers what is not accepted: {text}: {again}")
+    return found
+
+
 def _run(copy: Path, *names: str) -> tuple[int, list[Outcome]]:
     """Run the corpus, or some of its sources; return the exit code and what became of each statement."""
     results = copy / "build" / "results.json"
@@ -161,7 +199,12 @@ def _run(copy: Path, *names: str) -> tuple[int, list[Outcome]]:
         return ran.returncode, []
     listed = json.loads(results.read_text("utf-8"))
     return ran.returncode, [
-        Outcome(r["outcome"], r["out_of_scope"], r["ident"], r.get("source", ""), r.get("sql", ""))
+        Outcome(
+            r["outcome"],
+            r["out_of_scope"],
+            r["ident"],
+            *(r.get(name, "") for name in ("source", "sql", "message")),
+        )
         for r in listed
     ]
 
@@ -192,12 +235,13 @@ def main(arguments: list[str]) -> int:
         copy = shutil.copytree(arguments[0], Path(scratch) / "corpus", ignore=shutil.ignore_patterns("build"))
         add_references(copy)
         code, outcomes = judged(copy)
+        offers = dead_ends(copy, outcomes) if outcomes else []
     if not outcomes:
         print(f"run.py ended with {code}, and without results", file=sys.stderr)
         return 1
     seen = Counter(o.outcome for o in outcomes if not o.out_of_scope)
     print("in scope:", ", ".join(f"{n} {outcome}" for outcome, n in seen.most_common()))
-    found = problems(outcomes)
+    found = [*problems(outcomes), *offers]
     for problem in found:
         print(problem, file=sys.stderr)
     return int(bool(found) or code not in (0, 1))

@@ -33,6 +33,7 @@ from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, s
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.errors import Obstacle, QueryRefused
@@ -81,6 +82,8 @@ def surveyed(
         found = [first]
         for release in releases:
             found += survey(release, policy, catalog, complete(release.options, defaults))
+    if any(r.obstacles[0].unknown == "function" for r in found):  # it may be an aggregate, mistyped
+        found = [r for r in found if not r.message.startswith(NOT_COUNTED)] or found
     statement = Statement(query, policy, catalog)
     for refused in found:
         advise(statement, refused)

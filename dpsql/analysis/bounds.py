@@ -23,7 +23,8 @@ def rows_per_unit(compiler: StatementCompiler, source: From, *, beyond: str = "w
         known = compiler.rows_per_unit[id(source)] = source, default, {}
     _, found, assumed = known
     if found is not None and beyond not in assumed:
-        of = f"rows of a {unit_name(source)} count, rows beyond are {beyond}"
+        rows, verb = ("row", "counts") if found == 1 else ("rows", "count")
+        of = f"{rows} of a {unit_name(source)} {verb}, rows beyond are {beyond}"
         assumed[beyond] = Assumed(of, f"at most {found:,}", "policy")
     if found is not None:
         compiler.assume(assumed[beyond])
@@ -38,7 +39,7 @@ def values_per_unit(compiler: StatementCompiler, source: From, *, declared: int 
     found = _default(compiler.policy, source.source, "rows_per_unit")
     if found is not None:
         found = found if declared is None else max(1, min(found, declared))
-        of = f"different values of a {unit_name(source)} in a group"
+        of = f"different value{'s' * (found != 1)} of a {unit_name(source)} in a group"
         compiler.assume(Assumed(of, f"at most {found:,}", "policy"))
     return found
 
@@ -55,7 +56,7 @@ def groups_of_unit(policy: Policy, source: From, options: Options, *, one_group:
 
 def assumed_groups(source: From, groups: int) -> Assumed:
     """Return the assumption that a unit counts in so many groups."""
-    return Assumed(f"groups of a {unit_name(source)}", f"at most {groups:,}", "policy")
+    return Assumed(f"group{'s' * (groups != 1)} of a {unit_name(source)}", f"at most {groups:,}", "policy")
 
 
 def _default(policy: Policy, source: Node, name: str) -> int | None:

@@ -207,7 +207,6 @@ def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
             raise compiler.source.refuse(
                 f"{name.upper()} over many units is not released: {reason}",
                 call,
-                "count privacy units: COUNT(DISTINCT ...)",
             )
     # What else the statement does with the refused item is judged as if it were a count.
     bounds = exp.Tuple(expressions=[exp.Literal.number(0), exp.Literal.number(1)])

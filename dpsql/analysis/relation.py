@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql import tree
 from dpsql.analysis.typed import Bounds, KeyDomain, Span, Typed, UnitRole
-from dpsql.language import Source, replacing
+from dpsql.language import Source, replacing, written_name
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed, fold
 from dpsql.tree import Expr, Query
@@ -252,8 +252,11 @@ class Scope:
         if fields:
             struct = f"it is a STRUCT: name one of its fields, such as {fields[0]}"
             return self.source.refuse(f"there is no column {name}", node, struct, unknown="column")
-        hint = f"did you mean {close[0]}?" if close else f"columns here: {shown[:200]}" if shown else None
-        fix = replacing(node.this, close[0]) if len(close) == 1 and close[0].isidentifier() else None
+        hint, fix = f"columns here: {shown[:200]}" if shown else None, None
+        if close:
+            whole = "." in close[0]  # with a table or STRUCT before it
+            hint = f"did you mean {close[0] if whole else written_name(close[0])}?"
+            fix = replacing(node.this, close[0]) if len(close) == 1 and not whole else None
         return self.source.refuse(f"there is no column {name}", node, hint, fix, unknown="column")
 
 

@@ -32,6 +32,7 @@ from dpsql.language.options import MAX_NUMBER
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
+NOT_COUNTED = "a private table is only counted"
 _LIMIT = Fix("LIMIT 10", guess="10")
 _AGGREGATE_WORDS = frozenset({"sum", "avg", "min", "max", "median"})
 
@@ -204,7 +205,7 @@ class _Parser:
             )
         if not self.counts:
             raise self.source.refuse(
-                "a private table is only counted",
+                NOT_COUNTED,
                 select.expressions[0] if select.expressions else select,
                 "select COUNT(DISTINCT unit), with GROUP BY and a selection such as ORDER BY n DESC LIMIT 10",
             )

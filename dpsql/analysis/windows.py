@@ -36,7 +36,7 @@ from dpsql.types import BIGINT, DOUBLE
 
 _RANKS = {"rank": BIGINT, "dense_rank": BIGINT, "percent_rank": DOUBLE, "cume_dist": DOUBLE}
 _ORDERED = frozenset({"row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"})
-_HINT = "ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day)"
+_HINT = "ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day): of the rows of one user_id"
 MAX_OFFSET = 1_000_000
 
 

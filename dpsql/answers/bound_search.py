@@ -15,6 +15,7 @@ from dpsql.answers import measuring
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
+from dpsql.estimates import with_noun
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -76,7 +77,7 @@ class BoundSearches(KeepsQuote):
         most = math.ceil(self.search(place).cut(measuring.confidence_of(self.plan)))
         return (
             f"a bound on {self._what(place)} is found privately: a power of two times {step:g}; "
-            f"up to about {most} {unit}s may be cut"
+            f"up to about {with_noun(most, unit)} may be cut"
         )
 
     @property

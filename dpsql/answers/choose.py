@@ -27,6 +27,7 @@ from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups, over_unknown
 from dpsql.answers.whole_domain import GaussianDomain, WholeDomain, needs_laplace
 from dpsql.errors import InternalError, QueryRefused
+from dpsql.estimates import with_noun
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
@@ -214,12 +215,14 @@ def _top_k(plan: Plan) -> tuple[str, str]:
     if asked := needs_selecting(plan):
         return "NOISY_TOP_K", asked
     if plan.groups <= k:
-        return "BOX", f"{plan.groups:,} groups are at most {k:,} rows"
+        return "BOX", f"{with_noun(plan.groups, 'group', 'are')} at most {with_noun(k, 'row')}"
     few = counts <= COUNTS_PER_ROW * k
     if few and not measuring.wanted(plan, selection.count):
         return _nearer(plan, "NOISY_TOP_K")
     words = "at most" if few else "more than"
-    return ("BOX" if few else "NOISY_TOP_K"), f"{counts:,} counts are {words} {COUNTS_PER_ROW} x {k:,} rows"
+    return (
+        "BOX" if few else "NOISY_TOP_K"
+    ), f"{with_noun(counts, 'count', 'are')} {words} {COUNTS_PER_ROW} x {with_noun(k, 'row')}"
 
 
 def _above(plan: Plan) -> tuple[str, str]:
@@ -252,7 +255,9 @@ def _top_k_by_rounds(plan: Plan) -> tuple[str, str]:
         return rounds, asked
     selection, whole = as_top_k(plan), _whole(plan)
     if plan.groups <= selection.k:
-        return whole.names[0], f"{plan.groups:,} groups are at most {selection.k:,} rows"
+        return whole.names[
+            0
+        ], f"{with_noun(plan.groups, 'group', 'are')} at most {with_noun(selection.k, 'row')}"
     by_rounds = next(each for each in (_GUMBEL, _PEELED, _NOISY) if rounds in each.names)
     why = "a larger standard deviation" if measuring.wanted(plan, selection.count) else _FAR
     return (rounds if _less(plan, by_rounds, whole) else whole.names[0]), why

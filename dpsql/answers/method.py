@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpsql.analysis import Output, Quantile
 from dpsql.engines import Counts
-from dpsql.estimates import Combined, Formula
+from dpsql.estimates import Combined, Formula, with_noun
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -88,7 +88,7 @@ class AtDistance:
 
     def __str__(self) -> str:
         """Write it for a cell of EXPLAIN."""
-        parts = [f"{self.distance:+.3g}: {self.rows:.3g} rows", f"hit {self.hit:.2g}"]
+        parts = [f"{self.distance:+.3g}: {with_noun(f'{self.rows:.3g}', 'row')}", f"hit {self.hit:.2g}"]
         if self.stddev is not None:
             parts.append(f"stddev {self.stddev:.3g}")
         if self.charge is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,7 @@ from dpsql.answers.existing import by_terms, shown_note
 from dpsql.answers.method import AtDistance, KeepsQuote, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import figure
+from dpsql.estimates import figure, with_noun
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, Layout, PrivacyLoss
@@ -118,8 +119,8 @@ class OfCells(KeepsQuote):
         if isinstance(mechanism, mechanisms.Extreme):
             word = "least" if mechanism.lowest else "largest"
             return tuple(
-                f"{output.name} is the value that about {mechanism.units:,} units reach, not the {word}: "
-                f"that is one {self.plan.unit}'s"
+                f"{output.name} is the value that about {with_noun(mechanism.units, 'unit', 'reach')}, "
+                f"not the {word}: that is one {self.plan.unit}'s"
                 for output, _ in _asked(self.plan)
             )
         errors, grouped = mechanism.rank_errors(measuring.confidence_of(self.plan)), bool(self.plan.key_types)
@@ -128,10 +129,9 @@ class OfCells(KeepsQuote):
             if share == 0:
                 found.append(f"{output.name} is near an end of the bounds: use MIN or MAX")
             elif share < _FAR or grouped:
-                where = "in groups of" if grouped else "for"
-                found.append(
-                    f"{output.name} is unreliable {where} fewer than {error / float(share):,.0f} rows"
-                )
+                where, fewest = "in groups of" if grouped else "for", math.ceil(error / float(share))
+                if fewest > 1:  # else no number of rows is too small
+                    found.append(f"{output.name} is unreliable {where} fewer than {fewest:,} rows")
         return tuple(found)
 
     def _errors(self) -> dict[Output, str]:
@@ -139,10 +139,10 @@ class OfCells(KeepsQuote):
         mechanism, level = self.mechanism, measuring.confidence_of(self.plan)
         if isinstance(mechanism, mechanisms.Extreme):
             most = f"1 to {mechanism.most_units(level):,.0f}"
-            words = f"the value that about {mechanism.units:,} units reach, {most}"
+            words = f"the value that about {with_noun(mechanism.units, 'unit', 'reach')}, {most}"
             return {output: words for output, _ in _asked(self.plan)}
         return {
-            output: f"its rank is off by at most {figure(error)} rows"
+            output: f"its rank is off by at most {with_noun(figure(error), 'row')}"
             for (output, _), error in zip(_asked(self.plan), mechanism.rank_errors(level), strict=True)
         }
 

@@ -15,7 +15,7 @@ from dpsql.answers.method import NoisyResult
 from dpsql.answers.unknown import by_key
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import Combined
+from dpsql.estimates import Combined, with_noun
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import PrivacyLoss
 
@@ -92,7 +92,8 @@ def notes(plan: Plan) -> tuple[str, ...]:
     if most is not None and most < plan.groups:
         word = "counts" if counts_only(plan) else "numbers"
         found = (
-            f"this noise releases the {word} of all {plan.groups:,} groups: a larger LIMIT costs no more",
+            f"this noise releases the {word} of all {with_noun(plan.groups, 'group')}: "
+            "a larger LIMIT costs no more",
         )
     single = plan.options.intervals == "SINGLE" and by_noise(plan)
     if single and measuring.wanted(plan, getattr(selection, "count", 0)):

@@ -23,6 +23,7 @@ from dpsql.estimates import (
     SparseVectorLaw,
     from_measurement,
     from_threshold,
+    with_noun,
 )
 from dpsql.language import AboveThreshold, TopK
 from dpsql.lazy_dataclass import dataclass
@@ -221,7 +222,7 @@ def _quote(
     if below.rows > _FALSE_ROWS:
         text = (
             f"groups below the threshold may come out: if all lie {_BELOW * base:.4g} below it, "
-            f"{below.rows:.2g} rows are to be expected"
+            f"{with_noun(f'{below.rows:.2g}', 'row', 'are')} to be expected"
         )
         if alone and mechanism.ordered:
             text += f", with counts {below.bias:.3g} too high on average"

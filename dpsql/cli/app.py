@@ -57,7 +57,9 @@ def _opened(settings: Settings) -> Iterator[AnalystSession]:
     try:
         for text in session.messages:
             narrate.note(text)
-        if session.policy is not None and not session.policy.analysts:
+        ledger = getattr(session, "ledger", None)  # of a server, which verifies names, there is none
+        lists = session.policy is None or session.policy.analysts
+        if ledger is not None and ledger.is_new and not lists:
             narrate.warning(
                 "names of analysts are not verified: the policy lists none under [analysts], "
                 "so any name may ask"

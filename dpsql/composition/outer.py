@@ -18,6 +18,7 @@ from dpsql.composition.existence import told
 from dpsql.composition.half_way import Steps, compare_half_way, counts_of, guard_divisors, steps_of
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
+from dpsql.composition.unbound import refused
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.info import total_guarantee
@@ -83,11 +84,7 @@ def _binding(query: Query) -> Iterator[None]:
     try:
         yield
     except UnboundQuery as problem:
-        what, name = problem.missing
-        named = re.search(r'"([^"]+)"', problem.message)
-        name = name or (named[1] if named else "")
-        at = query.source.text.rfind(name) if name else -1
-        raise query.source.refuse(problem.message, None if at < 0 else at, unknown=what) from None
+        raise refused(query, problem) from None
 
 
 def _value(

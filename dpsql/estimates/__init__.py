@@ -48,7 +48,7 @@ from dpsql.estimates.plan import (
 from dpsql.estimates.significance import exponential_mechanism_p_value, p_value
 from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
 from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
-from dpsql.estimates.wording import decimal, error_words, figure
+from dpsql.estimates.wording import decimal, error_words, figure, with_noun
 
 __all__ = [
     "Average",
@@ -94,4 +94,5 @@ __all__ = [
     "threshold_gap_cdf",
     "threshold_gap_offsets",
     "top_k_offsets",
+    "with_noun",
 ]

@@ -28,6 +28,31 @@ def figure(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def with_noun(number: int | str, noun: str, verb: str = "") -> str:
+    """Write a number with its noun, and a verb behind it, in the plural unless the number is 1.
+
+    >>> with_noun(1, "person"), with_noun(1200, "row"), with_noun("1.5", "row"), with_noun(2, "entity")
+    ('1 person', '1,200 rows', '1.5 rows', '2 entities')
+    >>> with_noun(1, "row", "count"), with_noun(2, "row", "count"), with_noun(1, "unit", "reach")
+    ('1 row counts', '2 rows count', '1 unit reaches')
+    >>> with_noun(1, "group", "are")
+    '1 group is'
+    """
+    text = number if isinstance(number, str) else f"{number:,}"
+    one = text == "1"
+    said = verb if not one else _with_s(verb)
+    return f"{text} {noun if one else _with_s(noun)}" + (f" {said}" if verb else "")
+
+
+def _with_s(word: str) -> str:
+    """Return the plural of a noun, or the third person of a verb."""
+    if word == "are":
+        return "is"
+    if word.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{word}es"
+    return f"{word[:-1]}ies" if word[-1:] == "y" and word[-2:-1] not in "aeiou" else f"{word}s"
+
+
 def error_words(stddev: float, half_width: float | None = None, *, per_row: bool = False) -> str:
     """Write a standard deviation and half the width of the interval, divided by n if `per_row`.
 

@@ -15,7 +15,7 @@ from dpsql.language.outline import BlockText, Outline, call_end
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
 from dpsql.language.repair import repair
-from dpsql.language.source import Source, replacing
+from dpsql.language.source import Source, replacing, written_name
 from dpsql.language.statement import (
     AboveThreshold,
     AllGroups,
@@ -79,5 +79,6 @@ __all__ = [
     "visible_ctes",
     "walked",
     "words",
+    "written_name",
     "written_out",
 ]

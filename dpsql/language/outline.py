@@ -126,6 +126,57 @@ class Outline:
         end = closing(self.tokens, i + 1)
         return self.tokens[end].start if end > 0 else None
 
+    def call_around(self, at: int, name: str) -> tuple[int, int, tuple[str, ...]] | None:
+        """Return the innermost call of a function that a place is in: from where to where, and its arguments.
+
+        >>> Outline("SELECT f(1, EXTRACT(YEAR FROM age(a, g(b))))").call_around(35, "extract")
+        (12, 43, ('YEAR FROM age(a, g(b))',))
+        >>> Outline("SELECT f(1, g(b, (SELECT 2)))").call_around(7, "F")
+        (7, 29, ('1', 'g(b, (SELECT 2))'))
+        """
+        found = None
+        for i, token in enumerate(self.tokens[:-1]):
+            opened = self.tokens[i + 1].token_type == TokenType.L_PAREN
+            if not opened or token.text.upper() != name.upper() or token.start > at:
+                continue
+            end = closing(self.tokens, i + 1)
+            if end > 0 and at <= self.tokens[end].end:
+                found = token.start, self.tokens[end].end + 1, self._arguments(i + 1, end)
+        return found
+
+    def items(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return where the items of a list stand that is between two places, without the commas between them.
+
+        >>> text = "SELECT a, f(b, c) AS d FROM t"
+        >>> [text[i:j] for i, j in Outline(text).items(6, 23)]
+        ['a', 'f(b, c) AS d']
+        """
+        found, depth, first, last = list[tuple[int, int]](), 0, None, None
+        for token in self.tokens:
+            if not start <= token.start < end:
+                continue
+            depth += token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+            depth -= token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+            if depth == 0 and token.token_type == TokenType.COMMA:
+                found += [] if first is None or last is None else [(first.start, last.end + 1)]
+                first = None
+            else:
+                first, last = first or token, token
+        return found if first is None or last is None else [*found, (first.start, last.end + 1)]
+
+    def _arguments(self, opened: int, closed: int) -> tuple[str, ...]:
+        """Return the texts between two parentheses, which commas separate."""
+        found, depth, start = list[str](), 0, self.tokens[opened].end + 1
+        for token in self.tokens[opened + 1 : closed]:
+            opens = token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+            closes = token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+            depth += opens - closes
+            if depth == 0 and token.token_type == TokenType.COMMA:
+                found.append(self.text[start : token.start].strip())
+                start = token.end + 1
+        last = self.text[start : self.tokens[closed].start].strip()
+        return (*found, last) if found or last else ()
+
     def options_around(self, at: int) -> tuple[int, int] | None:
         """Return where the options stand that a place is in; None for other places."""
         for i, token in enumerate(self.tokens[2:], 2):

@@ -91,6 +91,14 @@ def replacing(node: exp.Expr | None, name: str) -> Fix | None:
     """Return the fix that writes another name in the place of an identifier or a function's name."""
     if node is None or "start" not in node.meta or "end" not in node.meta:
         return None
+    return Fix(written_name(name), node.meta["start"], node.meta["end"] + 1)
+
+
+def written_name(name: str) -> str:
+    """Return a name as a statement has it, in quotes unless it is plain.
+
+    >>> print(written_name("day"), written_name("Amount (EUR)"))
+    day "Amount (EUR)"
+    """
     plain = name.isascii() and name.isidentifier()
-    quoted = '"' + name.replace('"', '""') + '"'
-    return Fix(name if plain else quoted, node.meta["start"], node.meta["end"] + 1)
+    return name if plain else '"' + name.replace('"', '""') + '"'

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.ledger.amounts import shown
 from dpsql.privacy import Accounting, Charge, Filter, Number, PrivacyLoss, Totals, exact
 from dpsql.privacy.layout import largest_epsilon
 
@@ -52,7 +53,10 @@ class ScopeBudget:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be spent in all, what is spent, and what is left. All exact.
+    """What may be spent in all, what is spent, and what is left. All exact; shown rounded.
+
+    >>> Budget(Charge(Fraction(1)), Charge(Fraction(1, 3)), Charge(Fraction(2, 3)))
+    <Budget: epsilon 0.333334 of 1 spent, 0.666666 left>
 
     `remaining` has the largest epsilon that one statement may still have; with `zcdp`, many small statements
     may have more together, see `more`.
@@ -63,6 +67,18 @@ class Budget:
     remaining: Charge
     scopes: tuple[ScopeBudget, ...] = field(default=(), repr=False, compare=False)
     """Those that bind, the one that is shown first."""
+
+    def __repr__(self) -> str:
+        amounts = {
+            name: [getattr(each, name) for each in (self.total, self.spent, self.remaining)]
+            for name in ("epsilon", "delta")
+        }
+        parts = [
+            f"{name} {shown(spent, up=True)} of {shown(total, up=False)} spent, {shown(left, up=False)} left"
+            for name, (total, spent, left) in amounts.items()
+            if total
+        ]
+        return f"<Budget: {'; '.join(parts)}>"
 
     @classmethod
     def of(cls, *scopes: ScopeBudget) -> Budget:

@@ -165,11 +165,12 @@ class Ledger:
     @property
     def messages(self) -> tuple[str, ...]:
         """What whoever has opened it should know, in sentences."""
-        new = (f"new ledger {self._store.path}: nothing is spent yet",) if self._is_new else ()
+        new = (f"new ledger {self._store.path}: nothing is spent yet",) if self.is_new else ()
         return (*new, *self._mark.messages)
 
     @property
-    def _is_new(self) -> bool:
+    def is_new(self) -> bool:
+        """Whether this process has made the file, of which nothing was known before."""
         return self._store.created and not self.accepted
 
     def close(self) -> None:

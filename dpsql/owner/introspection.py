@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from dpsql.engines.duckdb.schema import AskFormat, Found, introspect
 from dpsql.errors import PolicyError
-from dpsql.policy import fold
+from dpsql.policy import ParquetSource, files_of, fold, split_pattern
+
+_NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
 
 
 def introspect_sources(
@@ -15,12 +19,13 @@ def introspect_sources(
 ) -> list[Found]:
     """Return the tables that Parquet files, CSV files and a DuckDB database declare; reads no row.
 
-    A source may be a folder or a pattern, whose files are one table. `ask` decides how CSV files are written.
+    A source may be a folder or a pattern, whose files are one table; `NAME=SOURCE` calls that table NAME.
+    `ask` decides how CSV files are written.
 
     Raises `PolicyError` for a file that cannot be read, for a second database, and for two tables that would
     have one name.
     """
-    found = [table for source in sources for table in introspect(Path(source), ask)]
+    found = [table for source in sources for table in _named(str(source), ask)]
     if not found:
         raise PolicyError("the database has no tables", hint="views are not read")
     if len({table.database for table in found if table.database is not None}) > 1:
@@ -29,6 +34,35 @@ def introspect_sources(
     for table in found:
         name = fold(table.name)
         if name in first:
-            raise PolicyError(f"{first[name]} and {table.source} would both be table {table.name}")
+            hint = f"call one of them otherwise: {_other_name(table, found)}={table.source}"
+            raise PolicyError(
+                f"{first[name]} and {table.source} would both be table {table.name}",
+                hint=hint if table.database is None else f"call the file otherwise: NAME={first[name]}",
+            )
         first[name] = table.source
     return found
+
+
+def _named(source: str, ask: AskFormat) -> list[Found]:
+    """Return the tables of a source; a file or a pattern may be called otherwise, as in `NAME=SOURCE`."""
+    given = _NAMED.fullmatch(source)
+    if given is None or any(
+        path.exists() for path in files_of(ParquetSource(*split_pattern(source, Path())))
+    ):
+        return introspect(Path(source), ask)  # a folder's name may look like that, as of a partition
+    name, path = given.groups()
+    found = introspect(Path(path), lambda _, form: ask(name, form))
+    if len(found) != 1 or found[0].database is not None:
+        raise PolicyError(f"{source}: only files are called otherwise, not the tables of a database")
+    return [replace(found[0], name=name)]
+
+
+def _other_name(table: Found, found: list[Found]) -> str:
+    """Return a name that no table has: that of the file's folder before its own."""
+    folder = re.sub(r"[^A-Za-z0-9_]+", "_", Path(table.source).absolute().parent.name).strip("_")
+    base = f"{folder}_{table.name}" if folder[:1].isalpha() else f"{table.name}_2"
+    taken, name, number = {fold(each.name) for each in found}, base, 1
+    while fold(name) in taken:
+        number += 1
+        name = f"{base}_{number}"
+    return name

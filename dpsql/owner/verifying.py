@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
@@ -16,10 +17,10 @@ from dpsql.owner.findings import Report, times
 from dpsql.owner.rows import verify_rows
 from dpsql.owner.sense import verify_sense
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
-from dpsql.policy import EnumDomain, Policy, Table, shown_length
+from dpsql.policy import CsvSource, EnumDomain, Policy, Table, shown_length
 from dpsql.policy.names import joined
 from dpsql.release import source_version
-from dpsql.types import TIMESTAMP, TIMESTAMPTZ
+from dpsql.types import SqlType, TIMESTAMP, TIMESTAMPTZ
 from dpsql.versions import Versions
 
 _LARGE_DELTA = Fraction(1, 10_000)
@@ -155,6 +156,7 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
                 f"{text!r} in row {row:,}" for row, text in inspector.lost_values(table.name, column)
             )
             text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL: {shown}"
+            text += _other_format(table, kind, shown)
             report.add("wrong", table.place("columns", column), text)
     kinds = dict(inspector.readers[table.name].columns)
     for column, (number, first) in inspector.rounded_values(table.name).items():
@@ -191,6 +193,18 @@ def _verify_zones(report: Report, inspector: Inspector, table: Table) -> None:
                 f"{times(skipped, 'row')} it is skipped (the offset before it is taken)"
             )
             report.add("note", table.place("zone", column), text)
+
+
+def _other_format(table: Table, kind: SqlType, shown: str) -> str:
+    """Return what says that a CSV file's values are written otherwise; empty if they seem not to be."""
+    form = table.source.format if isinstance(table.source, CsvSource) else None
+    dates = re.search(r"'\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}", shown)
+    if form is not None and kind.name in ("DATE", "TIMESTAMP") and not form.date and dates:
+        return f'; [{table.place("csv")}] date = "DD.MM.YYYY" reads 31.12.2024'
+    numbers = re.search(r"'-?[\d.]*,\d", shown)
+    if form is not None and kind.numeric and form.decimal == "." and not form.thousands and numbers:
+        return f'; [{table.place("csv")}] decimal = "," and thousands = "." read 1.234,50'
+    return ""
 
 
 def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table: Table) -> bool:

@@ -24,7 +24,15 @@ from dpsql.policy.assumed import Assumed
 from dpsql.policy.bounds_rules import ColumnBounds, as_number, checked_bounds
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.engine_rules import engine_kind
-from dpsql.policy.files import CsvFormat, CsvSource, FileSource, ParquetSource, files_of, partitions
+from dpsql.policy.files import (
+    CsvFormat,
+    CsvSource,
+    FileSource,
+    ParquetSource,
+    files_of,
+    partitions,
+    split_pattern,
+)
 from dpsql.policy.keys import KEYS, Key
 from dpsql.policy.length_rules import shown_length
 from dpsql.policy.load import load
@@ -48,6 +56,7 @@ from dpsql.policy.parts import (
     ValuesDomain,
 )
 from dpsql.policy.paths import path_of, protected
+from dpsql.policy.rules import is_one_type
 from dpsql.policy.serving import Address, FlightConfig, HttpConfig, McpConfig, ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
@@ -95,10 +104,12 @@ __all__ = [
     "files_of",
     "fit",
     "fold",
+    "is_one_type",
     "load",
     "partitions",
     "path_of",
     "protected",
     "same_name",
     "shown_length",
+    "split_pattern",
 ]

@@ -15,6 +15,8 @@ from dpsql.policy.names import wrong
 
 _WILDCARD = re.compile(r"[*?\[]")
 _HIDDEN = (".", "_")
+_THOUSANDS = (".", ",", "'", " ", "\u00a0", "\u202f")
+_DATE = re.compile(r"(DD|MM|YYYY)[./ -](DD|MM|YYYY)[./ -](DD|MM|YYYY)")
 _PARTITION = re.compile(r"([^=]+)=(.*)")
 
 
@@ -30,6 +32,10 @@ class CsvFormat:
     """The texts that are read as NULL."""
     decimal: str = "."
     """The character before the decimals of a number."""
+    thousands: str = ""
+    """The character between each three digits of a number; empty if there is none."""
+    date: str = ""
+    """The order of `DD`, `MM` and `YYYY` in a date, with what stands between them; empty: that of SQL."""
     rename: tuple[tuple[str, str], ...] = ()
     """Names in the header, and what the columns are called instead."""
 
@@ -47,6 +53,15 @@ class CsvFormat:
             raise wrong(f"{place}.null", "is a text, or a list of texts, without quotes", 'write ["", "NA"]')
         if self.decimal not in (".", ","):
             raise wrong(f"{place}.decimal", 'is "." or ","')
+        if self.thousands not in ("", *_THOUSANDS) or self.thousands == self.decimal:
+            other = "," if self.decimal == "." else "."
+            raise wrong(
+                f"{place}.thousands", "stands between each three digits", f'write "{other}", "\'" or " "'
+            )
+        if self.date and not (_DATE.fullmatch(self.date) and len(set(re.findall("[DMY]", self.date))) == 3):
+            raise wrong(
+                f"{place}.date", "has DD, MM and YYYY, once each", 'write "DD.MM.YYYY" or "MM/DD/YYYY"'
+            )
         new = [name for _, name in self.rename]
         if len(set(new)) < len(new):
             raise wrong(f"{place}.rename", "gives two columns one name")

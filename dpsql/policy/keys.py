@@ -318,6 +318,14 @@ KEYS: dict[str, dict[str, Key]] = {
         ),
         "null": Key("a text, or a list of texts", "the empty text", "what is read as NULL"),
         "decimal": Key("`.` or `,`", "`.`", "what stands before the decimals of a number"),
+        "thousands": Key(
+            "one of `.` `,` `'` and a blank", "none", "what stands between each three digits of a number"
+        ),
+        "date": Key(
+            "`DD`, `MM` and `YYYY` with `.` `/` `-` or a blank between them",
+            "`YYYY-MM-DD`, as SQL has it",
+            "how dates begin, alone and before a time: `DD.MM.YYYY`",
+        ),
         "rename": Key(
             "a table of names",
             "none",

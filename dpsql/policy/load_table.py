@@ -122,6 +122,8 @@ def _csv_format(section: Section) -> CsvFormat:
         encoding=csv.get("encoding", str, known.encoding),
         null=tuple(texts),
         decimal=csv.get("decimal", str, known.decimal),
+        thousands=csv.get("thousands", str, known.thousands),
+        date=csv.get("date", str, known.date),
         rename=tuple(rename.items()),
     )
 

@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 import string
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
@@ -92,11 +92,16 @@ class Names(Mapping[str, V]):
         return self._spelled[fold(name)]
 
 
-def checked_names(items: Mapping[str, V], place: str) -> Names[V]:
-    """Return a mapping as `Names`; raise `PolicyError` for names that are not valid or not distinct."""
+def checked_names(
+    items: Mapping[str, V], place: str, hint: Callable[[str], str | None] = lambda name: None
+) -> Names[V]:
+    """Return a mapping as `Names`; raise `PolicyError` for names that are not valid or not distinct.
+
+    `hint` says what to write in the place of a name that is not valid.
+    """
     for name in items:
         if problem := name_problem(name):
-            raise wrong(f"{place}.{joined(name)}", problem)
+            raise wrong(f"{place}.{joined(name)}", problem, hint(name))
     try:
         return Names(items)
     except ValueError as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpsql.policy.files import CsvSource
 from dpsql.policy.names import Names, fold, joined, same_name, suggest, wrong
 from dpsql.policy.parts import TableDomain, UnitColumn, UnitRow, UnitVia
 from dpsql.policy.paths import MOST_HOPS, path_of
@@ -112,20 +113,36 @@ def _unit_type(sql_type: SqlType) -> str:
     return "integer" if sql_type.integer else sql_type.name
 
 
+def is_one_type(one: SqlType, other: SqlType) -> bool:
+    """Whether units of these two types may be of one kind."""
+    return _unit_type(one) == _unit_type(other)
+
+
 def _check_kinds(tables: Names[Table]) -> None:
     """Check that the unit columns of one kind have one type, because they are compared with each other."""
-    seen: dict[str, tuple[str, str]] = {}
+    seen: dict[str, tuple[Table, UnitColumn, SqlType]] = {}
     for table in tables.values():
         if not isinstance(table.unit, UnitColumn) or table.columns is None:
             continue
-        found = _unit_type(table.columns[table.unit.column])
-        first, expected = seen.setdefault(table.unit.kind, (table.name, found))
-        if found != expected:
+        found = table.columns[table.unit.column]
+        first, unit, expected = seen.setdefault(table.unit.kind, (table, table.unit, found))
+        if not is_one_type(found, expected):
+            others = "if they are different things, give the tables different unit_kind"
+            texts = [t for t in ((table, table.unit, expected), (first, unit, found)) if _is_csv(t[0])]
+            if texts:  # its type is what the policy says
+                of, column, kind = texts[0]
+                place = joined("tables", of.name, "columns")
+                others = f'write {joined(column.column)} = "{kind}" in [{place}]; {others}'
             raise wrong(
                 table.place("unit"),
-                f"units of one kind have one type, but this is {found} and that of {first!r} is {expected}",
-                "if they are different things, give the tables different unit_kind",
+                f"units of one kind have one type, but this is {_unit_type(found)} and that of "
+                f"{first.name!r} is {_unit_type(expected)}",
+                others,
             )
+
+
+def _is_csv(table: Table) -> bool:
+    return isinstance(table.source, CsvSource)
 
 
 def _check_row_kinds(tables: Names[Table]) -> None:

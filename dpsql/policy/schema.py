@@ -123,6 +123,8 @@ _SPECIAL: dict[str, dict[str, _Schema]] = {
         "encoding": _TEXT,
         "null": {"anyOf": [_TEXT, _TEXTS]},
         "decimal": {"enum": [".", ","]},
+        "thousands": _TEXT,
+        "date": _TEXT,
         "rename": _each(_TEXT),
     },
 }

@@ -89,12 +89,12 @@ class Table:
         object.__setattr__(self, "not_null", tuple(self.not_null))
         self._check_not_null()
         domain = {}
-        for column, values in checked_names(self.domain, self.place("domain")).items():
+        for column, values in checked_names(self.domain, self.place("domain"), self._in_header).items():
             place = self.place("domain", column)
             domain[column] = checked_domain(values, self.declared_type(column, place), place)
         object.__setattr__(self, "domain", Names(domain))
         bounds = {}
-        for column, interval in checked_names(self.bounds, self.place("bounds")).items():
+        for column, interval in checked_names(self.bounds, self.place("bounds"), self._in_header).items():
             place = self.place("bounds", column)
             bounds[column] = checked_bounds(interval, self.declared_type(column, place), place)
         object.__setattr__(self, "bounds", Names(bounds))
@@ -113,8 +113,19 @@ class Table:
                 raise wrong(place, problem)
             return None
         if column not in self.columns:
-            raise wrong(place, f"{of} has no column {column!r}", suggest(column, self.columns, "its columns"))
+            hint = self._in_header(column) or suggest(column, self.columns, "its columns")
+            raise wrong(place, f"{of} has no column {column!r}", hint)
         return self.columns[column]
+
+    def _in_header(self, column: str) -> str | None:
+        """Return what a name of the header of a CSV file is called here; None for other names."""
+        if not isinstance(self.source, CsvSource):
+            return None
+        new = dict(self.source.format.rename).get(column)
+        if new is not None:
+            return f"it is called {new} here, as [{self.place('csv')}] says"
+        plain = f'rename = {{ "{column[:60]}" = "a_plain_name" }} in [{self.place("csv")}]'
+        return f"call it otherwise: {plain}" if name_problem(column) else None
 
     def _check_source(self) -> None:
         if isinstance(self.source, CsvSource):
@@ -127,7 +138,7 @@ class Table:
         place = self.place("columns")
         if self.columns is not None:
             columns = self.columns if self.public else _fields(self.columns, place)
-            object.__setattr__(self, "columns", checked_names(columns, place))
+            object.__setattr__(self, "columns", checked_names(columns, place, self._in_header))
             if not self.columns:
                 raise wrong(place, "a table has at least one column")
         elif isinstance(self.source, CsvSource):

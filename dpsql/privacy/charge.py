@@ -51,12 +51,28 @@ def exact(value: Number) -> Fraction:
         raise ValueError("not a finite number: division by zero") from None
 
 
+def as_text(amount: Fraction) -> str:
+    """Return a number as a person writes it, exactly: a decimal where it is one, else a fraction.
+
+    >>> [as_text(Fraction(text)) for text in ("0.75", "1e-7", "1/3", "1000000", "0")]
+    ['0.75', '1e-7', '1/3', '1000000', '0']
+    """
+    places = next((n for n in range(31) if 10**n % amount.denominator == 0), None)
+    if places is None:
+        return str(amount)
+    number = Decimal(amount.numerator * 10**places // amount.denominator).scaleb(-places)
+    plain = f"{number:f}" if number == 0 or number.adjusted() > -5 else str(number.normalize()).lower()
+    return plain.rstrip("0").rstrip(".") if "." in plain and "e" not in plain else plain
+
+
 @dataclass(frozen=True, slots=True)
 class Charge:
     """An amount of privacy loss, (epsilon, delta)-differential privacy, exact.
 
     >>> Charge(Fraction(1, 2)) + Charge(Fraction(1, 4), Fraction(1, 10**9))
-    Charge(epsilon=Fraction(3, 4), delta=Fraction(1, 1000000000))
+    Charge(epsilon=0.75, delta=1e-9)
+    >>> Charge(Fraction(1, 3)), Charge(Fraction(1, 3)).epsilon
+    (Charge(epsilon=1/3, delta=0), Fraction(1, 3))
     """
 
     epsilon: Fraction = Fraction(0)
@@ -65,6 +81,9 @@ class Charge:
     def __post_init__(self) -> None:
         if self.epsilon.numerator < 0 or self.delta.numerator < 0:
             raise ValueError("a charge cannot be negative")
+
+    def __repr__(self) -> str:
+        return f"Charge(epsilon={as_text(self.epsilon)}, delta={as_text(self.delta)})"
 
     def __add__(self, other: Charge) -> Charge:
         return Charge(self.epsilon + other.epsilon, self.delta + other.delta)

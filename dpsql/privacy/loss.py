@@ -32,7 +32,7 @@ class PrivacyLoss:
 
     >>> loss = PrivacyLoss.of(Fraction(1, 4), times=2) + PrivacyLoss.of(Fraction(1, 2), Fraction(1, 10**9))
     >>> loss.charge
-    Charge(epsilon=Fraction(1, 1), delta=Fraction(1, 1000000000))
+    Charge(epsilon=1, delta=1e-9)
     >>> str(loss)
     'pure 1/4 x 2 + pure 1/2 + delta 1/1000000000'
     >>> PrivacyLoss.parse(str(loss)) == loss

@@ -100,7 +100,9 @@ def release_text(release: Released) -> str:
     texts = [[pad(cell, c.width, right=c.right) for cell in (c.name, *c.cells)] for c in columns]
     lines = ["  ".join(cells).rstrip() for cells in zip(*texts, strict=True)]
     if release.rows.num_rows > _ROWS:
-        lines.append(f"({release.rows.num_rows - _ROWS} more rows)")
+        lines.append(
+            f"({release.rows.num_rows - _ROWS} more row{'s' * (release.rows.num_rows - _ROWS != 1)})"
+        )
     if not release.rows.num_rows:
         lines.append("(no rows)")
     below = [footer(release, None, Style()), *assumptions(release)]

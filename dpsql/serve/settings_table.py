@@ -185,7 +185,7 @@ def most(value: str) -> Charge:
     """Return the largest charge of a statement, from `EPSILON` or `EPSILON,DELTA`; raise `ValueError`.
 
     >>> most("1/2,1e-6")
-    Charge(epsilon=Fraction(1, 2), delta=Fraction(1, 1000000))
+    Charge(epsilon=0.5, delta=0.000001)
     """
     epsilon, _, delta = value.partition(",")
     found = Charge(exact(epsilon), exact(delta or 0))

@@ -220,6 +220,42 @@ def test_urls_name_policy_and_analyst() -> None:
     assert arguments("dpsql://") == (["dpsql.toml"], {})
 
 
+# -- notebooks
+
+REFUSED = """
+from IPython.testing.globalipapp import start_ipython
+import dpsql
+shell = start_ipython()
+shell.user_ns["con"] = dpsql.connect("{policy}", analyst="alice")
+shell.run_cell("con.execute('SELECT pge FROM visits')")
+shell.run_cell("con.execute('SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1e6) COUNT(*) FROM visits')")
+shell.run_cell("con.budget()")
+"""
+
+
+def test_an_error_in_a_cell_is_its_message_alone(clinic: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED.format(policy=clinic)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=clinic.parent,
+        env={**os.environ, "HOME": str(clinic.parent)},
+    )
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout + done.stderr
+    assert "QueryRefused: " in shown
+    assert "BudgetExceeded: " in shown
+    assert "^" in shown
+    assert "Hint: " in shown
+    assert "Traceback" not in shown
+    assert ".py" not in shown
+    assert len(shown.splitlines()) < 20
+    assert "Fraction" not in shown
+    assert "<Budget: epsilon " in shown
+
+
 # -- jupysql
 
 CELLS = """

@@ -331,9 +331,6 @@ SELECT COUNT(DISTINCT v.user_id) FROM (SELECT user_id, user_id AS k FROM users U
 -- R802
 SELECT page, SUM(ms, contribution_bounds_per_group => (0, 100)) AS s FROM visits GROUP BY page ORDER BY s DESC
 
--- R504
-SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
-
 -- R2507
 SELECT SUM(ms, contribution_bounds_per_group => (0, 100)) FROM visits
 
@@ -357,9 +354,6 @@ SELECT COUNT(*) FROM users
 
 -- R2519
 SELECT STDDEV(age, contribution_bounds_per_row => (0, 100)) FROM users
-
--- R2404
-SELECT COUNT(DISTINCT user_id) FROM visits
 
 -- R2407
 SELECT QUANTILE_CONT(age, 0.25, contribution_bounds_per_row => (0, 100)) AS q1, QUANTILE_CONT(age, 0.75, contribution_bounds_per_row => (0, 100)) AS q3 FROM users
@@ -400,17 +394,11 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3) day, MAX(m
 -- R2425
 SELECT AVG(m) FROM (SELECT note, MAX(day) - DATE '2024-01-01' AS m FROM visits WHERE note IN ('a', 'b') GROUP BY note) AS g
 
--- R1513
-SELECT COUNT(*, contribution_bounds_per_group => (0, 9)) AS n FROM baskets
-
 -- R2601
 SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 12 > ms
 
 -- R2602
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN ('a', 'b')
-
--- R2603
-SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE CAST(page AS DOUBLE) = (SELECT COUNT(DISTINCT user_id) FROM visits)
 
 -- R2604
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 3

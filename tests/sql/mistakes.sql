@@ -133,12 +133,12 @@ SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits WHERE COUNT(DISTINCT 
 
 -- M34 a missing epsilon
 -- policy: no defaults
--- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT patient_id) FROM visits
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(DISTINCT patient_id) FROM visits
 SELECT COUNT(DISTINCT patient_id) FROM visits
 
 -- M35 a missing epsilon and delta
 -- policy: no defaults
--- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, epsilon = 1) note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-8, epsilon = 0.5) note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10
 SELECT note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10
 
 -- M36 an epsilon above the cap
@@ -182,7 +182,7 @@ SELECT DATE_FORMAT(`visit_date`, '%Y-%m') AS m, COUNT(DISTINCT `patient_id`) AS 
 SELECT TO_CHAR(visit_date, 'YYYY-MM') AS m, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY m
 
 -- M46 GROUP_CONCAT
--- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+-- meant: SELECT clinic, note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic, note
 SELECT clinic, GROUP_CONCAT(note) FROM visits GROUP BY clinic
 
 -- M47 rows counted without a bound
@@ -202,7 +202,7 @@ SELECT DISTINCT clinic FROM visits
 SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id ORDER BY n DESC LIMIT 10
 
 -- M51 the last month of the data
--- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits WHERE visit_date > DATE '2024-12-31' - INTERVAL 30 DAY GROUP BY clinic
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits WHERE visit_date > $value - INTERVAL 30 DAY GROUP BY clinic
 SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits
 WHERE visit_date > (SELECT MAX(visit_date) FROM visits) - INTERVAL 30 DAY GROUP BY clinic
 

@@ -8,7 +8,18 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.corpus import REFERENCES, Outcome, add_references, judged, main, problems, within_error
+import dpsql
+from tests.corpus import (
+    REFERENCES,
+    Outcome,
+    add_references,
+    dead_ends,
+    judged,
+    main,
+    offered,
+    problems,
+    within_error,
+)
 
 GOOD = [Outcome("as written")] * 85 + [Outcome("spelled")] * 5 + [Outcome("refused")] * 10
 
@@ -122,3 +133,38 @@ bounds = {{ x = {{ from = 0, to = {largest} }} }}
 """)
     sql = "SELECT k, SUM(x) AS s, COUNT(*) AS n FROM t GROUP BY k ORDER BY k"
     assert within_error(tmp_path, "made", sql) == within
+
+
+POLICY = """
+[budget]
+epsilon = 100
+default_epsilon = 1
+ledger = "own-ledger.sqlite"
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+"""
+
+
+def test_what_a_refusal_offers_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "own.toml").write_text(POLICY)
+    rows = "SELECT i AS user_id, i AS ms FROM range(9) t(i)"
+    duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/build/visits.parquet'")
+    asked = [
+        Outcome("refused", "", "rows", "own", "SELECT * FROM visits", "the rows"),
+        Outcome("spelled", "", "typo", "own", "SELECT COUNT(DISTINCT usr_id) FROM visits", "no column"),
+        Outcome("as written", "", "fine", "own", "SELECT COUNT(DISTINCT user_id) FROM visits"),
+    ]
+    assert dead_ends(tmp_path, asked) == []
+    monkeypatch.setattr("tests.corpus.offered", lambda error: ["SELECT user_id FROM visits"])
+    found = dead_ends(tmp_path, asked)
+    assert [one.split(" offers")[0] for one in found] == ["rows", "typo"]
+
+
+def test_words_are_no_statement_that_is_offered() -> None:
+    error = dpsql.QueryRefused("no", hint="SELECT DISTINCT user_id, page")
+    assert offered(error) == []
+    error = dpsql.QueryRefused("no", hint="SELECT 1 FROM t")
+    error.rewrite = "SELECT 2 FROM t"
+    assert offered(error) == ["SELECT 2 FROM t", "SELECT 1 FROM t"]

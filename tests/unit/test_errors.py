@@ -8,6 +8,7 @@ import pytest
 from dpsql import errors
 from dpsql.errors import (
     BudgetExceeded,
+    InternalError,
     Obstacle,
     PolicyError,
     QueryRefused,
@@ -106,6 +107,28 @@ def pointed_at(text: str) -> str:
     _, shown, caret, *_ = text.splitlines()
     assert caret.strip() == "^"
     return shown[caret.index("^") :]
+
+
+@pytest.mark.parametrize("kind", LOCATED)
+def test_a_notebook_shows_the_message_and_no_frames(kind: type[QuerySyntaxError]) -> None:
+    error, name = (
+        kind("unknown word", hint="did you mean SELECT?", line=1, col=1, source="SELCT 1"),
+        kind.__name__,
+    )
+    assert error._render_traceback_() == [
+        f"{name}: unknown word",
+        "  line 1: SELCT 1",
+        "          ^",
+        "Hint: did you mean SELECT?",
+    ]
+
+
+def test_a_notebook_shows_where_a_bug_arose() -> None:
+    with pytest.raises(InternalError) as caught:
+        raise InternalError("a bug")
+    shown = caught.value._render_traceback_()
+    assert shown[-1].endswith("InternalError: a bug")
+    assert any(__file__ in line for line in shown)
 
 
 @pytest.mark.parametrize("kind", LOCATED)

@@ -25,7 +25,7 @@ CORE = (
     BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
-    | {"composition", "planning", "running", "versions"}
+    | {"affordable", "composition", "planning", "running", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -82,6 +82,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "privacy",
     }
     | {"release", "types"},
+    "affordable": {"errors", "ledger", "prepared", "privacy"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "guarantees": {"analysis", "ledger", "privacy"},
     "info": BASE
@@ -91,8 +92,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"release", "running", "tree"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "prepared", "running"},
-    "planning": {"analysis", "answers", "composition", "database", "engines", "errors", "info", "language"}
-    | {"policy", "prepared", "refining", "release", "rewriting"},
+    "planning": {
+        "affordable",
+        "analysis",
+        "answers",
+        "composition",
+        "database",
+        "engines",
+        "errors",
+        "info",
+        "language",
+    }
+    | {"ledger", "policy", "prepared", "refining", "release", "rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import duckdb
@@ -125,7 +126,8 @@ def test_the_next_step_is_accepted_and_what_was_meant(mistake: Fixture, sessions
         for one in getattr(error, "obstacles", ()):
             if ASKS in (one.hint or ""):
                 session.prepare(one.hint)
-        session.prepare(meant, {"value": 30} if "$value" in meant else None)
+        value = date(2024, 5, 1) if "_date > $value" in meant else 30
+        session.prepare(meant, {"value": value} if "$value" in meant else None)
         assert shows(error, meant, mistake.statement), error
 
 

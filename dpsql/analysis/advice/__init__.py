@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.advice import blocks, names, private, types
+from dpsql.analysis.advice import aggregates, blocks, functions, names, private, types, windows
 from dpsql.analysis.advice.statement import Advice, Statement
 from dpsql.errors import Obstacle, QueryRefused
 
@@ -19,20 +19,27 @@ __all__ = ["Statement", "advise"]
 
 _ADVICE: tuple[tuple[str, Callable[[Statement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", names.column),
+    ("names outside ASCII are not supported", names.renamed),
+    (" is not allowed", functions.unlisted),
+    (" is not among the functions allowed", functions.unlisted),
+    (" is not allowed with (", functions.parts_of_dates),
     (" is not allowed with (", types.types),
+    (" is not among the functions allowed", aggregates.unlisted),
     (" are compared only after a conversion", types.compared),
-    (" over many units is not released", blocks.valued),
+    (" over many units is not released", aggregates.valued),
+    ("a window over private rows must PARTITION BY", windows.in_units),
+    ("a window over private rows must PARTITION BY", windows.of_all_rows),
+    ("a private table is only counted", windows.of_all_rows),
     ("a private table is only counted", blocks.single_rows),
     ("ORDER BY and LIMIT select groups", blocks.single_rows),
     ("this is neither a group key nor a count", blocks.plain_item),
     (" is not allowed in this form", blocks.in_where),
+    (", so no group has enough of them to be shown", blocks.without_key),
     ("SELECT DISTINCT would release", blocks.distinct),
     ("DISTINCT over private rows must select", blocks.declared),
     ("released and private rows do not meet", blocks.spine),
     ("the privacy unit cannot be a group key", blocks.by_unit),
     ("two private tables are joined only", private.joined),
-    ("must be tied to the row's own privacy unit", private.untied),
-    ("a release cannot choose private rows", private.untied),
 )
 """Words of a message, and what gives advice about it."""
 

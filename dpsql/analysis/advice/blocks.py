@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from sqlglot import exp
@@ -58,6 +59,43 @@ def _whole_item(text: str, span: tuple[int, int]) -> bool:
     return begins and (after[:1] in (",", '"') or after[:1].isalpha())
 
 
+def without_key(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave a group key out of the select list and of GROUP BY."""
+    named = re.match(r"each value of (.*) belongs to one ", one.message)
+    select, block = node.find_ancestor(exp.Select), of.outermost(node)
+    clause = block.clause(TokenType.GROUP_BY) if block is not None else None
+    if (
+        named is None
+        or select is None
+        or block is None
+        or block.from_ is None
+        or clause is None
+        or of.has_options
+    ):
+        return None
+    shown = of.outline.items(block.select.end + 1, block.from_.start)
+    keys = of.outline.items(clause.end + 1, block.stop(clause))
+    plain = len(shown) == len(select.expressions) and not select.args.get("distinct")
+    places = [i for i, item in enumerate(select.expressions) if fold(item.alias_or_name) == fold(named[1])]
+    if not plain or len(places) > 1 or (not places and len(keys) > 1):
+        return None
+    names = {fold(named[1]), *(str(i + 1) for i in places)}
+    names |= {fold(select.expressions[i].unalias().sql("duckdb")) for i in places}
+    left = [key for key in keys if fold(of.text[key[0] : key[1]]) not in names] if len(keys) > 1 else []
+    rest = [item for i, item in enumerate(shown) if i not in places]
+    by_place = any(of.text[key[0] : key[1]].isdigit() for key in left)
+    if not rest or len(left) == len(keys) or (by_place and places):
+        return None
+    fix = Fix(
+        f" {', '.join(of.text[a:b] for a, b in rest)} ",
+        block.select.end + 1,
+        block.from_.start,
+        asks=f"all values of {named[1]} together" if named[1] != "the key" else "all groups together",
+    )
+    grouped = f"GROUP BY {', '.join(of.text[a:b] for a, b in left)} " if left else ""
+    return one.hint, replace(fix, also=(Fix(grouped, clause.start, block.stop(clause)),))
+
+
 def in_where(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an unknown function with DISTINCT or `*`, or on an aggregate in WHERE."""
     close = nearest(function_name(node) or "")
@@ -102,13 +140,13 @@ def distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
 def declared(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise to select declared values instead of SELECT DISTINCT; None where none are declared."""
     found = distinct(of, node, one)
-    return found if found is not None and "dp_domain" in found[0] else None
+    return found if found is not None and "dp_domain" in (found[0] or "") else None
 
 
 def spine(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise to select declared values instead of the SELECT DISTINCT that a release is joined with."""
     listed = [n for n in all_of(of.query.tree, exp.Select) if n.args.get("distinct") is not None]
-    found = [advice for n in listed if (advice := distinct(of, n, one)) and "dp_domain" in advice[0]]
+    found = [advice for n in listed if (advice := distinct(of, n, one)) and "dp_domain" in (advice[0] or "")]
     return found[0] if found else None
 
 
@@ -158,7 +196,7 @@ def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
         return None
     message = "the rows of a private table are counted, never shown"
     if len(units) != 1 or of.has_options or select.args.get("with_") is not None:
-        return "SELECT COUNT(DISTINCT ...), with the column of the privacy unit", None, message
+        return "count: COUNT(*), or COUNT(DISTINCT ..) of the column of the privacy unit", None, message
     (unit,), text = units, of.text
     if len(named) > 1:
         unit = next(f"{n.alias}.{unit}" for n in named if n.unit is not None)
@@ -182,14 +220,3 @@ def by_unit(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     whole = f"SELECT {n}, COUNT(*) AS units FROM ({inner}) GROUP BY {n} ORDER BY units DESC LIMIT 10"
     asks = f"how many units have each {n}"
     return whole, Fix(text[: block.select.start] + whole, 0, len(text), guess="10", asks=asks)
-
-
-def valued(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Advise on an aggregate that is not released."""
-    named = of.named(of.query.tree) if isinstance(of.query.tree, exp.Select) else []
-    unit = next((f"{n.alias}.{n.unit}" if len(named) > 1 else n.unit for n in named if n.unit), None)
-    if unit is None:
-        return None
-    if call_of(node) == "mode" and node.expressions and isinstance(node.expressions[0], exp.Column):
-        return f"GROUP BY {node.expressions[0].name} ORDER BY COUNT(DISTINCT {unit}) DESC LIMIT 1", None
-    return f"COUNT(DISTINCT {unit})", None

@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from dpsql.analysis.advice.statement import Advice, Named, Statement
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import call_end, replacing, walked
-from dpsql.policy import Table, TableDomain, UnitColumn, fold
+from dpsql.language import call_end, replacing, walked, written_name
+from dpsql.policy import CsvSource, Table, TableDomain, UnitColumn, fold
 
 
 def column(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -22,7 +22,8 @@ def column(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     if any(n.column(node.name) for n in here if not node.table):
         return None  # it exists, but not in this place
     return (
-        _of_a_list(of, node, select)
+        renamed(of, node, one)
+        or _of_a_list(of, node, select)
         or _text_in_quotes(of, node)
         or _same_as_other_side(of, node, here)
         or _of_a_table(of, node, named)
@@ -31,8 +32,21 @@ def column(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     )
 
 
+def renamed(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Advise on a column that the policy calls otherwise than the header of its file."""
+    select = node.find_ancestor(exp.Select)
+    if not isinstance(node, exp.Column) or select is None:
+        return None
+    for named in of.named(select):
+        source = named.table.source
+        new = dict(source.format.rename).get(node.name) if isinstance(source, CsvSource) else None
+        if new is not None and named.column(new) is not None:
+            return _replaced(of, node, new)
+    return None
+
+
 def _replaced(of: Statement, node: exp.Column, name: str) -> Advice:
-    return f"did you mean {name}?", replacing(node.this, name)
+    return f"did you mean {written_name(name)}?", replacing(node.this, name)
 
 
 def _of_a_list(of: Statement, node: exp.Column, select: exp.Select) -> Advice | None:

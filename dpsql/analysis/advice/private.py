@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.statement import Advice, Named, Statement, clause_at
-from dpsql.analysis.expressions import function_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import replacing, walked
-from dpsql.policy import RangeDomain, fold
+from dpsql.policy import fold
 
 
 def joined(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -77,33 +75,3 @@ def _place_of_condition(
     if where is not None and clause is not None:
         return None if isinstance(where.this, exp.Or) else (clause.end + 1, " {same} AND")
     return block.before(TokenType.WHERE), "WHERE {same}"
-
-
-def untied(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write the end of a declared range in the place of the first or last day of the rows."""
-    subquery = node if isinstance(node, exp.Subquery) else node.parent
-    select = subquery.this if isinstance(subquery, exp.Subquery) else None
-    if not isinstance(select, exp.Select) or len(select.expressions) != 1:
-        return None
-    item = select.expressions[0].unalias()
-    name, named = (function_name(item) or "").lower(), of.named(select)
-    if name not in ("min", "max") or len(named) != 1 or len(item.expressions) != 1:
-        return None
-    day = _day(named[0], item.expressions[0], last=name == "max")
-    block = of.outline.block(item.meta.get("start", 0))
-    span = of.outline.parentheses(block) if block is not None else None
-    if day is None or span is None:
-        return None
-    asks = f"the {'last' if name == 'max' else 'first'} day that the policy declares"
-    return f"DATE '{day}'", Fix(f"DATE '{day}'", *span, asks=asks)
-
-
-def _day(table: Named, node: exp.Expr, *, last: bool) -> date | None:
-    """Return the first or last day of a column's declared range."""
-    if not isinstance(node, exp.Column):
-        return None
-    domain = next((d for c, d in table.table.domain.items() if fold(c) == fold(node.name)), None)
-    if not isinstance(domain, RangeDomain):
-        return None
-    value = domain.stop if last else domain.start
-    return value if isinstance(value, date) else None

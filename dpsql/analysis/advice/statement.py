@@ -15,7 +15,7 @@ from dpsql.policy import Policy, Table, UnitColumn, fold
 
 _SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
 
-Advice = tuple[str, Fix | None] | tuple[str, Fix | None, str]
+Advice = tuple[str | None, Fix | None] | tuple[str | None, Fix | None, str]
 """A hint, its fix, and perhaps a message that says better what is wrong."""
 
 

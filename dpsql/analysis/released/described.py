@@ -15,7 +15,7 @@ from dpsql.analysis.released.counts import (
     WeightedRows,
 )
 from dpsql.analysis.released.sums import Moment, RowSum, UnitMean
-from dpsql.estimates import Average, Deviation, Formula, RowCount, Variance, decimal
+from dpsql.estimates import Average, Deviation, Formula, RowCount, Variance, decimal, with_noun
 
 
 def what_of(number: ReleasedAggregate, formula: Formula | None, unit: str) -> str:
@@ -52,7 +52,7 @@ def cut_of(
     if rows is not None and search_rows:
         found.append(f"rows of a {unit} beyond a number that is found privately are weighted down")
     elif rows is not None:
-        found.append(f"{rows:,} rows of a {unit} count in all groups, rows beyond are weighted down")
+        found.append(f"{_of(rows, 'row', unit)} in all groups, rows beyond are weighted down")
     return (*found, *(text for part in number.parts if (text := _cut(part, unit))))
 
 
@@ -85,7 +85,7 @@ def cells_of(quantile: Quantile, part: CellRows, unit: str) -> tuple[str, ...]:
     if part.extreme:
         found.append(f"each {unit} counts once")
     elif not part.single:
-        found.append(f"{part.most:,} rows of a {unit} count in all groups, chosen by a hash")
+        found.append(f"{_of(part.most, 'row', unit)} in all groups, chosen by a hash")
     if quantile.searched:
         return tuple(found)
     return (*found, f"chosen among {part.cells.number:,} public values")
@@ -99,6 +99,11 @@ def rows_of(number: ReleasedAggregate) -> int | None:
         case (Moment(vector=vector),) if not vector.single:
             return vector.most
     return None
+
+
+def _of(number: int, noun: str, unit: str) -> str:
+    """Write how many rows or values of a unit count."""
+    return f"{with_noun(number, noun)} of a {unit} count{'s' if number == 1 else ''}"
 
 
 def _units(unit: str) -> str:
@@ -121,13 +126,13 @@ def _cut(part: Part, unit: str) -> str:
         case WeightedRows():
             return ""
         case OwnedValues(most=most):
-            return f"{most:,} values of a {unit} count in each group"
+            return f"{_of(most, 'value', unit)} in each group"
         case BoundedRows(most=most):
-            return f"{most:,} rows of a {unit} count in each group, rows beyond do not"
+            return f"{_of(most, 'row', unit)} in each group, rows beyond do not"
         case DistinctValues(most=most, kept=True):
-            return f"{most:,} values of a {unit} count in each group, so that some may be missed"
+            return f"{_of(most, 'value', unit)} in each group, so that some may be missed"
         case UnitsOfFew(most=most):
-            return f"a {unit} counts in {most:,} groups, chosen by a hash"
+            return f"a {unit} counts in {with_noun(most, 'group')}, chosen by a hash"
         case UnitMean():
             return f"each {unit} weighs the same"
     return ""

@@ -23,7 +23,7 @@ __all__ = ["init_command"]
 
 
 @click.command("init")
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.argument("sources", metavar="[NAME=]SOURCE...", nargs=-1, required=True)
 @click.option(
     "--unit",
     "units",
@@ -59,8 +59,8 @@ def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  a
     """Write a commented policy for Parquet and CSV files or a DuckDB database.
 
     Reads names and types of columns, but no value, and asks for what the flags leave open. A folder, or a
-    pattern such as 'parts/*.parquet', is one table. The policy is written to the file that -p names, which
-    must not exist yet.
+    pattern such as 'parts/*.parquet', is one table. A table is called as its file, or NAME. The policy is
+    written to the file that -p names, which must not exist yet.
     """
     with uncharged("nothing was written"):
         return _init(settings, given)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 import click
 
 from dpsql.cli import narrate
 from dpsql.cli.init.text import Declared, Via, quoted
-from dpsql.cli.init.units import Units, fold_name
+from dpsql.cli.init.units import Units, fold_name, is_called
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Tables:
             self._domain(option)
         if ask is not None:
             self._ask_more(ask, options)
+        _check_unit_types(self.declared)
 
     def _table(self, name: str) -> Found:
         found = self._found.get(fold_name(name))
@@ -81,7 +83,12 @@ class Tables:
         hits = whole or (self._columns(name, table) if dot else [])
         if len(hits) != 1:
             which = "is in several tables: write TABLE.COLUMN" if hits else "is no column of these tables"
-            raise click.UsageError(f"--{what}: {text} {which}")
+            names = (
+                ""
+                if hits
+                else "; they have " + ", ".join(c.name for d in self.declared for c in d.found.columns)
+            )
+            raise click.UsageError(f"--{what}: {text} {which}{names[:300]}")
         return hits[0]
 
     def _columns(self, name: str, table: str | None = None) -> list[tuple[Declared, FoundColumn]]:
@@ -91,7 +98,7 @@ class Tables:
             for declared in self.declared
             if table is None or fold_name(declared.name) == fold_name(table)
             for column in declared.found.columns
-            if fold_name(column.name) == fold_name(name)
+            if is_called(declared.found, column.name, name)
         ]
 
     def _split(self, flag: str, form: str, option: str) -> tuple[Declared, FoundColumn, str]:
@@ -164,6 +171,39 @@ def _state_kinds(tables: list[Declared], kinds: dict[str, str], option: str | No
             table.unit_kind = option
         elif option is None and len(columns) > 1 and table.unit != "ROW":
             table.unit_kind = kinds[fold_name(table.name)]
+
+
+def _check_unit_types(tables: list[Declared]) -> None:
+    """Raise `click.UsageError` if a CSV file's column without a type leads to units of another type."""
+    of = {fold_name(table.name): table for table in tables}
+    kinds: dict[str, list[tuple[Declared, FoundColumn]]] = {}
+    for table in tables:
+        if isinstance(table.unit, Via):
+            ends = ((table, table.unit.column), (of[fold_name(table.unit.parent)], table.unit.parent_column))
+            _check_one_type([found for end in ends for found in _named(*end)])
+        elif table.unit is not None:
+            kinds.setdefault(table.unit_kind or "unit", []).extend(_named(table, table.unit))
+    for same in kinds.values():
+        _check_one_type(same)
+
+
+def _named(table: Declared, name: str) -> list[tuple[Declared, FoundColumn]]:
+    return [(table, column) for column in table.found.columns if column.name == name]
+
+
+def _check_one_type(columns: list[tuple[Declared, FoundColumn]]) -> None:
+    from dpsql.policy import is_one_type
+
+    known = [(t, c) for t, c in columns if c.physical is not None or c.name in t.kinds]
+    for table, column in columns if known else ():
+        (first, own), kind = known[0], table.kind(column)
+        expected = first.kind(own)
+        if (table, column) not in known and kind and expected and not is_one_type(kind, expected):
+            raise click.UsageError(
+                f"a CSV file has no types: {table.name}.{column.name} would be {kind}, but "
+                f"{first.name}.{own.name}, which has the same values, is {expected}\n"
+                f"Hint: --column {shlex.quote(f'{table.name}.{column.name}={expected}')}"
+            )
 
 
 def _vouch(tables: list[Declared]) -> None:

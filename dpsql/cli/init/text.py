@@ -236,6 +236,10 @@ def _csv(form: CsvFormat) -> Iterator[tuple[str, str]]:
         yield f"encoding = {quoted(form.encoding)}", "found from the first bytes of the file"
     if form.decimal != common.decimal:
         yield f"decimal = {quoted(form.decimal)}", "what stands before the decimals of a number"
+    if form.delimiter == ";":
+        other = "," if form.decimal == "." else "."
+        yield f'# thousands = "{other}"', "what stands between each three digits of a number"
+        yield '# date = "DD.MM.YYYY"', "how dates are written, if not as 2024-12-31"
     yield '# null = ["", "NA"]', "the texts that mean NULL"
     if form.rename:
         pairs = ", ".join(f"{quoted(old)} = {quoted(new)}" for old, new in form.rename)

@@ -27,9 +27,15 @@ def fold_name(name: str) -> str:
     return name.lower()
 
 
+def is_called(table: Found, column: str, name: str) -> bool:
+    """Whether a column is called so, in the policy or in the header of its file."""
+    header = dict(table.csv.rename) if table.csv is not None else {}
+    return fold_name(column) == fold_name(name) or header.get(name) == column
+
+
 def _column_of(table: Found, name: str) -> FoundColumn | None:
     """Return a table's column of that name."""
-    return next((column for column in table.columns if fold_name(column.name) == fold_name(name)), None)
+    return next((column for column in table.columns if is_called(table, column.name, name)), None)
 
 
 def _existing(table: Found, name: str) -> str:

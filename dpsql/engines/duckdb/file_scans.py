@@ -7,6 +7,7 @@ from pathlib import Path
 from dpsql.analysis import quote
 from dpsql.engines.duckdb.csv_source import csv_header, csv_scan, text
 from dpsql.engines.duckdb.csv_text import in_utf8
+from dpsql.engines.duckdb.csv_values import common_text
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import CsvSource, ParquetSource, Table, files_of, fold, partitions
@@ -70,14 +71,13 @@ def _csv(
             hint="the owner runs `dpsql check`, which names them",
         )
     scan, physical = csv_scan(table, copies, headers[0], keys)
-    if source.format.decimal != ".":
-        declared = {fold(name): kind for name, kind in (table.columns or {}).items()}
-        numbers = [
-            name for name, _ in physical if (kind := declared.get(fold(name))) and not kind.integer
-            and kind.numeric
-        ]  # fmt: skip
-        if numbers:
-            # A dot is no part of such a number: with it the text is none, which `dpsql check` reports.
-            cells = ", ".join(f"translate({quote(name)}, '.,', '?.') AS {quote(name)}" for name in numbers)
-            scan = f"(SELECT * REPLACE ({cells}) FROM {scan})"
+    declared = {fold(name): kind for name, kind in (table.columns or {}).items()}
+    cells = {
+        name: common_text(quote(name), kind, source.format)
+        for name, _ in physical
+        if (kind := declared.get(fold(name))) is not None
+    }
+    changed = ", ".join(f"{cell} AS {quote(n)}" for n, cell in cells.items() if cell != quote(n))
+    if changed:
+        scan = f"(SELECT * REPLACE ({changed}) FROM {scan})"
     return FileScan(scan, physical, tuple(copies))

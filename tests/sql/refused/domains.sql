@@ -80,5 +80,5 @@ SELECT country FROM dp_domain(visit.country)
 -- R1513 a key whose values belong to one unit each
 -- error: each value of basket_id belongs to one user_id, so no group has enough of them to be shown
 -- at: basket_id ORDER
--- hint: leave basket_id out of GROUP BY
+-- hint: SELECT COUNT(*, contribution_bounds_per_group => (0, 9)) AS n FROM baskets ORDER BY n DESC LIMIT 3 -- asks something else: all values of basket_id together
 SELECT basket_id, COUNT(*, contribution_bounds_per_group => (0, 9)) AS n FROM baskets GROUP BY basket_id ORDER BY n DESC LIMIT 3

@@ -21,7 +21,6 @@ SELECT MIN(note) FROM visits
 -- R2404 the largest unit
 -- error: MAX of the privacy unit over many units is not released
 -- at: MAX
--- hint: COUNT(DISTINCT user_id)
 SELECT MAX(user_id) FROM visits
 
 -- R2407 several quantiles as a list

@@ -308,14 +308,14 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 99999999999999999999999999999999999999999999999999
 
 -- R364 a wrapper that names what is not released
--- error: Referenced column "m" not found in FROM clause!
 -- at: m
+-- error: there is no column m
 SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t
 
 -- R365 a wrapper around rows
 -- error: the rows of a private table are counted, never shown
 -- at: 3
--- hint: SELECT COUNT(DISTINCT ...), with the column of the privacy
+-- hint: count: COUNT(*), or COUNT(DISTINCT ..) of the column of the privacy unit
 SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 
 -- R770 Laplace noise on many groups without a bound
@@ -421,8 +421,8 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3
 SELECT page, COUNT(DISTINCT user_id) AS n, AVG(ms) OVER () AS a FROM visits GROUP BY page
 
 -- R1106 an expression over a count that does not bind
--- error: No function matches the given name and argument types
--- at: SELECT
+-- error: + is not allowed with (DOUBLE, VARCHAR): released numbers are DOUBLE
+-- at: +
 SELECT page, COUNT(DISTINCT user_id) + page AS x FROM visits GROUP BY page
 
 -- R1107 a function that is not for released values

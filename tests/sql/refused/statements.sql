@@ -13,7 +13,6 @@ SELECT page, (SELECT COUNT(*) FROM visits) FROM pages
 -- R103 the same in ORDER BY
 -- error: MAX of VARCHAR over many units is not released
 -- at: MAX
--- hint: COUNT(DISTINCT user_id)
 SELECT page FROM pages ORDER BY (SELECT MAX(note) FROM visits)
 
 -- R106 row count from the catalog

@@ -39,7 +39,6 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT page AS user_id, COUNT(*) AS k FROM 
 -- R504 an alias that hides the unit in GROUP BY
 -- error: MAX of the privacy unit over many units is not released
 -- at: MAX
--- hint: COUNT(DISTINCT user_id)
 SELECT COUNT(DISTINCT u) FROM (SELECT MAX(user_id) AS u, page AS user_id FROM visits GROUP BY 2)
 
 -- R505 neither key nor aggregate
@@ -73,7 +72,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, RANK() OVE
 -- R58 window over an expression of the unit
 -- error: a window over private rows must PARTITION BY their privacy
 -- at: COUNT #2
--- hint: ROW_NUMBER() OVER (PARTITION BY user_id
+-- hint: SELECT user_id % 2, COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits GROUP BY user_id % 2 -- asks something else: one row for each user_id % 2; 20 is a guess
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, COUNT(*) OVER (PARTITION BY user_id % 2) AS c FROM visits) WHERE c < 6 GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R59 window over one side's unit after FULL JOIN
@@ -335,7 +334,7 @@ WITH r AS (SELECT user_id FROM r) SELECT COUNT(DISTINCT user_id) FROM r, visits
 -- R534 a private table under a public name, read
 -- error: the rows of a private table are counted, never shown
 -- at: *
--- hint: SELECT COUNT(DISTINCT ...), with the column of the privacy unit
+-- hint: count: COUNT(*), or COUNT(DISTINCT ..) of the column of the privacy unit
 WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT * FROM pages
 
 -- R535 FOR UPDATE
@@ -537,7 +536,6 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM 
 -- R2603 a text of a release
 -- error: VARCHAR and DOUBLE are compared only after a conversion
 -- at: page
--- hint: CAST(page AS DOUBLE), which is NULL where it does not
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page = (SELECT MAX(page) FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page))
 
 -- R2604 several rows of a release

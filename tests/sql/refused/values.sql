@@ -1,25 +1,26 @@
 -- R2501 a sum of different values: what one unit adds depends on what others have
 -- error: SUM(DISTINCT ..) over many units is not released
 -- at: SUM
--- hint: COUNT(DISTINCT user_id)
+-- hint: SELECT SUM(ms, contribution_bounds_per_group => (0, 100)) FROM visits -- asks something else: rows with equal values count each; 100 is a guess
 SELECT SUM(DISTINCT ms) FROM visits
 
 -- R2502 the same of an average, with bounds
 -- error: AVG(DISTINCT ..) over many units is not released
 -- at: AVG
--- hint: COUNT(DISTINCT user_id)
+-- hint: SELECT AVG(age, contribution_bounds_per_row => (0, 100)) FROM users -- asks something else: rows with equal values count each
 SELECT AVG(DISTINCT age, contribution_bounds_per_row => (0, 100)) FROM users
 
 -- R2505 a correlation
 -- error: CORR over many units is not released
 -- at: CORR
--- hint: COUNT(DISTINCT user_id)
+-- hint: (AVG(age * age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) - AVG(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) * AVG(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL)) / NULLIF(STDDEV_POP(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) * STDDEV_POP(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL), 0)
+-- rewrite: SELECT (AVG(age * age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) - AVG(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) * AVG(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL)) / NULLIF(STDDEV_POP(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) * STDDEV_POP(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL), 0) FROM users
 SELECT CORR(age, age) FROM users
 
 -- R2506 a list of values
 -- error: LISTAGG is not among the functions allowed over private data
 -- at: LISTAGG
--- obstacles: the rows of a private table are counted, never shown | LISTAGG is not among
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page -- asks something else: one row for each page
 SELECT LISTAGG(page) FROM visits
 
 -- R2507 bounds the wrong way round

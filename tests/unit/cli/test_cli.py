@@ -99,12 +99,15 @@ def test_a_file_that_cannot_be_read(run: Run, session: Any, tmp_path: Path, cont
     assert session.ran == []
 
 
-@pytest.mark.parametrize("listed", [True, False])
-def test_names_that_nobody_verifies_are_told_once(run: Run, session: Any, listed: bool) -> None:
+@pytest.mark.parametrize(("listed", "new"), [(True, True), (False, True), (False, False)])
+def test_names_that_nobody_verifies_are_told_with_a_new_ledger(
+    run: Run, session: Any, listed: bool, new: bool
+) -> None:
     session.policy.analysts = {"*": None} if listed else {}
+    session.ledger = SimpleNamespace(is_new=new)
     done = run("-c", "SELECT 1", "-c", "SELECT 2")
     assert done.code == ExitCode.OK
-    assert done.err.count("names of analysts are not verified") == int(not listed)
+    assert done.err.count("names of analysts are not verified") == int(new and not listed)
 
 
 # -- usage

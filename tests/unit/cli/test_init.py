@@ -17,6 +17,7 @@ import pytest
 
 from dpsql.cli import init, main
 from dpsql.cli.exits import ExitCode
+from dpsql.errors import PolicyError
 from dpsql.policy import (
     BooleanDomain,
     ColumnBounds,
@@ -31,6 +32,7 @@ from dpsql.policy import (
     load,
 )
 from dpsql.policy.schema import SCHEMA
+from tests.narrow import present
 
 SECRET = "canary-4711"
 
@@ -448,3 +450,64 @@ def test_how_a_messy_csv_file_is_written_is_found_and_asked(run: Run) -> None:
         asked.format.encoding,
         asked.format.decimal,
     ) == ("iso-8859-15", ".")
+
+
+def test_the_header_of_a_csv_file_names_its_columns_too(run: Run, here: Path) -> None:
+    (here / "sales.csv").write_text("Kunde;Größe;Betrag (€)\n1;2;3\n", "utf-8")
+    done = run(
+        *("init", "sales.csv", "--unit", "Kunde"),
+        *("--column", "Größe=INTEGER", "--column", "sales.Betrag (€)=DOUBLE", "--domain", "Größe=1..9"),
+    )
+    assert done.code == ExitCode.OK, done.err
+    table = load("dpsql.toml").tables["sales"]
+    assert {name: str(kind) for name, kind in present(table.columns).items()} == {
+        "Kunde": "VARCHAR",
+        "Grosse": "INTEGER",
+        "Betrag": "DOUBLE",
+    }
+    assert table.domain["Grosse"] == RangeDomain(1, 9)
+    Path("dpsql.toml").unlink()
+    assert run("init", "sales.csv", "--unit", "Größe").code == ExitCode.OK
+    assert load("dpsql.toml").tables["sales"].unit == UnitColumn("Grosse", "unit")
+
+
+def test_the_unit_of_a_csv_file_has_the_type_of_the_same_units(run: Run) -> None:
+    people = ("init", "visits.parquet", "people.csv", "--unit", "user_id")
+    done = run(*people)
+    assert done.code == ExitCode.USAGE
+    assert done.err.splitlines()[-1] == "Hint: --column people.user_id=INTEGER"
+    assert "unit_kind" not in done.err
+    assert run(*people, *done.err.splitlines()[-1].removeprefix("Hint: ").split()).code == ExitCode.OK
+    text = Path("dpsql.toml").read_text("utf-8")
+    first, rest = text.split("[tables.people.columns]")
+    Path("dpsql.toml").write_text(
+        f"{first}[tables.people.columns]{rest.replace('INTEGER', 'VARCHAR', 1)}", "utf-8"
+    )
+    with pytest.raises(PolicyError) as caught:
+        load("dpsql.toml")
+    assert present(caught.value.hint).startswith('write user_id = "INTEGER" in [tables.people.columns]; if')
+
+
+def test_two_files_of_one_name_are_told_apart(run: Run, here: Path) -> None:
+    for folder in ("north", "south"):
+        (here / folder).mkdir()
+        (here / folder / "people.csv").write_text("user_id\n1\n")
+    both = ("north/people.csv", "south/people.csv")
+    done = run("init", *both, "--unit", "user_id")
+    assert done.code != ExitCode.OK
+    hint = done.err.splitlines()[-1].removeprefix("Hint: call one of them otherwise: ")
+    assert hint == "south_people=south/people.csv"
+    assert run("init", both[0], hint, "--unit", "user_id").code == ExitCode.OK
+    assert list(load("dpsql.toml").tables) == ["people", "south_people"]
+    Path("dpsql.toml").unlink()
+    assert run("init", "a=north/*.csv", "b=south", "--unit", "user_id").code == ExitCode.OK
+    assert list(load("dpsql.toml").tables) == ["a", "b"]
+
+
+def test_a_folder_named_as_a_partition_is_no_name(run: Run, here: Path) -> None:
+    (here / "country=DE").mkdir()
+    (here / "country=DE" / "people.csv").write_text("user_id\n1\n")
+    for source, name in (("country=DE/people.csv", "people"), ("country=*/people.csv", here.name)):
+        assert run("init", source, "--unit", "user_id").code == ExitCode.OK
+        assert [table.lower() for table in load("dpsql.toml").tables] == [re.sub(r"\W", "_", name).lower()]
+        Path("dpsql.toml").unlink()

@@ -48,6 +48,8 @@ unique = [["id"]]
 [tables.people.csv]
 delimiter = ";"
 null = ["", "NA"]
+thousands = "'"
+date = "DD/MM/YYYY"
 rename = { "Größe" = "size" }
 [tables.people.columns]
 id = "BIGINT"
