@@ -76,6 +76,11 @@ def connect(
         for name, value in (_PINNED if pinned is None else pinned).items():
             what = f"take the setting {name}"
             connection.execute(f"SET GLOBAL {name} = {value}")
+        what = "tell its settings"
+        # It has no global value, and a cursor starts without it. In a notebook without widgets the engine
+        # refuses to switch it off, even where it is off.
+        if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
+            connection.execute("SET enable_progress_bar = false")
         if pinned is None:
             what = "list its optimizers"
             _switch_off(connection, (_STATISTICS, *_UNSAFE_OPTIMIZERS))
@@ -85,10 +90,6 @@ def connect(
         if not untested:
             raise
         raise EngineNotTested(f"{untested}; it does not {what}, so the data are not opened") from None
-    # It has no global value, and a cursor starts without it. In a notebook without widgets the engine refuses
-    # to switch it off, even where it is off.
-    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
-        connection.execute("SET enable_progress_bar = false")
     return connection
 
 
