@@ -209,7 +209,7 @@ def test_files_of_which_the_first_holds_all_values_are_read(write: Write, tmp_pa
 
 
 def test_check_tells_of_values_that_the_declared_type_rounds(write: Write, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("u,x,d\n1,1.6,2024-01-01\n2,2,2024-01-01 12:30:00\n3,,\n")
+    (tmp_path / "t.csv").write_text("u,x,d\n1,1.6,2024-01-01\n2,2,2024-01-01 12:30:00\n3,,\n3,,\n")
     columns = "columns = { u = 'BIGINT', x = 'BIGINT', d = 'DATE' }"
     found = verify(load(write(f"source = 't.csv'\n{columns}\n"))).findings
     assert [each.text for each in found if each.level == "note"] == [
