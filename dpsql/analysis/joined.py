@@ -30,6 +30,7 @@ from dpsql.tree import (
     Not,
     Paren,
     Query,
+    Saturated,
     Scan,
     Select,
     Source,
@@ -255,7 +256,7 @@ def not_null(condition: Expr) -> tuple[Expr, ...]:
     found = []
     for operand in _operands(condition):
         found.append(operand)
-        while isinstance(operand, (Paren, Cast, Try)):
+        while isinstance(operand, (Paren, Cast, Try, Saturated)):
             operand = operand.inner if isinstance(operand, Paren) else operand.operand
             found.append(operand)
     return tuple(found)

@@ -22,6 +22,7 @@ from dpsql.tree import (
     Like,
     Not,
     Paren,
+    Saturated,
     Try,
 )
 
@@ -51,7 +52,7 @@ def never_null(node: Expr, column: Callable[[str], bool], sure: Collection[Expr]
             return value is not None
         case IsNull() | IsTruth() | Binary("IS DISTINCT FROM" | "IS NOT DISTINCT FROM"):
             return True
-        case Paren(inner) | Try(inner) | Not(inner) | Canonical(inner):
+        case Paren(inner) | Try(inner) | Not(inner) | Canonical(inner) | Saturated(inner):
             return there(inner)
         case Cast(operand, _, safe, bounded):
             return (bounded or not safe) and there(operand)

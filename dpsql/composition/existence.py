@@ -7,6 +7,10 @@ This is decided only where the meaning of SQL needs it: where groups are counted
 looked for, and where what is computed of them divides by such numbers, since noise by noise would say
 nothing. Nothing else leaves a group out. The answer says what was decided, and of how many groups.
 
+NULL is a candidate of every key that can be NULL, though it rarely is one. Where existence is decided, a
+group of NULL is there only if its own count exceeds the half-width of its interval; without a count it is
+left out. The answer says that, too.
+
 Where a statement divides by another released count, of the rows that meet a condition, the quotient is NULL
 if that count rounds to 0, and the answer says so. (Division by 0 is NULL, infinite or an error, by dialect.)
 
@@ -15,9 +19,12 @@ if that count rounds to 0, and the answer says so. (Division by 0 is NULL, infin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, is_aggregate
@@ -26,10 +33,11 @@ from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
+from dpsql.estimates import with_noun
 from dpsql.language import all_of, walked
 from dpsql.policy import fold
-from dpsql.prepared import PreparedComposed
-from dpsql.release import Release
+from dpsql.prepared import Existence, PreparedComposed
+from dpsql.release import Release, places_of
 
 HALF = "0.5"
 """A group with a released count above it exists: the count does not round to 0."""
@@ -145,8 +153,46 @@ def existing(columns: Sequence[exp.Expr]) -> exp.Expr:
     return exp.or_(*(exp.GT(this=column, expression=half.copy()) for column in columns), copy=False)
 
 
+def with_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> dict[int, Release]:
+    """Return releases, by their places, as SQL over them reads them: without groups of NULL that may be empty."""
+    found = dict(releases)
+    for each in prepared.existence:
+        release = found.get(each.release)
+        gone = None if release is None else _null_groups(prepared, each, release)
+        if release is not None and gone is not None and gone.any():
+            kept = pa.array(~gone)
+            rows, table = release.rows.filter(kept), release.table.filter(kept)
+            found[each.release] = replace(release, rows=rows, table=table)
+    return found
+
+
+def _null_groups(
+    prepared: PreparedComposed, decided: Existence, release: Release
+) -> NDArray[np.bool_] | None:
+    """Return which groups have a NULL key and no count beyond its half-width; None where no group can be."""
+    plan = prepared.parts[decided.release].plan
+    keys = [i for i, output in enumerate(plan.outputs) if output.kind == "key"]
+    if plan.domain_size is None or not keys:
+        return None
+    null = np.any([release.rows.column(i).is_null().to_numpy(zero_copy_only=False) for i in keys], axis=0)
+    for number in places_of(release).numbers:
+        if number.place in decided.columns:
+            count, half = _column(release, number.place), np.full(len(null), float(HALF))
+            if number.low is not None and number.high is not None:
+                width = (_column(release, number.high) - _column(release, number.low)) / 2
+                half = np.maximum(half, np.nan_to_num(width, nan=np.inf))
+            null &= ~(count > half)
+    return null
+
+
+def _column(release: Release, place: int) -> NDArray[np.float64]:
+    return release.table.column(place).to_numpy().astype(np.float64)
+
+
 def told(prepared: PreparedComposed, releases: Sequence[Release]) -> list[str]:
     """Return what was decided about the groups of an answer, in words, with how many were left out."""
+    asked = releases
+    releases = [*with_groups(prepared, dict(enumerate(asked))).values()]
 
     def empty(release: int, *columns: int) -> tuple[int, int]:
         rows = releases[release].rows
@@ -157,6 +203,11 @@ def told(prepared: PreparedComposed, releases: Sequence[Release]) -> list[str]:
     for each in prepared.existence:
         plan = prepared.parts[each.release].plan
         found.append(each.words(plan, empty(each.release, *each.columns)))
+        gone = asked[each.release].rows.num_rows - releases[each.release].rows.num_rows
+        if gone:
+            names = " and ".join(plan.outputs[place].name for place in each.columns)
+            why = f"whose {names} is within its error of 0" if names else "of which no count is asked for"
+            found.append(f"{with_noun(gone, 'group')} of NULL {why}: left out here")
     decided = {(each.release, column) for each in prepared.existence for column in each.columns}
     for release, column in dict.fromkeys(each for each in prepared.divisors if each not in decided):
         gone, number = empty(release, column)

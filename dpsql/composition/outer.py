@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpsql.analysis import Output, Plan, engine_sql, put_domains
 from dpsql.answers import doubles
 from dpsql.composition.error_bars import HIDDEN, Traced, trace
-from dpsql.composition.existence import told
+from dpsql.composition.existence import told, with_groups
 from dpsql.composition.half_way import Steps, compare_half_way, counts_of, guard_divisors, steps_of
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
@@ -191,7 +191,8 @@ def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Re
     value, database = prepared.values[place], prepared.engines.schema_database
     used = [relation for relation in prepared.relations if relation.release in value.releases]
     types = {relation.name: relation.columns for relation in used}
-    rows = {relation.name: releases[relation.release].rows for relation in used}
+    read = with_groups(prepared, releases)
+    rows = {relation.name: read[relation.release].rows for relation in used}
     (found,) = database.over(types, rows, value.sql).column(0).to_pylist()
     return None if found is None else float(found)
 
@@ -200,10 +201,11 @@ def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Relea
     """Run the outer query over the releases of a statement; return the statement's own release."""
     database = prepared.engines.schema_database
     types = {relation.name: relation.columns for relation in prepared.relations}
-    released = {relation.name: releases[relation.release].rows for relation in prepared.relations}
+    read = with_groups(prepared, dict(enumerate(releases)))
+    released = {relation.name: read[relation.release].rows for relation in prepared.relations}
     found = database.over(types, released, prepared.traced)
     rows = found.select([i for i, name in enumerate(found.column_names) if not name.startswith(HIDDEN)])
-    table, places = _detailed(prepared, releases, found, rows)
+    table, places = _detailed(prepared, [*read.values()], found, rows)
     own = {
         "rows": rows,
         "table": table,

@@ -19,12 +19,14 @@ source = "t.parquet"
 unit = "user_id"
 rows_per_unit = 4
 domain = { k = ["a", "b"] }
+not_null = ["k"]
 bounds = { x = { from = 0, to = 10 }, n = { from = 0, to = 1000 } }
 [tables.one]
 source = "one.parquet"
 unit = "user_id"
 unique = [["user_id"]]
 domain = { k = ["a", "b"] }
+not_null = ["k"]
 bounds = { x = { from = 0, to = 10 } }
 """
 CELLS = (

@@ -29,12 +29,14 @@ source = "profits"
 unit = "u"
 unique = [["u"]]
 domain = { k = ["a", "b", "c", "d", "e"] }
+not_null = ["k"]
 bounds = { s = { from = -5000, to = 5000 } }
 [tables.t]
 source = "t"
 unit = "u"
 unique = [["u"]]
 domain = { k = ["a", "b", "c"] }
+not_null = ["k"]
 bounds = { x = { from = 0, to = 100 }, y = { from = 0, to = 10 } }
 """
 
@@ -242,3 +244,57 @@ def test_groups_of_undeclared_keys_were_found_by_their_numbers_of_units(small: N
     )
     assert small.rows(statement) == [(1,)]
     assert not [note for note in small.notes(statement) if note.startswith("SQL has no groups")]
+
+
+NULLS = """
+CREATE TABLE few AS
+SELECT i AS u, CASE WHEN i < 40 THEN 'a' WHEN i < 70 THEN 'b' END AS k, i % 7 AS y FROM range(100) AS r(i);
+CREATE TABLE none AS SELECT i AS u, CASE WHEN i < 40 THEN 'a' ELSE 'b' END AS k, i % 7 AS y FROM range(100) AS r(i);
+"""
+NULL_POLICY = """
+[tables.{name}]
+source = "{name}"
+unit = "u"
+unique = [["u"]]
+domain = {{ k = ["a", "b"] }}
+bounds = {{ y = {{ from = 0, to = 10 }} }}
+"""
+
+
+@pytest.fixture(scope="module")
+def nulls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NearlyExact]:
+    policy = "".join(NULL_POLICY.format(name=name) for name in ("few", "none"))
+    found = nearly_exact(tmp_path_factory.mktemp("nulls"), NULLS, policy)
+    yield found
+    found.private.close()
+
+
+@pytest.mark.parametrize("table", ["few", "none"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT COUNT(*), AVG(n) FROM (SELECT k, COUNT(*) AS n FROM {0} GROUP BY k) z",
+        "SELECT COUNT(*), MIN(n) FROM (SELECT k, COUNT(DISTINCT u) AS n, SUM(y) AS s FROM {0} GROUP BY k) z",
+        "SELECT k, s / n FROM (SELECT k, SUM(y) AS s, COUNT(*) AS n FROM {0} GROUP BY k) z",
+    ],
+)
+def test_a_group_of_null_exists_where_its_own_count_shows_it(
+    nulls: NearlyExact, table: str, statement: str
+) -> None:
+    asked = statement.format(table)
+    nulls.agrees(asked)
+    left_out = [
+        note for note in nulls.notes(asked) if "group of NULL whose n is within its error of 0" in note
+    ]
+    assert bool(left_out) == (table == "none")
+
+
+def test_a_group_of_null_without_a_count_is_left_out_and_told(nulls: NearlyExact) -> None:
+    asked = "SELECT COUNT(*) FROM (SELECT k, SUM(y) AS s FROM few GROUP BY k) z"
+    assert nulls.rows(asked) == [(2,)]
+    assert "1 group of NULL of which no count is asked for: left out here" in nulls.notes(asked)
+
+
+def test_a_group_of_null_is_a_row_where_nothing_depends_on_its_existence(nulls: NearlyExact) -> None:
+    nulls.agrees("SELECT k, COUNT(*) AS n FROM few GROUP BY k")
+    nulls.agrees("SELECT SUM(n) FROM (SELECT k, COUNT(*) AS n FROM few GROUP BY k) z")

@@ -22,6 +22,7 @@ source = "t"
 unit = "u"
 unique = [["u"]]
 domain = {{ k = [{KEYS}] }}
+not_null = ["k"]
 bounds = {{ y = {{ from = 0, to = 10 }} }}
 """
 
