@@ -255,10 +255,11 @@ def not_null(condition: Expr) -> tuple[Expr, ...]:
     """Return what is not NULL where a condition holds: its operands, and what these are conversions of."""
     found = []
     for operand in _operands(condition):
-        found.append(operand)
-        while isinstance(operand, (Paren, Cast, Try, Saturated)):
-            operand = operand.inner if isinstance(operand, Paren) else operand.operand
-            found.append(operand)
+        inner = operand
+        found.append(inner)
+        while isinstance(inner, (Paren, Cast, Try, Saturated)):
+            inner = inner.inner if isinstance(inner, Paren) else inner.operand
+            found.append(inner)
     return tuple(found)
 
 
@@ -273,4 +274,22 @@ def _operands(condition: Expr) -> tuple[Expr, ...]:
             return left, right
         case InList(operand) | IsNull(operand, negated=True) | Between(operand):
             return (operand,)
+        case Binary("OR"):
+            first, *others = _alternatives(condition)
+            common = _operands(first)
+            for other in others:
+                common = tuple(operand for operand in common if operand in _operands(other))
+            return common
     return ()
+
+
+def _alternatives(condition: Expr) -> list[Expr]:
+    """Return the conditions of which one holds, of a chain of OR of any length."""
+    found, waiting = list[Expr](), [condition]
+    while waiting:
+        match waiting.pop():
+            case Binary("OR", left, right):
+                waiting += [left, right]
+            case other:
+                found.append(other)
+    return found

@@ -154,7 +154,7 @@ def existing(columns: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def with_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> dict[int, Release]:
-    """Return releases, by their places, as SQL over them reads them: without groups of NULL that may be empty."""
+    """Return releases, by their places, as SQL over them reads them: without empty groups of NULL."""
     found = dict(releases)
     for each in prepared.existence:
         release = found.get(each.release)
@@ -169,7 +169,7 @@ def with_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> 
 def _null_groups(
     prepared: PreparedComposed, decided: Existence, release: Release
 ) -> NDArray[np.bool_] | None:
-    """Return which groups have a NULL key and no count beyond its half-width; None where no group can be."""
+    """Return which groups have a NULL key and no count beyond its half-width; None where none can be."""
     plan = prepared.parts[decided.release].plan
     keys = [i for i, output in enumerate(plan.outputs) if output.kind == "key"]
     if plan.domain_size is None or not keys:
