@@ -33,7 +33,6 @@ from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
-from dpsql.estimates import with_noun
 from dpsql.language import all_of, walked
 from dpsql.policy import fold
 from dpsql.prepared import Existence, PreparedComposed
@@ -207,7 +206,7 @@ def told(prepared: PreparedComposed, releases: Sequence[Release]) -> list[str]:
         if gone:
             names = " and ".join(plan.outputs[place].name for place in each.columns)
             why = f"whose {names} is within its error of 0" if names else "of which no count is asked for"
-            found.append(f"{with_noun(gone, 'group')} of NULL {why}: left out here")
+            found.append(f"{gone:,} {'group' if gone == 1 else 'groups'} of NULL {why}: left out here")
     decided = {(each.release, column) for each in prepared.existence for column in each.columns}
     for release, column in dict.fromkeys(each for each in prepared.divisors if each not in decided):
         gone, number = empty(release, column)

@@ -24,16 +24,9 @@ SWISS = CsvFormat(thousands="'", date="YYYY.MM.DD")
 def read(text: str | None, kind: str, form: CsvFormat) -> object:
     """Return what a cell is read as."""
     cell = common_text("x", column_type(kind), form)
-    (value,) = present(
-        duckdb.execute(f"SELECT TRY_CAST({cell} AS {kind}) FROM (SELECT ?::VARCHAR AS x)", [text])
-    )
+    asked = f"SELECT TRY_CAST({cell} AS {kind}) FROM (SELECT ?::VARCHAR AS x)"
+    ((value,),) = duckdb.execute(asked, [text]).fetchall()
     return value
-
-
-def present(found: duckdb.DuckDBPyConnection) -> tuple[object, ...]:
-    row = found.fetchone()
-    assert row is not None
-    return row
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from dpsql.errors import InternalError
 from dpsql.privacy import Charge
 from dpsql.serve.answer import Answer, Encoded, columns_of
 from dpsql.serve.client import Client
@@ -205,7 +206,7 @@ def test_rows_are_encoded_once_for_each_form(monkeypatch: pytest.MonkeyPatch) ->
     assert [rows(table, encoded, digits, codes) for digits, codes in forms] == wanted
     monkeypatch.setattr("dpsql.serve.wire.types.rows.RowEncoder.cells", None)
     assert [rows(table, encoded, digits, codes) for digits, codes in forms] == wanted
-    with pytest.raises(TypeError):
+    with pytest.raises(InternalError, match="TypeError"):
         rows(table, None)
 
 
