@@ -221,9 +221,11 @@ def _column(
         return Column(name, sql_type, domain=values_of(compiler.catalog, table, name), bounds=bounds)
     place = f"{table.name}.{name}"
     days, ends = compiler.catalog.span(table.name, name), compiler.catalog.integers(table.name, name)
+    complete = compiler.catalog.complete(table.name, name)
     span = Span.of_days(*days, f"the declared range of {place}") if days else None
     if ends is not None:
         span = Span(*ends, f"the declared domain of {place}")
+    span = replace(span, complete=complete) if span is not None else None
     return Column(
         name,
         sql_type,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -160,7 +161,25 @@ def _listed(
 ) -> NoisyResult:
     """Return the result with these rows; of all groups, those that are not surely empty, up to the LIMIT."""
     limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
-    kept = np.flatnonzero(~surely_empty(plan, len(rows), estimates))[:limit]
+    there = ~surely_empty(plan, len(rows), estimates)
+    groups = len(rows) - plan.outside
+    there[groups:] = False
+    made = _some(plan, rows, loss, estimates, values, np.flatnonzero(there)[:limit])
+    if not plan.outside:
+        return made
+    last = np.arange(groups, len(rows))
+    return replace(made, outside=_some(plan, rows, loss, estimates, values, last))
+
+
+def _some(
+    plan: Plan,
+    rows: NDArray[np.int64],
+    loss: PrivacyLoss,
+    estimates: Mapping[int, Combined],
+    values: Values,
+    kept: NDArray[np.int64],
+) -> NoisyResult:
+    """Return the result with some of the rows."""
     if len(kept) < len(rows):
         estimates = {place: measuring.taken(each, kept) for place, each in estimates.items()}
         values = {key: measuring.taken(each, kept) for key, each in values.items()}

@@ -47,10 +47,10 @@ def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> pa.Table:
     for output in plan.outputs:
         if output.kind != "count":
             continue
-        estimate = _estimate(plan, answer, output)
-        add(f"{output.name}_stddev", doubles(estimate[1]))
-        add(f"{output.name}_low", doubles(estimate[2]))
-        add(f"{output.name}_high", doubles(estimate[3]))
+        found = estimate(plan, answer, output)
+        add(f"{output.name}_stddev", doubles(found[1]))
+        add(f"{output.name}_low", doubles(found[2]))
+        add(f"{output.name}_high", doubles(found[3]))
     return pa.Table.from_arrays(columns, names=names)
 
 
@@ -98,7 +98,7 @@ def _integers(values: NDArray[np.int64]) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [None, data])
 
 
-def _estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[np.float64], ...]:
+def estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[np.float64], ...]:
     """Return value, standard deviation, low and high of a number; equal counts share one measurement."""
     if output.formula is not None:
         found, step = answer.values[output.uses, output.formula], 1.0
@@ -159,7 +159,7 @@ def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> 
             return _key(counts, output.of, answer)
         case "count" | "stddev" | "low" | "high":
             place = ("count", "stddev", "low", "high").index(output.kind)
-            return doubles(_estimate(plan, answer, output)[place])
+            return doubles(estimate(plan, answer, output)[place])
         case "quantile":
             assert output.quantile is not None  # noqa: S101  such a column shows one
             return of_cells(output.quantile, answer.cells[output.quantile])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dpsql.render.cells import escape_controls, folded, width
 from dpsql.render.figures import Estimate, charged, half_text, left, number, unit_of
+from dpsql.render.lines import line
 from dpsql.render.values import values
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from dpsql.privacy import Charge
     from dpsql.render.grid import Style
+    from dpsql.render.lines import Lined, Outside
 
 
 Estimates = list[Estimate | None]
@@ -64,6 +66,12 @@ class Released(Protocol):
     def charged_again(self) -> str: ...
     @property
     def properties(self) -> Mapping[str, str]: ...
+    @property
+    def outside(self) -> Outside | None: ...
+    @property
+    def parts(self) -> Sequence[Lined]: ...
+    @property
+    def null_group(self) -> bool: ...
 
 
 def counts(release: Released) -> dict[str, Estimates]:
@@ -139,6 +147,12 @@ def assumptions(release: Released) -> list[str]:
     """Return the line on what the statement left open: what bounds of the policy cut or weigh down."""
     found = ", ".join(map(str, release.assumed))
     return [f"assumed: {escape_controls(found)}"] if found else []
+
+
+def said(release: Released, style: Style) -> str:
+    """Return the line on what the answer leaves out, folded to the style's width; empty without one."""
+    text = escape_controls(line(release, pm=style.pm), style.encoding)
+    return "\n".join(folded(text, style.columns or len(text))) if text else ""
 
 
 def footer(release: Released, total: Charge | None, style: Style) -> str:

@@ -33,9 +33,9 @@ ledger = "ledger.sqlite"
 source = "visits.parquet"
 unit = "user_id"
 columns = { user_id = "BIGINT", page = "VARCHAR", note = "VARCHAR", ms = "BIGINT" }
-not_null = ["page"]
 [tables.visits.domain]
-page = ["a", "b", "c"]
+page.values = ["a", "b", "c"]
+page.complete = true
 [tables.broken]
 source = "broken.parquet"
 unit = "user_id"

@@ -29,9 +29,8 @@ ledger = "{name}.sqlite"
 source = "visits.parquet"
 unit = "user_id"
 trust_source = true
-not_null = ["item"]
 [tables.visits.domain]
-item = {{ table = "items", column = "item" }}
+item = {{ table = "items", column = "item", complete = true }}
 [tables.items]
 source = "items.parquet"
 public = true

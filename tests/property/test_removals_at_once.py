@@ -34,9 +34,9 @@ ledger = "ledger.sqlite"
 source = "r.parquet"
 unit = "u"
 rows_per_unit = {ROWS}
-not_null = ["k"]
 [tables.r.domain]
-k = {[f"{g}{d}" for d in DATABASES for g in GROUPS]}
+k.values = {[f"{g}{d}" for d in DATABASES for g in GROUPS]}
+k.complete = true
 """
 TYPES = {
     "u": "BIGINT",
