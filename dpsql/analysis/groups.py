@@ -334,8 +334,9 @@ def all_groups_and_outside(
     source = Join(Derived(every, "c"), "LEFT", Derived(rows.grouped(), "g"), conjunction(known))
     numbers = columns("g", "n", len(rows.released))
     listed = [*items("k", keys[:size]), *items("n", (Call("COALESCE", (n, whole(0))) for n in numbers))]
-    listed += [Item(Column("c", f"o{key}"), f"o{key}") for key in sorted(ordered)]
+    # Places come in the order of the terms.
     listed.append(Item(Case(((keys[size], whole(1)),), whole(0)), f"o{size}"))
+    listed += [Item(Column("c", f"o{key}"), f"o{key}") for key in sorted(ordered)]
     terms = [(f"o{size}", False), *((f"k{i}", descending) for i, descending in order)]
     terms += [(f"{'o' if key in ordered else 'k'}{key}", False) for key in range(size)]
     return CountingQuery(Select(tuple(listed), source), order=tuple(terms))

@@ -15,11 +15,11 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page", "code", "site"]
 [tables.visits.domain]
-page = { table = "pages", column = "page", complete = true }
-code = { from = 0, to = 999999999, complete = true }
-site.values = ["b", "a", "c"]
-site.complete = true
+page = { table = "pages", column = "page" }
+code = { from = 0, to = 999999999 }
+site = ["b", "a", "c"]
 [tables.pages]
 source = "pages.parquet"
 public = true

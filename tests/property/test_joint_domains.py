@@ -145,7 +145,7 @@ class World:
                 return None  # nothing can occur
             raise
         found = self.inspector._connection(counts_only=False).execute(plan.compiled.sql).fetchall()
-        found = [row for row in found if not (plan.outside and row[-1])]
+        found = [row for row in found if not (plan.outside and row[len(keys) + 1])]
         counts = {row[: len(keys)]: row[len(keys)] for row in found}
         assert len(counts) == len(found) == plan.candidates
         groups = self.plain.execute(f"SELECT {selected} HAVING COUNT(u) > 0").fetchall()

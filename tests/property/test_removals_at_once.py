@@ -104,7 +104,7 @@ class Databases:
         for threads in (1, 2):
             engine = settings.connect()
             engine.execute(f"SET threads = {threads}")
-            engine_of(session).schema_database._domains.create(engine)
+            engine_of(session).schema_database.domains.create(engine)
             engine.execute(f"CREATE TABLE every({listed})")
             engine.execute("CREATE TABLE shown(of_unit BIGINT, alone BOOLEAN)")
             engine.execute(

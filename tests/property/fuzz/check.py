@@ -250,9 +250,9 @@ def counts(
         rows = connection.execute(sql).fetchall()
     found = {
         # The rows in no group are a group of their own, whose keys are NULL as those of another may be.
-        Group.of(("outside",) if plan.outside and row[-1] else tuple(row[:keys])): tuple(
-            row[keys : keys + plan.compiled.counts]
-        )
+        Group.of(
+            ("outside",) if plan.outside and row[keys + plan.compiled.counts] else tuple(row[:keys])
+        ): tuple(row[keys : keys + plan.compiled.counts])
         for row in rows
     }
     if len(found) != len(rows):
