@@ -34,8 +34,7 @@ source = "visits.parquet"
 unit = "user_id"
 columns = { user_id = "BIGINT", page = "VARCHAR", note = "VARCHAR", ms = "BIGINT" }
 [tables.visits.domain]
-page.values = ["a", "b", "c"]
-page.complete = true
+page = ["a", "b", "c"]
 [tables.broken]
 source = "broken.parquet"
 unit = "user_id"

@@ -29,9 +29,9 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "shop.visits"
 unit = "user_id"
+not_null = ["page"]
 [tables.visits.domain]
-page.values = ["a", "b", "zz"]
-page.complete = true
+page = ["a", "b", "zz"]
 """
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 

@@ -32,9 +32,9 @@ source = "visits.parquet"
 unit = "user_id"
 unique = [["visit_id"]]
 columns = { visit_id = "BIGINT", user_id = "BIGINT", page = "VARCHAR" }
+not_null = ["page"]
 [tables.visits.domain]
-page.values = ["a", "b"]
-page.complete = true
+page = ["a", "b"]
 """
 ROWS = "SELECT i AS visit_id, i % 7 AS user_id, ['a', 'b', 'c'][1 + i % 3] AS page FROM range(30) AS r(i)"
 LONG = {

@@ -29,8 +29,9 @@ ledger = "{name}.sqlite"
 source = "visits.parquet"
 unit = "user_id"
 trust_source = true
+not_null = ["item"]
 [tables.visits.domain]
-item = {{ table = "items", column = "item", complete = true }}
+item = {{ table = "items", column = "item" }}
 [tables.items]
 source = "items.parquet"
 public = true

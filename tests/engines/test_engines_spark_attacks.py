@@ -35,8 +35,7 @@ source = "visits.parquet"
 unit = "user_id"
 columns = { user_id = "BIGINT", page = "VARCHAR" }
 [tables.visits.domain]
-page.values = ["a", "b"]
-page.complete = true
+page = ["a", "b"]
 """
 FACT = """
 [database]
