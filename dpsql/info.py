@@ -12,7 +12,16 @@ from typing import Any
 import pyarrow as pa
 
 from dpsql.analysis import Catalog, Plan
-from dpsql.answers import AtDistance, Considered, Method, Number, considered, number_texts, numbers
+from dpsql.answers import (
+    AtDistance,
+    Considered,
+    Method,
+    Number,
+    considered,
+    number_texts,
+    numbers,
+    sentences_of,
+)
 from dpsql.estimates import decimal, figure, with_noun
 from dpsql.guarantees import guarantee, layout_facts
 from dpsql.language import (
@@ -90,11 +99,12 @@ def words(
         "properties": {
             **_ordering(plan),
             **_of_ranks(method),
+            **sentences_of(plan),
             **further,
             "unit": plan.unit,
             "split": method.quote.split,
             "domain": plan.domain,
-            "domain_size": str(plan.domain_size),
+            "domain_size": str(plan.candidates),
         },
     }
 
@@ -182,7 +192,9 @@ def _facts(
         "tells_apart": quote.tells_apart,
         "numbers": numbers(plan, quote) or None,
         "domain": plan.domain,
-        "domain_size": plan.domain_size,
+        "domain_size": plan.candidates,
+        "null_group": plan.null_group or None,
+        "outside": "one more number of this release" if plan.outside else None,
         "considered": considered(plan),
         "assumed": [str(each) for each in plan.assumed] or None,
         "warnings": [*([prepared.note] if prepared.note else []), *quote.notes] or None,

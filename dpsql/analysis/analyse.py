@@ -131,9 +131,11 @@ def _analyse(
     block, size, partitions = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
+    outside = _has_outside(block, size, partitions)
+    size = size + 1 if outside and size is not None else size
     kept = _groups_kept(compiler, block, options, size)
     sparse = _sparse(query, catalog, block) if is_sparse(size) else None
-    groups = None if sparse is not None else _groups(block, options, kept, partitions, size)
+    groups = None if sparse is not None else _groups(block, options, kept, partitions, size, outside=outside)
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
     counting = groups.counting(order) if groups else _counting(block, options, kept, partitions, sparse)
     sql = duckdb_sql(counting.query)
@@ -170,9 +172,28 @@ def _analyse(
         tuple(compiler.assumed),
         block.one_group,
         partitions,
-        () if found else _searches(compiler, block, kept, partitions),
+        () if found else _searches(compiler, block, kept, partitions, outside=outside),
         block.existence,
+        outside=outside,
+        null_group=any(candidates.domain.null for candidates in block.domains),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
+    )
+
+
+def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | None) -> bool:
+    """Return whether the rows in no group are one more number: of all groups, if there may be such rows.
+
+    Selections have no such number, and cells of values none that adds up.
+    """
+    every = isinstance(block.selection, AllGroups) and block.selection.limit is None
+    complete = all(candidates.domain.complete for candidates in block.domains)
+    return bool(
+        block.keys
+        and every
+        and size is not None
+        and partitions is None
+        and not complete
+        and cells_of(block.counts) is None
     )
 
 
@@ -191,10 +212,15 @@ def _sparse(query: Query, catalog: Catalog, block: OuterQuery) -> SparseDomain:
 
 
 def _searches(
-    compiler: StatementCompiler, block: OuterQuery, most: int | None, partitions: Partitions | None
+    compiler: StatementCompiler,
+    block: OuterQuery,
+    most: int | None,
+    partitions: Partitions | None,
+    *,
+    outside: bool,
 ) -> tuple[BoundSearch, ...]:
     """Return the queries that find bounds, over the same rows as the counting query."""
-    rows, made = _rows(block, most, partitions), []
+    rows, made = _rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:
         query = rows.rungs(ladder)
         sql = duckdb_sql(query)
@@ -204,11 +230,16 @@ def _searches(
     return tuple(made)
 
 
-def _rows(block: OuterQuery, most: int | None, partitions: Partitions | None) -> Rows:
+def _rows(
+    block: OuterQuery, most: int | None, partitions: Partitions | None, *, outside: bool = False
+) -> Rows:
     """Return the rows that count: those in a candidate group, of each unit in at most so many groups."""
     rows, selection = block.rows, block.selection
     if not block.keys:
         return rows
+    if outside:
+        rows = rows.with_outside(block.domains)
+        return rows if most is None else rows.bounded(most, ())
     if partitions is not None and partitions.bounded and isinstance(selection, TopPerPartition):
         rows = rows.bounded(partitions.per_unit, block.domains, selection.keys)
     if most is not None:
@@ -297,7 +328,13 @@ def _in_partitions(block: OuterQuery, options: Options, partitions: Partitions) 
 
 
 def _groups(
-    block: OuterQuery, options: Options, most: int | None, partitions: Partitions | None, size: int | None
+    block: OuterQuery,
+    options: Options,
+    most: int | None,
+    partitions: Partitions | None,
+    size: int | None,
+    *,
+    outside: bool = False,
 ) -> CountedGroups | None:
     """Return the groups that are counted, a unit in `most` of them; None for partitions and for cells."""
     if partitions is not None or cells_of(block.counts) is not None:
@@ -307,7 +344,7 @@ def _groups(
         assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others
         largest = block.selection.count, max_candidates(block.selection.k, options)
     domains = () if undeclared(block) else block.domains
-    return CountedGroups(block.rows, domains, size, most, block.existence, largest)
+    return CountedGroups(block.rows, domains, size, most, block.existence, outside, largest)
 
 
 def _counting(

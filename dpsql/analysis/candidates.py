@@ -15,7 +15,15 @@ from functools import cached_property
 from math import prod
 
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.domains import BOOLEANS, Candidates, cross_join, same, with_null
+from dpsql.analysis.domains import (
+    BOOLEANS,
+    Candidates,
+    connected,
+    cross_join,
+    names_of,
+    same,
+    with_null,
+)
 from dpsql.analysis.joined import Condition, Joined, not_null, substituted
 from dpsql.analysis.nulls import never_null
 from dpsql.analysis.ranges import (
@@ -39,6 +47,7 @@ from dpsql.tree import (
     Derived,
     Exists,
     Expr,
+    InQuery,
     IsNull,
     Item,
     Join,
@@ -161,13 +170,26 @@ class _Finder:
             column = self.known.columns[name]
             self.bases[name] = (
                 list_of(column.node, column.type, self.compared)
-                or column.domain
+                or self._declared(column)
                 or (BOOLEANS if column.type == BOOLEAN else None)
                 or self._between(column)
                 or span_of(self.catalog, column, self.compared)
             )
         base = self.bases[name]
         return base if isinstance(base, KeyDomain) else None
+
+    def _declared(self, column: Typed) -> KeyDomain | None:
+        """Return the declared values; they are complete where conditions leave only such values."""
+        domain = column.domain
+        if domain is None or domain.complete:
+            return domain
+        every = range_of(self.catalog, column.node, column.type, self.compared)
+        if every is None:
+            return domain
+        known = InQuery(Column("e", "v"), Select((Item(Column("k", "v")),), Derived(domain.query, "k")))
+        there = Paren(Binary("OR", Paren(known), Paren(IsNull(Column("e", "v")))))
+        beyond = Select((Item(Column("e", "v")),), Derived(every.query, "e"), Paren(Not(there)))
+        return domain if self._count(beyond) else replace(domain, complete=True)
 
     def _between(self, column: Typed) -> KeyDomain | None:
         """Return what conditions leave of all integers or days, or of a long range, if that is a list."""
@@ -199,7 +221,10 @@ class _Finder:
         nodes = self.keys[place].guarded_node, self.nodes[place]
         if any(never_null(node, self.known.has_value, self.sure) for node in nodes):
             return values.without_null()
-        return with_null(values)
+        made = with_null(values)
+        # A part of a time that is infinite is NULL.
+        parts = not self.keys[place].is_column and values.origin.startswith("the ")
+        return replace(made, complete=made.complete or (parts and self.keys[place].domain is values))
 
     def _atom(self, name: str) -> str | None:
         """Return the item, column or choice that a generated name belongs to; None if it is not public."""
@@ -253,7 +278,7 @@ class _Finder:
         used = frozenset[str]().union(*read.values(), self.known.items)
         links = [*read.values(), *(use.atoms for use in self._uses if use.atoms <= used)]
         found = []
-        for atoms in _connected(links):
+        for atoms in connected(links):
             places = [i for i in ready if read[i] & atoms]
             if places:
                 found.append((places, atoms))
@@ -290,10 +315,12 @@ class _Finder:
         image = self._evaluated([place], rows)
         if own is None:
             return image
+        if key.type == BOOLEAN and not image.complete and not filters:
+            return self._or_null(place, own)  # whatever is read, there is no third value
         own = with_null(own) if image.null else own.without_null()
         there = same(Column("d", "v"), Column("i", "v"), null=image.null)
         found = Join(Derived(own.query, "d"), "", Derived(image.query, "i"), there)
-        return replace(own, query=Select(own.cells, found))
+        return replace(own, query=Select(own.cells, found), complete=image.complete)
 
     def _own(self, place: int) -> KeyDomain | None:
         """Return the domain of a key that cannot be evaluated on public rows."""
@@ -418,7 +445,7 @@ class _Finder:
         query = self.known.items[alias]
         if not any(alias in items for items in self.known.missing):
             return query
-        names = _names(query)
+        names = names_of(query)
         there = (*(Item(Column("r", n)) for n in names), Item(Constant(False, BOOLEAN), "m"))
         null = (*(Item(Constant(None, NULL), n) for n in names), Item(Constant(True, BOOLEAN), "m"))
         return SetOperation(Select(there, Derived(query, "r")), "UNION ALL", Select(null))
@@ -439,7 +466,16 @@ class _Finder:
         items = tuple(Item(n, name) for n, name in zip(nodes, names, strict=True))
         query = Select(items, rows.source, rows.where, distinct=True)
         null = not all(never_null(node, self.known.has_value, self.sure) for node in nodes)
-        return KeyDomain(query, origin=self._origin(nodes), null=null)
+        return KeyDomain(query, origin=self._origin(nodes), null=null, complete=self._complete(nodes))
+
+    def _complete(self, nodes: Iterable[Expr]) -> bool:
+        """Return whether keys have no other values, since the private columns that they read have none.
+
+        Public items and the choices of a CASE are all there are.
+        """
+        names = (name for node in nodes for name in facts(node).reads if name in self.known.columns)
+        private = [name for name in names if name.partition(".")[0] not in self.known.items]
+        return all(base is not None and base.complete for base in map(self._base, private))
 
     def _origin(self, nodes: Iterable[Expr]) -> str:
         found: dict[str, None] = {}
@@ -454,25 +490,3 @@ class _Finder:
         if len(nodes) > 1:
             return f"combinations of {listed}"
         return listed if isinstance(nodes[0], Column) else f"computed from {listed}"
-
-
-def _names(query: Query) -> list[str]:
-    while isinstance(query, SetOperation):
-        query = query.left
-    items = query.items if isinstance(query, Select) else ()
-    return [i.name or (i.expr.name if isinstance(i.expr, Column) else "") for i in items]
-
-
-def _connected(links: Iterable[Collection[str]]) -> list[frozenset[str]]:
-    """Return the sets of names that links connect, in order.
-
-    >>> [sorted(s) for s in _connected([["a"], ["b", "c"], ["c", "d"]])]
-    [['a'], ['b', 'c', 'd']]
-    """
-    found: list[frozenset[str]] = []
-    for link in links:
-        if link:
-            touched = [s for s in found if s & set(link)]
-            found = [s for s in found if s not in touched]
-            found.append(frozenset(link).union(*touched))
-    return found

@@ -55,6 +55,12 @@ class Catalog(Protocol):
         The policy or the source's schema says so, and it is tested for each version of the data.
         """
 
+    def complete(self, table: str, column: str) -> bool:
+        """Return whether no row of a private table that has a unit has a value outside of a column's domain.
+
+        The policy says so, and it is tested as `not_null` is, or the type has no other values.
+        """
+
     def domain(self, table: str, column: str) -> Query | None:
         """Return a query of columns v and o (its order) over a column's declared domain, or None."""
 

@@ -14,6 +14,7 @@ from dpsql.analysis.groups import (
     CountingQuery,
     Rows,
     all_groups,
+    all_groups_and_outside,
     groups_with_units,
     largest_groups,
     one_group,
@@ -41,6 +42,8 @@ class CountedGroups:
     """In how many groups a unit's rows are kept; None: in all."""
     existence: int | None = None
     """The place of the number that decides which groups of undeclared keys there are."""
+    outside: bool = False
+    """Whether the rows in no group of the domains are one more group, the last; `size` counts it."""
     largest: tuple[int, int] | None = None
     """The place of a number and how many groups, the largest by it, are wanted; one more is counted."""
     shape: tuple[object, ...] = field(init=False, repr=False)
@@ -53,6 +56,7 @@ class CountedGroups:
             duckdb_sql(replace(self._projection, items=self._projection.items[: 1 + self.rows.keys])),
             tuple((d.keys, d.domain.ordered, duckdb_sql(d.domain.query)) for d in self.domains),
             self.most,
+            self.outside,
             None if deciding is None else self.numbers[deciding],
             self.largest is None,
             self.rows.by_row,
@@ -72,6 +76,10 @@ class CountedGroups:
         rows = self.rows
         if not rows.keys:
             return one_group(rows)
+        if self.outside:
+            rows = rows.with_outside(self.domains)
+            rows = rows if self.most is None else rows.bounded(self.most, ())
+            return all_groups_and_outside(rows, self.domains, order or ())
         if self.most is not None:
             rows = rows.bounded(self.most, self.domains)
         elif rows.weighted:

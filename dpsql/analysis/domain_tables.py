@@ -64,7 +64,10 @@ def values_of(catalog: Catalog, table: Table, column: str) -> KeyDomain | None:
             cell = UtcTime(cell)
         return distinct_values(cell, Scan(table.name, "b"), f"the values of {place}")
     query = catalog.domain(table.name, column)
-    return None if query is None else KeyDomain(query, ordered=True, origin=f"the declared domain of {place}")
+    if query is None:
+        return None
+    complete = catalog.complete(table.name, column)
+    return KeyDomain(query, ordered=True, origin=f"the declared domain of {place}", complete=complete)
 
 
 def put_domains(tree: exp.Expr, source: Source, policy: Policy, catalog: Catalog) -> None:

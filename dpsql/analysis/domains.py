@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -32,7 +32,10 @@ from dpsql.types import BIGINT, BOOLEAN, INTEGER, NULL, SqlType
 
 _BOTH = Values(tuple((Constant(bool(i), BOOLEAN), Constant(i, INTEGER)) for i in (0, 1)), "r", ("v", "o"))
 BOOLEANS = KeyDomain(
-    Select((Item(Column("", "v")), Item(Column("", "o"))), _BOTH), ordered=True, origin="FALSE and TRUE"
+    Select((Item(Column("", "v")), Item(Column("", "o"))), _BOTH),
+    ordered=True,
+    origin="FALSE and TRUE",
+    complete=True,
 )
 
 
@@ -67,7 +70,7 @@ class Candidates:
 
 
 _LAST = 2**62
-"""The place of NULL in a domain that is no range of integers: behind all others, and not computed from them."""
+"""The place of NULL in a domain that is no range of integers: behind all others, a constant."""
 _IN_BIGINT = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 
 
@@ -123,7 +126,10 @@ def with_null(domain: KeyDomain) -> KeyDomain:
 def listed_values(values: Sequence[Expr]) -> KeyDomain:
     """Return the domain that consists of the literals of an IN list."""
     return KeyDomain(
-        listed(values, IsNull(Column("", "v"), negated=True)), ordered=True, origin="the IN list"
+        listed(values, IsNull(Column("", "v"), negated=True)),
+        ordered=True,
+        origin="the IN list",
+        complete=True,
     )
 
 
@@ -136,3 +142,26 @@ def distinct_values(value: Expr, source: Source, origin: str) -> KeyDomain:
 def cross_join(sources: Sequence[Source]) -> Source:
     """Return all combinations of the rows of several sources."""
     return reduce(lambda left, right: Join(left, "CROSS", right), sources)
+
+
+def names_of(query: Query) -> list[str]:
+    """Return the names of the columns of a query."""
+    while isinstance(query, SetOperation):
+        query = query.left
+    items = query.items if isinstance(query, Select) else ()
+    return [i.name or (i.expr.name if isinstance(i.expr, Column) else "") for i in items]
+
+
+def connected(links: Iterable[Collection[str]]) -> list[frozenset[str]]:
+    """Return the sets of names that links connect, in order.
+
+    >>> [sorted(s) for s in connected([["a"], ["b", "c"], ["c", "d"]])]
+    [['a'], ['b', 'c', 'd']]
+    """
+    found: list[frozenset[str]] = []
+    for link in links:
+        if link:
+            touched = [s for s in found if s & set(link)]
+            found = [s for s in found if s not in touched]
+            found.append(frozenset(link).union(*touched))
+    return found

@@ -261,7 +261,11 @@ def literal_domain(values: Sequence[Typed]) -> KeyDomain | None:
     if any(v.literal is None for v in values):
         return None
     shown = [v.node for v in values if v.literal is not None and v.literal.value is not None]
-    return KeyDomain(listed(dict.fromkeys(shown)), ordered=True, origin="the CASE") if shown else None
+    return (
+        KeyDomain(listed(dict.fromkeys(shown)), ordered=True, origin="the CASE", complete=True)
+        if shown
+        else None
+    )
 
 
 def listed(values: Iterable[Expr], where: Expr | None = None) -> Select:

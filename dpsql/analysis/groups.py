@@ -3,10 +3,11 @@
 It reads the projected private rows (`u` the hidden unit, `k0`.. the keys, `f0`.. what the numbers depend on)
 and has one row for each group: the keys, then the numbers as BIGINT.
 
-NULL is a value of a key as any other. Its group is one more group of the same partition of the rows: a row is in
-exactly one group, with or without it. So a unit that is in one group is in one, a unit that is kept to m groups is
-in m, what bounds a unit's rows in all groups together bounds them there, too, and no bound on what a unit changes
-is larger with it. What changes is the number of groups that one noise is for (k + 1 for k).
+NULL is a value of a key as any other. Its group is one more group of the same partition of the rows: a row
+is in exactly one group, with or without it. So a unit that is in one group is in one, a unit that is kept to
+m groups is in m, what bounds a unit's rows in all groups together bounds them there, too, and no bound on
+what a unit changes is larger with it. What changes is the number of groups that one noise is for (k + 1 for
+k, k + 2 with the rows in no group).
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dpsql.analysis.domains import Candidates, cross_join, same
+from dpsql.analysis.domains import Candidates, cross_join, integers, same, whole, within
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
-from dpsql.analysis.typed import Typed
+from dpsql.analysis.typed import MAX_LISTED, Typed
 from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
 from dpsql.lazy_dataclass import dataclass
@@ -34,15 +35,17 @@ from dpsql.tree import (
     Item,
     Join,
     OrderTerm,
+    Paren,
     Query,
     Select,
+    SetOperation,
     Source,
     Window,
     columns,
     conjunction,
     items,
 )
-from dpsql.types import BIGINT
+from dpsql.types import BIGINT, BOOLEAN, NULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +187,8 @@ class Rows:
         """Keep each unit's rows in at most `groups` groups of the domain, chosen by a hash.
 
         With `by`, the places of some keys, rows are kept in so many combinations of their values. NULL is a
-        value of a key as any other, so the group of NULL is one of these: a unit that is in it and in `groups`
-        others is kept to `groups` of all of them.
+        value of a key as any other, so the group of NULL is one of these: a unit that is in it and in
+        `groups` others is kept to `groups` of all of them.
         """
         chosen = [f"k{i}" for i in by or range(self.keys)]
         unit, keys = Column("s", "u"), columns("s", "k", self.keys)
@@ -201,7 +204,7 @@ class Rows:
         rank = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
         listed = (*(Item(c) for c in (unit, *values)), Item(rank, "r"))
         ranked = Select(listed, Derived(pairs, "x"))
-        known = conjunction(
+        own = conjunction(
             [
                 Binary("=", Column("y", "u"), Column("z", "u")),
                 *(same(Column("y", n), Column("z", n), null=True) for n in chosen),
@@ -211,10 +214,41 @@ class Rows:
         names += [f"f{i}" for i in range(len(self.row))]
         query = Select(
             tuple(Item(Column("y", n), n) for n in names),
-            Join(Derived(self.query, "y"), "", Derived(ranked, "z"), known),
+            Join(Derived(self.query, "y"), "", Derived(ranked, "z"), own),
             Binary("<=", Column("z", "r"), Constant(groups, BIGINT)),
         )
         return replace(self, query=query)
+
+    def with_outside(self, domains: Sequence[Candidates]) -> Rows:
+        """Add a key that says whether a row is in no candidate group; all other keys of such rows are NULL.
+
+        So all rows whose keys the domains do not list are one group, `outside`, of one partition with the
+        candidates. It is formed here, before a unit is kept to some groups or weighed by its rows in all of
+        them: it counts as one of these groups, and no bound on what a unit changes is larger with it. Formed
+        later, it would be an m+1-th group of a unit that is kept to m candidates.
+        """
+        keys = columns("x", "k", self.keys)
+        source: Source = Derived(self.query, "x")
+        inside: list[Expr] = []
+        for i, each in enumerate(domains):
+            every = integers(each.domain.query)
+            if every is not None and every.stop - every.start > MAX_LISTED:
+                key = keys[each.keys[0]]
+                inside += within(key, every.start, every.stop - 1, null=each.domain.null)
+                inside += [] if each.domain.null else [IsNull(key, negated=True)]
+                continue
+            listed = (*(Item(c) for c in each.columns("e").values()), Item(Constant(True, BOOLEAN), "m"))
+            known = Derived(Select(listed, Derived(each.domain.query, "e")), f"d{i}")
+            source = Join(source, "LEFT", known, conjunction(each.matched(keys, f"d{i}")))
+            inside.append(IsNull(Column(f"d{i}", "m"), negated=True))
+        there = conjunction(Paren(c) for c in inside)
+        own = items("k", (Case(((there, key),)) if there is not None else key for key in keys))
+        marked = Case(((there, Constant(False, BOOLEAN)),), Constant(True, BOOLEAN)) if there else None
+        names = ["u", *(f"f{i}" for i in range(len(self.row)))]
+        listed = (*(Item(Column("x", n), n) for n in names[:1]), *own)
+        listed += (Item(marked or Constant(False, BOOLEAN), f"k{self.keys}"),)
+        listed += tuple(Item(Column("x", n), n) for n in names[1:])
+        return replace(self, query=Select(listed, source), keys=self.keys + 1)
 
 
 def _kept(part: DistinctValues, unit: Expr, keys: Sequence[Expr], value: Expr) -> Expr:
@@ -274,6 +308,38 @@ def all_groups(
     terms = [(f"k{i}", descending) for i, descending in order]
     terms += [(f"{'o' if key in ordered else 'k'}{key}", False) for key in range(rows.keys)]
     return CountingQuery(Select((*listed, *places), source), order=tuple(terms))
+
+
+def all_groups_and_outside(
+    rows: Rows, domains: Sequence[Candidates], order: Iterable[tuple[int, bool]]
+) -> CountingQuery:
+    """Count every group of the domain, and last the rows in none of them, of `rows.with_outside(domains)`.
+
+    The column `o` with the number of keys is 1 for these rows and 0 for the candidates; it is the first term
+    of the order, so that they are the last group, whatever the keys are.
+    """
+    size = rows.keys - 1
+    found = {key: v for i, each in enumerate(domains) for key, v in each.columns(f"d{i}").items()}
+    ordered = {d.keys[0]: Column(f"d{i}", "o") for i, d in enumerate(domains) if d.domain.ordered}
+    candidates = cross_join([Derived(d.domain.query, f"d{i}") for i, d in enumerate(domains)])
+    no, yes = Constant(False, BOOLEAN), Constant(True, BOOLEAN)
+    inside = (*items("k", (found[key] for key in range(size))), Item(no, f"k{size}"))
+    inside += tuple(Item(ordered[key], f"o{key}") for key in sorted(ordered))
+    outside = (*items("k", [Constant(None, NULL)] * size), Item(yes, f"k{size}"))
+    outside += tuple(Item(whole(0), f"o{key}") for key in sorted(ordered))
+    every = SetOperation(Select(inside, candidates), "UNION ALL", Select(outside))
+    keys, own = columns("c", "k", rows.keys), columns("g", "k", rows.keys)
+    known = [same(a, b, null=True) for a, b in zip(own[:size], keys[:size], strict=True)]
+    known.append(Binary("=", own[size], keys[size]))
+    source = Join(Derived(every, "c"), "LEFT", Derived(rows.grouped(), "g"), conjunction(known))
+    numbers = columns("g", "n", len(rows.released))
+    listed = [*items("k", keys[:size]), *items("n", (Call("COALESCE", (n, whole(0))) for n in numbers))]
+    # Places come in the order of the terms.
+    listed.append(Item(Case(((keys[size], whole(1)),), whole(0)), f"o{size}"))
+    listed += [Item(Column("c", f"o{key}"), f"o{key}") for key in sorted(ordered)]
+    terms = [(f"o{size}", False), *((f"k{i}", descending) for i, descending in order)]
+    terms += [(f"{'o' if key in ordered else 'k'}{key}", False) for key in range(size)]
+    return CountingQuery(Select(tuple(listed), source), order=tuple(terms))
 
 
 def groups_with_units(rows: Rows, place: int) -> CountingQuery:

@@ -6,7 +6,7 @@ the items that are missing; `Condition.unless` and `Joined.missing` say which it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
 from dpsql.analysis.compiler import StatementCompiler
@@ -253,14 +253,14 @@ def _bare(node: Expr) -> Expr:
 
 def not_null(condition: Expr) -> tuple[Expr, ...]:
     """Return what is not NULL where a condition holds: its operands, and what these are conversions of."""
-    found = []
-    for operand in _operands(condition):
-        inner = operand
-        found.append(inner)
-        while isinstance(inner, (Paren, Cast, Try, Saturated)):
-            inner = inner.inner if isinstance(inner, Paren) else inner.operand
-            found.append(inner)
-    return tuple(found)
+    return tuple(node for operand in _operands(condition) for node in _converted(operand))
+
+
+def _converted(node: Expr) -> Iterator[Expr]:
+    """Yield an expression, and what it is a conversion of."""
+    yield node
+    if isinstance(node, (Paren, Cast, Try, Saturated)):
+        yield from _converted(node.inner if isinstance(node, Paren) else node.operand)
 
 
 def _operands(condition: Expr) -> tuple[Expr, ...]:

@@ -35,9 +35,9 @@ _MAY_BE_NULL = re.compile(
 def never_null(node: Expr, column: Callable[[str], bool], sure: Collection[Expr] = ()) -> bool:
     """Return whether an expression has a value where its columns have one.
 
-    `column` says by its generated name whether a column is never NULL; `sure` are expressions that are not NULL
-    on the rows that count. A value that a function does not have (a part of an infinite date) is none that
-    this is about: a row with it is outside of all candidates.
+    `column` says by its generated name whether a column is never NULL; `sure` are expressions that are not
+    NULL on the rows that count. A value that a function does not have (a part of an infinite date) is none
+    that this is about: a row with it is outside of all candidates.
     """
 
     def there(part: Expr) -> bool:

@@ -215,7 +215,8 @@ class Plan:
     counts: tuple[ReleasedAggregate, ...]
     key_types: tuple[SqlType, ...]
     domain_size: int | None
-    """The number of groups in the domain; None if a key has none: then only the largest are counted."""
+    """The number of groups in the domain, with that of `outside`; None if a key has no domain: then only the
+    largest are counted."""
     domain: str
     """The origin of the domain, in words, for EXPLAIN."""
     owner: Owner
@@ -239,6 +240,10 @@ class Plan:
     """The place of the number of units that decides which groups of undeclared keys are shown; None: none."""
     filters: tuple[Filter, ...] = ()
     """What the policy's scope and those of the analyst admit; none: epsilon itself is divided."""
+    outside: bool = field(default=False, kw_only=True)
+    """Whether the last group is that of the rows in no other group, which is shown beside the rows."""
+    null_group: bool = field(default=False, kw_only=True)
+    """Whether NULL is a candidate of a key."""
     equal: tuple[int, ...] = field(kw_only=True)
     """For each of the counts, the place of the first that is equal to it: equal ones are released once."""
 
@@ -290,6 +295,11 @@ class Plan:
         if self.domain_size is None:
             raise InternalError("these keys have no public domain")
         return self.domain_size
+
+    @property
+    def candidates(self) -> int | None:
+        """The number of groups that can be shown; None if a key has no domain."""
+        return None if self.domain_size is None else self.domain_size - self.outside
 
     @property
     def epsilon(self) -> Fraction:

@@ -133,7 +133,7 @@ def range_of(catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Co
         each = Cast(Binary("+", Constant(_EPOCH, DATE), Cast(i, INTEGER)), DATE)
     every = Range(first, max(first, last + 1))
     query = Select((Item(each, "v"), Item(i, "o")), every, IsNull(each, negated=True))
-    return KeyDomain(query, ordered=True, origin=_ORIGIN)
+    return KeyDomain(query, ordered=True, origin=_ORIGIN, complete=True)
 
 
 def span_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span | None:
@@ -143,7 +143,7 @@ def span_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span |
     first, last = limits_of(catalog, value.node, value.type, found)
     if value.span is not None:
         return value.span.within(first, last)
-    return None if first is None or last is None else Span(first, last, _ORIGIN)
+    return None if first is None or last is None else Span(first, last, _ORIGIN, complete=True)
 
 
 def integers_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span | None:

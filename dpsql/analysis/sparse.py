@@ -57,6 +57,8 @@ class DomainPart:
     """Whether the last candidate has the first place."""
     null: int | None = None
     """The number of NULL where the keys are the numbers; None: NULL is none of them, or is in the query."""
+    nullable: bool = False
+    """Whether NULL may be in the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +130,17 @@ def _part(
         if not each.domain.null:
             return DomainPart(each.keys, types, size, every.start, None, descending)
         # NULL is the last, in either direction.
-        first, null = (every.start - 1, every.start - 1) if descending else (every.start, every.stop)
-        return DomainPart(each.keys, types, size + 1, first, None, descending, null)
+        null = every.start - 1 if descending else every.stop
+        return DomainPart(each.keys, types, size + 1, min(null, every.start), None, descending, null)
     size, values = catalog.count(each.domain.sql), [*each.columns("d").values()]
     number: Expr = Column("d", "o")
     if by_value and descending:
         terms = tuple(OrderTerm(e, "DESC", "LAST") for e in values)
         listed = (*items("v", values), Item(Window(Call("ROW_NUMBER", ()), order=terms), "p"))
-        return DomainPart(each.keys, types, size, 1, Select(listed, Derived(query, "d")))
+        made = Select(listed, Derived(query, "d"))
+        return DomainPart(each.keys, types, size, 1, made, nullable=each.domain.null)
     ordered = each.domain.ordered and not by_value
-    first = None
+    first: int | None = None
     if ordered:
         there = each.domain.without_null().sql
         known = catalog.count(there)
@@ -148,7 +151,8 @@ def _part(
         order = tuple(OrderTerm(e) for e in ([number] if ordered else values))
         number, first = Window(Call("ROW_NUMBER", ()), order=order), 1
     listed = (*items("v", values), Item(number, "p"))
-    return DomainPart(each.keys, types, size, first, Select(listed, Derived(query, "d")), descending)
+    made = Select(listed, Derived(query, "d"))
+    return DomainPart(each.keys, types, size, first, made, descending, nullable=each.domain.null)
 
 
 def _first(catalog: Catalog, sql: str, size: int) -> int | None:
@@ -177,7 +181,8 @@ def listed_groups(rows: Rows, domain: SparseDomain) -> CountingQuery:
             numbers.append(Call("COALESCE", (keys[0], whole(part.null))))
             continue
         values = columns(f"d{i}", "v", len(keys))
-        known = conjunction(same(key, v, null=True) for key, v in zip(keys, values, strict=True))
+        pairs = zip(keys, values, strict=True)
+        known = conjunction(same(key, v, null=part.nullable) for key, v in pairs)
         source = Join(source, "", Derived(part.query, f"d{i}"), known)
         numbers.append(Column(f"d{i}", "p"))
     counts = columns("g", "n", len(rows.released))

@@ -281,10 +281,12 @@ def _column(
         return Column(name, sql_type, domain=values_of(compiler.catalog, table, name), bounds=bounds)
     place = f"{table.name}.{name}"
     ends = compiler.catalog.integers(table.name, name)
+    complete = compiler.catalog.complete(table.name, name)
     span = _span(compiler.catalog, table, name)
     notes = (note_of(zones.zone(table.zone[name]), span),) if name in table.zone else ()
     if ends is not None:
         span = Span(*ends, f"the declared domain of {place}")
+    span = replace(span, complete=complete) if span is not None else None
     return Column(
         name,
         sql_type,

@@ -68,6 +68,8 @@ class KeyDomain:
     """The origin of the values, in words, for EXPLAIN."""
     null: bool = False
     """Whether NULL may be among the values: rows are then matched with them so that NULL meets NULL."""
+    complete: bool = False
+    """Whether no row that counts has another value, beside NULL if it is not among them."""
 
     @property
     def sql(self) -> str:
@@ -107,6 +109,8 @@ class Span:
     first: int
     last: int
     origin: str = ""
+    complete: bool = False
+    """Whether no row that counts lies outside."""
 
     @classmethod
     def of_days(cls, first: date, last: date, origin: str = "") -> Span:
@@ -120,6 +124,8 @@ class Span:
             self,
             first=self.first if first is None else max(first, self.first),
             last=self.last if last is None else min(last, self.last),
+            complete=self.complete
+            or (first is not None and last is not None and first >= self.first and last <= self.last),
         )
 
     def integers(self, sql_type: SqlType) -> KeyDomain:
@@ -127,7 +133,7 @@ class Span:
         i = Column("", "i")
         every = Range(self.first, max(self.first, self.last + 1))
         query = Select((Item(Cast(i, sql_type), "v"), Item(i, "o")), every)
-        return KeyDomain(query, ordered=True, origin=self.origin)
+        return KeyDomain(query, ordered=True, origin=self.origin, complete=self.complete)
 
     def grid(self, grain: str) -> KeyDomain | None:
         """Return the starts of all days, hours, minutes or seconds; None for more than `MAX_LISTED`."""
@@ -138,7 +144,7 @@ class Span:
         i, step = Column("", "i"), step // 1000
         items = (Item(Call("epoch_ms", (i,)), "v"), Item(i, "o"))
         every = Range(start * step, max(start, stop) * step, step)
-        return KeyDomain(Select(items, every), ordered=True, origin=self.origin)
+        return KeyDomain(Select(items, every), ordered=True, origin=self.origin, complete=self.complete)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 ``choose`` picks a method: ``top_k`` (with ``unknown`` for keys without a domain), ``threshold``,
 ``whole_domain`` or ``every_count`` (``shown`` is what a selection shows of these); ``options`` checks what
 was asked for. ``method`` has the types, ``measuring`` the numbers of selected groups, ``table`` the rows,
-``numbers`` what EXPLAIN says of each number. ``refine`` releases a count again with less noise.
+``numbers`` what EXPLAIN says of each number, ``outside`` that of the rows in no group. ``refine`` releases a
+count again with less noise.
 ``error_target`` finds the epsilon of a statement that asks for an error, or has the connection's.
 """
 
@@ -12,6 +13,7 @@ from dpsql.answers.choose import choose, considered
 from dpsql.answers.error_target import by_default_error, least_epsilon
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.numbers import Number, number_texts, numbers
+from dpsql.answers.outside import outside_of, sentences_of
 from dpsql.answers.refine import RefinedCount
 from dpsql.answers.table import details, doubles, rows
 
@@ -32,5 +34,7 @@ __all__ = [
     "least_epsilon",
     "number_texts",
     "numbers",
+    "outside_of",
     "rows",
+    "sentences_of",
 ]

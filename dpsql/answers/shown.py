@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -124,8 +125,22 @@ def measured_in_all(plan: Plan, parts: Sequence[Share], counts: Counts) -> Noisy
         values |= own
         loss += spent
     rows = shown(plan, counts, lambda place: values[measuring.equal_place(plan, values, place)], order)
-    if isinstance(plan.selection, AllGroups):
-        rows = rows[: plan.selection.limit]
+    limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
+    groups = len(rows) - plan.outside
+    made = _estimated(plan, parts, values, rows[:groups][:limit], loss)
+    if not plan.outside:
+        return made
+    return replace(made, outside=_estimated(plan, parts, values, rows[groups:], loss))
+
+
+def _estimated(
+    plan: Plan,
+    parts: Sequence[Share],
+    values: dict[int, NDArray[np.float64]],
+    rows: NDArray[np.int64],
+    loss: PrivacyLoss,
+) -> NoisyResult:
+    """Return the result with some of the rows."""
     made: dict[int, Combined] = {}
     found: Values = {}
     for part in parts:

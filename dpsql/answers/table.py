@@ -56,7 +56,7 @@ def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> tuple[pa.Table,
         add(getattr(places, kind), values)
     for number in places.numbers:
         for place, values in zip(
-            number.details, _estimate(plan, answer, outputs[number.place])[1:], strict=True
+            number.details, estimate(plan, answer, outputs[number.place])[1:], strict=True
         ):
             add(place, values)
     return pa.Table.from_arrays([columns[place] for place in range(len(names))], names=names), places
@@ -108,7 +108,7 @@ def _integers(values: NDArray[np.int64]) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [None, data])
 
 
-def _estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[np.float64], ...]:
+def estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[np.float64], ...]:
     """Return value, standard deviation, low and high of a number; equal counts share one measurement."""
     if output.formula is not None:
         found, step = answer.values[output.uses, output.formula], 1.0
@@ -171,7 +171,7 @@ def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> 
             return key.view(_INSTANT) if plan.key_types[output.of] == TIMESTAMPTZ else key
         case "count" | "stddev" | "low" | "high":
             place = ("count", "stddev", "low", "high").index(output.kind)
-            return doubles(_estimate(plan, answer, output)[place])
+            return doubles(estimate(plan, answer, output)[place])
         case "quantile":
             assert output.quantile is not None  # noqa: S101  such a column shows one
             return of_cells(output.quantile, answer.cells[output.quantile])

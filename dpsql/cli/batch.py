@@ -256,6 +256,8 @@ def write_result(
     for sentence in release.warnings:
         narrate.warning(sentence)
     if not output.for_people:
+        if release.line:
+            narrate.note(release.line)
         narrate.note(footer(release, total, Style()))
 
 

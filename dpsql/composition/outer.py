@@ -295,5 +295,6 @@ def _together(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Rele
         receipt=receipts.pop() if len(receipts) == 1 else "",
         reused=None if new else max(release.reused for release in releases if release.reused),
         charged_again=next((release.charged_again for release in releases if release.charged_again), ""),
+        outside=None,
         properties={"unit": ", ".join(dict.fromkeys(r.properties.get("unit", "") for r in releases))},
     )

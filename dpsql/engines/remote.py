@@ -15,13 +15,22 @@ import numpy as np
 import pyarrow as pa
 
 from dpsql.analysis import CompiledQuery, quote
+from dpsql.engines.complete import rows_outside
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_source
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import run
-from dpsql.engines.writer import Dialect, PublicRelation, TargetColumn, Translated, Untranslatable, translate
+from dpsql.engines.writer import (
+    Dialect,
+    PublicRelation,
+    TargetColumn,
+    Translated,
+    Untranslatable,
+    translate,
+    write,
+)
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn
@@ -232,7 +241,17 @@ class RemoteEngine(ABC):
                 return False
             if i and rows.column(0)[0].as_py() != 0:
                 return False
-        return True
+        return all(self._complete(reader, column) for column in reader.table.complete)
+
+    def _complete(self, reader: Reader, column: str) -> bool:
+        """Return whether no row that has a unit has NULL or a value outside of a column's domain."""
+        query = rows_outside(reader, column, self.schema_database.domains)
+        with self._translating:
+            statement = write(
+                query, self.dialect, self.schema_database, self._private, self._public_relations
+            )
+        rows = self._rows(statement, UNCHARGED)
+        return rows is not None and rows.column(0)[0].as_py() == 0
 
     def within_length_limit(self, table: str) -> bool:
         """See `Engine`: an engine that knows a stored value's length without reading it tests always."""

@@ -21,7 +21,7 @@ from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled
 from dpsql.engines.unbound import unbound
 from dpsql.engines.worker import running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
-from dpsql.policy import fold
+from dpsql.policy import BooleanDomain, EnumDomain, fold
 from dpsql.tree import duckdb_sql, literal_sql
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
 
@@ -75,7 +75,7 @@ class SchemaDatabase:
     ) -> None:
         self.time_zone = time_zone
         self._readers = {fold(name): reader for name, reader in readers.items()}
-        self._domains = domains
+        self.domains = domains
         self.confirmed: dict[str, bool] = {}
         self.relations: dict[str, tuple[Policy, Relation]] = {}
         self._types: dict[str, SqlType] = {}
@@ -182,26 +182,33 @@ class SchemaDatabase:
     def not_null(self, table: str, column: str) -> bool:
         """See `Catalog`."""
         reader, key = self._readers[fold(table)], fold(column)
-        return key in reader.never_null or key in {fold(c) for c in reader.table.not_null}
+        declared = {fold(c) for c in (*reader.table.not_null, *reader.table.complete)}
+        return key in reader.never_null or key in declared
+
+    def complete(self, table: str, column: str) -> bool:
+        """See `Catalog`."""
+        stated = {fold(c): domain for c, domain in self._readers[fold(table)].table.domain.items()}
+        domain = stated.get(fold(column))
+        return isinstance(domain, (BooleanDomain, EnumDomain)) or getattr(domain, "complete", False)
 
     def domain(self, table: str, column: str) -> Query | None:
         """See `Catalog`."""
-        return self._domains.query(table, column)
+        return self.domains.query(table, column)
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """See `Catalog`."""
-        return self._domains.span(table, column)
+        return self.domains.span(table, column)
 
     def integers(self, table: str, column: str) -> tuple[int, int] | None:
         """See `Catalog`."""
-        return self._domains.integers(table, column)
+        return self.domains.integers(table, column)
 
     def extent(self, table: str, column: str) -> tuple[Fraction, Fraction] | None:
         """See `Catalog`."""
         reader = self._readers[fold(table)]
         if reader.table.public:
             return self._measured(f"main.{quote(reader.table.name)}", reader.columns).get(fold(column))
-        domain = self._domains.query(table, column)
+        domain = self.domains.query(table, column)
         if domain is None:
             return None
         kinds = [("v", kind) for name, kind in reader.columns if fold(name) == fold(column)]

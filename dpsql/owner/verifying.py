@@ -135,12 +135,14 @@ def _verify_table(
             _verify_fact(report, inspector, table, i, fact)
         for i, column in enumerate(table.not_null):
             _verify_not_null(report, inspector, table, i, column)
+        for column in table.complete:
+            _verify_complete(report, inspector, table, column)
         if report.wrong == before and not table.public:
             report.passed[table.name] = version
             if short:
                 report.passed[length_check_key(table.name)] = version
         for column, domain in table.domain.items():
-            if not isinstance(domain, EnumDomain):
+            if not isinstance(domain, EnumDomain) and column not in table.complete:
                 _verify_domain(report, inspector, table, column, rows)
         verify_unit(report, inspector, policy, table, rows)
         verify_rows(report, inspector, policy, table)
@@ -239,6 +241,18 @@ def _verify_not_null(report: Report, inspector: Inspector, table: Table, i: int,
         report.add("wrong", place, text)
     else:
         report.add("ok", place, f"{column} has no NULL")
+
+
+def _verify_complete(report: Report, inspector: Inspector, table: Table, column: str) -> None:
+    place = table.place("domain", column)
+    rows, nulls = inspector.outside(table.name, column)[1], inspector.nulls(table.name, column)
+    if rows or nulls:
+        text = (
+            f"is not complete: {times(rows, 'row')} outside, {times(nulls, 'row')} with NULL: leave that out"
+        )
+        report.add("wrong", place, text)
+    else:
+        report.add("ok", place, "is complete")
 
 
 def _verify_domain(report: Report, inspector: Inspector, table: Table, column: str, total: int) -> None:

@@ -64,7 +64,7 @@ def _checked_values(domain: ValuesDomain, sql_type: SqlType | None, place: str) 
             held.append(fit(value, sql_type) if sql_type is not None else _plain(value))
         except ValueError as problem:
             raise wrong(f"{place}[{position}]", str(problem)) from None
-    return ValuesDomain(tuple(held))
+    return ValuesDomain(tuple(held), domain.complete)
 
 
 def _is_day(value: Value) -> bool:

@@ -295,7 +295,12 @@ KEYS: dict[str, dict[str, Key]] = {
             "columns without NULL in rows that have a unit, as the owner declares: as keys they have no "
             "group of NULL. A column that the database itself declares NOT NULL needs no mention",
         ),
-        "domain": Key("a table, below", "none", "the public values of key columns"),
+        "domain": Key(
+            "a table, below",
+            "none",
+            "the public values of key columns; with `complete = true` no row that has a unit has another "
+            "value, or NULL, as the owner declares",
+        ),
         "bounds": Key(
             "a table, below", "none", "the intervals to which SUM, AVG and the like cut the values of columns"
         ),

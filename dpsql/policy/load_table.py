@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -183,7 +184,7 @@ def _flat(
 
 def _holds_columns(raw: dict[str, object]) -> bool:
     """Whether a table has columns as keys, not the keys of a domain or of bounds."""
-    return not {"from", "to", "step", "table", "column"} & set(raw) and bool(raw)
+    return not {"from", "to", "step", "table", "column", "values"} & set(raw) and bool(raw)
 
 
 def _unique(section: Section) -> tuple[tuple[str, ...], ...]:
@@ -223,20 +224,24 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
         return BooleanDomain()
     if isinstance(raw, str) and raw.upper() == "ENUM":
         return EnumDomain()
+    if isinstance(raw, dict) and "values" in raw:
+        section = Section(raw, key, dict.fromkeys(("values", "complete")))
+        listed = _domain(section.get("values", list, []), (*key, "values"))
+        return replace(cast("ValuesDomain", listed), complete=section.get("complete", bool, False))
     if isinstance(raw, dict) and ("from" in raw or "to" in raw):
-        section = Section(raw, key, dict.fromkeys(("from", "to")))
+        section = Section(raw, key, dict.fromkeys(("from", "to", "complete")))
         for end in ("from", "to"):
             section.require(end, "write { from = 0, to = 23 }; both ends are included")
         start, stop = section.raw("from"), section.raw("to")
         for end, value in (("from", start), ("to", stop)):
             if isinstance(value, (bool, Decimal)) or not isinstance(value, (int, date)):
                 raise wrong(section.place(end), f"expected an integer or a date, found {described(value)}")
-        return RangeDomain(cast("int | date", start), cast("int | date", stop))
+        complete = section.get("complete", bool, False)
+        return RangeDomain(cast("int | date", start), cast("int | date", stop), complete)
     if isinstance(raw, dict):
-        section = Section(raw, key, dict.fromkeys(("table", "column", "from", "to")))
-        return TableDomain(
-            *_texts(section, ("table", "column"), 'write { table = "pages", column = "page" }')
-        )
+        section = Section(raw, key, dict.fromkeys(("table", "column", "complete", "from", "to", "values")))
+        table, column = _texts(section, ("table", "column"), 'write { table = "pages", column = "page" }')
+        return TableDomain(table, column, section.get("complete", bool, False))
     raise wrong(
         joined(*key),
         f"expected a domain, found {described(raw)}",

@@ -92,6 +92,8 @@ class ValuesDomain:
     """A column's public values, listed by the owner; duplicates are removed, the order is kept."""
 
     values: tuple[Value, ...]
+    complete: bool = False
+    """Whether no row that has a unit has another value, or NULL, as the owner declares."""
 
     def __post_init__(self) -> None:
         # The type is part of what is compared: True == 1 == Decimal(1) in Python.
@@ -108,6 +110,8 @@ class RangeDomain:
 
     start: int | date
     stop: int | date
+    complete: bool = False
+    """As of `ValuesDomain`."""
 
     @property
     def size(self) -> int:
@@ -125,6 +129,8 @@ class TableDomain:
 
     table: str
     column: str
+    complete: bool = False
+    """As of `ValuesDomain`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,17 @@ def _words(*names: str) -> _Schema:
     }
 
 
+def _complete(properties: _Schema) -> _Schema:
+    """Return the schema of a domain with these required keys, which may be declared complete."""
+    every = {**properties, "complete": {"type": "boolean"}}
+    return {
+        "type": "object",
+        "properties": every,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 def _ends(*optional: str) -> _Schema:
     """Return the schema of a table with `from` and `to`."""
     ends: dict[str, _Schema] = {"from": {}, "to": {}, **dict.fromkeys(optional, _NUMBER)}
@@ -65,8 +76,9 @@ _DEFINITIONS: dict[str, _Schema] = {
         "description": "a list of values, a range, a column of a public table, BOOLEAN or ENUM",
         "anyOf": [
             _VALUES,
-            _ends(),
-            _words("table", "column"),
+            _complete({"values": _VALUES}),
+            _complete(_ends()["properties"]),
+            _complete(_words("table", "column")["properties"]),
             {"enum": ["BOOLEAN", "ENUM"]},
             _each(_part("domain")),  # the fields of a struct: address.city = [..]
         ],

@@ -92,6 +92,10 @@ class Table:
         for column, values in checked_names(self.domain, self.place("domain"), self._in_header).items():
             place = self.place("domain", column)
             domain[column] = checked_domain(values, self.declared_type(column, place), place)
+            if self.public and getattr(values, "complete", False):
+                raise wrong(
+                    place, "the values of a public column are those of its rows", "leave complete out"
+                )
         object.__setattr__(self, "domain", Names(domain))
         bounds = {}
         for column, interval in checked_names(self.bounds, self.place("bounds"), self._in_header).items():
@@ -102,6 +106,11 @@ class Table:
     def place(self, *names: str) -> str:
         """Return the key path of this table in the policy, or of one of its keys."""
         return joined("tables", self.name, *names)
+
+    @property
+    def complete(self) -> tuple[str, ...]:
+        """The columns whose declared values are all that rows with a unit have."""
+        return tuple(c for c, domain in self.domain.items() if getattr(domain, "complete", False))
 
     def declared_type(self, column: str, place: str, of: str = "the table") -> SqlType | None:
         """Return a column's declared type; None when the table's columns are not declared.

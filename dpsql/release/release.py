@@ -11,6 +11,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.places import Places, distinct
 from dpsql.policy import Assumed
 from dpsql.privacy import Charge
+from dpsql.render.lines import Outside
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -64,8 +65,22 @@ class Release:
     places: Places | None = None
     """Where keys, noisy counts and what is free beside them stand in `table`, by index; None of a release
     that was stored without: then their names tell it."""
+    outside: Outside | None = None
+    """The rows whose keys are in no group that is shown, a number of the same release; None: no number."""
     properties: dict[str, str] = field(default_factory=dict)
     """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""
+
+    @property
+    def null_group(self) -> bool:
+        """Whether a group of `rows` is that of NULL."""
+        return any(self.rows.column(name).null_count for name in self.keys if name in self.rows.column_names)
+
+    @property
+    def line(self) -> str:
+        """What the answer leaves out, in one line, such as `in no group shown: 1,714 ± 30 rows`; or empty."""
+        from dpsql.render.lines import line  # noqa: PLC0415
+
+        return line(self)
 
     def __repr__(self) -> str:
         # Imported on use, as below: modules that only name the type need not load it.
@@ -152,13 +167,20 @@ def facts_of(release: Release) -> dict[str, Any]:
         "confidence": str(release.confidence),
         "assumed": [[each.what, each.value, each.where] for each in release.assumed],
         "places": None if release.places is None else release.places.facts(),
+        "outside": None if (out := release.outside) is None else [out.what, *_numbers(out).values()],
     }
+
+
+def _numbers(out: Outside) -> dict[str, float | None]:
+    return {"value": out.value, "stddev": out.stddev, "low": out.low, "high": out.high}
 
 
 def release_of(facts: dict[str, Any], rows: pa.Table, table: pa.Table) -> Release:
     """Make a release of its two tables and what `facts_of` has returned."""
     facts = facts | {name: tuple(facts[name]) for name in ("keys", "counts", "warnings")}
     facts["assumed"] = tuple(Assumed(*each) for each in facts.pop("assumed", ()))
+    out = facts.pop("outside", None)
+    facts["outside"] = None if out is None else Outside(*out)
     facts["selection"] = facts.pop("reading")
     places = facts.pop("places", None)
     facts["places"] = None if places is None else Places.of_facts(places)
@@ -206,6 +228,7 @@ def cell(release: Release) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415
 
     from dpsql.render.data import as_json  # noqa: PLC0415
+    from dpsql.render.lines import sentences  # noqa: PLC0415
     from dpsql.render.values import values  # noqa: PLC0415
 
     table = release.table
@@ -216,6 +239,9 @@ def cell(release: Release) -> pa.Table:
         "delta": float(release.charge.delta),
         "confidence": float(release.confidence),
         "assumed": [str(each) for each in release.assumed],
+        "line": sentences(release),
+        "null_group": release.null_group,
+        "outside": None if release.outside is None else _numbers(release.outside),
         "rows": [dict(zip(names, row, strict=True)) for row in listed],
     }
     return pa.table({"release": pa.array([as_json(facts)], pa.string())})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dpsql.places import distinct
 from dpsql.render.figures import charged
+from dpsql.render.lines import line
 from dpsql.render.values import values
 
 if TYPE_CHECKING:
@@ -124,6 +125,9 @@ def described(rows: pa.Table, release: Released | None) -> pa.Table:
         "release": "" if release.number is None else str(release.number),
         "receipt": release.receipt,
         "assumed": "; ".join(map(str, release.assumed)),
+        "line": line(release),
+        "null_group": "true" if release.null_group else "",
+        "outside": "" if (out := release.outside) is None else as_json([out.value, out.low, out.high]),
         "warnings": "; ".join(release.warnings),
     }
     own = {f"dpsql.{name}": text for name, text in facts.items() if text}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.render.cells import escape_controls
 from dpsql.render.grid import Style
+from dpsql.render.lines import line
 from dpsql.render.plots import axis, widest
 from dpsql.render.readable import assumptions, ordering, summary
 from dpsql.render.table import public_columns, release_columns
@@ -65,6 +66,7 @@ def release_html(release: Released, total: Charge | None = None) -> str:
         heads.append(tag("th", **_LEFT))
         columns.append([tag("td", _bar(estimate, *ends), **_LEFT) for estimate in estimates])
     notes = _left_out(release.rows)
+    notes += [text] if (text := line(release)) else []
     notes += [" · ".join(summary(release, total)), *assumptions(release), *release.warnings]
     return tag("div", table(heads, zip(*columns, strict=True)), _below(notes), class_="dpsql")
 

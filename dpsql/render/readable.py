@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dpsql.places import Places
 from dpsql.render.cells import escape_controls, folded, width
 from dpsql.render.figures import Estimate, charged, half_text, left, number, unit_of
+from dpsql.render.lines import line
 from dpsql.render.values import values
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dpsql.places import NumberPlace
     from dpsql.privacy import Charge
     from dpsql.render.grid import Style
+    from dpsql.render.lines import Lined, Outside
 
 
 Estimates = list[Estimate | None]
@@ -68,6 +70,12 @@ class Released(Protocol):
     def places(self) -> Places | None: ...
     @property
     def properties(self) -> Mapping[str, str]: ...
+    @property
+    def outside(self) -> Outside | None: ...
+    @property
+    def parts(self) -> Sequence[Lined]: ...
+    @property
+    def null_group(self) -> bool: ...
 
 
 def places(release: Released) -> Places:
@@ -150,6 +158,12 @@ def assumptions(release: Released) -> list[str]:
     """Return the line on what the statement left open: what bounds of the policy cut or weigh down."""
     found = ", ".join(map(str, release.assumed))
     return [f"assumed: {escape_controls(found)}"] if found else []
+
+
+def said(release: Released, style: Style) -> str:
+    """Return the line on what the answer leaves out, folded to the style's width; empty without one."""
+    text = escape_controls(line(release, pm=style.pm), style.encoding)
+    return "\n".join(folded(text, style.columns or len(text))) if text else ""
 
 
 def footer(release: Released, total: Charge | None, style: Style) -> str:

@@ -11,7 +11,7 @@ from dpsql.render.figures import Estimate, at_unit, unit_of
 from dpsql.render.grid import Column, Style, box, column, draw, fit, markdown, span
 from dpsql.render.listings import listed, statements_of
 from dpsql.render.plots import NARROWEST, bars
-from dpsql.render.readable import Estimates, assumptions, counts, footer, ordering, orders, places
+from dpsql.render.readable import Estimates, assumptions, counts, footer, ordering, orders, places, said
 from dpsql.render.values import text, values
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: C
     if not rows.num_rows:
         drawn += "no rows\n"
     if release is not None:
+        drawn += f"{text}\n" if (text := said(release, style)) else ""
         drawn += style.paint(footer(release, total, style), "2") + "\n"
     return drawn
 
@@ -52,7 +53,10 @@ def as_markdown(
     if not columns:
         return ""
     unwrapped = Style(encoding=style.encoding)
-    return markdown(columns) + (f"\n*{footer(release, total, unwrapped)}*\n" if release else "")
+    if release is None:
+        return markdown(columns)
+    text = said(release, unwrapped)
+    return markdown(columns) + (f"\n{text}\n" if text else "") + f"\n*{footer(release, total, unwrapped)}*\n"
 
 
 _CHART = 20
@@ -105,7 +109,8 @@ def release_text(release: Released) -> str:
         )
     if not release.rows.num_rows:
         lines.append("(no rows)")
-    below = [footer(release, None, Style()), *assumptions(release)]
+    text = said(release, Style())
+    below = [*([text] if text else []), footer(release, None, Style()), *assumptions(release)]
     return "\n".join([f"<Release: {release.selection}>", *lines, *below])
 
 

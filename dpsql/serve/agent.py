@@ -232,6 +232,11 @@ def release_facts(release: Release) -> Facts:
         "confidence": float(release.confidence),
         "warnings": list(release.warnings) or None,
         "assumed": [str(each) for each in release.assumed] or None,
+        "line": release.line or None,
+        "null_group": release.null_group or None,
+        "outside": None
+        if (out := release.outside) is None
+        else {"value": out.value, "low": out.low, "high": out.high},
     }
     cost = Charge() if release.reused is not None else release.charge
     return {**amounts(cost), **{name: value for name, value in facts.items() if value is not None}}

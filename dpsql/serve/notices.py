@@ -14,6 +14,7 @@ import numpy as np
 from dpsql.estimates import figure
 from dpsql.ledger import shown
 from dpsql.release import places_of
+from dpsql.render.lines import sentences
 from dpsql.serve.answer import Notice
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def notices_of(release: Release, budget: Budget | None = None) -> tuple[Notice, 
         left, total = (shown(part.epsilon, up=False) for part in (budget.remaining, budget.total))
         said.append(f"epsilon {shown(charged, up=True)} charged, {left} of {total} left")
     said += _precision(release)
+    said += sentences(release)
     said += _numbers(new)
     said += [f"reused release {old.number} of {_day(old.reused)}" for old in parts if old.reused is not None]
     if not new:

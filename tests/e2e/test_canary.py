@@ -49,7 +49,6 @@ path = "own.duckdb"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.columns]
 user_id = "BIGINT"
 page = "VARCHAR"
@@ -59,7 +58,8 @@ amount = "DOUBLE"
 day = "DATE"
 moment = "TIMESTAMP"
 [tables.visits.domain]
-page = ["a", "b", "c"]
+page.values = ["a", "b", "c"]
+page.complete = true
 
 [tables.odd]
 source = "visits.parquet"

@@ -33,7 +33,6 @@ ledger = "ledger.sqlite"
 source = "visits.parquet"
 unit = "user_id"
 columns = { user_id = "BIGINT", page = "VARCHAR", note = "VARCHAR", ms = "BIGINT" }
-not_null = ["page"]
 [tables.visits.domain]
 page = ["a", "b", "c"]
 [tables.broken]

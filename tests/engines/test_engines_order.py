@@ -22,9 +22,9 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = ["d", "b", "É", "a", "C", "ä", "z"]
+page.values = ["d", "b", "É", "a", "C", "ä", "z"]
+page.complete = true
 """
 N = "COUNT(DISTINCT user_id)"
 ORDERED = (

@@ -34,7 +34,6 @@ ledger = "ledger.sqlite"
 source = "visits.parquet"
 unit = "user_id"
 columns = { user_id = "BIGINT", page = "VARCHAR" }
-not_null = ["page"]
 [tables.visits.domain]
 page = ["a", "b"]
 """

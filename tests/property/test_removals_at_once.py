@@ -34,9 +34,9 @@ ledger = "ledger.sqlite"
 source = "r.parquet"
 unit = "u"
 rows_per_unit = {ROWS}
-not_null = ["k"]
 [tables.r.domain]
-k = {[f"{g}{d}" for d in DATABASES for g in GROUPS]}
+k.values = {[f"{g}{d}" for d in DATABASES for g in GROUPS]}
+k.complete = true
 """
 TYPES = {
     "u": "BIGINT",
@@ -104,7 +104,7 @@ class Databases:
         for threads in (1, 2):
             engine = settings.connect()
             engine.execute(f"SET threads = {threads}")
-            engine_of(session).schema_database._domains.create(engine)
+            engine_of(session).schema_database.domains.create(engine)
             engine.execute(f"CREATE TABLE every({listed})")
             engine.execute("CREATE TABLE shown(of_unit BIGINT, alone BOOLEAN)")
             engine.execute(

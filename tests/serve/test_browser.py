@@ -29,9 +29,9 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = ["start", "search", "basket", "help", {json.dumps(HOSTILE)}]
+page.values = ["start", "search", "basket", "help", {json.dumps(HOSTILE)}]
+page.complete = true
 [serve]
 listen = ["127.0.0.1:0"]
 [analysts."*"]

@@ -29,9 +29,9 @@ TABLES = f"""
 [tables.visits]
 source = "visits.parquet"
 unit = "patient_id"
-not_null = ["clinic"]
 [tables.visits.domain]
-clinic = [{", ".join(f'"c{i}"' for i in range(CLINICS))}]
+clinic.values = [{", ".join(f'"c{i}"' for i in range(CLINICS))}]
+clinic.complete = true
 [tables.visits.bounds]
 cost = {{ from = 0, to = 200 }}
 """

@@ -34,9 +34,8 @@ ledger = "ledger.sqlite"
 source = "few.parquet"
 unit = "user_id"
 rows_per_unit = 3
-not_null = ["page"]
 [tables.few.domain]
-page = {{ from = 0, to = {FEW - 1} }}
+page = {{ from = 0, to = {FEW - 1}, complete = true }}
 [tables.few.bounds]
 v = {{ from = -10, to = 60 }}
 w = {{ from = 0, to = 50 }}
@@ -44,9 +43,8 @@ w = {{ from = 0, to = 50 }}
 source = "many.parquet"
 unit = "user_id"
 rows_per_unit = 3
-not_null = ["page"]
 [tables.many.domain]
-page = {{ from = 0, to = {MANY - 1} }}
+page = {{ from = 0, to = {MANY - 1}, complete = true }}
 [tables.many.bounds]
 v = {{ from = -10, to = 60 }}
 """

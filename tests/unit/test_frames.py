@@ -33,9 +33,9 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = ["a", "b"]
+page.values = ["a", "b"]
+page.complete = true
 """
 CANARY = 4711
 """How many units there are: a number that stands nowhere else."""

@@ -38,9 +38,9 @@ ledger = "ledger.sqlite"
 source = "visits.parquet"
 unit = "user_id"
 trust_source = true
-not_null = ["page"]
 [tables.visits.domain]
-page = ["a", "b", "c"]
+page.values = ["a", "b", "c"]
+page.complete = true
 """
 COUNT = "SELECT COUNT(DISTINCT user_id) AS n FROM visits"
 WHERE = f"{COUNT} WHERE page = ?"

@@ -37,10 +37,11 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page", "hall"]
 [tables.visits.domain]
-page = ["d", "b", "É", "a", "C", "z"]
-hall = ["y", "x"]
+page.values = ["d", "b", "É", "a", "C", "z"]
+page.complete = true
+hall.values = ["y", "x"]
+hall.complete = true
 """
 PAGES = {"d": 9, "b": 9, "É": 9, "a": 9, "C": 2, "z": 0}
 """Users of each page. The domain's order is not the alphabet's, nor is an alphabet's that of the bytes."""

@@ -24,9 +24,9 @@ ledger = "ledger.sqlite"
 source = "visits.csv"
 unit = "user_id"
 columns = {{user_id = "BIGINT", page = "VARCHAR"}}
-not_null = ["page"]
 [tables.visits.domain]
-page = [{pages}]
+page.values = [{pages}]
+page.complete = true
 """
 COUNT = "COUNT(DISTINCT user_id) AS n FROM visits"
 BEST = "page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 5"

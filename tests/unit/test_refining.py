@@ -36,9 +36,9 @@ ledger = "ledger.sqlite"
 source = "visits.csv"
 unit = "user_id"
 columns = {user_id = "BIGINT", page = "VARCHAR"}
-not_null = ["page"]
 [tables.visits.domain]
-page = ["a", "b"]
+page.values = ["a", "b"]
+page.complete = true
 """
 COUNT = "COUNT(DISTINCT user_id) AS n FROM visits"
 

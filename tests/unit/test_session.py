@@ -53,9 +53,9 @@ delta = 1e-6
 source = "visits.parquet"
 unit = "user_id"
 unit_kind = "person"
-not_null = ["page"]
 [tables.visits.domain]
-page = ["a", "b", "c"]
+page.values = ["a", "b", "c"]
+page.complete = true
 [tables.pages]
 source = "pages.parquet"
 public = true

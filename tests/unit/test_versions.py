@@ -32,9 +32,8 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = { table = "pages", column = "page" }
+page = { table = "pages", column = "page", complete = true }
 [tables.pages]
 source = "pages.csv"
 public = true

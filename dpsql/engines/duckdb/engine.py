@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 
 from dpsql.analysis import CompiledQuery, quote
+from dpsql.engines.complete import rows_outside
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.csv_source import csv_format, well_quoted
 from dpsql.engines.duckdb.domains import Domains
@@ -22,6 +23,7 @@ from dpsql.engines.scratch import Scratch
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, UnitColumn
+from dpsql.tree import duckdb_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,6 +210,9 @@ class DuckDBEngine:
                     f"SELECT 1 FROM ({reader.sql}) AS r{there or ' WHERE TRUE'} AND {quote(column)} IS NULL"
                 )
                 held = held and not cursor.execute(f"{missing} LIMIT 1").fetchall()
+            for column in reader.table.complete:
+                counted = duckdb_sql(rows_outside(reader, column, self.domains))
+                held = held and cursor.execute(counted).fetchall() == [(0,)]
             return held, row[1] is not True
 
         held, short = self._run(work, UNCHARGED, counts_only=not reader.converted) or (False, False)

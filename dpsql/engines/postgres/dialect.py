@@ -102,10 +102,31 @@ class PostgresDialect(Dialect):
             name = {"min": "bool_and", "max": "bool_or"}.get(name, name)
         return super().aggregate(name, value, distinct=distinct, tail=tail)
 
+    def same_column(self, a: Value, b: Value) -> str:
+        """See `Dialect`: PostgreSQL joins by equalities; by IS NOT DISTINCT FROM it would try all pairs."""
+        zero = _ZEROS.get(type_family(a.type))
+        if zero is None or type_family(a.type) != type_family(b.type):
+            return super().same_column(a, b)
+        both = f"({a.sql} IS NULL) = ({b.sql} IS NULL)"
+        return f"{both} AND COALESCE({a.sql}, {zero}) = COALESCE({b.sql}, {zero})"
+
     def hash_values(self, values: Sequence[str]) -> str:
         """See `Dialect`; each value is hashed first, since a row of long texts may be too long."""
         parts = ", ".join(f"hashtextextended(CAST({value} AS text), 0)" for value in values)
         return f"hashtextextended(CAST(ROW({parts}) AS text), 0)"
+
+
+_ZEROS = {
+    **dict.fromkeys("IBN", "0"),
+    "D": "CAST(0 AS float8)",
+    "S": "''",
+    "T": "date '2000-01-01'",
+    "M": "timestamp '2000-01-01'",
+    "C": "time '00:00'",
+    "L": "FALSE",
+    "U": "CAST('00000000-0000-0000-0000-000000000000' AS uuid)",
+}
+"""A value of each family of types, which stands for NULL on both sides of an equality."""
 
 
 def _escaped(part: str | None) -> str:

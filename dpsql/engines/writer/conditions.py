@@ -59,6 +59,8 @@ def _distinct(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
     if NULL in (left.type, right.type):
         raise work.refuse("IS DISTINCT FROM NULL")
     negated = node.operator == "IS NOT DISTINCT FROM"
+    if negated and isinstance(node.left, tree.Column) and isinstance(node.right, tree.Column):
+        return Value(f"({work.dialect.same_column(left, right)})", BOOLEAN)
     return Value(f"({work.dialect.is_distinct(left.sql, right.sql, negated=negated)})", BOOLEAN)
 
 

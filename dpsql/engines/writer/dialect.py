@@ -174,6 +174,10 @@ class Dialect(ABC):
         """Write IS [NOT] DISTINCT FROM."""
         return f"{a} IS {'NOT ' if negated else ''}DISTINCT FROM {b}"
 
+    def same_column(self, a: Value, b: Value) -> str:
+        """Write that two columns are equal or both NULL, in a form by which the engine can join."""
+        return self.is_distinct(a.sql, b.sql, negated=True)
+
     @abstractmethod
     def hash_values(self, values: Sequence[str]) -> str:
         """Write a hash of several values, which samples the groups that a unit keeps."""

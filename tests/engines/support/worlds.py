@@ -134,10 +134,10 @@ def town(store: Store, rng: Random) -> Iterator[Town]:
                 schema_database,
                 "integer",
                 {},
-                schema_database._domains,
+                schema_database.domains,
                 engine.readers,
             )
-            schema_database._domains.create(duck)
+            schema_database.domains.create(duck)
             made = Town(store, world, engine, duck, len(data.units))
             made._sources = sources
             yield made

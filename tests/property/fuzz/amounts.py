@@ -208,7 +208,7 @@ class Amounts:
         connection.execute(f"SET threads = {threads}")
         for table in TABLES:
             connection.execute(f"CREATE TABLE main.{table} AS FROM '{folder}/{table}.parquet'")
-        engine_of(self.session).schema_database._domains.create(connection)
+        engine_of(self.session).schema_database.domains.create(connection)
         if not optimizer:
             connection.execute("PRAGMA disable_optimizer")
         return connection

@@ -248,7 +248,13 @@ def counts(
         rows = list(zip(*(plain_values(column) for column in table.columns), strict=True))
     else:
         rows = connection.execute(sql).fetchall()
-    found = {Group.of(tuple(row[:keys])): tuple(row[keys : keys + plan.compiled.counts]) for row in rows}
+    found = {
+        # The rows in no group are a group of their own, whose keys are NULL as those of another may be.
+        Group.of(
+            ("outside",) if plan.outside and row[keys + plan.compiled.counts] else tuple(row[:keys])
+        ): tuple(row[keys : keys + plan.compiled.counts])
+        for row in rows
+    }
     if len(found) != len(rows):
         raise ValueError("a candidate group comes twice")
     if any(n is None for row in found.values() for n in row):

@@ -612,6 +612,44 @@ MUTANTS = (
         slow=True,
     ),
     Mutant(
+        "the group of NULL is one group too many",
+        (
+            (
+                "analysis.groups",
+                "Rows.bounded",
+                "[IsNull(unit, negated=True)]",
+                '[IsNull(Column("s", n), negated=True) for n in ("u", *chosen)]',
+            ),
+            (
+                "analysis.groups",
+                "Rows.bounded",
+                'Join(Derived(self.query, "y"), "", Derived(ranked, "z"), own)',
+                'Join(Derived(self.query, "y"), "LEFT", Derived(ranked, "z"), own)',
+            ),
+            (
+                "analysis.groups",
+                "Rows.bounded",
+                'Binary("<=", Column("z", "r"), Constant(groups, BIGINT))',
+                'Binary("OR", IsNull(Column("y", "k0")), Binary("<=", Column("z", "r"), Constant(groups, BIGINT)))',
+            ),
+        ),
+        ("all groups",),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 1) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
+    ),
+    Mutant(
+        "the rows in no group are one group too many",
+        (
+            (
+                "analysis.counted_groups",
+                "CountedGroups.counting",
+                "rows.bounded(self.most, ())",
+                "rows.bounded(self.most, (), tuple(range(rows.keys - 1)))",
+            ),
+        ),
+        ("all groups",),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 1) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
+    ),
+    Mutant(
         "groups are bounded in everybody's order",
         (
             (
@@ -768,7 +806,7 @@ MUTANTS = (
             (
                 "analysis.spines",
                 "spine",
-                'query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(column.domain.query, "d"))',
+                'query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(column.domain.without_null().query, "d"))',
                 'query = Select((Item(TreeColumn("d", "c0"), "c0"),), Derived(rows.query, "d"), distinct=True)',
             ),
         ),

@@ -272,7 +272,9 @@ class Sums:
                 # A count of rows may be that of another column's moments.
                 own = of_share.setdefault(plan.counts[place].share, asked)
                 part, by_row = plan.counts[place].parts[0], made.table == "rows"
-                exact = numbers_of(part, rows, own.column, [*numbers], flagged=own.flagged, by_row=by_row)
+                # What counts of a unit depends on its rows in all groups, those of NULL and of no group too.
+                groups = [*numbers, *([None] if plan.key_types else []), *(["z"] if plan.outside else [])]
+                exact = numbers_of(part, rows, own.column, groups, flagged=own.flagged, by_row=by_row)
                 wrong = {g: (n[place], exact[g]) for g, n in numbers.items() if n[place] != exact[g]}
                 if wrong:
                     self.tally.findings.append(f"{made.text}: number {place} of {wrong}, of {rows}")

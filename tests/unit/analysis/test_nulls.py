@@ -1,4 +1,4 @@
-"""NULL is a group: where it is a candidate, what declares that it is none, and what one more group changes."""
+"""NULL is a group: where it is a candidate, what says that it is none, and what one more group changes."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ public = true
 """
 ROWS = """
 SELECT i AS u, ['a', 'b', NULL][1 + i % 3] AS k, [0, 1, 2, 3, NULL][1 + i % 5]::INTEGER AS n,
-  ['x', 'y', NULL, NULL][1 + i % 4] AS w, CASE WHEN i % 7 > 0 THEN DATE '2024-01-30' + (i % 4)::INTEGER END AS day,
-  i % 4 AS whole, i % 2 = 0 AS even
+  ['x', 'y', NULL, NULL][1 + i % 4] AS w,
+  CASE WHEN i % 7 > 0 THEN DATE '2024-01-30' + (i % 4)::INTEGER END AS day, i % 4 AS whole, i % 2 = 0 AS even
 FROM range(420) r(i)
 """
 EXACT = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1e5, fresh = true"
@@ -202,14 +202,18 @@ def test_not_null_of_the_source_needs_no_mention(tmp_path: Path) -> None:
 
 
 def exact(session: Session, rest: str, options: str = "") -> dict[Any, int]:
-    plan = private(
-        session.prepare(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1{options}) {rest}")
-    ).plan
+    """The exact counts of all candidates."""
+    statement = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1{options}) {rest}"
+    plan = private(session.prepare(statement)).plan
     counts = engine_of(session).count(plan.compiled)
-    return dict(zip(counts.keys.column(0).to_pylist(), counts.n[0].tolist(), strict=True))
+    keys, rows = counts.keys.column(0).to_pylist(), counts.rows_in_order().tolist()
+    return {keys[i]: int(counts.n[0][i]) for i in (rows[:-1] if plan.outside else rows)}
 
 
-MANY = "SELECT i // 6 AS u, ['a', 'b', NULL][1 + i % 3] AS k, 1 AS n, 'x' AS w, DATE '2024-01-30' AS day FROM range(600) r(i)"
+MANY = (
+    "SELECT i // 6 AS u, ['a', 'b', NULL][1 + i % 3] AS k, 1 AS n, 'x' AS w, DATE '2024-01-30' AS day "
+    "FROM range(600) r(i)"
+)
 
 
 @pytest.mark.parametrize("most", [1, 2])
@@ -231,7 +235,7 @@ def test_what_bounds_all_groups_together_bounds_that_of_null(opened: Callable[..
 
 def test_unique_takes_null_as_a_value(opened: Callable[..., Session]) -> None:
     """Two rows of a unit with NULL would both count, where rows are counted in the place of units."""
-    twice = "SELECT i // 2 AS u, NULL::VARCHAR AS k, 1 AS n, 'x' AS w, DATE '2024-01-30' AS day FROM range(60) r(i)"
+    twice = "SELECT i // 2 AS u, NULL::VARCHAR AS k, 1 AS n, DATE '2024-01-30' AS day FROM range(60) r(i)"
     with pytest.raises(OperationalError, match="cannot be read as declared"):
         answer(opened('unique = [["u", "k"]]', twice), f"k, {N} GROUP BY k")
 

@@ -111,6 +111,9 @@ def alike(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnecti
     made.close()
 
 
+OUTSIDE = ("in no group",)
+
+
 @cache
 def proved(session: Session, statement: str) -> Plan:
     """The plan of a statement's release block, made once for all tests of the statement."""
@@ -126,12 +129,23 @@ def proved(session: Session, statement: str) -> Plan:
 
 
 def counted(engine: Engine, plan: Plan) -> dict[tuple[object, ...], tuple[int, ...]]:
-    """Candidate group -> its exact counts."""
+    """Candidate group -> its exact counts, and those of the rows in none of them under `OUTSIDE`."""
     counts = engine.count(plan.compiled)
-    keys = list(zip(*(c.to_pylist() for c in counts.keys.columns), strict=True)) if plan.key_types else [()]
+    keys: list[tuple[object, ...]] = [()]
+    if plan.key_types:
+        keys = list(zip(*(c.to_pylist() for c in counts.keys.columns), strict=True))
+    if plan.outside:
+        keys[int(counts.rows_in_order()[-1])] = OUTSIDE
     found = dict(zip(keys, zip(*(n.tolist() for n in counts.n), strict=True), strict=True))
     assert len(found) == len(counts.n[0]), "a candidate group came twice"
     return found
+
+
+def candidates_of(
+    found: dict[tuple[object, ...], tuple[int, ...]],
+) -> dict[tuple[object, ...], tuple[int, ...]]:
+    """The candidate groups alone."""
+    return {key: n for key, n in found.items() if key is not OUTSIDE}
 
 
 @cache
@@ -186,7 +200,8 @@ def test_accepted_sums_and_averages_are_those_of_the_sql(
     fixture: Fixture, session: Session, raw: duckdb.DuckDBPyConnection
 ) -> None:
     plan = proved(session, fixture.statement)
-    found = {key: numbers(plan, n) for key, n in counted_whole(session, fixture.statement).items()}
+    whole = candidates_of(counted_whole(session, fixture.statement))
+    found = {key: numbers(plan, n) for key, n in whole.items()}
     meaning, width = fixture.notes["expect"], len(plan.key_types)
     if meaning == "itself":
         meaning = fixture.statement.rpartition("\n")[0]
@@ -211,7 +226,7 @@ def test_accepted_counts_what_the_sql_means(
 ) -> None:
     plan = proved(session, fixture.statement)
     expected = meant(raw, fixture, plan)
-    found = counted_whole(session, fixture.statement)
+    found = candidates_of(counted_whole(session, fixture.statement))
     if fixture.notes.get("candidates") == "unknown":  # the largest groups alone, any of equal ones at the cut
         assert plan.domain_size is None
         least = min(n for (n,) in found.values())

@@ -30,16 +30,16 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = ["e", "d", "c", "b", "a", "z"]
+page.values = ["e", "d", "c", "b", "a", "z"]
+page.complete = true
 [tables.logs]
 source = "visits.parquet"
 unit = "ROW"
 columns = { page = "VARCHAR", ms = "BIGINT" }
-not_null = ["page"]
 [tables.logs.domain]
-page = ["e", "d", "c", "b", "a", "z"]
+page.values = ["e", "d", "c", "b", "a", "z"]
+page.complete = true
 """
 USERS = {"a": 50, "b": 40, "c": 30, "d": 20, "e": 10, "z": 0}
 """Users of each page; the users of a page also saw every page before it."""

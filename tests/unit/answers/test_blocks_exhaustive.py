@@ -34,9 +34,8 @@ ledger = "ledger.sqlite"
 source = "t.parquet"
 unit = "u"
 rows_per_unit = 2
-not_null = ["g"]
 [tables.t.domain]
-g = {{ from = 0, to = {last} }}
+g = {{ from = 0, to = {last}, complete = true }}
 [tables.t.bounds]
 v = {{ from = 0, to = 2 }}
 """

@@ -27,9 +27,9 @@ ledger = "ledger.sqlite"
 [tables.orders]
 source = "orders.parquet"
 unit = "user_id"
-not_null = ["region"]
 [tables.orders.domain]
-region = ["a", "b", "c"]
+region.values = ["a", "b", "c"]
+region.complete = true
 """
 USERS = 300
 

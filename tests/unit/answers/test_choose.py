@@ -38,17 +38,18 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page", "site"]
 [tables.visits.domain]
-page = [{pages}]
-site = [{sites}]
+page.values = [{pages}]
+page.complete = true
+site.values = [{sites}]
+site.complete = true
 [tables.logs]
 source = "visits.parquet"
 unit = "ROW"
 columns = {{ site = "VARCHAR" }}
-not_null = ["site"]
 [tables.logs.domain]
-site = [{sites}]
+site.values = [{sites}]
+site.complete = true
 """
 N = "COUNT(DISTINCT user_id)"
 SITES = f"site, {N} AS n FROM visits GROUP BY site"

@@ -30,9 +30,9 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = ["a", "b", "c", "d", "e"]
+page.values = ["a", "b", "c", "d", "e"]
+page.complete = true
 """
 N = "COUNT(DISTINCT user_id)"
 M = f"{N} FILTER (WHERE ms > 10)"

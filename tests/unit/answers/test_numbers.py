@@ -29,9 +29,9 @@ rows_per_unit = 10
 source = "orders.parquet"
 unit = "user_id"
 unit_kind = "user"
-not_null = ["region"]
 [tables.orders.domain]
-region = ["n", "s", "e"]
+region.values = ["n", "s", "e"]
+region.complete = true
 [tables.orders.bounds]
 amount = { from = 0, to = 50 }
 change = { from = -20, to = 5 }

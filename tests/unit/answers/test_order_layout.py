@@ -31,12 +31,13 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page", "site"]
 [tables.visits.bounds]
 amount = {{ from = 0, to = 100 }}
 [tables.visits.domain]
-page = [{pages}]
-site = [{sites}]
+page.values = [{pages}]
+page.complete = true
+site.values = [{sites}]
+site.complete = true
 """
 ZCDP = 'accounting = "zcdp"'
 N = "COUNT(DISTINCT user_id)"

@@ -42,16 +42,16 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = [{pages}]
+page.values = [{pages}]
+page.complete = true
 [tables.users]
 source = "users.parquet"
 unit = "user_id"
 unique = [["user_id"]]
-not_null = ["city"]
 [tables.users.domain]
-city = [{cities}]
+city.values = [{cities}]
+city.complete = true
 [tables.pages]
 source = "pages.parquet"
 public = true

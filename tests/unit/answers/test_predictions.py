@@ -45,9 +45,9 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = [{", ".join(f'"p{i}"' for i in range(GROUPS))}]
+page.values = [{", ".join(f'"p{i}"' for i in range(GROUPS))}]
+page.complete = true
 """
 N = "COUNT(DISTINCT user_id)"
 M = f"{N} FILTER (WHERE ms > 10)"

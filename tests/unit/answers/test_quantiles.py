@@ -31,9 +31,9 @@ source = "orders.parquet"
 unit = "user_id"
 unit_kind = "customer"
 rows_per_unit = 12
-not_null = ["city"]
 [tables.orders.domain]
-city = ["a", "b", "c", "nowhere"]
+city.values = ["a", "b", "c", "nowhere"]
+city.complete = true
 [tables.orders.bounds]
 amount = { from = 0, to = 500 }
 fee = { from = 0, to = 50 }

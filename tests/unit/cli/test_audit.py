@@ -58,9 +58,9 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         source = "visits.parquet"
         unit = "user_id"
         unit_kind = "person"
-        not_null = ["page"]
         [tables.visits.domain]
-        page = ["home", "cart", "help", "faq"]
+        page.values = ["home", "cart", "help", "faq"]
+        page.complete = true
         [tables.users]
         source = "users.csv"
         unit = "user_id"

@@ -31,10 +31,10 @@ epsilon = 1
 source = "visits.parquet"
 unit = "user_id"
 unique = [["visit_id"]]
-not_null = ["page", "hour", "mobile"]
+not_null = ["mobile"]
 [tables.visits.domain]
-page = { table = "pages", column = "page" }
-hour = { from = 0, to = 23 }
+page = { table = "pages", column = "page", complete = true }
+hour = { from = 0, to = 23, complete = true }
 mobile = "BOOLEAN"
 [tables.pages]
 source = "pages.parquet"

@@ -32,9 +32,10 @@ rows_per_unit = 4
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = ["home", "about", "cart", "help", "shop", "news", "jobs", "faq", "blog", "team", "map", "log", "end"]
+page.values = ["home", "about", "cart", "help", "shop", "news", "jobs", "faq", "blog", "team",
+  "map", "log", "end"]
+page.complete = true
 [tables.visits.bounds]
 ms = { from = 0, to = 50 }
 """

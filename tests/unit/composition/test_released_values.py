@@ -34,9 +34,9 @@ rows_per_unit = 50
 source = "visits.parquet"
 unit = "user_id"
 trust_source = true
-not_null = ["page"]
 [tables.visits.domain]
-page = ["a", "b", "c", "d"]
+page.values = ["a", "b", "c", "d"]
+page.complete = true
 [tables.visits.bounds]
 ms = { from = 0, to = 100 }
 [tables.pages]

@@ -48,9 +48,9 @@ ledger = "ledger.sqlite"
 source = "visits.parquet"
 unit = "user_id"
 trust_source = true
-not_null = ["page"]
 [tables.visits.domain]
-page = ["a", "b", "c"]
+page.values = ["a", "b", "c"]
+page.complete = true
 [tables.pages]
 source = "pages.parquet"
 public = true

@@ -75,7 +75,8 @@ def real(tmp_path: Path) -> Connection:
     pq.write_table(pa.table({"user_id": users, "page": pages}), tmp_path / "visits.parquet")
     (tmp_path / "dpsql.toml").write_text(
         '[budget]\nepsilon = 1\nhigh_water = false\nledger = "l.sqlite"\n[tables.visits]\n'
-        'source = "visits.parquet"\nunit = "user_id"\nnot_null = ["page"]\n[tables.visits.domain]\npage = ["a", "b"]\n'
+        'source = "visits.parquet"\nunit = "user_id"\n[tables.visits.domain]\n'
+        'page = { values = ["a", "b"], complete = true }\n'
     )
     return dpsql.connect(tmp_path / "dpsql.toml")
 

@@ -533,9 +533,9 @@ unique = [["order_id"]]
 source = "items.csv"
 unit = { via = "order_id", table = "orders", column = "order_id" }
 columns = { order_id = "BIGINT", item = "VARCHAR" }
-not_null = ["item"]
 [tables.items.domain]
-item = ["x", "y"]
+item.values = ["x", "y"]
+item.complete = true
 """
 
 

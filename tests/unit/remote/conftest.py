@@ -30,9 +30,9 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = ["home", "news", "shop"]
+page.values = ["home", "news", "shop"]
+page.complete = true
 """
 
 _COPY = re.compile(r"COPY \((.*)\n\) TO STDOUT \(FORMAT arrow\)", re.DOTALL)

@@ -41,11 +41,11 @@ rows_per_unit = 3
 [tables.visits]
 source = "the-file.parquet"
 unit = "user_id"
-not_null = ["page", "year", "code"]
 [tables.visits.domain]
-page = ["home", "news", "shop"]
-year = { from = 2000, to = 2010 }
-code = { table = "codes", column = "code" }
+page.values = ["home", "news", "shop"]
+page.complete = true
+year = { from = 2000, to = 2010, complete = true }
+code = { table = "codes", column = "code", complete = true }
 [tables.visits.bounds]
 minutes = { from = 0, to = 60 }
 [tables.codes]

@@ -23,9 +23,9 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = [0, 1, 2]
+page.values = [0, 1, 2]
+page.complete = true
 [tables.pages]
 source = "pages.csv"
 public = true

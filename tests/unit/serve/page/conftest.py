@@ -33,9 +33,9 @@ epsilon = 5
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-not_null = ["page"]
 [tables.visits.domain]
-page = ["a", {json.dumps(HOSTILE)}]
+page.values = ["a", {json.dumps(HOSTILE)}]
+page.complete = true
 """
 COUNT = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.75) COUNT(DISTINCT user_id) AS n FROM visits"
 BY_PAGE = (
