@@ -248,6 +248,8 @@ def _type(text: str) -> types.TypeEngine[Any]:
 def _translated(kind: SqlType) -> types.TypeEngine[Any]:
     if kind.name == "DECIMAL":
         return types.DECIMAL(kind.precision, kind.scale)
+    if kind.name == "TIMESTAMPTZ":
+        return types.TIMESTAMP(timezone=True)
     if kind.name == "LIST" and kind.item is not None:
         return types.ARRAY(_translated(kind.item))
     return _TYPES.get(kind.name, types.NullType)()

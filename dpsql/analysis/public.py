@@ -70,9 +70,9 @@ def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
         _check(query, policy, tree)
         put_domains(tree, source, policy, catalog)
         with_declared_types(tree, catalog, policy)
-        written = copied(tree)
+        placed = copied(tree)  # `engine_sql` changes the tree
         sql = engine_sql(tree)
-        check_times(source, catalog, written, sql)
+        check_times(source, catalog, placed, sql)
         return sql
 
 

@@ -11,7 +11,7 @@ from support.stores import Store
 from dpsql.engines.writer import Untranslatable
 from dpsql.errors import QueryRefused
 from dpsql.session import Session
-from tests.property.test_instants import GROUPED, PARAMETERS, POLICY, PREDICATES, exact, own_rows, rounded
+from tests.instants import GROUPED, PARAMETERS, POLICY, PREDICATES, exact, own_rows, rounded
 
 REFUSED: dict[str, set[str]] = {"PostgreSQL": set(), "Spark": set()}
 """Parts of predicates that the engine does not run."""

@@ -5,7 +5,6 @@ The noise of epsilon 1e5 is less than a half in every count of a run with probab
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator
 
 import duckdb
@@ -14,106 +13,13 @@ import pytest
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.instants import GROUPED, PARAMETERS, POLICY, PREDICATES, exact, own_rows, rounded
 
-ROWS = """
-SELECT i AS uid, i % 7 AS kind,
-  CASE WHEN i % 97 = 0 THEN NULL
-  ELSE make_timestamptz(1672531200000000 + (i * 7919 % (3 * 365 * 24 * 12)) * 300000000 + i % 3) END AS seen
-FROM range(4000) AS r(i)
-"""
-"""Instants of 2023 to 2025, some of them NULL."""
-
-PREDICATES = (
-    "seen >= '2024-07-02 00:00:00+02:00'",
-    "seen >= '2024-07-02 00:00:00+0200'",
-    "seen < '2024-07-02T00:00:00Z'",
-    "seen < '2024-07-02 00:00:00 UTC'",
-    "seen >= '2024-07-02 00:00:00+02'",
-    "seen <= '2024-03-31 02:30:00-05:30'",
-    "seen > '2024-10-27 12:30:00 Europe/Berlin'",
-    "seen >= '2024-07-02 00:00:00'",
-    "seen >= '2024-07-02'",
-    "seen < DATE '2024-07-02'",
-    "seen < TIMESTAMP '2024-07-02 10:30:00'",
-    "seen < TIMESTAMPTZ '2024-07-02 10:30:00'",
-    "seen < TIMESTAMP WITH TIME ZONE '2024-07-02 10:30:00-03:00'",
-    "'2024-07-02 00:00:00+02:00' <= seen",
-    "seen BETWEEN '2024-01-01 00:00:00+01:00' AND '2024-12-31 23:59:59.999999+01:00'",
-    "seen BETWEEN DATE '2024-01-01' AND TIMESTAMPTZ '2024-02-01 00:00:00+00'",
-    "seen NOT BETWEEN '2024-01-01' AND '2025-01-01'",
-    "seen IN ('2023-01-01 00:00:00+00', '2023-01-01 01:00:00.000002+01:00', '2024-01-01')",
-    "seen = CAST('2023-01-01 00:00:00+00:00' AS TIMESTAMPTZ)",
-    "seen::TIMESTAMPTZ <> '2023-01-01 02:00:00+02:00'::TIMESTAMPTZ",
-    "seen IS DISTINCT FROM TIMESTAMPTZ '2023-01-01 00:00:00+00'",
-    "seen >= TIMESTAMP '2024-07-02 00:00:00' AT TIME ZONE 'Europe/Berlin'",
-    "seen >= timezone('America/New_York', TIMESTAMP '2024-07-02 00:00:00')",
-    "seen > TIMESTAMPTZ '2024-07-02 00:00:00+02:00' - INTERVAL 36 HOUR",
-    "seen + INTERVAL 1 MONTH > '2024-07-02 00:00:00+02:00'",
-    "seen - INTERVAL 90 MINUTE <= '2024-03-31 02:00:00+01:00'",
-    "date_trunc('month', seen) = '2024-02-01 00:00:00+00'",
-    "date_trunc('day', seen) < TIMESTAMPTZ '2024-02-01 02:00:00+02'",
-    "EXTRACT(HOUR FROM seen) = 13",
-    "year(seen) = 2024 AND month(seen) = 2",
-    "seen::DATE = DATE '2024-02-29'",
-    "strftime(seen, '%Y-%m') = '2024-02'",
-    "CAST(seen AS VARCHAR) < '2024-02'",
-    "seen AT TIME ZONE 'Europe/Berlin' >= TIMESTAMP '2024-07-02 00:00:00'",
-    "EXTRACT(HOUR FROM seen AT TIME ZONE 'America/New_York') = 2",
-    "(seen AT TIME ZONE 'Asia/Kolkata')::DATE = DATE '2024-02-29'",
-    "(seen AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Europe/London' < '2024-07-02 00:00:00+02:00'",
-    "CASE WHEN kind = 1 THEN seen ELSE TIMESTAMPTZ '2024-01-01 00:00:00Z' END > '2024-01-01 00:30:00+01:00'",
-    "COALESCE(seen, '2024-07-02 00:00:00+02:00') >= '2024-07-01 22:00:00+00:00'",
-    "date_diff('day', TIMESTAMPTZ '2024-01-01 00:00:00+00', seen) = 59",
-    "seen > now() - INTERVAL 1 DAY",
-    "seen IS NULL",
-)
-GROUPED = (
-    "SELECT date_trunc('month', seen) AS m, COUNT(*) AS n FROM ev GROUP BY m",
-    "SELECT EXTRACT(HOUR FROM seen AT TIME ZONE 'Europe/Berlin') AS h, COUNT(*) AS n FROM ev GROUP BY h",
-    "SELECT date_trunc('month', seen AT TIME ZONE 'Asia/Kathmandu') AS m, COUNT(*) AS n FROM ev GROUP BY m",
-    "SELECT CAST(seen AS DATE) AS d, COUNT(*) AS n FROM ev WHERE seen < '2023-02-01' GROUP BY d",
-    "SELECT date_trunc('hour', seen AT TIME ZONE 'America/St_Johns') AS h, COUNT(*) AS n FROM ev "
-    "WHERE seen >= '2024-03-10 00:00:00+00' AND seen < '2024-03-11 00:00:00+00' GROUP BY h",
-)
-PARAMETERS = (
-    datetime.datetime(2024, 7, 2, tzinfo=datetime.UTC),
-    datetime.datetime(2024, 7, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
-    datetime.datetime(
-        2024, 7, 2, 5, 45, 0, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=-5, minutes=-45))
-    ),
-    datetime.datetime(2024, 7, 2),
-    datetime.date(2024, 7, 2),
-    "2024-07-02 00:00:00+02:00",
-)
-POLICY = """
-{more}
-[budget]
-epsilon = 1e9
-default_epsilon = 1e5
-ledger = "ledger.sqlite"
-high_water = false
-[tables.ev]
-source = "{source}"
-unit = "uid"
-unique = [["uid"]]
-rows_per_unit = 1
-columns = {{ uid = "BIGINT", kind = "BIGINT", seen = "TIMESTAMPTZ" }}
-[tables.ev.domain]
-seen = {{ from = 2023-01-01, to = 2025-12-31 }}
-"""
 FORMS = {
     "parquet": ("ev.parquet", ""),
     "csv": ("ev.csv", ""),
     "duckdb": ("ev", '[database]\npath = "own.duckdb"'),
 }
-
-
-def own_rows() -> duckdb.DuckDBPyConnection:
-    """Return a database with the table `ev`, in whose session times without an offset are of UTC."""
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(f"CREATE TABLE ev AS {ROWS}")
-    return connection
 
 
 @pytest.fixture(scope="module")
@@ -138,26 +44,6 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     made = Session(load(folder / "dpsql.toml"), "alice")
     yield made
     made.close()
-
-
-def rounded(
-    session: Session, statement: str, parameters: list[object] | None = None
-) -> list[tuple[object, ...]]:
-    """Return the rows of an answer with whole counts; groups without rows are left out."""
-    found = session.run(statement, parameters).table
-    rows = zip(
-        *(column.to_pylist() for column in found.select(found.column_names[: 1 + (" BY " in statement)])),
-        strict=True,
-    )
-    made = [(*row[:-1], round(row[-1])) for row in rows]
-    return sorted((row for row in made if len(row) == 1 or row[-1]), key=repr)
-
-
-def exact(plain: duckdb.DuckDBPyConnection, statement: str) -> list[tuple[object, ...]]:
-    # A NULL is in no group.
-    found = plain.sql(statement).to_arrow_table()
-    rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
-    return sorted((row for row in rows if None not in row), key=repr)
 
 
 @pytest.mark.parametrize("predicate", PREDICATES)

@@ -108,7 +108,14 @@ def read_source(
     if collated and any(_contains_type(sql_type, "VARCHAR") for _, sql_type in columns):
         raise PolicyError(f"tables.{table.name}: lists of texts with a collation are not supported")
     listed = ", ".join(
-        _cell(where[fold(name)], sql_type, collated=collated, public=table.public, zoned=name in table.zone)
+        _cell(
+            where[fold(name)].cell,
+            where[fold(name)].type,
+            sql_type,
+            collated=collated,
+            public=table.public,
+            zoned=name in table.zone,
+        )
         + f" AS {quote(name)}"
         for name, sql_type in columns
     )
@@ -342,12 +349,13 @@ _OFFSETS = r"[^A-Za-z]*(\(BC\))?[^A-Za-z]*([Tt][^A-Za-z]*)?([Zz]|UTC)?\s*|\s*[+-
 """A regular expression of the texts of instants: with an offset, or without one for UTC."""
 
 
-def _cell(stored: StoredColumn, sql_type: SqlType, *, collated: bool, public: bool, zoned: bool) -> str:
+def _cell(
+    cell: str, physical: str, sql_type: SqlType, *, collated: bool, public: bool = False, zoned: bool = False
+) -> str:
     """Write the conversion of a column to its declared type, canonical where equal values could differ.
 
     Instants are read as TIMESTAMP of UTC, those of a public table as they are.
     """
-    cell, physical = stored.cell, stored.type
     if sql_type.moment and _parse_type(physical) == TIMESTAMPTZ and not (public and sql_type == TIMESTAMPTZ):
         return utc_time_sql(cell)
     if sql_type == TIMESTAMPTZ and zoned:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import date
 
 import duckdb
 import numpy as np
@@ -79,9 +79,7 @@ def test_no_time_makes_it_fail_and_infinity_stays(session: duckdb.DuckDBPyConnec
 
 
 def test_the_changes_are_those_of_the_declared_range() -> None:
-    year = Span(
-        *(int(datetime(2024, m, d, tzinfo=UTC).timestamp()) * zones.SECOND for m, d in ((1, 1), (12, 31)))
-    )
+    year = Span.of_days(date(2024, 1, 1), date(2024, 12, 31))
     assert compiled("Europe/Berlin", TIMESTAMPTZ, year) == (
         "(CASE WHEN c < TIMESTAMP '2024-10-27 01:00:00' THEN CASE WHEN c < TIMESTAMP '2024-03-31 01:00:00' "
         "THEN TRY(c + INTERVAL '3600 second') ELSE TRY(c + INTERVAL '7200 second') END "

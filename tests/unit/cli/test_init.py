@@ -423,9 +423,9 @@ def test_times_with_an_offset_are_instants(run: Run) -> None:
 
 
 def test_an_instant_of_a_source_is_declared_as_one(run: Run) -> None:
-    duckdb.sql("SELECT 1 AS user_id, TIMESTAMPTZ '2024-07-02 00:00:00+00' AS seen").write_parquet(
-        "seen.parquet"
-    )
+    with duckdb.connect() as connection:
+        rows = "SELECT 1 AS user_id, TIMESTAMPTZ '2024-07-02 00:00:00+00' AS seen"
+        connection.execute(f"COPY ({rows}) TO 'seen.parquet'")
     assert run("init", "seen.parquet", "--unit", "user_id").code == ExitCode.OK
     assert 'seen = "TIMESTAMPTZ"\n' in Path("dpsql.toml").read_text()
 
