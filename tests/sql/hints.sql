@@ -420,3 +420,6 @@ SELECT v.n - a.m AS more FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) 
 
 -- R356
 SELECT day, page, country, a.x, b.x, c.x, COUNT(DISTINCT user_id) AS n FROM visits, (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS a(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS b(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10),(11),(12),(13),(14),(15),(16),(17),(18),(19),(20)) AS c(x) GROUP BY ALL ORDER BY n DESC LIMIT 10
+
+-- R2791
+SELECT COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE page = 'a') AS m, DP_STDDEV(n) AS s FROM visits
