@@ -111,7 +111,9 @@ class Places:
         """
 
         def place(name: str) -> int | None:
-            return columns.index(name) if name in columns else None
+            # What was added stands behind the rows; where a column of the rows shows the same, it was not.
+            added = (i for i in range(shown, len(columns)) if columns[i] == name)
+            return next(added, columns.index(name) if name in columns else None)
 
         left = list(range(min(shown, len(columns))))
 

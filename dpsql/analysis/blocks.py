@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -20,7 +21,7 @@ from dpsql.analysis.relation import Block, Column, Cte, From, Item, Relation, Sc
 from dpsql.analysis.setops import combined
 from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole
 from dpsql.analysis.unit_facts import Names, fact_names, fixed_values
-from dpsql.language import MARK, all_of, copied, title, walked
+from dpsql.language import MARK, Source, all_of, copied, title, walked
 from dpsql.policy import fold
 from dpsql.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
 from dpsql.tree import columns as columns_of
@@ -83,6 +84,16 @@ def expand(compiler: StatementCompiler, select: exp.Select, scope: Scope) -> lis
     if not items:
         raise compiler.source.refuse("the select list is empty", select)
     return items
+
+
+def check_one_item(source: Source, node: exp.Expr, items: Iterable[Item]) -> None:
+    """Refuse the name of an item, in DP_STDDEV(n) and the like, that is the name of another item as well."""
+    if isinstance(node, exp.Column) and not node.table:
+        named = [item.node for item in items if fold(item.name) == fold(node.name)]
+        if any(other != named[0] for other in named[1:]):
+            raise source.refuse(
+                f"several columns are called {node.name}", node, "give them different names, or write it out"
+            )
 
 
 def _star(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Item]:
@@ -336,7 +347,7 @@ def _distinct_on(
     ]
 
 
-def _no_alias(compiler: StatementCompiler, column: exp.Column, scope: Scope, items: list[Item]) -> None:
+def _no_alias(compiler: StatementCompiler, column: exp.Column, scope: Scope, items: Iterable[Item]) -> None:
     """Refuse a name that is both a column and an alias of another item: the engine would use the alias."""
     meant = next((i for i in items if fold(i.name) == fold(column.name)), None)
     same = meant is None or (

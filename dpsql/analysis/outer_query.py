@@ -11,7 +11,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, calls, group_nodes
-from dpsql.analysis.blocks import expand, with_ctes
+from dpsql.analysis.blocks import check_one_item, expand, with_ctes
 from dpsql.analysis.candidates import candidates_of
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
@@ -370,7 +370,11 @@ class _SelectList:
         return False
 
     def _count(self, node: exp.Expr) -> int | None:
-        """Return the place of the item with the measure that a node is or names; None for other nodes."""
+        """Return the place of the item with the measure that a node is or names; None for other nodes.
+
+        A name that several different items have is refused: it could mean any of them.
+        """
+        check_one_item(self.compiler.source, node, self.items)
         for place in self.places:
             if place < len(self.items):
                 item = self.items[place]

@@ -7,6 +7,7 @@ from dataclasses import field
 
 from sqlglot import exp
 
+from dpsql.analysis.blocks import check_one_item
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.released import is_released
@@ -115,6 +116,8 @@ class Columns:
         """Return DP_STDDEV(n) and the like with the measure in the place of its alias."""
         if free_function(node) is None:
             return node
+        for argument in node.expressions:
+            check_one_item(self.names.scope.source, argument, self.names.items)
         made = copied(node)
         made.set("expressions", [self.measure(argument) or argument for argument in node.expressions])
         return made

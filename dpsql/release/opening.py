@@ -42,15 +42,19 @@ def told(*releases: Release | None, passed: tuple[type[Exception], ...] = ()) ->
     An `OSError` does, an `ImportError`, and those that are `passed`: whoever writes to a file or to a client
     reports them. Of other errors only the type is told.
     """
+    known = [release for release in releases if release is not None]
+    if not known:
+        yield  # nothing was charged
+        return
     try:
         yield
     except Error as problem:
-        raise with_hint(problem, opening(*filter(None, releases))) from None
+        raise with_hint(problem, opening(*known)) from None
     except Exception as problem:
         if isinstance(problem, (OSError, ImportError, *passed)):
             raise
         text = f"internal error ({type(problem).__name__}): this is a bug of dpsql, please report it"
-        raise with_hint(InternalError(text), opening(*filter(None, releases))) from None
+        raise with_hint(InternalError(text), opening(*known)) from None
 
 
 def with_hint(problem: Error, hint: str) -> Error:

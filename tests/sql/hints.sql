@@ -435,3 +435,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME 
 
 -- R422
 SELECT (SELECT COUNT(*) FROM pages p) - (SELECT COUNT(DISTINCT p.page, contribution_bounds_per_group => (0, 20)) FROM pages p JOIN visits v ON v.page = p.page) AS n
+
+-- R2791
+SELECT COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE page = 'a') AS m, DP_STDDEV(n) AS s FROM visits

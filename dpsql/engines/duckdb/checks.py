@@ -70,7 +70,9 @@ class Inspector(DuckDBEngine):
     def rounded_values(self, table: str) -> dict[str, tuple[int, str]]:
         """Return for each column whose declared type rounds values how many, and the first one as text."""
         reader = self.readers[table]
-        names, cells, counted = [], [], []
+        names: list[str] = []
+        cells: list[str] = []
+        counted: list[str] = []
         for (name, kind), cell in zip(reader.columns, reader.cells, strict=True):
             rounds = kind.integer or kind.name in ("DECIMAL", "DATE")
             if not rounds or f"TRY_CAST({cell} AS {kind})" not in reader.unlimited_sql:

@@ -439,3 +439,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n, dp_low(n) AS low FROM visits GROUP BY
 -- error: a threshold is at most 1e100
 -- at: n > 1e400
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 1e400 LIMIT 2
+
+-- R2791 the interval of one of two columns with one name
+-- error: several columns are called n
+-- at: n) AS s
+-- hint: give them different names, or write it out
+SELECT COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE page = 'a') AS n, DP_STDDEV(n) AS s FROM visits
