@@ -11,6 +11,7 @@ from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.method import NoisyResult, Quote
+from dpsql.answers.table import declared_values
 from dpsql.answers.whole_domain import WholeDomain
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement
 from dpsql.language import Scalar
@@ -58,6 +59,10 @@ class RefinedCount:
             raise ValueError("its value is rounded, so its noise is not known exactly")
         if plan.counts[place].share is not None:
             raise ValueError("a sum is not refined, only a count")
+        most = declared_values(plan.counts[place])
+        if most is not None and value in (0, most):
+            # The mechanism goes on from the noisy value, which is not what was shown.
+            raise ValueError("its value is cut to the values that are declared, so its noise is not known")
         bound = plan.counts[place].bound
         mechanism = mechanisms.Refinement.plan(1, [paid, epsilon], sensitivity=bound, resolution=bits)
         last = mechanisms.Laplace.plan(1, epsilon, sensitivity=bound, resolution=bits)

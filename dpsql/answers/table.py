@@ -16,7 +16,7 @@ from dpsql.types import TIMESTAMPTZ
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpsql.analysis import Output, Plan, Quantile
+    from dpsql.analysis import Output, Plan, Quantile, ReleasedAggregate
     from dpsql.answers.method import NoisyResult
     from dpsql.engines import Counts
     from dpsql.estimates import Combined
@@ -115,8 +115,18 @@ def estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[n
     else:
         count = plan.counts[output.of]
         found, step = _measured(plan, answer, output.of), float(count.step)
+        declared = declared_values(count)
+        if declared is not None:  # the truth is there, too, so the interval covers as often
+            value, low, high = (np.clip(part, 0, declared) for part in (found.value, found.low, found.high))
+            return value, found.stddev, low, high
     parts = found.value, found.stddev, found.low, found.high
     return parts if step == 1 else tuple(part * step for part in parts)
+
+
+def declared_values(count: ReleasedAggregate) -> int | None:
+    """Return the most that a number of different values can be; None for other numbers."""
+    found: int | None = getattr(count.parts[0], "declared", None) if len(count.parts) == 1 else None
+    return found
 
 
 def _measured(plan: Plan, answer: NoisyResult, place: int) -> Combined:

@@ -1,8 +1,13 @@
 """Read functions and clauses of other dialects as the forms that dpsql knows, in the parsed tree.
 
 ``dialects.csv`` has one line a spelling: a call, with its arguments in order, and what it is read as. A small
-letter stands for any expression; the words stand for: PART, a part of a date without quotes; INTERVAL;
+letter stands for any expression; the words stand for: PART, a part of a date without quotes; DAY, that part;
+WEEK, the part ISOWEEK; WEEKS, a week of BigQuery, of which `w` shifts the first day to Monday; INTERVAL;
 NUMBER, a whole number; TO_CHAR, DATE_FORMAT and STRFTIME, a literal format of that function.
+
+A difference of dates has one of two rules: it counts the borders between the parts, or full periods. Where
+dialects with one name differ (`DATEDIFF(month, a, b)`), the call is refused with both. The engine's own
+date_diff counts borders, but of weeks full periods of seven days.
 """
 
 from __future__ import annotations
@@ -21,6 +26,11 @@ from dpsql.language.tokens import MARK, mark_functions
 
 _PARTS = frozenset({"year", "quarter", "month", "day", "hour", "minute", "second", "isoweek"})
 """Parts of a date that all dialects cut at the same places; other weeks begin on different days."""
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NAMED = frozenset({"PART", "DAY", "WEEK", "WEEKS"})
+"""The words of a spelling that stand for a part of a date."""
+_DIFFERENCES = frozenset({"datediff", "date_diff", "timestampdiff"})
+"""Differences whose first argument is a part: of borders in some dialects, of full periods in others."""
 _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
 
 
@@ -72,10 +82,17 @@ def unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
     None for other calls.
     """
     name, arguments = _name(node), node.expressions
-    if name == "timestampdiff" and len(arguments) == 3 and (part := _part(arguments[0])):
-        both = [_text(function, part, arguments[1:]) for function in ("date_diff", "date_sub")]
-        what = "TIMESTAMPDIFF counts full units in some dialects, and their boundaries in others"
-        return what, f"{both[0]} counts boundaries, {both[1]} full units", False
+    if name in _DIFFERENCES and len(arguments) == 3 and (part := _part(arguments[0]) or _week(arguments[0])):
+        named = [a for a in arguments[1:] if _part(a)]
+        if named and part == "day" and name != "timestampdiff":
+            text = _text("date_diff", part, arguments[1:])
+            return f"`{named[-1].name}` is a part of a date, and may be a column", text, True
+        what = f"{name.upper()} counts full units in some dialects, and their boundaries in others"
+        borders, full = (_text(function, part, arguments[1:]) for function in ("date_diff", "date_sub"))
+        if part == "week":
+            days = (f"date_trunc('week', {_shown(a)})" for a in arguments[1:])
+            borders, full = f"date_diff('day', {', '.join(days)}) // 7", borders
+        return what, f"{borders} counts boundaries, {full} full units", False
     named = [a for a in arguments if _part(a)]
     for kinds, read in _forms().get(name, ()):
         if len(kinds) != len(arguments):
@@ -90,6 +107,25 @@ def unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
             value = next(a for kind, a in zip(kinds, arguments, strict=True) if kind not in _FORMATS)
             what = "this format is not constant, pads its parts, or depends on the locale"
             return what, f"strftime({_shown(value)}, '%Y-%m-%d')", False
+    return None
+
+
+def _week(node: exp.Expr) -> str:
+    """Return `week` if a bare name is that part, whose first day differs among dialects."""
+    bare = isinstance(node, exp.Column) and not node.table and not node.this.quoted
+    return "week" if bare and node.name.lower() == "week" else ""
+
+
+def _first_day(node: exp.Expr) -> int | None:
+    """Return the first day of BigQuery's weeks, 0 for Monday; None for another expression.
+
+    WEEK begins on Sundays, ISOWEEK on Mondays, WEEK(TUESDAY) on Tuesdays.
+    """
+    if isinstance(node, exp.Column) and not node.table and not node.this.quoted:
+        return {"week": 6, "isoweek": 0}.get(node.name.lower())
+    if _name(node) == "week" and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Column):
+        name = node.expressions[0].name.lower()
+        return _WEEKDAYS.index(name) if name in _WEEKDAYS else None
     return None
 
 
@@ -166,7 +202,7 @@ def _call(node: exp.Anonymous) -> exp.Expr | None:
         made.set("expressions", [copied(argument) for argument in reversed(arguments)])
         return made
     for kinds, read in _forms().get(name, ()):
-        bound = _bound(kinds, arguments)
+        bound = _bound(kinds, arguments, read)
         if bound is not None:
             return _filled(read, bound)
     return None
@@ -176,19 +212,30 @@ def _is_difference(node: exp.Expr) -> bool:
     return isinstance(node.unnest(), exp.Sub)
 
 
-def _bound(kinds: tuple[str, ...], arguments: list[exp.Expr]) -> dict[str, exp.Expr | str] | None:
+def _bound(
+    kinds: tuple[str, ...], arguments: list[exp.Expr], read: str = ""
+) -> dict[str, exp.Expr | str] | None:
     """Return what the words and letters of a spelling stand for; None if a call is not of its kinds."""
+    read_as_difference = read.startswith(("date_diff", "date_sub"))
     if len(kinds) != len(arguments) or any(isinstance(a, (exp.Distinct, exp.Star)) for a in arguments):
         return None
-    if "PART" in kinds and len([a for a in arguments if _part(a)]) != 1:
+    if _NAMED & set(kinds) and len([a for a in arguments if _part(a) or _first_day(a) is not None]) != 1:
         return None
     bound: dict[str, exp.Expr | str] = {}
     for kind, argument in zip(kinds, arguments, strict=True):
         literal = isinstance(argument, exp.Literal) and argument.is_string
         if kind == "PART":
-            if not _part(argument):
+            if not _part(argument) or (_part(argument) == "week" and read_as_difference):
                 return None
             bound["PART"] = _part(argument)
+        elif kind == "DAY":
+            if _part(argument) != "day":
+                return None
+        elif kind in ("WEEK", "WEEKS"):
+            first = _first_day(argument)
+            if first is None or (kind == "WEEK" and first):
+                return None
+            bound["w"] = exp.Interval(this=exp.Literal.string(str(-first % 7)), unit=exp.Var(this="DAY"))
         elif kind == "INTERVAL":
             if not isinstance(argument, exp.Interval):
                 return None
@@ -206,7 +253,7 @@ def _bound(kinds: tuple[str, ...], arguments: list[exp.Expr]) -> dict[str, exp.E
             if text is None:
                 return None
             bound["FORMAT"] = text
-        elif "PART" in kinds and literal and argument.name.strip().isalpha():
+        elif _NAMED & set(kinds) and literal and argument.name.strip().isalpha():
             return None  # DuckDB's own form has the part in quotes, and no date is one word
         else:
             bound[kind] = argument
@@ -234,7 +281,9 @@ def _filled(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
         elif isinstance(node, exp.Literal) and node.name in ("PART", "FORMAT"):
             node.replace(exp.Literal.string(str(bound[node.name])))
     for node in all_of(made, exp.Add):
-        if isinstance(node.expression, exp.Neg) and isinstance(node.expression.this, exp.Interval):
+        if isinstance(node.expression, exp.Interval) and node.expression.this.name == "0":
+            node.replace(node.this)
+        elif isinstance(node.expression, exp.Neg) and isinstance(node.expression.this, exp.Interval):
             node.replace(exp.Sub(this=node.this, expression=node.expression.this))
     return _freed(made)
 

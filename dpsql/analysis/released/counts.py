@@ -10,14 +10,14 @@ from dpsql.analysis.integers import in_full
 from dpsql.analysis.parsed import call_arguments, whole_number
 from dpsql.analysis.relation import From
 from dpsql.analysis.released.aggregate import AggregateCall, Part
-from dpsql.analysis.released.arguments import with_bounds
+from dpsql.analysis.released.arguments import argument_text, with_bounds
 from dpsql.analysis.released.auto import is_auto, rows_ladder
 from dpsql.analysis.typed import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import MOST_ROWS, fold
+from dpsql.policy import MOST_ROWS, Assumed, fold
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, kept
-from dpsql.types import BIGINT, HUGEINT
+from dpsql.types import BIGINT, BOOLEAN, HUGEINT
 
 GUESS = 20
 """The bound that a rewrite proposes."""
@@ -102,6 +102,8 @@ class DistinctValues(Part):
     most: int
     kept: bool = True
     """Whether the values of a unit are cut; else each unit has at most one row in a group."""
+    declared: int | None = None
+    """How many values are declared, which the released number does not exceed; None: nobody says it."""
 
     @property
     def move(self) -> tuple[int, int]:
@@ -335,10 +337,13 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
     node = value.guarded_node
     chosen = call.condition()
     row = kept(node, chosen)
+    size = None if value.domain is None else call.compiler.catalog.count(value.domain.without_null().sql)
+    if size is not None and not value.link and value.is_column and value.type != BOOLEAN:
+        of = f"different values of {argument_text(counted)}"
+        call.compiler.assume(Assumed(of, f"at most {size:,}, those declared", "policy"))
     if call.single or call.by_row:
-        return DistinctValues((row,), 1, kept=False)
+        return DistinctValues((row,), 1, kept=False, declared=size)
     if bound is None:
-        size = None if value.domain is None else call.compiler.catalog.count(value.domain.without_null().sql)
         bound = values_per_unit(call.compiler, call.source, declared=size)
     if bound is None:
         raise call.refuse(
@@ -346,7 +351,7 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
             call.node,
             *_bounded(call),
         )
-    return OwnedValues((row,), bound) if value.link else DistinctValues((row,), bound)
+    return OwnedValues((row,), bound) if value.link else DistinctValues((row,), bound, declared=size)
 
 
 def _bounded(call: AggregateCall) -> tuple[str, Fix | None]:

@@ -76,9 +76,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 30) v.page, SUM
 -- expect: SELECT SUM((CASE WHEN ms > 50 THEN 2 ELSE 1 END) * weight), AVG(price * weight), SUM(COALESCE(price, 0)) FROM visits JOIN prices USING (page) WHERE user_id IS NOT NULL
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 30) SUM((CASE WHEN ms > 50 THEN 2 ELSE 1 END) * p.weight), AVG(p.price * p.weight), SUM(COALESCE(p.price, 0)) FROM visits v JOIN prices p USING (page)
 
--- A2517 each row a unit: NaN is no value, beside an average not for COUNT either; infinity is cut, -0.0 is 0
+-- A2517 each row a unit: NaN is no value of a sum, but COUNT counts it; infinity is cut, -0.0 is 0
 -- candidates: FROM sensor_domain
--- expect: SELECT sensor, AVG(v), SUM(v), VAR_POP(v), COUNT(v), COUNT(*) FROM (SELECT *, CASE WHEN NOT isnan(value) THEN LEAST(GREATEST(value, -1), 10) END AS v FROM readings) GROUP BY sensor
+-- expect: SELECT sensor, AVG(v), SUM(v), VAR_POP(v), COUNT(value), COUNT(*) FROM (SELECT *, CASE WHEN NOT isnan(value) THEN LEAST(GREATEST(value, -1), 10) END AS v FROM readings) GROUP BY sensor
 SELECT sensor, AVG(value), SUM(value), VAR_POP(value), COUNT(value), COUNT(*) FROM readings GROUP BY sensor
 
 -- A2518 each row a unit: totals of units are rows

@@ -49,18 +49,48 @@ FORMS = {
         ("DATEDIFF(x, y)", "date_diff('day', y, x)"),
         ("DATEDIFF(day, y)", "date_diff('day', y, day)"),
     ],
-    "datediff(PART a b)": [
+    "datediff(DAY a b)": [
         ("DATEDIFF(day, x, y)", "date_diff('day', x, y)"),
         ("DATEDIFF('day', x, y)", "DATEDIFF('day', x, y)"),
         ("DATEDIFF(week, x, y)", "DATEDIFF(week, x, y)"),
+        ("DATEDIFF(month, x, y)", "DATEDIFF(month, x, y)"),
     ],
-    "date_diff(PART a b)": [("DATE_DIFF(day, x, y)", "date_diff('day', x, y)")],
+    "date_diff(DAY a b)": [("DATE_DIFF(day, x, y)", "date_diff('day', x, y)")],
+    "datediff(WEEK a b)": [
+        (
+            "DATEDIFF(ISOWEEK, x, y)",
+            "(date_diff('day', date_trunc('week', (x)), date_trunc('week', (y))) // 7)",
+        ),
+    ],
+    "date_diff(WEEK a b)": [
+        (
+            "DATE_DIFF(ISOWEEK, x, y)",
+            "(date_diff('day', date_trunc('week', (x)), date_trunc('week', (y))) // 7)",
+        ),
+    ],
     "date_diff(a b PART)": [
         ("DATE_DIFF(x, y, DAY)", "date_diff('day', y, x)"),
+        ("DATE_DIFF(x, y, MONTH)", "date_diff('month', y, x)"),
         ("DATE_DIFF('day', x, y)", "DATE_DIFF('day', x, y)"),
         ("DATE_DIFF('week', x, day)", "DATE_DIFF('week', x, day)"),
     ],
     "datetime_diff(a b PART)": [("DATETIME_DIFF(x, y, DAY)", "date_diff('day', y, x)")],
+    "date_diff(a b WEEKS)": [
+        (
+            "DATE_DIFF(x, y, ISOWEEK)",
+            "(date_diff('day', date_trunc('week', (y)), date_trunc('week', (x))) // 7)",
+        ),
+        (
+            "DATE_DIFF(x, y, WEEK(TUESDAY))",
+            "(date_diff('day', date_trunc('week', (y) + INTERVAL '6' DAY), date_trunc('week', (x) + INTERVAL '6' DAY)) // 7)",
+        ),
+    ],
+    "datetime_diff(a b WEEKS)": [
+        (
+            "DATETIME_DIFF(x, y, WEEK)",
+            "(date_diff('day', date_trunc('week', (y) + INTERVAL '1' DAY), date_trunc('week', (x) + INTERVAL '1' DAY)) // 7)",
+        ),
+    ],
     "timestamp_diff(a b PART)": [("TIMESTAMP_DIFF(x, y, DAY)", "date_sub('day', y, x)")],
     "date_add(a INTERVAL)": [("DATE_ADD(x, INTERVAL 7 DAY)", "((x) + INTERVAL 7 DAY)")],
     "timestamp_add(a INTERVAL)": [("TIMESTAMP_ADD(x, INTERVAL 7 DAY)", "((x) + INTERVAL 7 DAY)")],
