@@ -9,13 +9,13 @@ No candidate depends on private rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.domains import BOOLEANS, Candidates, cross_join
+from dpsql.analysis.domains import BOOLEANS, Candidates, cross_join, within
 from dpsql.analysis.joined import Condition, Joined, substituted
 from dpsql.analysis.ranges import (
     Compared,
@@ -119,16 +119,35 @@ class _Finder:
     choices: dict[str, int] = field(default_factory=dict)
     """The alias of each choice among the results of a CASE, with their number."""
     bases: dict[str, Base] = field(default_factory=dict)
+    reached: list[Expr] = field(default_factory=list)
+    """Conditions on columns of public items that stand for private ones: they have one of their values."""
 
     def __post_init__(self) -> None:
         always = [c.expr for c in self.known.conditions if not c.unless]
         self.compared = comparisons(self.known.conditions)
         same = substitution(self.known, always, lambda name: self._exact(name) is not None)
+        self.reached = self._reached(same)
         self.nodes = [substituted(node, same) for node in self.nodes]
         self.conditions = [Condition(substituted(c.expr, same), c.unless) for c in self.known.conditions]
         self.compared = comparisons(self.conditions)
         self.matched = {item: [substituted(e, same) for e in on] for item, on in self.known.matched.items()}
         self.bases = {}
+
+    def _reached(self, same: Mapping[str, Expr]) -> list[Expr]:
+        """Return which rows of public items a join can reach: its private column has public values.
+
+        A row whose value is no such one is in no group, as where that column is the key itself.
+        """
+        found: list[Expr] = []
+        for name, node in same.items():
+            if not any(each.partition(".")[0] in self.known.items for each in facts(node).reads):
+                continue
+            exact, base = self._exact(name), self.bases[name]
+            if exact is not None:
+                found.append(InQuery(node, Select((Item(Column("", "v")),), Derived(exact.query, "i"))))
+            elif isinstance(base, Span) and self.known.columns[name].type.integer:
+                found += within(node, base.first, base.last)
+        return found
 
     def found(self) -> tuple[Candidates, ...]:
         """Return the candidates of all keys that have a domain."""
@@ -217,6 +236,9 @@ class _Finder:
             atoms = self._atoms(condition.expr)
             if atoms and self._usable(condition.expr):
                 found.append(_Use(condition, atoms, compared(condition.expr)))
+        for expr in self.reached:
+            operand = expr.operand if isinstance(expr, InQuery) else expr
+            found.append(_Use(Condition(expr), self._atoms(operand) or frozenset(), None))
         return found
 
     def _usable(self, expr: Expr) -> bool:

@@ -13,9 +13,11 @@ from dpsql.answers.error_target import by_default_error, least_epsilon
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.refine import RefinedCount
+from dpsql.answers.shown import WIDE
 from dpsql.answers.table import details, doubles, rows
 
 __all__ = [
+    "WIDE",
     "AtDistance",
     "BoundSearches",
     "Considered",
