@@ -8,7 +8,16 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.corpus import REFERENCES, Outcome, add_references, judged, main, problems, within_error
+from tests.corpus import (
+    REFERENCES,
+    Outcome,
+    add_references,
+    judged,
+    main,
+    problems,
+    right_without_empty,
+    within_error,
+)
 
 GOOD = [Outcome("as written")] * 85 + [Outcome("spelled")] * 5 + [Outcome("refused")] * 10
 
@@ -122,3 +131,40 @@ bounds = {{ x = {{ from = 0, to = {largest} }} }}
 """)
     sql = "SELECT k, SUM(x) AS s, COUNT(*) AS n FROM t GROUP BY k ORDER BY k"
     assert within_error(tmp_path, "made", sql) == within
+
+
+COMPARE = """
+class Exact:
+    def __init__(self, engine, sql):
+        self.rows = engine.execute(sql).fetchall()
+
+    def judge(self, got, asked, *, spelled):
+        near = len(got) == len(self.rows) and all(abs(a[1] - b[1]) < 1 for a, b in zip(got, self.rows))
+        return ("as written" if near else "WRONG"), ""
+"""
+
+
+@pytest.mark.parametrize(("keys", "right"), [("[0, 1, 2]", True), ("[0, 1]", False), ("[0, 2]", False)])
+def test_groups_without_rows_may_come_besides(tmp_path: Path, keys: str, right: bool) -> None:
+    build = tmp_path / "build"
+    build.mkdir()
+    (tmp_path / "compare.py").write_text(COMPARE)
+    with duckdb.connect(str(build / "made.duckdb")) as con:
+        con.execute("CREATE TABLE t AS SELECT i AS id, i % 2 AS k, 50 AS x FROM range(400) r(i)")
+    (build / "made.toml").write_text(f"""
+[budget]
+epsilon = 1e5
+default_epsilon = 1e4
+ledger = "made-ledger.sqlite"
+[database]
+path = "made.duckdb"
+[tables.t]
+source = "t"
+unit = "id"
+unique = [["id"]]
+domain = {{ k = {keys} }}
+bounds = {{ x = {{ from = 0, to = 60 }} }}
+""")
+    assert (
+        right_without_empty(tmp_path, "made", "SELECT k, AVG(x) AS s FROM t GROUP BY k ORDER BY k") == right
+    )
