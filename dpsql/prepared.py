@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from dpsql.analysis import CompiledQuery, Plan, analyse, values_in, with_values
-from dpsql.answers import Method
+from dpsql.answers import WIDE, Method
 from dpsql.database import Engines
 from dpsql.engines import Cancelled, Counts, Untranslatable, listed_counts
 from dpsql.errors import InternalError
@@ -155,6 +155,11 @@ class PreparedPrivate:
         return (self,)
 
     @property
+    def warned(self) -> tuple[str, ...]:
+        """What to think of before it is charged."""
+        return tuple(text for text in self.method.quote.notes if text.startswith(WIDE))
+
+    @property
     def engines(self) -> Engines:
         """The engines on whose data it was prepared."""
         return self.counting.engines
@@ -194,6 +199,11 @@ class PreparedComposed:
     def price(self) -> Charge:
         """The largest charge: the sum of those of the releases that are not stored."""
         return sum((part.price for part in self.parts), Charge())
+
+    @property
+    def warned(self) -> tuple[str, ...]:
+        """What to think of before it is charged."""
+        return tuple(dict.fromkeys(text for part in self.parts for text in part.warned))
 
     @property
     def engines(self) -> Engines:

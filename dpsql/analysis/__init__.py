@@ -7,7 +7,8 @@
                    ``widening`` one query for several statements, ``histograms`` that of quantiles
 ``selection``      the selection that a statement asks for, from all its spellings (``spellings``)
 ``blocks``         SELECTs in subqueries; ``hoist`` and ``windows`` their windows, ``aggregates`` their
-                   GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM
+                   GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM,
+                   ``unmatched`` the public rows of an outer join that no unit owns
 ``expressions``    scalar rules; ``constants``, ``calls``, ``syntax``, ``subqueries`` more of them;
                    ``rules`` the table of all; ``functions`` the allowed functions; ``coerce`` conversions
 ``candidates``     which groups there can be, from public rows (``joined``, ``same``) and from what

@@ -9,7 +9,7 @@ No candidate depends on private rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -23,6 +23,7 @@ from dpsql.analysis.domains import (
     names_of,
     same,
     with_null,
+    within,
 )
 from dpsql.analysis.joined import Condition, Joined, not_null, substituted
 from dpsql.analysis.nulls import never_null
@@ -127,11 +128,14 @@ class _Finder:
     bases: dict[str, Base] = field(default_factory=dict)
     sure: frozenset[Expr] = field(init=False)
     """Expressions that are not NULL on any counted row, with the same columns in the place of others."""
+    reached: list[Expr] = field(default_factory=list)
+    """Conditions on columns of public items that stand for private ones: they have one of their values."""
 
     def __post_init__(self) -> None:
         always = [c.expr for c in self.known.conditions if not c.unless]
         self.compared = comparisons(self.known.conditions)
         one = substitution(self.known, always, lambda name: self._exact(name) is not None)
+        self.reached = self._reached(one)
         self.nodes = [substituted(node, one) for node in self.nodes]
         self.conditions = [Condition(substituted(c.expr, one), c.unless) for c in self.known.conditions]
         self.compared = comparisons(self.conditions)
@@ -144,6 +148,22 @@ class _Finder:
         ]
         self.matched = {item: [substituted(e, one) for e in on] for item, on in self.known.matched.items()}
         self.bases = {}
+
+    def _reached(self, same: Mapping[str, Expr]) -> list[Expr]:
+        """Return which rows of public items a join can reach: its private column has public values.
+
+        A row whose value is no such one is in no group, as where that column is the key itself.
+        """
+        found: list[Expr] = []
+        for name, node in same.items():
+            if not any(each.partition(".")[0] in self.known.items for each in facts(node).reads):
+                continue
+            exact, base = self._exact(name), self.bases[name]
+            if exact is not None:
+                found.append(InQuery(node, Select((Item(Column("", "v")),), Derived(exact.query, "i"))))
+            elif isinstance(base, Span) and self.known.columns[name].type.integer:
+                found += within(node, base.first, base.last)
+        return found
 
     def found(self) -> tuple[Candidates, ...]:
         """Return the candidates of all keys that have a domain."""
@@ -264,6 +284,9 @@ class _Finder:
             atoms = self._atoms(condition.expr)
             if atoms and self._usable(condition.expr):
                 found.append(_Use(condition, atoms, compared(condition.expr)))
+        for expr in self.reached:
+            operand = expr.operand if isinstance(expr, InQuery) else expr
+            found.append(_Use(Condition(expr), self._atoms(operand) or frozenset(), None))
         return found
 
     def _usable(self, expr: Expr) -> bool:

@@ -15,9 +15,11 @@ from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Qu
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.outside import outside_of, sentences_of
 from dpsql.answers.refine import RefinedCount
+from dpsql.answers.shown import WIDE
 from dpsql.answers.table import details, doubles, rows
 
 __all__ = [
+    "WIDE",
     "AtDistance",
     "BoundSearches",
     "Considered",

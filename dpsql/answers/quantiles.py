@@ -13,6 +13,7 @@ from dpsql.answers import measuring
 from dpsql.answers.every_count import MOST_GROUPS, one_group_note
 from dpsql.answers.existing import by_terms, shown_note
 from dpsql.answers.method import AtDistance, KeepsQuote, NoisyResult, Quote
+from dpsql.answers.shown import wide
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import figure, with_noun
@@ -82,7 +83,7 @@ class OfCells(KeepsQuote):
             outlook["rank_error"] = max(mechanism.rank_errors(level))
         loss, charge = mechanism.loss, Charge(self.plan.price)
         words = f"exponential mechanism over {_part(self.plan).cells.number:,} cells"
-        notes = (*self._sampled(), *self._notes())
+        notes = (*self._sampled(), *self._notes(), *wide(self.plan))
         if existing is not None:
             loss, charge = existing.loss + loss, Charge(self.plan.price, existing.loss.delta)
             half = float(existing.loss.charge.epsilon)

@@ -20,6 +20,11 @@ from dpsql.estimates import Combined, with_noun
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import PrivacyLoss
 
+MANY_GROUPS = 10_000
+"""Above so many groups of declared keys, an answer of all of them is warned of."""
+WIDE = "the declared keys have"
+"""The beginning of that warning."""
+
 
 def released(plan: Plan) -> list[int]:
     """Return the places of the distinct counts that are shown, and of that which orders or is compared."""
@@ -85,6 +90,19 @@ def by_noise(plan: Plan) -> bool:
     )
 
 
+def wide(plan: Plan) -> tuple[str, ...]:
+    """Warn of more groups than anybody reads: where most are empty, an answer is mostly noise."""
+    selection, size = plan.selection, plan.domain_size
+    if not isinstance(selection, AllGroups) or size is None or size <= MANY_GROUPS:
+        return ()
+    if selection.limit is not None and selection.limit <= MANY_GROUPS:
+        return ()
+    return (
+        f"{WIDE} {size:,} groups, and those with fewer rows than the noise cannot be told from empty ones: "
+        "WHERE with a list of the keys, coarser keys, or ORDER BY .. DESC LIMIT shows less",
+    )
+
+
 def notes(plan: Plan) -> tuple[str, ...]:
     """Say what is free, as all counts are released, and what intervals do not hold."""
     selection = plan.selection
@@ -96,6 +114,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
             f"this noise releases the {word} of all {with_noun(plan.groups, 'group')}: "
             "a larger LIMIT costs no more",
         )
+    found += wide(plan)
     single = plan.options.intervals == "SINGLE" and by_noise(plan)
     if single and measuring.wanted(plan, getattr(selection, "count", 0)):
         found += ("an interval covers less than its level if noise put the group into the answer",)

@@ -197,6 +197,9 @@ class Batch:
             }
         )
         self.output.write(table, None)
+        for number, (_, prepared) in enumerate(priced, 1):
+            for text in getattr(prepared, "warned", ()):  # a server's statements come without
+                narrate.warning(f"statement {number}: {text}")
         remaining = self.session.budget().remaining
         narrate.note(f"together {price(_sum(priced))}; {amounts(remaining)} is left; nothing was run")
 

@@ -4,6 +4,7 @@
 ``parts``      takes a statement apart into release blocks and an outer query
 ``block``      divides a release block into what is counted and a SELECT over the released rows; ``clauses``
                reads HAVING, QUALIFY, ORDER BY and LIMIT, ``names`` and ``columns`` what they name
+``existence``  decides which groups exist for the outer query; ``half_way`` where its thresholds lie
 ``running``    obtains the releases: those stored, and the others under one reservation
 ``outer``      binds and runs the outer query
 ``views``      the columns of the policy's views

@@ -18,6 +18,7 @@ from tests.corpus import (
     main,
     offered,
     problems,
+    right_without_empty,
     within_error,
 )
 
@@ -168,3 +169,40 @@ def test_words_are_no_statement_that_is_offered() -> None:
     error = dpsql.QueryRefused("no", hint="SELECT 1 FROM t")
     error.rewrite = "SELECT 2 FROM t"
     assert offered(error) == ["SELECT 2 FROM t", "SELECT 1 FROM t"]
+
+
+COMPARE = """
+class Exact:
+    def __init__(self, engine, sql):
+        self.rows = engine.execute(sql).fetchall()
+
+    def judge(self, got, asked, *, spelled):
+        near = len(got) == len(self.rows) and all(abs(a[1] - b[1]) < 1 for a, b in zip(got, self.rows))
+        return ("as written" if near else "WRONG"), ""
+"""
+
+
+@pytest.mark.parametrize(("keys", "right"), [("[0, 1, 2]", True), ("[0, 1]", False), ("[0, 2]", False)])
+def test_groups_without_rows_may_come_besides(tmp_path: Path, keys: str, right: bool) -> None:
+    build = tmp_path / "build"
+    build.mkdir()
+    (tmp_path / "compare.py").write_text(COMPARE)
+    with duckdb.connect(str(build / "made.duckdb")) as con:
+        con.execute("CREATE TABLE t AS SELECT i AS id, i % 2 AS k, 50 AS x FROM range(400) r(i)")
+    (build / "made.toml").write_text(f"""
+[budget]
+epsilon = 1e5
+default_epsilon = 1e4
+ledger = "made-ledger.sqlite"
+[database]
+path = "made.duckdb"
+[tables.t]
+source = "t"
+unit = "id"
+unique = [["id"]]
+domain = {{ k = {keys} }}
+bounds = {{ x = {{ from = 0, to = 60 }} }}
+""")
+    assert (
+        right_without_empty(tmp_path, "made", "SELECT k, AVG(x) AS s FROM t GROUP BY k ORDER BY k") == right
+    )
