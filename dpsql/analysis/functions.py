@@ -31,7 +31,7 @@ from dpsql.language import Source, replacing
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
 from dpsql.tree import Apply, Cast, Column, Expr, Interval, Item, Range, Select, duckdb_sql
-from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, SqlType, TIMESTAMP, TIMESTAMPTZ, VARCHAR, column_type
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType, column_type
 
 _DATED = {
     "DATE": "DATE '2000-01-01'",

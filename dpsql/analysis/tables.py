@@ -38,7 +38,7 @@ from dpsql.tree import (
     Values,
     guarded,
 )
-from dpsql.types import BOOLEAN, SqlType, TIMESTAMP, TIMESTAMPTZ
+from dpsql.types import BOOLEAN, TIMESTAMP, TIMESTAMPTZ, SqlType
 
 NODES_PER_TABLE = 25
 """How many expressions a table named in FROM counts as, toward the limit of a statement's size."""

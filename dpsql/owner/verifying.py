@@ -20,7 +20,7 @@ from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.policy import CsvSource, EnumDomain, Policy, Table, shown_length
 from dpsql.policy.names import joined
 from dpsql.release import source_version
-from dpsql.types import SqlType, TIMESTAMP, TIMESTAMPTZ
+from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
 from dpsql.versions import Versions
 
 _LARGE_DELTA = Fraction(1, 10_000)

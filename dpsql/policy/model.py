@@ -14,7 +14,7 @@ from dpsql.policy.fingerprint import fingerprint
 from dpsql.policy.keep_rules import KEEP, read_keep
 from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.names import checked_names, fold, joined, wrong
-from dpsql.policy.parts import DatabaseSource, Defaults, UnitColumn, UnitRow, UnitVia
+from dpsql.policy.parts import DatabaseSource, Defaults
 from dpsql.policy.rules import check_tables
 from dpsql.policy.serving import ServeConfig
 from dpsql.policy.table import Table

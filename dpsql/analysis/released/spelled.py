@@ -13,8 +13,8 @@ from sqlglot import exp
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import call_arguments
-from dpsql.language import MARK, copied, keep_title, walked
 from dpsql.analysis.released.ratios import cut
+from dpsql.language import MARK, copied, keep_title, walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import BOOLEAN

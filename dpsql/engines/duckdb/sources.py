@@ -28,8 +28,8 @@ from dpsql.policy import (
     fold,
 )
 from dpsql.policy.table import may_be_unit
-from dpsql.types import DOUBLE, SqlType, TIMESTAMP, TIMESTAMPTZ, VARCHAR, column_type
 from dpsql.tree import utc_time_sql
+from dpsql.types import DOUBLE, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType, column_type
 
 
 @dataclass(frozen=True, slots=True)

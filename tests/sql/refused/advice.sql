@@ -57,15 +57,13 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE make_timestamp(ms) > day
 -- R3409 the years of an age
 -- error: date_part is not allowed with (VARCHAR, DOUBLE)
 -- at: AGE
--- hint: DATE_SUB('year', day, DATE '2025-01-01')
--- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE DATE_SUB('year', day, DATE '2025-01-01') > 1
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits WHERE DATE_SUB('year', day, DATE '2025-01-01') > 1 -- asks something else: complete years, of which 29 February to 28 February is one as well
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(YEAR FROM AGE(DATE '2025-01-01', day)) > 1
 
 -- R3410 the years of an age until today
 -- error: age is not allowed with (DATE)
 -- at: age
--- hint: DATE_SUB('year', day, CURRENT_DATE)
--- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE DATE_SUB('year', day, CURRENT_DATE) > 1
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits WHERE DATE_SUB('year', day, CURRENT_DATE) > 1 -- asks something else: complete years, of which 29 February to 28 February is one as well
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_part('year', age(day)) > 1
 
 -- R3411 the day of a week

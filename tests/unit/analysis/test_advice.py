@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpsql.errors import QueryRefused
@@ -73,7 +73,6 @@ def value(statement: str, **rows: object) -> object:
         "SELECT 1 - COVAR_POP(y + 1, x) FROM stays",
         "SELECT EXTRACT(DAY FROM AVG(ended - began)) FROM stays",
         "SELECT EXTRACT(EPOCH FROM AVG(ended - began)) FROM stays",
-        "SELECT COUNT(*) FROM stays WHERE EXTRACT(YEAR FROM AGE(TIMESTAMP '2026-01-15', began)) = 1",
         "SELECT COUNT(*) FROM stays WHERE EXTRACT(DAYOFYEAR FROM day) > 20",
         "SELECT COUNT(*) FROM stays WHERE MAKE_TIMESTAMP(2024, 1, 2, 3, 0, 0) > began",
         "SELECT COUNT(*) FROM stays WHERE CAST(MAKE_TIMESTAMP(number) AS DATE) > DATE '1970-01-20'",
@@ -111,15 +110,20 @@ def test_the_bucket_is_that_of_the_standard(session: Session) -> None:
 TIMES = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.none())
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(TIMES, TIMES)
-def test_the_years_of_an_age_are_complete_years_between(later: datetime, earlier: datetime) -> None:
+@example(datetime(2083, 2, 28), datetime(2072, 2, 29))
+@example(datetime(2083, 2, 28), datetime(2072, 3, 1))
+def test_the_years_of_an_age_are_complete_years_between_but_for_29_february(
+    later: datetime, earlier: datetime
+) -> None:
     both = "date_part('year', age(?::TIMESTAMP, ?::TIMESTAMP)), date_sub('year', ?::TIMESTAMP, ?::TIMESTAMP)"
     ((of_age, between),) = duckdb.execute(f"SELECT {both}", [later, earlier, earlier, later]).fetchall()
-    assert of_age == between
+    ends = {(later.month, later.day), (earlier.month, earlier.day)}
+    assert of_age == between or (ends == {(2, 28), (2, 29)} and abs(of_age - between) == 1)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(-(10**16), 10**16))
 def test_the_day_of_a_number_is_the_day_of_its_point_of_time(number: int) -> None:
     day_of = "SELECT DATE '1970-01-01' + CAST(FLOOR(? / 86400000000) AS INTEGER)"

@@ -434,7 +434,7 @@ def test_what_is_said_of_a_sparse_vector_is_what_happens(
     if told["stddev"] is not None:
         assert far.error.std() == pytest.approx(prepared.method.quote.predicted_stddev, rel=0.1)
     warned = re.search(
-        r"([\d.]+) rows? (?:is|are) to be expected(, with counts ([\d.]+) too high)?", str(facts["warnings"])
+        r"([\d.]+) rows? (?:are|is) to be expected(, with counts ([\d.]+) too high)?", str(facts["warnings"])
     )
     assert (warned is not None) == (facts["expected_false_rows"] > 0.5)
     if warned is not None:

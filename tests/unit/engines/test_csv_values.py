@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.engines.duckdb.csv_values import common_text
@@ -75,12 +75,14 @@ def test_a_text_in_another_format_is_no_value(text: str, kind: str, form: CsvFor
     assert read(text, kind, form) is None
 
 
+@settings(deadline=None)
 @given(st.dates(min_value=date(1000, 1, 1)), st.sampled_from(["DD.MM.YYYY", "MM/DD/YYYY", "YYYY-DD-MM"]))
 def test_any_day_in_any_order_is_that_day(day: date, order: str) -> None:
     form = order.replace("DD", "%d").replace("MM", "%m").replace("YYYY", "%Y")
     assert read(day.strftime(form), "DATE", CsvFormat(date=order)) == day
 
 
+@settings(deadline=None)
 @given(st.text(max_size=12) | st.text("0123456789.,'/- ", max_size=12), st.sampled_from([GERMAN, US, SWISS]))
 def test_no_text_fails_or_is_another_number(text: str, form: CsvFormat) -> None:
     for kind in ("DATE", "TIMESTAMP", "BIGINT", "DOUBLE"):

@@ -81,6 +81,7 @@ from dpsql.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    HUGEINT,
     INTEGER,
     NULL,
     TIMESTAMP,
@@ -88,7 +89,6 @@ from dpsql.types import (
     VARCHAR,
     SqlType,
 )
-from dpsql.types import HUGEINT
 
 A, B = Column("t1", "c0"), Column("t1", "c1")
 ONE = Constant(1, INTEGER)
