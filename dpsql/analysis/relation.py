@@ -54,7 +54,9 @@ class Column:
         """Return the column of a select list that holds an expression."""
         link = value.link if value.is_column else ""
         span, bounds = value.column_span(), value.bounds
-        return cls(name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds, nulls=nulls)
+        return cls(
+            name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds, nulls=nulls
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,8 @@ def test_every_key_is_read_by_its_type_or_by_a_reader_of_its_own() -> None:
         "[engine]": {"longest_value", "keep"},
         "[defaults]": set(),
         "[views.NAME]": set(),
-        "[tables.NAME]": {"source", "csv", "unit", "columns", "unique", "not_null", "domain"} | {"bounds", "zone"},
+        "[tables.NAME]": {"source", "csv", "unit", "columns", "unique", "not_null", "domain"}
+        | {"bounds", "zone"},
         "[tables.NAME.csv]": {"delimiter", "encoding", "null", "decimal", "thousands", "date", "rename"},
     }
 
