@@ -173,7 +173,9 @@ def _null_groups(
     keys = [i for i, output in enumerate(plan.outputs) if output.kind == "key"]
     if plan.domain_size is None or not keys:
         return None
-    null = np.any([release.rows.column(i).is_null().to_numpy(zero_copy_only=False) for i in keys], axis=0)
+    null: NDArray[np.bool_] = np.any(
+        [release.rows.column(i).is_null().to_numpy(zero_copy_only=False) for i in keys], axis=0
+    )
     for number in places_of(release).numbers:
         if number.place in decided.columns:
             count, half = _column(release, number.place), np.full(len(null), float(HALF))
@@ -185,7 +187,8 @@ def _null_groups(
 
 
 def _column(release: Release, place: int) -> NDArray[np.float64]:
-    return release.table.column(place).to_numpy().astype(np.float64)
+    found: NDArray[np.float64] = release.table.column(place).to_numpy().astype(np.float64)
+    return found
 
 
 def told(prepared: PreparedComposed, releases: Sequence[Release]) -> list[str]:

@@ -106,7 +106,7 @@ class SchemaDatabase:
                 connection.register("dpsql_incoming", self._public_rows[name])
                 connection.execute(f"INSERT INTO main.{quote(name)} SELECT * FROM dpsql_incoming")
                 connection.unregister("dpsql_incoming")
-        self._domains.create(connection)
+        self.domains.create(connection)
         settings.lock(connection, (), None, memory=self._memory)
         return connection
 

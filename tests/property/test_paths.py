@@ -143,7 +143,7 @@ class Databases:
         (folder / "dpsql.toml").write_text(declared())
         self.session = session = Session(load(folder / "dpsql.toml"))
         schema_database = engine_of(session).schema_database
-        schema_database._domains.create(self.engine)
+        schema_database.domains.create(self.engine)
         options = Options(epsilon=Fraction(1))
         self.policy, self.schema_database = session.policy, schema_database
         self.plans: dict[str, Plan] = {}

@@ -249,7 +249,8 @@ def test_groups_of_undeclared_keys_were_found_by_their_numbers_of_units(small: N
 NULLS = """
 CREATE TABLE few AS
 SELECT i AS u, CASE WHEN i < 40 THEN 'a' WHEN i < 70 THEN 'b' END AS k, i % 7 AS y FROM range(100) AS r(i);
-CREATE TABLE none AS SELECT i AS u, CASE WHEN i < 40 THEN 'a' ELSE 'b' END AS k, i % 7 AS y FROM range(100) AS r(i);
+CREATE TABLE none AS
+SELECT i AS u, CASE WHEN i < 40 THEN 'a' ELSE 'b' END AS k, i % 7 AS y FROM range(100) AS r(i);
 """
 NULL_POLICY = """
 [tables.{name}]
