@@ -27,8 +27,7 @@ from dpsql.serve.describe import ends, schema_of, with_ends
 from dpsql.serve.notices import notices_of
 from dpsql.serve.page.answers import released as of_page
 from dpsql.serve.page.asking import _written as page_file
-from dpsql.serve.wire.copy import copy_messages
-from dpsql.serve.wire.copy import CopyOptions
+from dpsql.serve.wire.copy import CopyOptions, copy_messages
 from dpsql.serve.wire.types.rows import RowEncoder
 from dpsql.session import Session
 
@@ -99,7 +98,8 @@ def _read_back(name: str, file: Path, wanted: pa.Table) -> str:
             if not rows:
                 names = []
         case "parquet":
-            read = duckdb.execute(f"SELECT * FROM read_parquet('{file}')").to_arrow_table()
+            with duckdb.connect() as plain:
+                read = plain.execute(f"SELECT * FROM read_parquet('{file}')").to_arrow_table()
             found, names = (read.column_names, read.num_rows), distinct(wanted.column_names, fold=True)
         case "arrow":
             read = pa.ipc.open_file(file).read_all()
