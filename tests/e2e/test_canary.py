@@ -58,8 +58,7 @@ amount = "DOUBLE"
 day = "DATE"
 moment = "TIMESTAMP"
 [tables.visits.domain]
-page.values = ["a", "b", "c"]
-page.complete = true
+page = ["a", "b", "c"]
 
 [tables.odd]
 source = "visits.parquet"

@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "noise": {"certified", "privacy"},
     "mechanisms": {"estimates", "noise", "order", "privacy"},
     "ledger": {"errors", "privacy", "policy"},
-    "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates"},
+    "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates", "render"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"render", "policy", "language", "analysis", "versions", "zones"},
     "running": {"privacy", "engines", "errors", "exclusive", "ledger"},

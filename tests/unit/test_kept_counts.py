@@ -34,7 +34,7 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
-domain.page = { from = 0, to = 9 }
+domain.page = { from = 0, to = 9, complete = true }
 bounds.ms = { from = 0, to = 100 }
 [tables.seen]
 source = "visits.parquet"

@@ -37,11 +37,10 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["page", "hall"]
 [tables.visits.domain]
-page.values = ["d", "b", "É", "a", "C", "z"]
-page.complete = true
-hall.values = ["y", "x"]
-hall.complete = true
+page = ["d", "b", "É", "a", "C", "z"]
+hall = ["y", "x"]
 """
 PAGES = {"d": 9, "b": 9, "É": 9, "a": 9, "C": 2, "z": 0}
 """Users of each page. The domain's order is not the alphabet's, nor is an alphabet's that of the bytes."""

@@ -58,10 +58,11 @@ ledger = "{name}.sqlite"
 source = "{name}.parquet"
 unit = "user_id"
 trust_source = true
+not_null = ["page", "country", "ts"]
 [tables.events.domain]
-page = {{ table = "pages{name}", column = "page", complete = true }}
-country = {{ from = 0, to = {last}, complete = true }}
-ts = {{ from = 2024-01-01, to = {day}, complete = true }}
+page = {{ table = "pages{name}", column = "page" }}
+country = {{ from = 0, to = {last} }}
+ts = {{ from = 2024-01-01, to = {day} }}
 [tables.pages{name}]
 source = "pages{name}.parquet"
 public = true

@@ -29,12 +29,13 @@ ledger = "ledger.sqlite"
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"
+not_null = ["item", "at", "code"]
 [tables.visits.domain]
 page = {{ table = "pages", column = "page" }}
 site = ["b", "a", "c", "d"]
-item = {{ from = -3, to = 20, complete = true }}
-at = {{ from = 2024-01-01, to = 2024-01-02, complete = true }}
-code = {{ from = {first}, to = {last}, complete = true }}
+item = {{ from = -3, to = 20 }}
+at = {{ from = 2024-01-01, to = 2024-01-02 }}
+code = {{ from = {first}, to = {last} }}
 [tables.pages]
 source = "pages.parquet"
 public = true
