@@ -27,8 +27,7 @@ from dpsql.serve.describe import ends, schema_of, with_ends
 from dpsql.serve.notices import notices_of
 from dpsql.serve.page.answers import released as of_page
 from dpsql.serve.page.asking import _written as page_file
-from dpsql.serve.wire.copy import copy_messages
-from dpsql.serve.wire.copy_options import CopyOptions
+from dpsql.serve.wire.copy import CopyOptions, copy_messages
 from dpsql.serve.wire.types.rows import RowEncoder
 from dpsql.session import Session
 
@@ -99,7 +98,7 @@ def _read_back(name: str, file: Path, wanted: pa.Table) -> str:
             if not rows:
                 names = []
         case "parquet":
-            read = duckdb.sql(f"SELECT * FROM read_parquet('{file}')").to_arrow_table()
+            read = duckdb.read_parquet(str(file)).to_arrow_table()
             found, names = (read.column_names, read.num_rows), distinct(wanted.column_names, fold=True)
         case "arrow":
             read = pa.ipc.open_file(file).read_all()
@@ -208,7 +207,7 @@ def server(
             if given.num_rows and not encoder.rows(0, given.num_rows):
                 return "no rows"
         for form in ("text", "csv", "binary", "arrow"):
-            options = CopyOptions(format=form)  # type: ignore[arg-type]  # its words
+            options = CopyOptions(format=form)
             if not b"".join(copy_messages(columns, given, options, release)) and given.num_rows:
                 return f"COPY in {form} is empty"
     if not notices_of(release):
