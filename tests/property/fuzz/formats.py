@@ -98,9 +98,7 @@ def _read_back(name: str, file: Path, wanted: pa.Table) -> str:
             if not rows:
                 names = []
         case "parquet":
-            with duckdb.connect() as plain:
-                read = plain.execute(f"SELECT * FROM read_parquet('{file}')").to_arrow_table()
-            assert read is not None
+            read = duckdb.read_parquet(str(file)).to_arrow_table()
             found, names = (read.column_names, read.num_rows), distinct(wanted.column_names, fold=True)
         case "arrow":
             read = pa.ipc.open_file(file).read_all()

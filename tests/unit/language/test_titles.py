@@ -30,7 +30,7 @@ CASES = [
 @pytest.mark.parametrize(("text", "titles"), CASES)
 def test_the_name_is_the_text(text: str, titles: list[str]) -> None:
     select = of_type(of_type(parse(text, [1, 2] if "?" in text else None), Query).tree, exp.Select)
-    found = ["*" if isinstance(node, exp.Star) else node.alias or title(node) for node in select.expressions]
+    found = ["*" if isinstance(n, exp.Star) else n.alias or title(n) for n in select.expressions]
     assert found == titles
 
 
