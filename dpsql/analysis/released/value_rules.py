@@ -41,7 +41,6 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
     value = call.expression(arguments[0])  # steps do not depend on the sign of zero
     if not value.type.numeric:
         raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
-    value = in_full(value)
     if not named:
         return _as_declared(call, value, statistic, argument_text(arguments[0]), sample=sample)
     if is_auto(named):
@@ -80,6 +79,8 @@ def _as_declared(
         return replace(found, argument=argument, origin=SEARCHED)
     if bounds is None:
         raise _unbounded(call)
+    if max(-bounds.low, bounds.high) >= 1 << 63:
+        value = in_full(value)  # else the ends of BIGINT lie beyond the bounds, which cut the value
     assume_cut(call, argument, value.type, bounds)
     ends, origin = (bounds.low, bounds.high), bounds.origin
     return _by_rows(call, value, statistic, *ends, sample=sample, argument=argument, origin=origin)
@@ -87,6 +88,7 @@ def _as_declared(
 
 def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
     """Bound a call by what is found privately: a unit's totals of a SUM, else the values of rows."""
+    value = in_full(value)
     single = call.one_row or call.by_row
     if statistic == "sum":
         low = Fraction(-1 if is_signed(value) else 0)

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from fractions import Fraction
 
 from dpsql.analysis.grids import capped, grid_of
+from dpsql.analysis.integers import in_full
 from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
 from dpsql.analysis.released.cells import Quantile, QuantileCall
 from dpsql.analysis.released.counts import SingleRows, WeightedRows
@@ -171,7 +172,7 @@ def _vector(call: ValueCall, degree: int, counted: tuple[Expr, ...] | None) -> V
 
 def _counted(call: ValueCall) -> tuple[Part, Part]:
     """Return the counts that moments of a call contain: of all its rows, and of those with a value."""
-    there = Paren(IsNull(call.value.guarded_node, negated=True))
+    there = Paren(IsNull(in_full(call.value).guarded_node, negated=True))
     both = conjunction([*call.condition, there])
     rows = (call.condition, () if both is None else (both,))
     if call.single:
