@@ -125,8 +125,9 @@ def test_candidates_are_the_image_of_the_range(seed: int, tmp_path: Path) -> Non
 @pytest.fixture(scope="module")
 def spring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("spring")
-    rows = "SELECT NULL::DATE AS d, NULL::TIMESTAMP AS ts, NULL::INTEGER AS v"
-    duckdb.sql(f"COPY ({rows}) TO '{folder}/t.parquet'")
+    row = "SELECT NULL::DATE AS d, NULL::TIMESTAMP AS ts, NULL::INTEGER AS v"
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY ({row}) TO '{folder / 't.parquet'}' (FORMAT parquet)")
     days = "{ from = 2024-03-30, to = 2024-04-03 }"
     (folder / "dpsql.toml").write_text(
         "[budget]\nepsilon = 1\n[tables.t]\nsource = 't.parquet'\nunit = 'ROW'\n"

@@ -181,9 +181,8 @@ def test_a_count_that_only_orders_is_counted_but_not_shown(session: Session) -> 
 def test_a_number_may_be_a_parameter(session: Session) -> None:
     assert of_type(selection(session, f"{G} ORDER BY n DESC LIMIT ?", [3]), TopK).k == 3
     assert of_type(selection(session, f"{G} TOP ?", [3]), TopK).k == 3
-    assert of_type(
-        selection(session, f"{G} HAVING n >= ? LIMIT ?", [5, 2]), AboveThreshold
-    ).threshold == Fraction(9, 2)
+    found = of_type(selection(session, f"{G} HAVING n >= ? LIMIT ?", [5, 2]), AboveThreshold)
+    assert found.threshold == Fraction(9, 2)
     assert of_type(
         selection(session, f"{G} ABOVE THRESHOLD ? LIMIT 2", [2.5]), AboveThreshold
     ).threshold == Fraction(5, 2)
