@@ -13,9 +13,11 @@ from dpsql.answers.error_target import by_default_error, least_epsilon
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.refine import RefinedCount
-from dpsql.answers.table import details, doubles, rows
+from dpsql.answers.shown import COVERS_LESS
+from dpsql.answers.table import details, doubles, rows, together
 
 __all__ = [
+    "COVERS_LESS",
     "AtDistance",
     "BoundSearches",
     "Considered",
@@ -33,4 +35,5 @@ __all__ = [
     "number_texts",
     "numbers",
     "rows",
+    "together",
 ]

@@ -19,6 +19,8 @@ from dpsql.estimates import Average, Combined, Deviation, Variance
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import PrivacyLoss
 
+COVERS_LESS = "an interval covers less than its level if noise put the group into the answer"
+"""What is told where single intervals are asked for, and noise selects groups."""
 _RATIOS = (Average, Variance, Deviation)
 _SURE = 3
 """Standard deviations by which a noisy number of rows must be below 1 so that there is surely none."""
@@ -115,7 +117,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
         )
     single = plan.options.intervals == "SINGLE" and by_noise(plan)
     if single and measuring.wanted(plan, getattr(selection, "count", 0)):
-        found += ("an interval covers less than its level if noise put the group into the answer",)
+        found += (COVERS_LESS,)
     return found
 
 

@@ -54,6 +54,28 @@ def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=names)
 
 
+def together(plan: Plan, answer: NoisyResult) -> pa.Table | None:
+    """Return the ends of intervals that hold for all numbers at once, by their names in `details`.
+
+    None: there are none, or two columns have one name.
+    """
+    names = [output.name for output in plan.outputs]
+    columns: dict[str, NDArray[np.float64]] = {}
+    for output in plan.outputs:
+        if output.kind not in ("count", "low", "high"):
+            continue
+        ends = _combined(plan, answer, output).together
+        if ends is None or len({*names}) < len(names):
+            return None
+        for end, values in zip(("low", "high"), ends, strict=True):
+            if output.kind == end:
+                columns[output.name] = values
+            elif output.kind == "count" and f"{output.name}_{end}" not in names:
+                columns[f"{output.name}_{end}"] = values
+    arrays = [doubles(values) for values in columns.values()]
+    return pa.Table.from_arrays(arrays, names=[*columns]) if columns else None
+
+
 # `pa.array` imports pandas where it is installed, and `take` the whole of pyarrow.compute: many times the
 # work of an answer.
 
@@ -99,14 +121,17 @@ def _integers(values: NDArray[np.int64]) -> pa.Array:
 
 
 def _estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[np.float64], ...]:
-    """Return value, standard deviation, low and high of a number; equal counts share one measurement."""
+    """Return value, standard deviation, low and high of a number."""
+    found = _combined(plan, answer, output)
+    return found.value, found.stddev, found.low, found.high
+
+
+def _combined(plan: Plan, answer: NoisyResult, output: Output) -> Combined:
+    """Return the estimates of a number, in its unit; equal counts share one measurement."""
     if output.formula is not None:
-        found, step = answer.values[output.uses, output.formula], 1.0
-    else:
-        count = plan.counts[output.of]
-        found, step = _measured(plan, answer, output.of), float(count.step)
-    parts = found.value, found.stddev, found.low, found.high
-    return parts if step == 1 else tuple(part * step for part in parts)
+        return answer.values[output.uses, output.formula]
+    found, step = _measured(plan, answer, output.of), float(plan.counts[output.of].step)
+    return found if step == 1 else found.scaled(step)
 
 
 def _measured(plan: Plan, answer: NoisyResult, place: int) -> Combined:

@@ -6,6 +6,8 @@
                reads HAVING, QUALIFY, ORDER BY and LIMIT, ``names`` and ``columns`` what they name
 ``running``    obtains the releases: those stored, and the others under one reservation
 ``outer``      binds and runs the outer query
+``selected``   of which releases the outer query shows rows because of their noise; ``selecting`` follows
+               it through its tree, ``dependence`` has the types
 ``views``      the columns of the policy's views
 =============  ============================================================
 """
@@ -13,6 +15,7 @@
 from dpsql.composition.outer import compose, composed
 from dpsql.composition.parts import Parts, ReleasePart, parts_of, release_blocks
 from dpsql.composition.running import Releasing
+from dpsql.composition.selected import selected_parts
 from dpsql.composition.views import describe_view
 
 __all__ = [
@@ -24,4 +27,5 @@ __all__ = [
     "describe_view",
     "parts_of",
     "release_blocks",
+    "selected_parts",
 ]

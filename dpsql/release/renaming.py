@@ -43,6 +43,14 @@ def _clashes(output: Output, outputs: Sequence[Output]) -> bool:
     return False
 
 
+def ends_of(outputs: Sequence[Output]) -> tuple[str, ...]:
+    """Return the names of the columns of a release, with its details, that are ends of intervals."""
+    names = [output.name for output in outputs]
+    details = [f"{o.name}_{end}" for o in outputs if o.kind == "count" for end in ("low", "high")]
+    asked = [output.name for output in outputs if output.kind in ("low", "high")]
+    return (*asked, *(name for name in details if name not in names))
+
+
 def renamed(release: Release, plan: Plan) -> Release:
     """Return a stored release with the names of a statement with the same reuse key; its plan is given."""
     outputs = plan.outputs
@@ -62,6 +70,11 @@ def renamed(release: Release, plan: Plan) -> Release:
             continue
         if before not in old or column.null_count < len(column):
             table = table.append_column(after, column)
+    together = release.together
+    if together is not None:
+        ends = {after: before for before, after in [*zip(old, new, strict=True), *wanted]}
+        ends = {after: before for after, before in ends.items() if before in together.column_names}
+        together = together.select([*ends.values()]).rename_columns([*ends])
     keys, counts = (tuple(o.name for o in outputs if o.kind == kind) for kind in ("key", "count"))
     properties = dict(release.properties)
     if "ordering" in properties:
@@ -70,6 +83,7 @@ def renamed(release: Release, plan: Plan) -> Release:
         release,
         rows=rows,
         table=table,
+        together=together,
         keys=keys,
         counts=counts,
         properties=properties,

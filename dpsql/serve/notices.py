@@ -9,10 +9,9 @@ from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpsql.estimates import figure
 from dpsql.ledger import shown
+from dpsql.render.figures import Estimate
 from dpsql.serve.answer import Notice
 
 if TYPE_CHECKING:
@@ -58,12 +57,13 @@ def _precision(release: Release) -> list[str]:
         low, high = f"{name}_low", f"{name}_high"
         if not {low, high} <= {*release.table.column_names}:
             continue
-        ends = [release.table.column(end).to_numpy(zero_copy_only=False) for end in (low, high)]
-        halves = (ends[1].astype(np.float64) - ends[0].astype(np.float64)) / 2
-        widths = [float(half) for half in halves[np.isfinite(halves)]]
+        ends = [release.table.column(each).to_pylist() for each in (name, low, high)]
+        found = [Estimate(*row).half for row in zip(*ends, strict=True) if row[0] is not None]
+        widths = [half for half in found if half is not None]
         if not widths:
             continue
         least, most = figure(min(widths)), figure(max(widths))
         span = least if least == most else f"{least} to {most}"
-        return [f"{name} ± {span} ({float(100 * release.confidence):g}%)"]
+        others = f", {len(found) - len(widths)} of {len(found)} uneven" if len(widths) < len(found) else ""
+        return [f"{name} ± {span} ({float(100 * release.confidence):g}%{others})"]
     return []
