@@ -197,7 +197,7 @@ def _facts(
         "outside": "one more number of this release" if plan.outside else None,
         "considered": considered(plan),
         "assumed": [str(each) for each in plan.assumed] or None,
-        "warnings": [*([prepared.note] if prepared.note else []), *quote.notes] or None,
+        "warnings": [*filter(None, (prepared.note, prepared.of_intervals)), *quote.notes] or None,
         **left,
         "compiled_sql": prepared.counting.sql,
     }

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from dpsql.affordable import Amounts, is_paid
 from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed, with_views
 from dpsql.answers import by_default_error, choose, least_epsilon
-from dpsql.composition import Releasing, compose, describe_view, parts_of, release_blocks
+from dpsql.composition import (
+    Releasing,
+    compose,
+    describe_view,
+    parts_of,
+    release_blocks,
+    selected_parts,
+)
 from dpsql.engines import running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.info import describe
@@ -161,9 +168,22 @@ class Planner:
                 return PreparedPublic(text, sql, engines, query.views)
             filters = scopes(self.policy, self.analyst)
             parts = parts_of(query, self.policy, engines.schema_database, self.defaults, blocks, filters)
+        counted: list[PlannedCount | None] = []
         for part in parts.releases if not refused else ():
+            counted.append(None)
             with self._surveyed(part.query, engines, refused, [part.query]):
-                planned.append(self._release(text, part.query, engines, self.defaults))
+                counted[-1] = self._counting(part.query, engines, self.defaults)
+        plans = [counting.plan for counting in counted if counting is not None]
+        if len(plans) == len(counted) and plans:
+            plans = [*selected_parts(parts, plans, engines.schema_database)]
+            counted = [
+                counting and replace(counting, plan=plan)
+                for counting, plan in zip(counted, plans, strict=True)
+            ]
+        for part, counting in zip(parts.releases, counted, strict=True) if counted else ():
+            if counting is not None:
+                with self._surveyed(part.query, engines, refused, [part.query]):
+                    planned.append(self._priced(text, part.query, counting, self.defaults))
         if refused:
             refused[0].obstacles = in_order(refused)
             raise refused[0]
@@ -205,6 +225,10 @@ class Planner:
         return found.plan(text, asked, self.policy)
 
     def _release(self, text: str, query: Query, engines: Engines, defaults: Options) -> PreparedPrivate:
+        return self._priced(text, query, self._counting(query, engines, defaults), defaults)
+
+    def _counting(self, query: Query, engines: Engines, defaults: Options) -> PlannedCount:
+        """Analyse a release."""
         with running_statement() as running:
             running.check()
         options = complete(query.options, defaults)
@@ -215,9 +239,13 @@ class Planner:
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
                 Fix("1", option="epsilon", guess="1"),
             )
-        counting = PlannedCount.of(
+        return PlannedCount.of(
             query, self.policy, engines, options, filters=scopes(self.policy, self.analyst)
         )
+
+    def _priced(self, text: str, query: Query, counting: PlannedCount, defaults: Options) -> PreparedPrivate:
+        """Choose the method of a release, and price it."""
+        options, engines = counting.plan.options, counting.engines
         if options.error is not None and "error" not in query.options.at:
             counting = counting.with_options(by_default_error(counting.plan, defaults.epsilon))
         if counting.plan.options.error is not None:

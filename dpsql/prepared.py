@@ -65,6 +65,7 @@ class PlannedCount:
         """Return the same query with bounds that were found."""
         plan = self.plan
         made = PlannedCount.of(plan.query, self.policy, self.engines, plan.options, found, plan.filters)
+        made = replace(made, plan=replace(made.plan, selected=plan.selected, apart=plan.apart))
         return made.with_values(self.values) if self.values else made
 
     def with_values(self, values: tuple[tuple[int, float | None], ...]) -> PlannedCount:
@@ -131,6 +132,8 @@ class PreparedPrivate:
     """The release that this one refines, for REFINE RELEASE; `query` is then the first statement."""
     note: str = ""
     """What the analyst may have meant otherwise, in words."""
+    of_intervals: str = ""
+    """What the outer query does to the intervals that are shown, in words."""
     values: tuple[int, ...] = ()
     """The places of the values of earlier releases that it reads (see `PreparedComposed.values`)."""
 

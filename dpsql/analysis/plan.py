@@ -238,6 +238,12 @@ class Plan:
     """The bounds that are found privately before the counts."""
     existence: int | None = None
     """The place of the number of units that decides which groups of undeclared keys are shown; None: none."""
+    selected: bool = False
+    """Whether SQL over the released rows shows some of them because of their noise: see
+    `composition.selected`. The numbers that are released do not depend on it."""
+    apart: int = 1
+    """How many sets of numbers are measured apart: what intervals of all at once may miss is divided among
+    them."""
     filters: tuple[Filter, ...] = ()
     """What the policy's scope and those of the analyst admit; none: epsilon itself is divided."""
     outside: bool = field(default=False, kw_only=True)
@@ -283,6 +289,11 @@ class Plan:
                 parts = lcm(of_low.denominator, each.denominator)
                 return Fraction(gcd(int(of_low * parts), int(each * parts)), parts)
         return Fraction(0)
+
+    @property
+    def wide(self) -> bool:
+        """Whether the intervals that are shown hold for all numbers at once, since noise selects numbers."""
+        return self.selected and self.options.intervals != "SINGLE"
 
     @property
     def sparse(self) -> bool:

@@ -15,10 +15,11 @@ from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Qu
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.outside import outside_of, sentences_of
 from dpsql.answers.refine import RefinedCount
-from dpsql.answers.shown import WIDE
-from dpsql.answers.table import details, doubles, rows
+from dpsql.answers.shown import COVERS_LESS, WIDE
+from dpsql.answers.table import details, doubles, rows, together
 
 __all__ = [
+    "COVERS_LESS",
     "WIDE",
     "AtDistance",
     "BoundSearches",
@@ -39,4 +40,5 @@ __all__ = [
     "outside_of",
     "rows",
     "sentences_of",
+    "together",
 ]

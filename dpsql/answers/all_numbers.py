@@ -80,7 +80,8 @@ def of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], opti
     ordering = getattr(selection, "count", None)
     if not isinstance(selection, Scalar) and (ordering is None or equal[ordering] not in own):
         selection = AllGroups(())
-    return replace(plan, outputs=outputs, selection=selection, options=options)
+    apart = plan.apart * len(shares(plan, released(plan), plan.epsilon))
+    return replace(plan, outputs=outputs, selection=selection, options=options, apart=apart)
 
 
 def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:

@@ -86,9 +86,24 @@ class Block:
         ), measured.loss
 
     def estimates(
+        self, values: dict[int, NDArray[np.float64]], level: Fraction, all_level: Fraction
+    ) -> tuple[dict[int, Combined], Values]:
+        """Return the estimates of the numbers, and of what follows from them, at a level of confidence.
+
+        `all_level` is the level of each of the intervals that hold for all numbers at once.
+        """
+        own, found = self._estimates(values, level)
+        if all_level == level:
+            return {p: e.at_once(e) for p, e in own.items()}, {k: e.at_once(e) for k, e in found.items()}
+        wider, more = self._estimates(values, all_level)
+        return (
+            {place: each.at_once(wider[place]) for place, each in own.items()},
+            {key: each.at_once(more[key]) for key, each in found.items()},
+        )
+
+    def _estimates(
         self, values: dict[int, NDArray[np.float64]], level: Fraction
     ) -> tuple[dict[int, Combined], Values]:
-        """Return the estimates of the numbers, and of what follows from them, at a level of confidence."""
         noise = self.noise(1)
         law, width = LaplaceNoise(noise.scale, noise.resolution), noise.half_width(level)
         own = {place: from_measurement(Measurement(value, law, width)) for place, value in values.items()}

@@ -69,7 +69,7 @@ class EveryCount(KeepsQuote):
     @property
     def errors(self) -> dict[Output, str]:
         """The predicted error of each number in words, as in `Quote`."""
-        return errors_of(self.plan, self.blocks, self._level)
+        return errors_of(self.plan, self.blocks, self._predicted_level)
 
     def quoted(self) -> Quote:
         """See `Method`; of several counts it predicts the one with the most noise."""
@@ -100,7 +100,7 @@ class EveryCount(KeepsQuote):
         """Yield the standard deviation and half width of each number that is shown as it is measured."""
         for place in measuring.shown_alone(self.plan):
             step, noise = float(self.plan.counts[place].step), self._block(place).noise(1)
-            yield noise.stddev * step, noise.half_width(self._level) * step
+            yield noise.stddev * step, noise.half_width(self._predicted_level) * step
 
     @property
     def _ordering(self) -> int | None:
@@ -114,6 +114,15 @@ class EveryCount(KeepsQuote):
         if plan.options.intervals is None and by_noise(plan):
             return 1 - (1 - level) / plan.groups
         return level
+
+    @property
+    def _all_level(self) -> Fraction:
+        """The level of each interval with which those of all numbers hold at once."""
+        return max(measuring.at_once(self.plan, self.plan.groups), self._level)
+
+    @property
+    def _predicted_level(self) -> Fraction:
+        return self._all_level if self.plan.wide else self._level
 
     def _block(self, place: int) -> Block:
         found = measuring.equal_place(self.plan, chain(*(block.places for block in self.blocks)), place)
@@ -155,7 +164,9 @@ class EveryCount(KeepsQuote):
         made: dict[int, Combined] = {}
         found: Values = {}
         for block in self.blocks:
-            own, more = block.estimates({place: values[place][rows] for place in block.places}, self._level)
+            own, more = block.estimates(
+                {place: values[place][rows] for place in block.places}, self._level, self._all_level
+            )
             made |= own
             found |= more
         return made, found

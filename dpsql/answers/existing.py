@@ -18,7 +18,7 @@ from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
 from dpsql.answers.unknown import ranked_keys
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import Combined, LaplaceNoise, Measurement, from_measurement
+from dpsql.estimates import Combined, LaplaceNoise, from_reached
 from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
@@ -87,7 +87,7 @@ class ExistingGroups(KeepsQuote):
             float(existing.scale),
             split,
             max((stddev for stddev, _ in shown), default=None),
-            None if selected else max((width for _, width in shown), default=None),
+            None if selected or plan.wide else max((width for _, width in shown), default=None),
             None,
             notes,
             outlook={"least_units": threshold},
@@ -136,20 +136,25 @@ class ExistingGroups(KeepsQuote):
         rows = self._in_order(counts, found.index)
         if isinstance(self.selection, AllGroups):
             rows = rows[: self.selection.limit]
-        else:  # The noise also selects: the intervals of all candidates hold together.
-            confidence = 1 - (1 - confidence) / max(len(rows), 1)
+        # How many are shown is released, and says nothing of the noise of one that is: see `reached`.
+        all_level = measuring.at_once(self.plan, len(rows))
+        if isinstance(self.selection, TopK):  # The noise also selects among these.
+            confidence = max(all_level, confidence)
         values = np.zeros(len(counts.n[self.units]))
         values[found.index] = found.value
         made: dict[int, Combined] = {}
         more: Values = {}
         loss = found.loss
         if self._shows_units:
-            law = self._law()
+            law, threshold = self._law(), self.existing.threshold
             noise = LaplaceNoise(law.scale, law.resolution)
-            made[self.units] = from_measurement(Measurement(values[rows], noise, law.half_width(confidence)))
+            alone, wider = (
+                from_reached(values[rows], threshold, noise, level) for level in (confidence, all_level)
+            )
+            made[self.units] = alone.at_once(wider)
         for block in self.blocks:
             measured, spent = block.run(counts.n, rows)
-            own, others = block.estimates(measured, confidence)
+            own, others = block.estimates(measured, confidence, all_level)
             loss, made, more = loss + spent, made | own, more | others
         known = self.plan.counts
         estimates = [next((e for place, e in made.items() if known[place] == count), None) for count in known]
@@ -181,7 +186,7 @@ def shown_note(existing: mechanisms.Existing) -> str:
     """Say which groups of undeclared keys are shown."""
     return (
         f"a group is shown if its noisy number of units is at least {float(existing.threshold):.4g}; near "
-        "that, groups with high noise are shown"
+        "that, groups with high noise are shown, and their intervals reach down to 1"
     )
 
 

@@ -36,9 +36,13 @@ if TYPE_CHECKING:
     from dpsql.analysis import Output, Plan
     from dpsql.engines import Counts
 
-    Combine = Callable[[Measurement | None], Combined]
+    Combine = Callable[[Measurement | None, Fraction], Combined]
 
 STRATEGIES: dict[str, Strategy] = {"AUTO": "BOX", "BOX": "BOX", "EACH": "EACH", "ANCHOR": "ANCHOR"}
+
+
+_LEAST_MISS = Fraction(1, 10**9)
+"""The least probability with which an interval misses (see `estimates.closed_form.check_confidence`)."""
 
 
 def confidence_of(plan: Plan) -> Fraction:
@@ -254,32 +258,37 @@ class ShareMeasuring:
         if self.together:
             block = self.block(max(len(index), 1))
             noisy, spent = block.run(counts.n, index)
-            return *block.estimates(noisy, confidence_of(self.plan)), spent
+            all_level = at_once(self.plan, len(index))
+            return *block.estimates(noisy, confidence_of(self.plan), all_level), spent
         estimates: dict[int, Combined] = {}
-        found, loss = self._measure(counts, index)
+        found, wider, loss = self._measure(counts, index)
         for place in self.places:
-            measured = found.get(place)
-            if measured is None or self.orders(place):
-                estimates[place] = combine(measured)
+            if place not in found or self.orders(place):
+                single = combine(found.get(place), confidence_of(self.plan))
+                both = combine(wider.get(place), at_once(self.plan, len(index)))
             else:
-                estimates[place] = from_measurement(measured)
+                single, both = from_measurement(found[place]), from_measurement(wider[place])
+            estimates[place] = single.at_once(both)
         return estimates, {}, loss
 
     def _measure(
         self, counts: Counts, index: NDArray[np.int64]
-    ) -> tuple[dict[int, Measurement], PrivacyLoss]:
+    ) -> tuple[dict[int, Measurement], dict[int, Measurement], PrivacyLoss]:
+        """Measure; return each measurement by place, also with the interval that holds for all at once."""
         size, loss = len(index), PrivacyLoss()
         if not size or not self.places:
-            return {}, loss
+            return {}, {}, loss
         if self.strategy == "BOX":
             measured = self.box(size).run(np.concatenate([counts.n[place][index] for place in self.places]))
-            return box_measurements(self.plan, measured, self.places), measured.loss
-        found = {}
+            made = box_measurements(self.plan, measured, self.places)
+            return made, box_measurements(self.plan, measured, self.places, together=True), measured.loss
+        found, wider, level = {}, {}, at_once(self.plan, size)
         for place, mechanism in self.laplace(size).items():
             each = mechanism.run(counts.n[place][index])
             loss += each.loss
-            found[place] = laplace_measurement(self.plan, each)
-        return found, loss
+            found[place] = laplace_measurement(each, confidence_of(self.plan))
+            wider[place] = laplace_measurement(each, level)
+        return found, wider, loss
 
     def predicted(self, size: int, gaps: GapNoise | None) -> tuple[float, float]:
         """Predict the largest standard deviation and half width of a count, for so many groups.
@@ -296,29 +305,34 @@ class ShareMeasuring:
         return max(deviations), max(widths)
 
     def _predicted_box(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
-        box, confidence = self.box(size), confidence_of(self.plan)
+        together = simultaneous(self.plan) or self.plan.wide
+        box, confidence = self.box(size), box_level(self.plan, together=together)
         for block, place in enumerate(self.places):
             deviation = box.stddev(block * size)
             if gaps is not None and self.orders(place):
                 deviation = float(ErrorModel(gaps, size, box.noise(block * size)).stddev().max())
-            yield deviation, box.half_width(block * size, confidence, simultaneous=simultaneous(self.plan))
+            yield deviation, box.half_width(block * size, confidence, simultaneous=together)
 
     def _predicted_laplace(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
-        confidence = confidence_of(self.plan)
+        confidence = at_once(self.plan, size) if self.plan.wide else confidence_of(self.plan)
         for place, laplace in self.laplace(size).items():
+            deviation = laplace.stddev
             if gaps is not None and self.orders(place):
                 model = ErrorModel(gaps, size, _noise(laplace))
-                around = offsets(model, confidence)
-                yield float(model.stddev().max()), float((around.low + around.high).max()) / 2
-            else:
-                yield laplace.stddev, laplace.half_width(confidence)
+                deviation = float(model.stddev().max())
+                if laplace.total:
+                    around = offsets(model, confidence)
+                    yield deviation, float((around.low + around.high).max()) / 2
+                    continue
+            yield deviation, laplace.half_width(confidence)
 
     def errors(self, size: int, gaps: GapNoise | None) -> dict[Output, str]:
         """Return the predicted errors of sums and averages, in words."""
         if not self.places or all(self.plan.counts[place].share is None for place in self.places):
             return {}
         if self.together:
-            return self.block(size).errors(confidence_of(self.plan))
+            level = at_once(self.plan, size) if self.plan.wide else confidence_of(self.plan)
+            return self.block(size).errors(level)
         step = float(self.plan.counts[self.places[0]].step)
         stddev, width = (part * step for part in self.predicted(size, gaps))
         words = error_words(stddev, width)
@@ -347,6 +361,21 @@ def simultaneous(plan: Plan) -> bool:
     return plan.options.intervals == "SIMULTANEOUS"
 
 
+def at_once(plan: Plan, groups: int = 1) -> Fraction:
+    """Return the level of each interval with which all numbers of so many groups are covered at once.
+
+    It holds for any noise: what all of them may miss together is divided among them. No level is above that
+    which the laws of noise are computed for.
+    """
+    shown = {
+        (o.uses, o.formula) if o.formula is not None else plan.equal[o.of]
+        for o in plan.outputs
+        if o.kind in ("count", "stddev", "low", "high")
+    }
+    miss = (1 - confidence_of(plan)) / (plan.apart * max(groups, 1) * max(len(shown), 1))
+    return 1 - max(miss, _LEAST_MISS)
+
+
 @dataclass(frozen=True, slots=True)
 class Measuring:
     """Measures numbers of groups that are already selected: the second phase of every method."""
@@ -359,7 +388,8 @@ class Measuring:
     def of(cls, plan: Plan, ordering: int, places: list[int], epsilon: Fraction, *, most: int) -> Measuring:
         """Plan measurements of at most `most` groups; raises `ValueError` if the noise would be too large."""
         divided = shares(plan, places, epsilon) if epsilon else []
-        parts = [ShareMeasuring.of(plan, ordering, own, part, most=most) for own, part in divided]
+        apart = replace(plan, apart=plan.apart * max(len(divided), 1))
+        parts = [ShareMeasuring.of(apart, ordering, own, part, most=most) for own, part in divided]
         return cls(plan, tuple(parts), epsilon)
 
     @property
@@ -419,25 +449,39 @@ class Measuring:
         return ", ".join(dict.fromkeys(part.words for part in self.parts))
 
 
+def box_level(plan: Plan, *, together: bool) -> Fraction:
+    """Return the level of intervals of one noise; those of all its numbers hold together by themselves."""
+    return 1 - (1 - confidence_of(plan)) / plan.apart if together else confidence_of(plan)
+
+
 def box_measurements(
-    plan: Plan, measured: mechanisms.BoxMeasured | mechanisms.GaussianMeasured, places: list[int]
+    plan: Plan,
+    measured: mechanisms.BoxMeasured | mechanisms.GaussianMeasured,
+    places: list[int],
+    *,
+    together: bool = False,
 ) -> dict[int, Measurement]:
-    """Return the measurement of each count, by place, of one noise over as many groups of every count."""
+    """Return the measurement of each count, by place, of one noise over as many groups of every count.
+
+    `together`: its intervals hold for all numbers at once.
+    """
     box, size = measured.plan, len(measured.value) // len(places)
+    all_of_them = together or simultaneous(plan)
+    level = box_level(plan, together=all_of_them)
     return {
         place: Measurement(
             measured.value[first : first + size],
             box.noise(first),
-            box.half_width(first, confidence_of(plan), simultaneous=simultaneous(plan)),
+            box.half_width(first, level, simultaneous=all_of_them),
         )
         for first, place in zip(range(0, size * len(places), size), places, strict=True)
     }
 
 
-def laplace_measurement(plan: Plan, measured: mechanisms.Measured) -> Measurement:
+def laplace_measurement(measured: mechanisms.Measured, level: Fraction) -> Measurement:
     """Return what was measured with Laplace noise as the estimates take it."""
     noise = _noise(measured.plan)
-    width = None if noise.total else measured.plan.half_width(confidence_of(plan))
+    width = None if noise.total else measured.plan.half_width(level)
     return Measurement(measured.value, noise, width)
 
 
@@ -447,4 +491,4 @@ def _noise(mechanism: mechanisms.Laplace) -> LaplaceNoise:
 
 def taken(estimates: Combined, rows: NDArray[np.int64]) -> Combined:
     """Return some rows of the estimates, in the given order."""
-    return Combined(estimates.value[rows], estimates.stddev[rows], estimates.low[rows], estimates.high[rows])
+    return estimates.taken(rows)

@@ -45,7 +45,8 @@ def of_one(plan: Plan, size: int | None) -> Plan:
     share = Fraction(1, partitions.per_unit)
     delta = None if plan.options.delta is None else plan.options.delta * share
     made = plan.with_share(share, delta=delta, max_groups_contributed=None)
-    return replace(made, selection=selection.best, domain_size=size, partitions=None)
+    apart = plan.apart * partitions.number
+    return replace(made, selection=selection.best, domain_size=size, partitions=None, apart=apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,13 @@ def composed(losses: list[PrivacyLoss], times: int) -> PrivacyLoss:
 
 def _concatenated(parts: list[Combined]) -> Combined:
     names = ("value", "stddev", "low", "high")
-    return Combined(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    value, stddev, low, high = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    found = Combined(value, stddev, low, high)
+    ends = [part.together for part in parts if part.together is not None]
+    if not ends or len(ends) < len(parts):
+        return found
+    lowest, highest = (np.concatenate(side) for side in zip(*ends, strict=True))
+    return replace(found, together=(lowest, highest))
 
 
 def _details(parts: list[NDArray[np.float64] | None], sizes: list[int]) -> NDArray[np.float64] | None:

@@ -84,7 +84,8 @@ class RefinedCount:
         """Draw the less noisy value, given the released one."""
         refined = self.mechanism.again(counts.n[self.place], [self.released])
         noise = LaplaceNoise(self.mechanism.scales[-1], self.mechanism.resolution)
-        estimate = from_measurement(Measurement(refined.value, noise, self.quote.half_width))
+        alone = from_measurement(Measurement(refined.value, noise, self.quote.half_width))
+        estimate = alone.at_once(alone)  # there is no other number
         estimates = [estimate if place == self.place else None for place in range(len(self.plan.counts))]
         return NoisyResult(np.zeros(1, dtype=np.int64), self.quote.loss, tuple(estimates))
 

@@ -20,6 +20,8 @@ from dpsql.estimates import Combined, with_noun
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import PrivacyLoss
 
+COVERS_LESS = "an interval covers less than its level if noise put the group into the answer"
+"""What is told where single intervals are asked for, and noise selects groups."""
 MANY_GROUPS = 10_000
 """Above so many groups of declared keys, an answer of all of them is warned of."""
 WIDE = "the declared keys have"
@@ -117,7 +119,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
     found += wide(plan)
     single = plan.options.intervals == "SINGLE" and by_noise(plan)
     if single and measuring.wanted(plan, getattr(selection, "count", 0)):
-        found += ("an interval covers less than its level if noise put the group into the answer",)
+        found += (COVERS_LESS,)
     return found
 
 

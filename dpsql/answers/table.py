@@ -62,6 +62,25 @@ def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> tuple[pa.Table,
     return pa.Table.from_arrays([columns[place] for place in range(len(names))], names=names), places
 
 
+def together(plan: Plan, answer: NoisyResult, places: Places) -> pa.Table | None:
+    """Return the ends of intervals that hold for all numbers at once, named by their places in `details`.
+
+    None: there are none.
+    """
+    columns: dict[int, NDArray[np.float64]] = {}
+    numbers = {number.place: (number.low, number.high) for number in places.numbers}
+    for place, output in enumerate(plan.outputs):
+        if output.kind not in ("count", "low", "high"):
+            continue
+        ends = _combined(plan, answer, output).together
+        if ends is None:
+            return None
+        own = numbers.get(place, tuple(place if output.kind == end else None for end in ("low", "high")))
+        columns |= {to: values for to, values in zip(own, ends, strict=True) if to is not None}
+    arrays = [doubles(values) for values in columns.values()]
+    return pa.Table.from_arrays(arrays, names=[str(place) for place in columns]) if columns else None
+
+
 # `pa.array` imports pandas where it is installed, and `take` the whole of pyarrow.compute: many times the
 # work of an answer.
 
@@ -109,18 +128,21 @@ def _integers(values: NDArray[np.int64]) -> pa.Array:
 
 
 def estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[np.float64], ...]:
-    """Return value, standard deviation, low and high of a number; equal counts share one measurement."""
+    """Return value, standard deviation, low and high of a number."""
+    found = _combined(plan, answer, output)
+    return found.value, found.stddev, found.low, found.high
+
+
+def _combined(plan: Plan, answer: NoisyResult, output: Output) -> Combined:
+    """Return the estimates of a number, in its unit; equal counts share one measurement."""
     if output.formula is not None:
-        found, step = answer.values[output.uses, output.formula], 1.0
-    else:
-        count = plan.counts[output.of]
-        found, step = _measured(plan, answer, output.of), float(count.step)
-        declared = declared_values(count)
-        if declared is not None:  # the truth is there, too, so the interval covers as often
-            value, low, high = (np.clip(part, 0, declared) for part in (found.value, found.low, found.high))
-            return value, found.stddev, low, high
-    parts = found.value, found.stddev, found.low, found.high
-    return parts if step == 1 else tuple(part * step for part in parts)
+        return answer.values[output.uses, output.formula]
+    count = plan.counts[output.of]
+    found, step = _measured(plan, answer, output.of), float(count.step)
+    declared = declared_values(count)
+    if declared is not None:  # the truth is there, too, so the interval covers as often
+        found = found.within(0, declared)
+    return found if step == 1 else found.scaled(step)
 
 
 def declared_values(count: ReleasedAggregate) -> int | None:

@@ -104,8 +104,8 @@ class SparseVectors:
         noise = _gaps(mechanism, tuple(mechanism.scales[j] for j in found.branch.tolist()))
         least, plain = mechanism.least_gaps(found), mechanism.ordered and len(mechanism.scales) == 1
 
-        def combine(measured: Measurement | None) -> Combined:
-            level, confidence = self.selection.threshold or 0, measuring.confidence_of(self.plan)
+        def combine(measured: Measurement | None, confidence: Fraction) -> Combined:
+            level = self.selection.threshold or 0
             if measured is not None and isinstance(mechanism, mechanisms.SparseVectorByRounds):
                 return from_measurement(measured)  # the gaps have no common threshold
             return from_threshold(
@@ -114,13 +114,23 @@ class SparseVectors:
 
         estimates, values, loss = self.measuring.run(counts, index, combine)
         if estimates[place] is None:
-            estimates = (*estimates[:place], combine(None), *estimates[place + 1 :])
+            # What all rows may miss together is divided among the most that there can be: how many are
+            # found depends on the noise of each.
+            both = combine(None, measuring.at_once(self.plan, self._most))
+            alone = combine(None, measuring.confidence_of(self.plan)).at_once(both)
+            estimates = (*estimates[:place], alone, *estimates[place + 1 :])
         released = estimates[place]
         assert released is not None  # noqa: S101  it was combined above, measured or not
         doubtful = int((~(released.low >= float(self.selection.threshold or 0))).sum())
         notes = (f"{doubtful} of {len(found.gap)} rows may lie below the threshold",) if doubtful else ()
         answer = NoisyResult(index, found.loss + loss, estimates, values, found.gap, notes=notes, keys=keys)
         return self._sorted(answer, released)
+
+    @property
+    def _most(self) -> int:
+        """The most groups that can be found."""
+        limit = self.selection.limit if isinstance(self.selection, AboveThreshold) else self.selection.k
+        return min(limit or self.plan.groups, self.plan.groups)
 
     def _sorted(self, answer: NoisyResult, compared: Combined) -> NoisyResult:
         """Sort rows by the count that was compared, the largest first, unless the statement orders them.

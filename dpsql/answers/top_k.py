@@ -96,7 +96,7 @@ class LargestGroups:
         # The gap of a single group says nothing of its count, unless it ends at the threshold.
         noise = None if size == 1 and threshold is None else _gap_noise(self.mechanism)
 
-        def combine(measured: Measurement | None) -> Combined:
+        def combine(measured: Measurement | None, confidence: Fraction) -> Combined:
             if measured is None:
                 return Combined.nothing()
             if noise is None:
@@ -108,7 +108,7 @@ class LargestGroups:
                 measured,
                 threshold=threshold,
                 lowest=self.selection.lowest,
-                confidence=measuring.confidence_of(self.plan),
+                confidence=confidence,
             )
 
         estimates, values, measured = self.measuring.run(counts, index, combine)

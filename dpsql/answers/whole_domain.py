@@ -86,7 +86,7 @@ class WholeDomain(KeepsQuote):
         """Yield the standard deviation and half width of each number that is shown, in its unit."""
         for place in measuring.shown_alone(self.plan):
             step = float(self.plan.counts[place].step)
-            yield self.stddev(place) * step, self.half_width(place) * step
+            yield self.stddev(place) * step, self.half_width(place, together=self.plan.wide) * step
 
     @property
     def errors(self) -> dict[Output, str]:
@@ -102,11 +102,12 @@ class WholeDomain(KeepsQuote):
         index, free = self._index(place)
         return self.mechanism.difference_stddev(index) if free else self.mechanism.stddev(index)
 
-    def half_width(self, place: int) -> float:
-        """Predict half the width of a count's interval."""
+    def half_width(self, place: int, *, together: bool = False) -> float:
+        """Predict half the width of a count's interval, or (`together`) of one that holds for all at once."""
         index, free = self._index(place)
-        confidence = measuring.confidence_of(self.plan)
-        if measuring.simultaneous(self.plan) or self._holds_selected:
+        together |= measuring.simultaneous(self.plan)
+        confidence = measuring.box_level(self.plan, together=together)
+        if together or self._holds_selected:
             # Where both operands are within their intervals, their difference is within twice that.
             return (2 if free else 1) * self.mechanism.half_width(index, confidence, simultaneous=True)
         if free:
@@ -160,7 +161,14 @@ class WholeDomain(KeepsQuote):
         made = {}
         for place in (*self.noise.measured, *self.noise.differences):
             width, kept = self.half_width(place), values[place][rows]
-            made[place] = Combined(kept, np.full(len(rows), self.stddev(place)), kept - width, kept + width)
+            wide = max(self.half_width(place, together=True), width)
+            made[place] = Combined(
+                kept,
+                np.full(len(rows), self.stddev(place)),
+                kept - width,
+                kept + width,
+                (kept - wide, kept + wide),
+            )
         return made, {}
 
     def run(self, counts: Counts) -> NoisyResult:

@@ -7,6 +7,8 @@
 ``existence``  decides which groups exist for the outer query; ``half_way`` where its thresholds lie
 ``running``    obtains the releases: those stored, and the others under one reservation
 ``outer``      binds and runs the outer query
+``selected``   of which releases the outer query shows rows because of their noise; ``selecting`` follows
+               it through its tree, ``dependence`` has the types
 ``views``      the columns of the policy's views
 =============  ============================================================
 """
@@ -14,6 +16,7 @@
 from dpsql.composition.outer import compose, composed, layout_of
 from dpsql.composition.parts import Parts, ReleasePart, parts_of, release_blocks
 from dpsql.composition.running import Releasing
+from dpsql.composition.selected import selected_parts
 from dpsql.composition.views import describe_view
 
 __all__ = [
@@ -26,4 +29,5 @@ __all__ = [
     "layout_of",
     "parts_of",
     "release_blocks",
+    "selected_parts",
 ]

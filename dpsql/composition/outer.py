@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dpsql.analysis import Output, Plan, engine_sql, put_domains
-from dpsql.answers import doubles
+from dpsql.answers import COVERS_LESS, choose, doubles
 from dpsql.composition.error_bars import HIDDEN, Traced, trace
 from dpsql.composition.existence import told, with_groups
 from dpsql.composition.half_way import Steps, compare_half_way, counts_of, guard_divisors, steps_of
@@ -22,12 +22,12 @@ from dpsql.composition.unbound import refused
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.info import total_guarantee
-from dpsql.language import Query, all_of, copied
+from dpsql.language import AllGroups, Query, all_of, copied
 from dpsql.places import DETAILS, FREE, Places, distinct, laid_out
 from dpsql.policy import Policy, fold
 from dpsql.prepared import ErrorBar, Existence, PreparedComposed, PreparedPrivate, Relation, ReleasedValue
 from dpsql.privacy import Charge
-from dpsql.release import Release, places_of
+from dpsql.release import Release, ends_of, held_together, places_of
 from dpsql.types import BIGINT, DOUBLE, SqlType
 
 
@@ -51,6 +51,8 @@ def compose(
         place = next((i for i, other in enumerate(distinct) if other.key == one.key), len(distinct))
         if place == len(distinct):
             distinct.append(one)
+        elif one.plan.selected:  # it is one release, with one interval of each number
+            distinct[place] = _as_selected(distinct[place])
         relations.append(Relation(part.name, place, columns_of(one.plan)))
     types = {relation.name: relation.columns for relation in relations}
     outer = copied(parts.outer)
@@ -74,8 +76,8 @@ def compose(
     try:
         found = database.bind_over(types, shown.traced)
     except UnboundQuery:
-        return plain
-    return shown if tuple(name for name in found if not name.startswith(HIDDEN)) == names else plain
+        return _told(plain)
+    return _told(shown if tuple(name for name in found if not name.startswith(HIDDEN)) == names else plain)
 
 
 @contextmanager
@@ -200,6 +202,7 @@ def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Re
 def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
     """Run the outer query over the releases of a statement; return the statement's own release."""
     database = prepared.engines.schema_database
+    releases = tuple(_shown(part, one) for part, one in zip(prepared.parts, releases, strict=True))
     types = {relation.name: relation.columns for relation in prepared.relations}
     read = with_groups(prepared, dict(enumerate(releases)))
     released = {relation.name: read[relation.release].rows for relation in prepared.relations}
@@ -213,6 +216,7 @@ def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Relea
         "keys": tuple(prepared.columns[place] for place in prepared.keys),
         "counts": tuple(prepared.columns[bar.place] for bar in prepared.bars),
         "statement": prepared.text,
+        "together": None,
         "parts": releases,
     }
     together = _together(prepared, releases)
@@ -230,6 +234,39 @@ def layout_of(
     return laid_out(
         prepared.columns, prepared.keys, [(bar.place, bar.own) for bar in prepared.bars], free or {}
     )
+
+
+def _shown(part: PreparedPrivate, release: Release) -> Release:
+    """Return a release with the intervals that a statement shows, which may be those of all at once."""
+    return (
+        held_together(release, ends_of(part.plan.outputs, places_of(release))) if part.plan.wide else release
+    )
+
+
+def _as_selected(part: PreparedPrivate) -> PreparedPrivate:
+    """Return a release of which noise decides what is shown: its widest interval is another one."""
+    plan = replace(part.plan, selected=True)
+    return replace(part, counting=replace(part.counting, plan=plan), method=choose(plan))
+
+
+def _told(prepared: PreparedComposed) -> PreparedComposed:
+    """Return a statement whose releases say what noise does to the intervals that are shown, if any are."""
+    barred, parts = {bar.release for bar in prepared.bars}, list[PreparedPrivate]()
+    for place, part in enumerate(prepared.parts):
+        plan, asked = part.plan, part.plan.options.intervals
+        shows = place in barred or any(output.kind in ("low", "high") for output in plan.outputs)
+        text = ""
+        if shows and plan.selected and asked != "SIMULTANEOUS":
+            text = COVERS_LESS if asked == "SINGLE" else _all_at_once(plan)
+        parts.append(replace(part, of_intervals=text))
+    return replace(prepared, parts=tuple(parts))
+
+
+def _all_at_once(plan: Plan) -> str:
+    of = "all numbers that it may show"
+    if plan.domain_size is not None and isinstance(plan.selection, AllGroups):
+        of = f"the numbers of all {plan.groups:,} groups"
+    return f"released numbers decide what is shown, so intervals hold for {of} at once"
 
 
 def _detailed(

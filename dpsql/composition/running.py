@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
-from dpsql.answers import BoundSearches, NoisyResult, details, outside_of, rows
+from dpsql.answers import BoundSearches, NoisyResult, details, outside_of, rows, together
 from dpsql.composition.outer import value_over
 from dpsql.database import Database
 from dpsql.engines import Counts, running_statement
@@ -228,7 +228,10 @@ def _placed(
     prepared: PreparedPrivate | PreparedComposed, found: Mapping[int, Release]
 ) -> tuple[Release, ...]:
     """Return the releases in the order of the statement, with its notes."""
-    return tuple(_noted(found[place], part.note) for place, part in enumerate(prepared.parts))
+    return tuple(
+        _noted(_noted(found[place], part.of_intervals), part.note)
+        for place, part in enumerate(prepared.parts)
+    )
 
 
 def _noted(release: Release, note: str) -> Release:
@@ -252,6 +255,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
         rows=shown,
         table=table,
         places=places,
+        together=together(plan, answer, places),
         charge=charge,
         statement=text,
         scale=prepared.method.quote.scale,

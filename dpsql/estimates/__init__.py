@@ -3,7 +3,8 @@
 Pure functions of released values or public parameters; nothing here reads private data or draws randomness.
 
 * `combine`: counts with standard deviations and intervals from a release, in one call;
-* `hits`: the same for the hits of a sparse vector, whose intervals hold given the hit;
+* `hits`: the same for the hits of a sparse vector, whose intervals hold given the hit; `reached` for groups
+  that are shown because their noisy numbers of units reach a threshold;
 * `blue`: the best linear unbiased estimate that `combine` uses;
 * `measurement`, `box`, `gaussian`: measurements, and the laws of box and Gaussian noise;
 * `error_model`, `intervals`: the noises in an error, and intervals that cover it, from the exact formulas
@@ -45,6 +46,7 @@ from dpsql.estimates.plan import (
     sparse_vector_error,
     split_measuring,
 )
+from dpsql.estimates.reached import from_reached
 from dpsql.estimates.significance import exponential_mechanism_p_value, p_value
 from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
 from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
@@ -80,6 +82,7 @@ __all__ = [
     "exponential_mechanism_p_value",
     "figure",
     "from_measurement",
+    "from_reached",
     "from_threshold",
     "from_top_k",
     "laplace_variance",

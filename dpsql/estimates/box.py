@@ -85,6 +85,8 @@ def simultaneous_half_width(counts: int, pads: int, confidence: float) -> float:
     >>> round(simultaneous_half_width(1, 1, 0.95), 2), round(simultaneous_half_width(10, 2, 0.95), 1)
     (3.0, 12.7)
     """
+    if counts == 1:
+        return box_half_width(counts, pads, confidence)
     side, weight = _sides(counts + pads)
     side, weight = side[::4], weight[::4] / weight[::4].sum()
     # Half of the points for the midrange: its law is symmetric.
@@ -96,7 +98,9 @@ def simultaneous_half_width(counts: int, pads: int, confidence: float) -> float:
         inside = np.minimum(1.0, centre + s) - np.maximum(0.0, centre - s)
         return float(1 - weight @ (inside**counts @ mass))
 
-    return _solved(beyond, 1 - confidence, float(side[-1]))
+    # It lies between the half-width of one count and the one by the union bound.
+    ends = (box_half_width(counts, pads, 1 - (1 - confidence) / n) for n in (1, counts))
+    return _between(beyond, 1 - confidence, *ends)
 
 
 @lru_cache(maxsize=1024)
@@ -143,6 +147,28 @@ def _sides(dimension: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
     log = dimension * np.log(points) - points
     weight = np.exp(log - log.max())
     return points, weight / weight.sum()
+
+
+def _between(beyond: Callable[[float], float], tail: float, low: float, high: float) -> float:
+    """Return the width beyond which the probability is `tail`, by false position (Illinois).
+
+    It is never less, and hardly more. An evaluation takes about a millisecond, and bisection has 40.
+    """
+    below, above, side = beyond(low) - tail, beyond(high) - tail, 0
+    if below <= 0 or above > 0:
+        return _solved(beyond, tail, 2 * high)
+    for _ in range(40):
+        if high - low <= 1e-9 * high:
+            break
+        middle = (low * above - high * below) / (above - below)
+        found = beyond(middle) - tail
+        if found > 0:
+            low, below, above = middle, found, above / 2 if side > 0 else above
+            side = 1
+        else:
+            high, above, below = middle, found, below / 2 if side < 0 else below
+            side = -1
+    return high
 
 
 def _solved(beyond: Callable[[float], float], tail: float, high: float) -> float:

@@ -28,6 +28,9 @@ class Combined:
     """float64[k]: lower ends of the intervals; they may be below zero. NaN: there is none."""
     high: NDArray[np.float64]
     """float64[k]: upper ends of the intervals."""
+    together: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    """Lower and upper ends of intervals that hold for all numbers of a release at once, whichever of them are
+    looked at because of their noise; None: they are not known."""
 
     @classmethod
     def nothing(cls) -> Combined:
@@ -36,7 +39,34 @@ class Combined:
 
     def negated(self) -> Combined:
         """Return the estimates of the negated counts."""
-        return Combined(-self.value, self.stddev, -self.high, -self.low)
+        turned = None if self.together is None else (-self.together[1], -self.together[0])
+        return Combined(-self.value, self.stddev, -self.high, -self.low, turned)
+
+    def taken(self, rows: NDArray[np.int64]) -> Combined:
+        """Return the estimates of some of the counts, in the given order."""
+        ends = None if self.together is None else (self.together[0][rows], self.together[1][rows])
+        return Combined(self.value[rows], self.stddev[rows], self.low[rows], self.high[rows], ends)
+
+    def scaled(self, step: float) -> Combined:
+        """Return the estimates in another unit, of which a count has so many."""
+        ends = None if self.together is None else (self.together[0] * step, self.together[1] * step)
+        return Combined(self.value * step, self.stddev * step, self.low * step, self.high * step, ends)
+
+    def within(self, low: float, high: float) -> Combined:
+        """Return the estimates and the ends of intervals cut to a range that the truth lies in."""
+        ends = None
+        if self.together is not None:
+            ends = (np.clip(self.together[0], low, high), np.clip(self.together[1], low, high))
+        value, least, most = (np.clip(part, low, high) for part in (self.value, self.low, self.high))
+        return Combined(value, self.stddev, least, most, ends)
+
+    def at_once(self, wider: Combined) -> Combined:
+        """Return these estimates with the intervals of others as those that hold for all numbers at once.
+
+        They contain those of one number: each end is the farther one.
+        """
+        # An end that is missing (NaN) in either is missing.
+        return replace(self, together=(np.minimum(self.low, wider.low), np.maximum(self.high, wider.high)))
 
 
 def from_top_k(
@@ -118,14 +148,14 @@ def combine(
 ) -> Combined:
     """Estimate counts from what the gaps say of them, `y` as in `blue`, and from their measurement.
 
-    One noise for all counts is drawn after the selection and is independent of it, so the interval around the
+    The noise of counts is drawn after the selection and is independent of it, so the interval around the
     measurement covers at its level whatever was selected, ties included. One around the estimate would not:
-    selecting favours groups whose noise was large. So the interval is the measurement's, and the estimate is
-    moved into it.
+    selecting favours groups whose noise was large. So the interval is the measurement's where it has one, and
+    the estimate is moved into it.
     """
     model = ErrorModel(noise, y.size, None if measured is None else measured.noise)
     value = model.estimate(y, measured).value
-    if measured is not None and isinstance(measured.noise, SharedNoise):
+    if measured is not None and (measured.half_width is not None or isinstance(measured.noise, SharedNoise)):
         alone = from_measurement(measured)
         return replace(alone, value=np.clip(value, alone.low, alone.high), stddev=model.stddev())
     around = offsets(model, confidence)

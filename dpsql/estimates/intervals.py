@@ -8,9 +8,11 @@ probability.
 Selection by noisy counts causes selection bias, which an interval for the noise does not include. Counts far
 apart are covered at the requested level. When counts tie, the first of the list is estimated too high: with
 100 equal counts, k = 10 and 95% intervals, exponential noise covers 95% of all ten but 77% (ANCHOR) or 81%
-(EACH at one half) of the firsts; Laplace noise 98% or 97% of all and 84% or 90% of the firsts. A count above
-a threshold is covered a little less when it lies at the threshold (94% for query scale 10 and threshold scale
-4), and one far below it that passed by chance is not covered.
+(EACH at one half) of the firsts; Laplace noise 98% or 97% of all and 84% or 90% of the firsts. So counts that
+are measured one by one have the interval of their measurement (see `combine`), which is independent of the
+selection; that of an anchor is an interval of the noise. A count above a threshold is covered a little less
+when it lies at the threshold (94% for query scale 10 and threshold scale 4), and one far below it that passed
+by chance is not covered.
 """
 
 from __future__ import annotations

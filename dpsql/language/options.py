@@ -273,7 +273,7 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     "intervals": (
         _word(*INTERVALS),
         "`SIMULTANEOUS` intervals cover all counts at once with that probability, `SINGLE` ones each count; "
-        "by default `SINGLE`, except where noise on all groups selects the rows",
+        "by default `SINGLE`, except where released numbers decide what is shown",
     ),
     "privacy_unit_column": (_name, "the unit's column; may only repeat what the policy declares"),
     "fresh": (_flag, "`TRUE` asks for a new answer, and pays for it, where a stored one would be free"),

@@ -10,8 +10,8 @@
 """
 
 from dpsql.release.opening import opening, told
-from dpsql.release.release import Release, cell, from_bytes, places_of, to_bytes
-from dpsql.release.renaming import renamed
+from dpsql.release.release import Release, cell, from_bytes, held_together, places_of, to_bytes
+from dpsql.release.renaming import ends_of, renamed
 from dpsql.release.reuse import changes, charged_again, question, reuse_key, source_version, tables_read
 from dpsql.release.transfer import from_arrow, to_arrow
 
@@ -20,8 +20,10 @@ __all__ = [
     "cell",
     "changes",
     "charged_again",
+    "ends_of",
     "from_arrow",
     "from_bytes",
+    "held_together",
     "opening",
     "places_of",
     "question",

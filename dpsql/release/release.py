@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from dpsql.privacy import Charge
 from dpsql.render.lines import Outside
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     import pyarrow as pa
@@ -58,6 +59,9 @@ class Release:
     """When the stored answer was first given, if this one cost nothing because it was asked before."""
     charged_again: str = ""
     """If the same statement was answered before: when, and why it was charged again."""
+    together: pa.Table | None = None
+    """Ends of intervals, by the names of their columns in `table`, that hold for all numbers at once: for a
+    statement that shows some of the numbers because of their noise. None: they are not known."""
     parts: tuple[Release, ...] = ()
     """The releases of a statement that computes from several; `rows` are then those of its outer query."""
     assumed: tuple[Assumed, ...] = ()
@@ -203,6 +207,7 @@ def stream(table: pa.Table) -> bytes:
 def to_bytes(release: Release) -> bytes:
     """Write a release as the ledger stores it: its facts as JSON, its two tables as Arrow streams."""
     parts = [json.dumps(facts_of(release)).encode(), stream(release.rows), stream(release.table)]
+    parts += [] if release.together is None else [stream(release.together)]
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
@@ -216,8 +221,35 @@ def from_bytes(data: bytes) -> Release:
         size = int.from_bytes(data[at : at + 8], "big")
         parts.append(data[at + 8 : at + 8 + size])
         at += 8 + size
-    rows, table = (pa.ipc.open_stream(part).read_all() for part in parts[1:3])
-    return release_of(json.loads(parts[0]), rows, table)
+    rows, table, *more = (pa.ipc.open_stream(part).read_all() for part in parts[1:])
+    found = release_of(json.loads(parts[0]), rows, table)
+    return replace(found, together=more[0]) if more else found  # an older release has none
+
+
+def held_together(release: Release, ends: Sequence[int]) -> Release:
+    """Return a release with intervals that hold for all its numbers at once; `ends` are their places.
+
+    An end that is not known becomes NULL.
+    """
+    return replace(
+        release,
+        rows=_with_ends(release, release.rows, ends),
+        table=_with_ends(release, release.table, ends),
+        together=None,
+    )
+
+
+def _with_ends(release: Release, table: pa.Table, ends: Sequence[int]) -> pa.Table:
+    import pyarrow as pa  # noqa: PLC0415
+
+    known = release.together if release.together is not None else pa.table({})
+    for place in ends:
+        if place < table.num_columns:
+            field_of, name = table.schema.field(place), str(place)
+            unknown = name not in known.column_names
+            column = pa.nulls(table.num_rows, field_of.type) if unknown else known.column(name)
+            table = table.set_column(place, field_of, column)
+    return table
 
 
 def cell(release: Release) -> pa.Table:

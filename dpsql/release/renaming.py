@@ -9,8 +9,18 @@ from dpsql.places import FREE
 from dpsql.release.release import places_of
 
 if TYPE_CHECKING:
-    from dpsql.analysis import Plan
+    from collections.abc import Sequence
+
+    from dpsql.analysis import Output, Plan
+    from dpsql.places import Places
     from dpsql.release.release import Release
+
+
+def ends_of(outputs: Sequence[Output], places: Places) -> tuple[int, ...]:
+    """Return the places of the columns of a release, with its details, that are ends of intervals."""
+    asked = (place for place, output in enumerate(outputs) if output.kind in ("low", "high"))
+    details = (end for number in places.numbers for end in (number.low, number.high) if end is not None)
+    return tuple(dict.fromkeys((*asked, *details)))
 
 
 def renamed(release: Release, plan: Plan) -> Release:
@@ -35,6 +45,10 @@ def renamed(release: Release, plan: Plan) -> Release:
             columns[to] = pa.nulls(len(table), pa.float64()) if place is None else table.column(place)
     rows = release.rows.rename_columns(titles)
     listed = [columns[place] for place in range(len(names))]
+    together = release.together
+    if together is not None:
+        now = {str(at): str(to) for to, at in moved if at is not None}
+        together = together.rename_columns([now.get(name, name) for name in together.column_names])
     keys, counts = (tuple(o.name for o in plan.outputs if o.kind == kind) for kind in ("key", "count"))
     properties = dict(release.properties)
     if "ordering" in properties and after.ordering is not None:
@@ -43,6 +57,7 @@ def renamed(release: Release, plan: Plan) -> Release:
         release,
         rows=rows,
         table=pa.table(listed, names=names) if listed else release.table,
+        together=together,
         keys=keys,
         counts=counts,
         places=after,

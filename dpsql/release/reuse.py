@@ -58,6 +58,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     Where a time zone was looked up, the version of the database of zones is part of it.
 
     Where the largest charge has no delta, no answer depends on the option, which several releases share.
+    Whether the statement selects by noise is no part of it: an answer is stored with both intervals.
     """
     options = {
         n: repr(getattr(plan.options, n))
@@ -69,6 +70,8 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
         options["layout"] = repr(layout.order)
     if not charge.delta:
         options["delta"] = repr(None)
+    if plan.apart > 1:  # its intervals are wider
+        options["apart"] = repr(plan.apart)
     tables = tables_read(policy, plan.compiled.tables)
     unnamed = tuple(replace(output, name="") for output in plan.outputs)
     parts = (

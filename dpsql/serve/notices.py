@@ -9,11 +9,10 @@ from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpsql.estimates import figure
 from dpsql.ledger import shown
 from dpsql.release import places_of
+from dpsql.render.figures import Estimate
 from dpsql.render.lines import sentences
 from dpsql.serve.answer import Notice
 
@@ -61,13 +60,14 @@ def _precision(release: Release) -> list[str]:
         if number.low is None or number.high is None:
             continue
         name = release.table.column_names[number.place]
-        bounds = (number.low, number.high)
-        ends = [release.table.column(end).to_numpy(zero_copy_only=False) for end in bounds]
-        halves = (ends[1].astype(np.float64) - ends[0].astype(np.float64)) / 2
-        widths = [float(half) for half in halves[np.isfinite(halves)]]
+        shown = (number.place, number.low, number.high)
+        ends = [release.table.column(each).to_pylist() for each in shown]
+        found = [Estimate(*row).half for row in zip(*ends, strict=True) if row[0] is not None]
+        widths = [half for half in found if half is not None]
         if not widths:
             continue
         least, most = figure(min(widths)), figure(max(widths))
         span = least if least == most else f"{least} to {most}"
-        return [f"{name} ± {span} ({float(100 * release.confidence):g}%)"]
+        others = f", {len(found) - len(widths)} of {len(found)} uneven" if len(widths) < len(found) else ""
+        return [f"{name} ± {span} ({float(100 * release.confidence):g}%{others})"]
     return []

@@ -88,7 +88,7 @@ def estimates(plan: Plan, counts: Counts, result: NoisyResult, found: Found) -> 
         else:
             step, raw = float(plan.counts[output.of].step), present(result.counts[output.of])
             truth = exact[0]
-            made = Combined(*(part * step for part in (raw.value, raw.stddev, raw.low, raw.high)))
+            made = raw.scaled(step)
         found.setdefault(output.name, []).append((made, truth, rows))
 
 

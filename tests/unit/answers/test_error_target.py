@@ -191,7 +191,7 @@ def test_of_several_counts_the_widest_reaches_the_error(session: Session, strate
         )
     ]
     assert 59 < max(widths) <= 60
-    assert min(widths) < 30
+    assert min(widths) < 45, "a count that moves less has less noise"
 
 
 @pytest.fixture

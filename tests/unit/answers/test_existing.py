@@ -186,6 +186,14 @@ def test_intervals_hold_for_groups_that_their_noise_selected(defaults: Session) 
     assert held >= 265  # nominal 285 of 300; fewer than 265 come once in 1e6
 
 
+def test_intervals_of_many_groups_have_the_largest_level_that_there_is(defaults: Session) -> None:
+    made = method(defaults, statement(TOP, "epsilon = 2, delta = 1e-6, confidence = 0.999999999"))
+    keys = pa.table({"k0": [f"g{i:02}" for i in range(40)]})
+    counts = Counts(keys, tuple(np.full(40, 10**6, dtype=np.int64) for _ in made.plan.counts), None)
+    shown = present(made.run(counts).counts[made.plan.selection.count])  # type: ignore[union-attr]  # a top-k
+    assert np.isfinite(shown.high - shown.low).all()
+
+
 @pytest.mark.parametrize(("m", "total"), [(4, 1000), (64, 10_000), (16, 20), (1, 1)])
 def test_deciding_has_at_most_half_of_epsilon(m: int, total: int) -> None:
     share = _share(m, Fraction(1, 10**6), total)

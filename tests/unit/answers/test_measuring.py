@@ -99,9 +99,11 @@ def test_one_noise_measures_the_distinct_counts_of_the_groups_that_were_selected
     values = tuple(1000 * place + np.arange(5) for place in range(len(measuring.plan.counts)))
     counts = Counts(pa.table({"k0": list("abcde")}), values, None)
     given: list[Measurement | None] = []
+    levels: list[Fraction] = []
 
-    def combine(measured: Measurement | None) -> Combined:
+    def combine(measured: Measurement | None, level: Fraction) -> Combined:
         given.append(measured)
+        levels.append(level)
         return Combined.nothing()
 
     exact = replace(measuring, epsilon=Fraction(10**6))
@@ -110,15 +112,18 @@ def test_one_noise_measures_the_distinct_counts_of_the_groups_that_were_selected
     assert not values_of_several
     assert loss.charge.epsilon == 10**6
     ordering, *others = measuring.places
-    np.testing.assert_allclose(present(given[0]).counts(), values[ordering][index], atol=0.1)
-    assert len(given) == 1
+    for each in given:
+        np.testing.assert_allclose(present(each).counts(), values[ordering][index], atol=0.1)
+    single, together = (present(present(each).half_width) for each in given)
+    assert single < together, "the second holds for all numbers at once"
+    assert levels == [Fraction(95, 100), 1 - Fraction(5, 100) / (len(index) * 3)]
     for place in others:
         np.testing.assert_allclose(estimates[place].value, values[place][index], atol=0.1)
     assert sorted(estimates) == sorted(measuring.places)
     nothing, _, loss = exact.run(counts, np.array([], dtype=np.int64), combine)
     assert loss.charge.epsilon == 0
     assert [nothing[place].value.size for place in measuring.places] == [0, 0, 0]
-    assert given[1:] == [None] * 3
+    assert given[2:] == [None] * 6
 
 
 def test_a_difference_among_the_counts_needs_cube_noise(session: Session) -> None:
