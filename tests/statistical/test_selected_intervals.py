@@ -47,13 +47,13 @@ source = "t.parquet"
 unit = "u"
 rows_per_unit = 1
 [tables.t.domain]
-g = {{ from = 1, to = {GROUPS} }}
+g = {{ from = 1, to = {GROUPS}, complete = true }}
 [tables.ties]
 source = "ties.parquet"
 unit = "u"
 rows_per_unit = 1
 [tables.ties.domain]
-g = {{ from = 1, to = 100 }}
+g = {{ from = 1, to = 100, complete = true }}
 [tables.found]
 source = "found.parquet"
 unit = "u"
@@ -133,10 +133,12 @@ def answered(session: Session, rest: str, runs: int, *, wide: bool) -> Iterator[
     for _ in range(runs):
         answer = part.method.run(counts)
         shown = rows(plan, answer, counts)
+        table, places = details(plan, answer, shown)
         release = Release(
             rows=shown,
-            table=details(plan, answer, shown),
-            together=together(plan, answer),
+            table=table,
+            places=places,
+            together=together(plan, answer, places),
             charge=Charge(),
             statement=text,
             scale=1.0,
@@ -230,7 +232,7 @@ def test_a_group_that_is_shown_by_chance_is_covered(session: Session, runs: int)
     seen: dict[int, list[bool]] = {}
     for _ in range(runs):
         answer = prepared.method.run(counts)
-        table = details(prepared.plan, answer, rows(prepared.plan, answer, counts))
+        table, _ = details(prepared.plan, answer, rows(prepared.plan, answer, counts))
         true = np.array([int(key.split("-")[0]) for key in table.column("g").to_pylist()])
         low, high = (table.column(f"n_{end}").to_numpy() for end in ("low", "high"))
         for n, inside in zip(true.tolist(), ((low <= true) & (true <= high)).tolist(), strict=True):
