@@ -31,10 +31,9 @@ epsilon = 1
 source = "visits.parquet"
 unit = "user_id"
 unique = [["visit_id"]]
-not_null = ["mobile"]
 [tables.visits.domain]
-page = { table = "pages", column = "page", complete = true }
-hour = { from = 0, to = 23, complete = true }
+page = { table = "pages", column = "page" }
+hour = { from = 0, to = 23 }
 mobile = "BOOLEAN"
 [tables.pages]
 source = "pages.parquet"
