@@ -255,15 +255,17 @@ class Existence:
     def words(self, plan: Plan, left_out: tuple[int, int] | None = None) -> str:
         """Say what was decided, and how many groups of how many it left out, once that is known.
 
-        "" where nothing was: groups of undeclared keys are found by their numbers of units.
+        "" where none was left out, or nothing decided: groups of undeclared keys are found by their units.
         """
         if self.columns:
             names = " and ".join(plan.outputs[place].name for place in self.columns)
             what = f"SQL has no groups without rows: those where {names} rounds to 0 are left out here"
-            return what if left_out is None else f"{what}, {left_out[0]:,} of {left_out[1]:,}"
-        if plan.domain_size is None:
+            if left_out is None:
+                return what
+            return f"{what}, {left_out[0]:,} of {left_out[1]:,}" if left_out[0] else ""
+        if plan.candidates is None:
             return ""
-        size = plan.domain_size if left_out is None else left_out[1]
+        size = plan.candidates if left_out is None else left_out[1]
         what = f"SQL has no groups without rows, but each of the {size:,} groups of declared keys counts here"
         return what if self.windows else f"{what}: COUNT(*) beside the keys leaves out where it rounds to 0"
 

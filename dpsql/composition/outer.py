@@ -264,8 +264,8 @@ def _told(prepared: PreparedComposed) -> PreparedComposed:
 
 def _all_at_once(plan: Plan) -> str:
     of = "all numbers that it may show"
-    if plan.domain_size is not None and isinstance(plan.selection, AllGroups):
-        of = f"the numbers of all {plan.groups:,} groups"
+    if plan.candidates is not None and isinstance(plan.selection, AllGroups):
+        of = f"the numbers of all {plan.candidates:,} groups"
     return f"released numbers decide what is shown, so intervals hold for {of} at once"
 
 

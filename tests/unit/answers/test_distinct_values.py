@@ -22,6 +22,7 @@ rows_per_unit = 6
 source = "t.parquet"
 unit = "user_id"
 domain = { ward = ["w0", "w1", "w2", "w3", "w4", "w5"], k = ["x0", "x1"] }
+not_null = ["k"]
 [tables.one]
 source = "t.parquet"
 unit = "user_id"

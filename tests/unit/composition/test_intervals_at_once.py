@@ -24,6 +24,7 @@ from dpsql.release import (
     from_arrow,
     from_bytes,
     held_together,
+    places_of,
     to_arrow,
     to_bytes,
 )
