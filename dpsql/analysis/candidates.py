@@ -9,7 +9,7 @@ No candidate depends on private rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -94,11 +94,9 @@ def with_domain(catalog: Catalog, value: Typed, known: Joined) -> Typed:
         return replace(value, span=span)
     if found:
         return replace(value, domain=found[0].domain, nulls=False)
-    return (
-        replace(value, span=span_of(catalog, value, comparisons(known.conditions)))
-        if value.is_column
-        else value
-    )
+    if not value.is_column:
+        return value
+    return replace(value, span=span_of(catalog, value, comparisons(known.conditions)))
 
 
 Base = KeyDomain | Span | None
@@ -209,7 +207,7 @@ class _Finder:
         known = InQuery(Column("e", "v"), Select((Item(Column("k", "v")),), Derived(domain.query, "k")))
         there = Paren(Binary("OR", Paren(known), Paren(IsNull(Column("e", "v")))))
         beyond = Select((Item(Column("e", "v")),), Derived(every.query, "e"), Paren(Not(there)))
-        return domain if self._count(beyond) else replace(domain, complete=True)
+        return domain if self.catalog.count(duckdb_sql(beyond)) else replace(domain, complete=True)
 
     def _between(self, column: Typed) -> KeyDomain | None:
         """Return what conditions leave of all integers or days, or of a long range, if that is a list."""
@@ -377,34 +375,28 @@ class _Finder:
 
     def _rows(self, joined: frozenset[str], read: frozenset[str]) -> Select | None:
         """Return the public rows of all that is joined, or only of what keys read; None if both are many."""
-        if len(joined) < 2 or self._combinations(joined) <= MAX_LISTED:
+        if len(joined) < 2 or prod(map(self._size, sorted(joined))) <= MAX_LISTED:
             return self._joined(joined)
         linked = any(len(use.atoms) > 1 and use.atoms <= read for use in self._uses)
         rows = self._joined(read)
-        if len(read) < 2 or self._combinations(read) <= MAX_LISTED:
+        if len(read) < 2 or prod(map(self._size, sorted(read))) <= MAX_LISTED:
             return rows
         return rows if linked and self._count(replace(rows, limit=MAX_LISTED + 1)) <= MAX_LISTED else None
 
     def _joined(self, atoms: frozenset[str]) -> Select:
         filters = [self._filter(use, atoms) for use in self._uses if use.atoms <= atoms]
         filters += [self._unmatched(item, atoms) for item in sorted(self.matched) if item in atoms]
-        filters += self._missing(atoms)
+        filters += self.known.missing_columns(atoms)
         where = conjunction(f for f in filters if f is not None)
         return Select((Item(Constant(1, INTEGER), "x"),), self._source(atoms), where)
-
-    def _combinations(self, atoms: frozenset[str]) -> int:
-        return prod(map(self._size, sorted(atoms)))
 
     def _size(self, atom: str) -> int:
         if atom in self.choices:
             return self.choices[atom]
         if atom in self.known.items:
-            return self._count(self.known.items[atom])
+            return self.catalog.count(duckdb_sql(self.known.items[atom]))
         base = self._base(atom)
-        return self._count(base.query) + 1 if base is not None else 1
-
-    def _count(self, query: Query) -> int:
-        return self.catalog.count(duckdb_sql(query))
+        return self.catalog.count(duckdb_sql(base.query)) + 1 if base is not None else 1
 
     def _filter(self, use: _Use, atoms: Collection[str]) -> Expr | None:
         """Return a condition that leaves out rows, also those from which an item is missing."""
@@ -418,15 +410,6 @@ class _Finder:
         for there in absent:
             result = Paren(Binary("OR", there, result))
         return result
-
-    def _missing(self, atoms: Collection[str]) -> Iterator[Expr]:
-        """Yield the conditions that private columns are NULL where an item is missing with them."""
-        for item in sorted(self.known.tied.keys() & set(atoms)):
-            for name in sorted(atoms):
-                table, _, column = name.partition(".")
-                if column and table in self.known.tied[item]:
-                    null = IsNull(Column(table, column))
-                    yield Paren(Binary("OR", Paren(Not(Column(item, "m"))), Paren(null)))
 
     def _unmatched(self, item: str, atoms: Collection[str]) -> Expr | None:
         """Return the condition that an item is missing only where LEFT JOIN finds no row of it."""

@@ -6,7 +6,7 @@ the items that are missing; `Condition.unless` and `Joined.missing` say which it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
 from dpsql.analysis.compiler import StatementCompiler
@@ -93,6 +93,15 @@ class Joined:
             if name.partition(".")[0] not in self.items and not declared:
                 return False
         return True
+
+    def missing_columns(self, atoms: Collection[str]) -> Iterator[Expr]:
+        """Yield the conditions that private columns are NULL where an item is missing with them."""
+        for item in sorted(self.tied.keys() & set(atoms)):
+            for name in sorted(atoms):
+                table, _, column = name.partition(".")
+                if column and table in self.tied[item]:
+                    null = IsNull(Column(table, column))
+                    yield Paren(Binary("OR", Paren(Not(Column(item, "m"))), Paren(null)))
 
     def has_value(self, name: str) -> bool:
         """Return whether a private column, by its generated name, is never NULL."""

@@ -130,6 +130,7 @@ source = "t"
 unit = "id"
 unique = [["id"]]
 domain = {{ k = [0, 1] }}
+not_null = ["k"]
 bounds = {{ x = {{ from = 0, to = {largest} }} }}
 """)
     sql = "SELECT k, SUM(x) AS s, COUNT(*) AS n FROM t GROUP BY k ORDER BY k"
@@ -201,6 +202,7 @@ source = "t"
 unit = "id"
 unique = [["id"]]
 domain = {{ k = {keys} }}
+not_null = ["k"]
 bounds = {{ x = {{ from = 0, to = 60 }} }}
 """)
     assert (

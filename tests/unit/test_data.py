@@ -49,6 +49,8 @@ def values_of(name: str, domain: Any, column: pa.ChunkedArray) -> pa.Array:
     elif "table" in domain:
         allowed = data(domain["table"])[domain["column"]]
         assert TABLES[name][domain["table"]]["public"] is True
+    elif "values" in domain:
+        allowed = pa.array(domain["values"], present.type)
     else:
         ends = pa.array([domain["from"], domain["to"]], present.type)
         outside = pc.or_(pc.less(present, ends[0]), pc.greater(present, ends[1]))

@@ -346,7 +346,7 @@ def test_closing_overwrites_what_nothing_reads(folder: Path) -> None:
     database.close()
     assert [any(m) for m in memory] == [False] * 3 + [True, True, False]  # what is still read stays
     assert (found.n[0] == before).all()
-    assert (found.keys.column("k0").to_pylist(), len(found.n)) == ([*range(10), None], 1)
+    assert (found.keys.column("k0").to_pylist(), len(found.n)) == ([*range(10)], 1)
 
 
 def test_memory_is_overwritten_in_place() -> None:

@@ -32,9 +32,9 @@ ROWS = {
         'C50' AS diagnosis_code, 'Summit' AS clinic, 5 AS minutes, 1.5 AS cost, 'x' AS note""",
 }
 OTHER = {
-    "patients": "9 * i AS patient_id, 2000 AS birth_year, NULL AS sex, 'Nowhere' AS region",
-    "visits": """i AS visit_id, i % 2 AS patient_id, DATE '1999-12-31' AS visit_date,
-        'Z' AS diagnosis_code, 'canary' AS clinic, 99 AS minutes, -7 AS cost, 'canary' AS note""",
+    "patients": "9 * i AS patient_id, 2000 AS birth_year, 'M' AS sex, 'Nowhere' AS region",
+    "visits": """i AS visit_id, i % 2 AS patient_id, DATE '2024-12-31' AS visit_date,
+        'Z' AS diagnosis_code, 'Orchard' AS clinic, 99 AS minutes, -7 AS cost, 'canary' AS note""",
 }
 
 

@@ -44,7 +44,7 @@ unit = "id"
 columns = { id = "INTEGER" }
 """
 OWN = POLICY.replace('source = "visits.parquet"', 'source = "visits"') + '[database]\npath = "own.duckdb"\n'
-DOMAIN = 'page = { table = "pages", column = "page" }'
+DOMAIN = 'page = { table = "pages", column = "page", complete = true }'
 COUNT = "SELECT COUNT(DISTINCT user_id) AS n FROM visits"
 GROUPS = (
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) page, COUNT(DISTINCT user_id) AS n"

@@ -6,8 +6,8 @@ import re
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from dpsql.language.options import OPTIONS
 from dpsql.language.completed_words import KEYWORDS, SETTINGS, VALUES
+from dpsql.language.options import OPTIONS
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:

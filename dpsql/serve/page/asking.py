@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dpsql.errors import ProgrammingError
-from dpsql.language.options import OPTIONS
 from dpsql.language.completed_words import KEYWORDS, VALUES
+from dpsql.language.options import OPTIONS
 from dpsql.prepared import PreparedCommand
 from dpsql.release import told
 from dpsql.render.charts import release_svg
