@@ -10,7 +10,7 @@ import duckdb
 from dpsql.language import split
 
 FOLDER = Path(__file__).parent / "sql"
-TABLES = ("visits", "users", "pages", "baskets", "goods", "parcels", "scans", "prices", "readings")
+TABLES = ("visits", "users", "pages", "baskets", "goods", "parcels", "scans", "prices", "readings", "moments")
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,10 @@ CREATE TABLE readings(sensor VARCHAR, value DOUBLE);
 INSERT INTO readings SELECT ['s', 't', 'u', NULL][1 + i % 4], i / 8 - 2 FROM range(100) t(i);
 INSERT INTO readings VALUES ('s', 'NaN'), ('s', 'Infinity'), ('t', '-Infinity'), ('t', NULL), ('s', -0.0);
 
+-- When each page was published.
+CREATE TABLE moments(page VARCHAR, since TIMESTAMPTZ);
+INSERT INTO moments VALUES ('a', '2024-01-15 00:00:00+02'), ('b', NULL), ('c', 'infinity'), ('d', '-infinity');
+
 -- What the policy declares, for the fixtures' `candidates`; NULL is one more value of a key that can be NULL.
 CREATE VIEW page_domain AS SELECT page FROM pages;
 CREATE VIEW category_domain AS SELECT DISTINCT category FROM pages;

@@ -191,3 +191,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(HOUR FROM (CAST(day AS 
 -- A3303 a constant without an offset, beside an instant
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day < DATE '2024-03-01'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME ZONE 'UTC' < '2024-03-01'
+
+-- A3911 an instant of a public table
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits JOIN moments USING (page) WHERE TRY(timezone('UTC', TRY_CAST(day AS TIMESTAMP))) > since
+SELECT COUNT(DISTINCT user_id) AS n FROM visits JOIN moments USING (page) WHERE CAST(day AS TIMESTAMP) AT TIME ZONE 'UTC' > since
