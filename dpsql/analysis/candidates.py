@@ -128,6 +128,8 @@ class _Finder:
     """Expressions that are not NULL on any counted row, with the same columns in the place of others."""
     reached: list[Expr] = field(default_factory=list)
     """Conditions on columns of public items that stand for private ones: they have one of their values."""
+    partly: bool = False
+    """Whether such a private column may have other values: rows with one are in no group."""
 
     def __post_init__(self) -> None:
         always = [c.expr for c in self.known.conditions if not c.unless]
@@ -148,15 +150,13 @@ class _Finder:
         self.bases = {}
 
     def _reached(self, same: Mapping[str, Expr]) -> list[Expr]:
-        """Return which rows of public items a join can reach: its private column has public values.
-
-        A row whose value is no such one is in no group, as where that column is the key itself.
-        """
+        """Return which public rows a join reaches by a private column; its other values are in no group."""
         found: list[Expr] = []
         for name, node in same.items():
             if not any(each.partition(".")[0] in self.known.items for each in facts(node).reads):
                 continue
             exact, base = self._exact(name), self.bases[name]
+            self.partly |= base is not None and not base.complete
             if exact is not None:
                 found.append(InQuery(node, Select((Item(Column("", "v")),), Derived(exact.query, "i"))))
             elif isinstance(base, Span) and self.known.columns[name].type.integer:
@@ -479,9 +479,10 @@ class _Finder:
 
         Public items and the choices of a CASE are all there are.
         """
-        names = (name for node in nodes for name in facts(node).reads if name in self.known.columns)
+        names = [name for node in nodes for name in facts(node).reads if name in self.known.columns]
         private = [name for name in names if name.partition(".")[0] not in self.known.items]
-        return all(base is not None and base.complete for base in map(self._base, private))
+        partly = self.partly and len(private) < len(names)
+        return not partly and all(base is not None and base.complete for base in map(self._base, private))
 
     def _origin(self, nodes: Iterable[Expr]) -> str:
         found: dict[str, None] = {}

@@ -76,8 +76,8 @@ class Release:
 
     @property
     def null_group(self) -> bool:
-        """Whether a group of `rows` is that of NULL."""
-        return any(self.rows.column(name).null_count for name in self.keys if name in self.rows.column_names)
+        """Whether a group of the answer is that of NULL."""
+        return any(self.table.column(place).null_count for place in places_of(self).keys)
 
     @property
     def line(self) -> str:

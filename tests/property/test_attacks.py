@@ -242,7 +242,7 @@ class Databases:
                 public=name == "pages",
                 unit=None if name == "pages" else UnitColumn("user_id"),
                 columns={c: column_type(t) for c, t in columns.items()},
-                domain={"page": ValuesDomain(("a", "b", "c")), "pid": RangeDomain(0, 9)}
+                domain={"page": ValuesDomain(("a", "b", "c")), "pid": RangeDomain(0, 299_999)}
                 if name == "visits"
                 else {},
             )

@@ -125,13 +125,13 @@ def test_candidates_are_the_image_of_the_range(seed: int, tmp_path: Path) -> Non
 @pytest.fixture(scope="module")
 def spring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("spring")
-    row = "SELECT NULL::DATE AS d, NULL::TIMESTAMP AS ts, NULL::INTEGER AS v"
+    row = "SELECT DATE '2024-04-01' AS d, TIMESTAMP '2024-04-01' AS ts, 10 AS v"
     with duckdb.connect() as connection:
         connection.execute(f"COPY ({row}) TO '{folder / 't.parquet'}' (FORMAT parquet)")
-    days = "{ from = 2024-03-30, to = 2024-04-03 }"
+    days = "{ from = 2024-03-30, to = 2024-04-03, complete = true }"
     (folder / "dpsql.toml").write_text(
-        "[budget]\nepsilon = 1\n[tables.t]\nsource = 't.parquet'\nunit = 'ROW'\n"
-        f"[tables.t.domain]\nd = {days}\nts = {days}\nv = {{ from = 10, to = 12 }}\n",
+        "[budget]\nepsilon = 1\n[tables.t]\nsource = 't.parquet'\nunit = 'ROW'\nnot_null = ['d', 'ts', 'v']\n"
+        f"[tables.t.domain]\nd = {days}\nts = {days}\nv = {{ from = 10, to = 12, complete = true }}\n",
         "utf-8",
     )
     session = Session(load(folder / "dpsql.toml"))

@@ -7,7 +7,7 @@ Of what other rules decide, a statement has something only if its switch in `Swi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from random import Random
 
@@ -332,7 +332,9 @@ class Maker:
         if self.switches.existence and made.keys and rng.random() < 0.5:
             call = rng.choice(["COUNT(*)", f"AVG(c{place})", f"MIN(c{place})", f"MAX(c{place})"])
             return both(f"SELECT {call} AS v FROM ($)", 0, (Number("", "", number.kind, number.step),))
-        return both(f"SELECT {listed} FROM ($)", made.keys, (number, number), titles)
+        # A window's number of a group is not 0 where the group's own is.
+        more = replace(number, kind="window") if number.kind in ("count", "sum") else number
+        return both(f"SELECT {listed} FROM ($)", made.keys, (number, more), titles)
 
 
 def _cut(column: str) -> str:
