@@ -381,7 +381,8 @@ class _Finder:
         rows = self._joined(read)
         if len(read) < 2 or prod(map(self._size, sorted(read))) <= MAX_LISTED:
             return rows
-        return rows if linked and self._count(replace(rows, limit=MAX_LISTED + 1)) <= MAX_LISTED else None
+        few = duckdb_sql(replace(rows, limit=MAX_LISTED + 1))
+        return rows if linked and self.catalog.count(few) <= MAX_LISTED else None
 
     def _joined(self, atoms: frozenset[str]) -> Select:
         filters = [self._filter(use, atoms) for use in self._uses if use.atoms <= atoms]

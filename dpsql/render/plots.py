@@ -88,7 +88,7 @@ def _extent(estimate: Estimate, cell: float) -> tuple[int, int]:
         return full, full
     # The hair keeps rounding from adding a cell where an interval ends at a cell's edge.
     start, end = max(estimate.start, 0.0) / cell + 1e-9, max(estimate.reach, 0.0) / cell - 1e-9
-    return math.floor(start), math.ceil(end)
+    return math.floor(start), max(math.ceil(end), estimate.reach > 0)
 
 
 _ROWS = 5

@@ -333,8 +333,8 @@ class Maker:
             call = rng.choice(["COUNT(*)", f"AVG(c{place})", f"MIN(c{place})", f"MAX(c{place})"])
             return both(f"SELECT {call} AS v FROM ($)", 0, (Number("", "", number.kind, number.step),))
         # A window's number of a group is not 0 where the group's own is.
-        more = replace(number, kind="window") if number.kind in ("count", "sum") else number
-        return both(f"SELECT {listed} FROM ($)", made.keys, (number, more), titles)
+        whole = replace(number, kind="window") if number.kind in ("count", "sum") else number
+        return both(f"SELECT {listed} FROM ($)", made.keys, (number, whole), titles)
 
 
 def _cut(column: str) -> str:

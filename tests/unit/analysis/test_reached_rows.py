@@ -113,3 +113,40 @@ def test_many_groups_are_warned_of_before_they_are_charged_and_with_the_answer(
 )
 def test_few_groups_are_not(statement: str, small: NearlyExact) -> None:
     assert "the declared keys have" not in (dict(small.rows(f"EXPLAIN {statement}")).get("warnings") or "")
+
+
+LARGE = """
+CREATE TABLE area AS SELECT i AS area_id, i % 1100 AS zone_id, 'area ' || i AS area FROM range(1100) AS r(i);
+CREATE TABLE zone AS SELECT i AS zone_id, 'zone ' || i AS zone FROM range(1100) AS r(i);
+CREATE TABLE visit AS SELECT i AS person_id, i % 5 AS area_id FROM range(100) AS r(i);
+"""
+LARGE_POLICY = """
+[tables.area]
+source = "area"
+public = true
+unique = [["area_id"]]
+[tables.zone]
+source = "zone"
+public = true
+unique = [["zone_id"]]
+[tables.visit]
+source = "visit"
+unit = "person_id"
+unique = [["person_id"]]
+"""
+
+
+def test_keys_of_two_large_public_tables_are_their_joined_rows(tmp_path: Path) -> None:
+    """Their combinations are more than a million, the rows that meet the join are not."""
+    found = nearly_exact(tmp_path, LARGE, LARGE_POLICY)
+    try:
+        text = (
+            "SELECT a.area, z.zone, COUNT(*) FROM visit AS v JOIN area AS a ON v.area_id = a.area_id "
+            "JOIN zone AS z ON a.zone_id = z.zone_id GROUP BY 1, 2"
+        )
+        plan = private(found.private._session.prepare(text)).plan
+        assert plan.domain_size == 1100
+        rows = {(area, zone): round(n) for area, zone, n in found.rows(text)}
+        assert {key: n for key, n in rows.items() if n} == {(f"area {i}", f"zone {i}"): 20 for i in range(5)}
+    finally:
+        found.private.close()
