@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from time import perf_counter
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -240,7 +241,6 @@ def counts(
     connection: duckdb.DuckDBPyConnection, plan: Plan, parsed: duckdb.Statement | None = None
 ) -> Counts:
     """Run the counting SQL, which may be parsed already: counts by candidate group."""
-    keys = len(plan.compiled.keys)
     sql = parsed or counting_sql(plan)
     if any(k.name in ("DATE", "TIMESTAMP", "TIME") for k in plan.compiled.keys):
         # In Python infinity and the last day are one.
@@ -248,18 +248,24 @@ def counts(
         rows = list(zip(*(plain_values(column) for column in table.columns), strict=True))
     else:
         rows = connection.execute(sql).fetchall()
-    found = {
-        # The rows in no group are a group of their own, whose keys are NULL as those of another may be.
-        Group.of(
-            ("outside",) if plan.outside and row[keys + plan.compiled.counts] else tuple(row[:keys])
-        ): tuple(row[keys : keys + plan.compiled.counts])
-        for row in rows
-    }
+    found = by_group(plan, rows)
     if len(found) != len(rows):
         raise ValueError("a candidate group comes twice")
     if any(n is None for row in found.values() for n in row):
         raise ValueError("a count is missing")
     return found
+
+
+def by_group(plan: Plan, rows: Sequence[tuple[Any, ...]]) -> Counts:
+    """Return the counts of rows of the counting SQL by group; of two rows of one group only one is there.
+
+    The rows in no group are a group of their own, whose keys are NULL as those of another may be.
+    """
+    keys, end = len(plan.compiled.keys), len(plan.compiled.keys) + plan.compiled.counts
+    return {
+        Group.of(("outside",) if plan.outside and row[end] else tuple(row[:keys])): tuple(row[keys:end])
+        for row in rows
+    }
 
 
 def plain_values(column: pa.ChunkedArray) -> list[object]:
