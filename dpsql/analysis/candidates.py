@@ -476,10 +476,7 @@ class _Finder:
         return KeyDomain(query, origin=self._origin(nodes), null=null, complete=self._complete(nodes))
 
     def _complete(self, nodes: Iterable[Expr]) -> bool:
-        """Return whether keys have no other values, since the private columns that they read have none.
-
-        Public items and the choices of a CASE are all there are.
-        """
+        """Return whether the private columns that keys read have no other values; public items have none."""
         names = [name for node in nodes for name in facts(node).reads if name in self.known.columns]
         private = [name for name in names if name.partition(".")[0] not in self.known.items]
         partly = self.partly and len(private) < len(names)
