@@ -60,8 +60,9 @@ class Release:
     charged_again: str = ""
     """If the same statement was answered before: when, and why it was charged again."""
     together: pa.Table | None = None
-    """Ends of intervals, by the names of their columns in `table`, that hold for all numbers at once: for a
-    statement that shows some of the numbers because of their noise. None: they are not known."""
+    """Ends of intervals that hold for all numbers at once: for a statement that shows some of the numbers
+    because of their noise. A column is named by the place in `table`, as text, of the end for which it is.
+    None: they are not known."""
     parts: tuple[Release, ...] = ()
     """The releases of a statement that computes from several; `rows` are then those of its outer query."""
     assumed: tuple[Assumed, ...] = ()
