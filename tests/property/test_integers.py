@@ -98,6 +98,8 @@ KEPT = {
     "x * x / 2 >= 0": "q",
     "x * 2 BETWEEN -20000000000000000000 AND 20000000000000000000": "refused",
     "CAST(x * x AS DOUBLE) >= 0": "q",
+    "x >= -9223372036854775808": "q",
+    "x - -9223372036854775808 < x": "",
     "(SELECT MAX(p) FROM f) * x * x * x IS NULL": "",
 }
 """Conditions that hold for all rows (q), for none, or that are refused."""
