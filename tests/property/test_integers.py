@@ -85,6 +85,8 @@ def test_predicates_are_those_of_128_bits_and_lose_no_row(
 
 KEPT = {
     "q * q * q * q >= 0": "q",
+    "0 * (x * x * x) = 0": "q",
+    "(q * q * x * x) * (0 % q) = 0": "q",
     "q * q * q * q * q * q * q * q * q >= 0": "q",
     "-(x) IS NULL": "",
     "abs(x) >= 0": "q",
