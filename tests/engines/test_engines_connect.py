@@ -175,3 +175,26 @@ def test_a_view_is_no_source_over_connect(policy: Path) -> None:
     with pytest.raises(PolicyError) as caught:
         Session(load(policy))
     assert "views" in (caught.value.hint or "")
+
+
+@pytest.mark.spark
+def test_a_server_that_is_not_there_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither as a session begins nor as it ends: pyspark itself tries 15 times, which takes ten minutes."""
+    from pyspark.sql.connect.client.retries import Retrying
+
+    from dpsql.engines.spark.connection import open_session
+
+    before, waits = Retrying._wait, []
+
+    def wait(retrying: Retrying) -> None:
+        waits.append(retrying)
+        if len(waits) > 12:
+            raise KeyboardInterrupt
+        before(retrying)
+
+    monkeypatch.setattr(Retrying, "_wait", wait)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # it does not listen
+        with pytest.raises(OperationalError, match="cannot be started or reached"):
+            open_session(f"sc://127.0.0.1:{unused.getsockname()[1]}")
+    assert waits
