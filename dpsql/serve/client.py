@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
     from dpsql.prepared import Prepared
     from dpsql.serve.catalog.facts import Signal
+    from dpsql.serve.gate import Login
     from dpsql.serve.generation import Generation
     from dpsql.serve.registry import Registry
     from dpsql.serve.settings import Settings
     from dpsql.serve.shared import Shared
-    from dpsql.serve.user import User
 
 __all__ = ["Answer", "Client", "Column", "Described", "Notice"]
 
@@ -72,10 +72,12 @@ class Client:
     """One connection of a user. Its statements are answered one after the other."""
 
     def __init__(
-        self, service: Shared, registry: Registry[Client], user: User, number: int, settings: Settings
+        self, service: Shared, registry: Registry[Client], login: Login, number: int, settings: Settings
     ) -> None:
         """Let a user ask; raises `PolicyError` if the policy does not list the analyst."""
-        self.user, self.number, self.settings = user, number, settings
+        self.login, self.number, self.settings = login, number, settings
+        self.user = login.user
+        """The user as he is now."""
         self.protocol = "wire"
         self.address = ""
         """Where the client is; empty on a Unix socket."""
@@ -96,7 +98,7 @@ class Client:
         self._closed = False
         self._generation = service.generation
         """The policy of the last statement."""
-        self._generation.database.ledger.admitted(user.analyst)
+        self._generation.database.ledger.admitted(login.analyst)
 
     @property
     def running(self) -> bool:
@@ -285,6 +287,7 @@ class Client:
             raise InterfaceError("the connection is closed")
         if self._service.closing:
             raise ShuttingDown("the server is shutting down")
+        self.user = self._service.gate.user(self.login)
         generation = self._service.generation
         active = Active(generation.limit, self._timeout(generation))
         with self._lock:
@@ -317,7 +320,6 @@ class Client:
     def _new(self, generation: Generation, active: Active, most: Charge | None = None) -> Asking:
         """Return the steps of a statement on a policy, which is kept open meanwhile."""
         self._generation = generation
-        self.user = self._service.user(self.user) or self.user
         # Statements of a session wait for each other, in threads that others need; so each has its own.
         session = Session(generation.database, self.user.analyst)
         budget = generation.policy.budget

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy, ServeConfig
     from dpsql.prepared import Prepared
     from dpsql.release import Release
-    from dpsql.serve.accounts import User
     from dpsql.serve.client import Client
+    from dpsql.serve.gate import Login
     from dpsql.serve.service import Service
 
 _T = TypeVar("_T")
@@ -34,16 +34,15 @@ _T = TypeVar("_T")
 class ServedBackend:
     """Answers by the server's client of one user, one statement at a time."""
 
-    def __init__(self, client: Client, user: User, policy: Callable[[], Policy]) -> None:
+    def __init__(self, client: Client, policy: Callable[[], Policy]) -> None:
         self.client = client
-        self.user = user
         self._policy = policy
         self._turn = anyio.Lock()
 
     @property
     def analyst(self) -> str:
         """The login: a confirmation is for it alone, also where logins share an analyst."""
-        return self.user.name
+        return self.client.user.name
 
     @property
     def policy(self) -> Policy:
@@ -111,25 +110,27 @@ class ServedBackend:
 
 
 class Backends:
-    """The backend of each user, which is made when he first asks by a protocol."""
+    """The backend of each login, which is made when it first asks by a protocol."""
 
     def __init__(self, service: Callable[[], Service], config: ServeConfig, protocol: str) -> None:
         self._service = service
         self._config = config
         self._protocol = protocol
-        self._backends: dict[str, ServedBackend] = {}
+        self._backends: dict[Login, ServedBackend] = {}
 
-    def of(self, user: User) -> ServedBackend:
-        """Return the user's backend; a new one if the user was changed since it was made."""
-        backend = self._backends.get(user.name)
-        if backend is None or backend.user != user:
-            if backend is not None:
-                backend.client.close()
+    def of(self, login: Login) -> ServedBackend:
+        """Return the backend of a login, and close those of the user's logins that do not hold any more."""
+        backend, user = self._backends.get(login), login.user
+        if backend is None:
+            gate = self._service().gate
+            gone = [old for old in self._backends if old.user.name == user.name and not gate.holds(old)]
+            for old in gone:
+                self._backends.pop(old).client.close()
             settings = Settings(
                 user.name, self._config.name, statement_timeout=self._config.statement_timeout * 1000
             )
-            client = self._service().client(user, entropy.number(31), settings)
+            client = self._service().client(login, entropy.number(31), settings)
             client.protocol = self._protocol
-            backend = ServedBackend(client, user, lambda: self._service().policy)
-            self._backends[user.name] = backend
+            backend = ServedBackend(client, lambda: self._service().policy)
+            self._backends[login] = backend
         return backend

@@ -83,14 +83,13 @@ async def _serve(
         if name != metrics.REFUSED:
             log(name, fields)
 
-    service, throttle = Service(state.config, state.policy, state.users), Throttle()
+    service = Service(state.config, state.policy, state.users)
     try:
         service.on_statement = lambda record: log("statement", _fields(record, log))
         wire = Wire(
             WireContext(
                 name=state.config.name,
-                users=state.users,
-                throttle=throttle,
+                gate=service.gate,
                 service=service,
                 tls=state.tls,
                 connections=Connections(
@@ -108,9 +107,9 @@ async def _serve(
             log,
             logins,
             fronts=[
-                *_mcp(state, service, wire),
-                *_pages(state, service, wire, throttle, http, event),
-                *_flight(state, service, wire, throttle, flight, event),
+                *_mcp(state, service),
+                *_pages(state, service, http, event),
+                *_flight(state, service, wire, service.gate.throttle, flight, event),
             ],
             on_ready=lambda addresses: on_ready(state, addresses),
         )
@@ -137,7 +136,7 @@ def _fields(record: StatementRecord, log: Log) -> dict[str, object]:
     }
 
 
-def _mcp(state: State, service: Service, wire: Wire) -> list[Front]:
+def _mcp(state: State, service: Service) -> list[Front]:
     """Return the server of programs that speak MCP, if the policy has an address for it."""
     address = state.config.mcp.listen
     if address is None:
@@ -149,7 +148,7 @@ def _mcp(state: State, service: Service, wire: Wire) -> list[Front]:
 
     def application(bound: Address) -> object:
         config = replace(state.config, mcp=replace(state.config.mcp, listen=bound))
-        return http_app(lambda: service, lambda: wire.users, config)
+        return http_app(lambda: service, config)
 
     return [HttpFront(application, address, state.tls)]
 
@@ -157,8 +156,6 @@ def _mcp(state: State, service: Service, wire: Wire) -> list[Front]:
 def _pages(
     state: State,
     service: Service,
-    wire: Wire,
-    throttle: Throttle,
     given: HttpConfig,
     log: Callable[[str, Mapping[str, object]], None],
 ) -> list[Front]:
@@ -177,14 +174,14 @@ def _pages(
 
     def analysts(bound: Address) -> object:
         bound_config = replace(config, http=replace(http, listen=bound))
-        return http_app(lambda: service, lambda: wire.users, bound_config, throttle, log)
+        return http_app(lambda: service, bound_config, log)
 
     fronts: list[Front] = []
     if http.listen is not None:
         fronts.append(HttpFront(analysts, http.listen, state.tls, "/"))
     if http.owner is not None:
         link = link_file(config.users)
-        fronts.append(OwnerFront(lambda: service, lambda: wire.users, http.owner, link))
+        fronts.append(OwnerFront(lambda: service, lambda: service.gate.users, http.owner, link))
     return fronts
 
 
@@ -205,4 +202,4 @@ def _flight(
         hint = "pip install 'dpsql[flight]'"
         raise PolicyError("flight.listen: needs the package grpcio", hint=hint) from None
     config = replace(state.config, flight=FlightConfig(address))
-    return [flight_front(lambda: service, lambda: wire.users, config, throttle, log, state.tls)]
+    return [flight_front(lambda: service, lambda: service.gate.users, config, throttle, log, state.tls)]

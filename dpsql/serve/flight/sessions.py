@@ -21,6 +21,7 @@ from dpsql.login import entropy
 from dpsql.serve.flight.arrow import size_of
 from dpsql.serve.flight.errors import FlightError
 from dpsql.serve.flight.turn import Turn
+from dpsql.serve.gate import Login
 from dpsql.serve.settings import Settings
 from dpsql.serve.throttle import network
 
@@ -169,7 +170,7 @@ class Sessions:
         session = self._live(key)
         if session is not None and session.keys is not None:
             return session
-        user = self._users().by_token(token)
+        user, _ = self._users().by_token(token) or (None, None)
         if user is None:
             self._end(key)
             raise _unknown("the login has ended, or the token is not known", "log in again")
@@ -224,7 +225,7 @@ class Sessions:
         self._make_room(user)
         name, config = user.name, self._config
         settings = Settings(name, config.name, statement_timeout=config.statement_timeout * 1000)
-        client = self._service().client(user, entropy.number(31), settings)
+        client = self._service().client(Login(user), entropy.number(31), settings)
         client.protocol, client.address = "flight", address
         loop = asyncio.get_running_loop()
 

@@ -114,7 +114,7 @@ def test_pages_that_cannot_be_served(
     nothing = cast("Any", None)
     state = State(policy, ServeConfig(), Users({}, b""), None, ())
     with pytest.raises(PolicyError, match=f"^{re.escape(text)}"):
-        start._pages(state, nothing, nothing, Throttle(), HttpConfig(Address(host, 0)), nothing)
+        start._pages(state, nothing, HttpConfig(Address(host, 0)), nothing)
 
 
 @pytest.mark.parametrize(
