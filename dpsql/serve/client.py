@@ -22,7 +22,7 @@ from dpsql.errors import InterfaceError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
 from dpsql.serve.active import Active, Hold, Retired
-from dpsql.serve.answer import Answer, Column, Described, Notice, Quoted, columns_of
+from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
 from dpsql.serve.asking import Asking, Pending
 from dpsql.serve.catalog.facts import CursorRow, Encryption, Facts, PreparedRow, Route
 from dpsql.serve.errors import PolicyReloaded, ShuttingDown, locate
@@ -133,34 +133,13 @@ class Client:
 
         return await self._free(text, Steps(whole, known, quick) if parameters is None else Steps(whole))
 
-    async def quote(
-        self, text: str, parameters: Sequence[object] = (), types: Sequence[pa.DataType | None] = ()
-    ) -> Quoted:
-        """Return price and columns of a statement with its values; nothing is run and nothing is charged.
-
-        Raises `PriceNotAgreed` where `answer` would.
-        """
-
-        def whole(asking: Asking) -> Quoted:
-            if asking.route(text) is not Route.CATALOGUE:
-                return asking.quote(text, parameters, types)
-            described = self._describe(asking, text, types, parameters)
-            return Quoted("catalogue", None, pa.schema((each.name, each.type) for each in described.columns))
-
-        return await self._free(text, Steps(whole))
-
     async def answer(
         self,
         text: str,
         parameters: Sequence[object] = (),
         types: Sequence[pa.DataType | None] = (),
-        *,
-        most: Charge | None = None,
     ) -> Answer:
-        """Answer a statement with the values of `$1`, ..; `types` are those that were announced for them.
-
-        With `most`, somebody has agreed to a charge of so much.
-        """
+        """Answer a statement with the values of `$1`, ..; `types` are those that were announced for them."""
 
         def known(asking: Asking) -> bool:
             of_catalogue = asking.generation.catalogue.knows(text, types)
@@ -171,7 +150,7 @@ class Client:
             known,
             lambda asking: asking.quick(text, parameters, types),
         )
-        return await self._answered(text, steps, most)
+        return await self._answered(text, steps)
 
     async def prepare(self, text: str, parameters: Sequence[object] = ()) -> Prepared:
         """Parse, analyse and price a statement, for `run`."""
@@ -216,16 +195,14 @@ class Client:
         with self._asking(text, answers=False) as active, generation.use():
             return await self._stepped(active, generation, text, steps)
 
-    async def _answered(
-        self, text: str, steps: Steps[Answer | Pending], most: Charge | None = None
-    ) -> Answer:
+    async def _answered(self, text: str, steps: Steps[Answer | Pending]) -> Answer:
         with self._asking(text, answers=True) as active:
             for _ in range(_ATTEMPTS):
                 generation = self._service.generation
                 moved = generation is not self._generation
                 try:
                     with generation.use():
-                        found = await self._stepped(active, generation, text, steps, most)
+                        found = await self._stepped(active, generation, text, steps)
                         if isinstance(found, Pending):
                             found = await self._pending(active, generation, found)
                 except Retired:
@@ -233,16 +210,9 @@ class Client:
                 return replace(found, notices=(RELOADED, *found.notices)) if moved else found
             raise PolicyReloaded("the policy was read again while the statement waited; nothing was charged")
 
-    async def _stepped(
-        self,
-        active: Active,
-        generation: Generation,
-        text: str,
-        steps: Steps[_T],
-        most: Charge | None = None,
-    ) -> _T:
+    async def _stepped(self, active: Active, generation: Generation, text: str, steps: Steps[_T]) -> _T:
         """Do the first step of a statement: quickly if it was planned before, else in turn with others."""
-        asking, analyst = self._new(generation, active, most), self.user.analyst
+        asking, analyst = self._new(generation, active), self.user.analyst
         if steps.known(asking):
             found = await free_work(
                 self._service.light, analyst, active, generation, lambda: steps.quick(asking)
@@ -317,7 +287,7 @@ class Client:
         record = StatementRecord(*who, text, kind, price, outcome, active.waited, shape)
         self._service.record(record, seconds)
 
-    def _new(self, generation: Generation, active: Active, most: Charge | None = None) -> Asking:
+    def _new(self, generation: Generation, active: Active) -> Asking:
         """Return the steps of a statement on a policy, which is kept open meanwhile."""
         self._generation = generation
         # Statements of a session wait for each other, in threads that others need; so each has its own.
@@ -336,7 +306,7 @@ class Client:
             self.user,
             active.running,
             agreed=self.user.auto_charge or (own.epsilon or own.error) is not None,
-            most=_least(self.settings.dp_most, most),
+            most=self.settings.dp_most,
             intervals=self.settings.dp_columns == "interval",
             facts=self._facts,
             signal=self._signal,
@@ -381,10 +351,3 @@ class Client:
         done = self._registry.signal(self.user.analyst, signal.kind, signal.pid)
         table = pa.table({signal.column: pa.array([done], pa.bool_())})
         return Answer(columns_of(table.schema), table)
-
-
-def _least(one: Charge | None, other: Charge | None) -> Charge | None:
-    """Return the charge to which both agree; None agrees to nothing by itself."""
-    if one is None or other is None:
-        return other if one is None else one
-    return Charge(min(one.epsilon, other.epsilon), min(one.delta, other.delta))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpsql.errors import PolicyError
-from dpsql.policy import Address, FlightConfig, HttpConfig
+from dpsql.policy import Address, HttpConfig
 from dpsql.serve import health, metrics
 from dpsql.serve import state as states
 from dpsql.serve.figures import StatementRecord
@@ -22,7 +22,6 @@ from dpsql.serve.parts import Front
 from dpsql.serve.server import Server
 from dpsql.serve.service import Service
 from dpsql.serve.state import State
-from dpsql.serve.throttle import Throttle
 from dpsql.serve.wire.context import WireContext
 from dpsql.serve.wire.protocol import Wire
 from dpsql.serve.wire.registry import Connections
@@ -40,20 +39,17 @@ def serve(
     path: Path,
     on_ready: Callable[[State, list[str]], None],
     http: HttpConfig | None = None,
-    *,
-    flight: Address | None = None,
 ) -> None:
     """Serve a policy until told to stop; `on_ready` is given what was read and the addresses.
 
-    `http` has addresses for pages, `flight` is one for Flight SQL, which the command line gives in place of
-    the policy's. Raises `Error` if it cannot start.
+    `http` has addresses for pages, which the command line gives in place of the policy's. Raises `Error` if
+    it cannot start.
     """
     os.umask(0o077)
     allow_files()
     sys.setswitchinterval(SWITCH)
     state = states.read(path)
-    flight = flight or state.config.flight.listen
-    asyncio.run(_serve(path, state, on_ready, http or HttpConfig(), flight))
+    asyncio.run(_serve(path, state, on_ready, http or HttpConfig()))
 
 
 def allow_files() -> None:
@@ -73,7 +69,6 @@ async def _serve(
     state: State,
     on_ready: Callable[[State, list[str]], None],
     http: HttpConfig,
-    flight: Address | None,
 ) -> None:
     log = Log(state.users.secret, state.users.accounts.__contains__)
     logins = metrics.Logins()
@@ -109,7 +104,6 @@ async def _serve(
             fronts=[
                 *_mcp(state, service),
                 *_pages(state, service, http, event),
-                *_flight(state, service, wire, service.gate.throttle, flight, event),
             ],
             on_ready=lambda addresses: on_ready(state, addresses),
         )
@@ -183,23 +177,3 @@ def _pages(
         link = link_file(config.users)
         fronts.append(OwnerFront(lambda: service, lambda: service.gate.users, http.owner, link))
     return fronts
-
-
-def _flight(
-    state: State,
-    service: Service,
-    wire: Wire,
-    throttle: Throttle,
-    address: Address | None,
-    log: Callable[[str, Mapping[str, object]], None],
-) -> list[Front]:
-    """Return the server of programs that speak Flight SQL, if it has an address."""
-    if address is None:
-        return []
-    try:
-        from dpsql.serve.flight.front import flight_front  # noqa: PLC0415  of the extra `dpsql[flight]`
-    except ImportError:
-        hint = "pip install 'dpsql[flight]'"
-        raise PolicyError("flight.listen: needs the package grpcio", hint=hint) from None
-    config = replace(state.config, flight=FlightConfig(address))
-    return [flight_front(lambda: service, lambda: service.gate.users, config, throttle, log, state.tls)]
