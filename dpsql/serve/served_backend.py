@@ -13,8 +13,7 @@ import anyio
 from dpsql import info
 from dpsql.login import entropy
 from dpsql.privacy import Charge
-from dpsql.serve.agent import Asked
-from dpsql.serve.backends import asked_of, budget_of
+from dpsql.serve.backends import Asked, Backend, asked_of
 from dpsql.serve.client import AT_ONCE
 from dpsql.serve.settings import Settings
 from dpsql.sessions import StatementResult
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import Policy, ServeConfig
     from dpsql.prepared import Prepared
-    from dpsql.release import Release
     from dpsql.serve.client import Client
     from dpsql.serve.gate import Login
     from dpsql.serve.service import Service
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class ServedBackend:
+class ServedBackend(Backend):
     """Answers by the server's client of one user, one statement at a time."""
 
     def __init__(self, client: Client, policy: Callable[[], Policy]) -> None:
@@ -45,7 +43,7 @@ class ServedBackend:
         return self.client.user.name
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> Policy:  # type: ignore[override]  # it is read only
         """The policy that is open now."""
         return self._policy()
 
@@ -72,14 +70,6 @@ class ServedBackend:
         # Never in the thread of the event loop: the mechanisms that could answer it are compared.
         return await self.client.beside(max(len(asked.sql), AT_ONCE + 1), work)
 
-    async def free(self, sql: str) -> StatementResult:
-        """Run a statement that costs nothing."""
-
-        async def work() -> StatementResult:
-            return await self._run(await self.client.prepare(sql), Charge())
-
-        return await self._statement(work())
-
     async def _run(self, prepared: Prepared, most: Charge) -> StatementResult:
         answer = await self.client.run(prepared, most=most)
         return StatementResult(answer.table, answer.release)
@@ -97,16 +87,6 @@ class ServedBackend:
                     with suppress(BaseException):
                         task.result()  # nobody is left to be told how it ended
                 raise
-
-    async def budget(self) -> Budget:
-        """Return what the analyst may still spend."""
-        return budget_of(await self.free("SHOW PRIVACY BUDGET"))
-
-    async def release(self, number: int) -> Release:
-        """Return one of the analyst's own releases."""
-        found = (await self.free(f"SHOW RELEASE {int(number)}")).release
-        assert found is not None  # noqa: S101  the statement answers with a release, or an error
-        return found
 
 
 class Backends:
