@@ -38,5 +38,5 @@ def figures(setting: Setting) -> Iterator[Figure]:
             run = beside(
                 ask, lambda: raw.sql("SELECT * FROM answer_copy").to_arrow_table(), 3 * setting.rounds
             )
-            what = f"a stored release of {GROUPS:,} groups, {name}"
+            what = f"{GROUPS:,} groups, {name}"
             yield run.figure(TITLE, what, goal=Goal("ratio", 10))
