@@ -17,7 +17,7 @@ from dpsql.owner.findings import Report, times
 from dpsql.owner.rows import verify_rows
 from dpsql.owner.sense import verify_sense
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
-from dpsql.policy import CsvSource, EnumDomain, Policy, Table, shown_length
+from dpsql.policy import CsvFormat, CsvSource, EnumDomain, Policy, Table, shown_length
 from dpsql.policy.names import joined
 from dpsql.release import source_version
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
@@ -155,7 +155,8 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
     for column, kind in inspector.readers[table.name].columns:
         if lost[column]:
             shown = ", ".join(
-                f"{text!r} in row {row:,}" for row, text in inspector.lost_values(table.name, column)
+                f"{_as_written(table, kind, text)!r} in row {row:,}"
+                for row, text in inspector.lost_values(table.name, column)
             )
             text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL: {shown}"
             text += _other_format(table, kind, shown)
@@ -197,6 +198,14 @@ def _verify_zones(report: Report, inspector: Inspector, table: Table) -> None:
             report.add("note", table.place("zone", column), text)
 
 
+def _as_written(table: Table, kind: SqlType, text: str) -> str:
+    """Return a value of a CSV file as it is written there: what does not convert has been changed."""
+    form = table.source.format if isinstance(table.source, CsvSource) else CsvFormat()
+    if kind.numeric and not kind.integer and form.decimal == "," and not form.thousands:
+        return text.translate(str.maketrans("?.", ".,"))
+    return text.removeprefix("?") if form.date or form.thousands else text
+
+
 def _other_format(table: Table, kind: SqlType, shown: str) -> str:
     """Return what says that a CSV file's values are written otherwise; empty if they seem not to be."""
     form = table.source.format if isinstance(table.source, CsvSource) else None
@@ -206,6 +215,9 @@ def _other_format(table: Table, kind: SqlType, shown: str) -> str:
     numbers = re.search(r"'-?[\d.]*,\d", shown)
     if form is not None and kind.numeric and form.decimal == "." and not form.thousands and numbers:
         return f'; [{table.place("csv")}] decimal = "," and thousands = "." read 1.234,50'
+    grouped = re.search(r"'-?\d{1,3}(\.\d{3})+\b", shown)
+    if form is not None and kind.numeric and form.decimal == "," and not form.thousands and grouped:
+        return f'; [{table.place("csv")}] thousands = "." reads 1.234,50'
     return ""
 
 
