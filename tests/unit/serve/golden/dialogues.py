@@ -76,6 +76,7 @@ SIMPLE = (
     f"COPY ({KINDS}) TO STDOUT (FORMAT arrow)",
     f"COPY ({BY_PAGE}) TO STDOUT",
     f"COPY ({BY_PAGE}) TO STDOUT (FORMAT arrow)",
+    f"COPY ({BY_PAGE}) TO STDOUT (FORMAT arrow, RELEASE)",
     "COPY kinds TO STDOUT",
     "COPY kinds FROM STDIN",
     "COPY (SELECT 1) TO STDOUT (FORMAT xml)",
