@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from dpsql.serve import tls
 from dpsql.serve.accounts import Users
+from dpsql.serve.gate import Gate
 from dpsql.serve.scram import Verifier
-from dpsql.serve.throttle import Throttle
 from dpsql.serve.user import Account, User
 from dpsql.serve.wire.context import WireContext
 from dpsql.serve.wire.protocol import Wire
@@ -50,8 +50,7 @@ class Bench:
         self.connections = Connections(maximum=self.maximum, handshakes=self.handshakes)
         self.context = WireContext(
             name="shop",
-            users=users(self.most),
-            throttle=Throttle(),
+            gate=Gate(users(self.most)),
             service=self.service,  # type: ignore[arg-type]  # what the connections use of one
             tls=self.tls,
             connections=self.connections,

@@ -11,12 +11,12 @@ import pytest
 import sqlalchemy
 
 from dpsql.errors import PolicyError, QueryRefused
-from dpsql.policy import Policy, load
+from dpsql.policy import load
+from dpsql.serve.backends import LocalBackend
 from dpsql.serve.catalog.objects import relations
 from dpsql.serve.page.policy_facts import policy_facts
 from dpsql.serve.public_facts import described_tables
 from dpsql.session import Session
-from dpsql.sessions import StatementResult
 from tests.narrow import engine_of
 
 FOUND = "a patient, found through lab_orders, encounters"
@@ -106,13 +106,7 @@ def test_sqlalchemy_says_it(folder: Path) -> None:
 
 
 def test_the_pages_say_it(session: Session) -> None:
-    class Free:
-        policy: Policy | None = session.policy
-
-        async def free(self, sql: str) -> StatementResult:
-            return session.run(sql)
-
-    described = {each["name"]: each for each in asyncio.run(described_tables(Free()))}
+    described = {each["name"]: each for each in asyncio.run(described_tables(LocalBackend(session)))}
     assert described["results"]["protects"] == FOUND
     assert "protects" not in described["encounters"]
     facts = policy_facts(session.policy, engine_of(session).schema_database)
