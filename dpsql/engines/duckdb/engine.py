@@ -12,11 +12,11 @@ import duckdb
 import numpy as np
 
 from dpsql.analysis import CompiledQuery, quote
-from dpsql.engines.complete import rows_outside
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.csv_source import csv_format, well_quoted
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_sources
+from dpsql.engines.owned_rows import OwnedRows, counted
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
@@ -179,6 +179,7 @@ class DuckDBEngine:
 
     def vet(self, table: str) -> bool:
         """Read every column once and test every fact, so that no statement is the first to fail."""
+        self.assume_within_length_limit(table, short=False)  # every query here reads what the limit leaves
         reader = self.readers[table]
         wrong = " OR ".join(
             ["FALSE", *(invalid_timestamp(c) for c, sql_type in reader.columns if sql_type.moment)]
@@ -191,7 +192,7 @@ class DuckDBEngine:
         wrong = f"{wrong} OR {quote(_DROPPED)}"
         cells = ", ".join([f"bool_or({wrong})", f"bool_or({over_limit})", *hashed])
         unit = reader.table.unit
-        there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
+        owned_only = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
         def work(cursor: duckdb.DuckDBPyConnection) -> tuple[bool, bool]:
             if isinstance(reader.table.source, CsvSource):
@@ -202,17 +203,16 @@ class DuckDBEngine:
             held = not row[0]
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)
-                rows = f"({reader.sql}) AS r{there}"
+                rows = f"({reader.sql}) AS r{owned_only}"
                 repeated = f"SELECT 1 FROM {rows} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
                 held = held and not cursor.execute(repeated).fetchall()
-            for column in reader.table.not_null:
-                missing = (
-                    f"SELECT 1 FROM ({reader.sql}) AS r{there or ' WHERE TRUE'} AND {quote(column)} IS NULL"
-                )
-                held = held and not cursor.execute(f"{missing} LIMIT 1").fetchall()
+            owned = OwnedRows(self.readers, self.domains, table)
+            if held and reader.table.not_null:
+                there = cursor.execute(duckdb_sql(owned.nulls(reader.table.not_null))).fetchall()[0]
+                held = len(set(there)) == 1
             for column in reader.table.complete:
-                counted = duckdb_sql(rows_outside(reader, column, self.domains))
-                held = held and cursor.execute(counted).fetchall() == [(0,)]
+                outside = duckdb_sql(counted(owned.outside(column)))
+                held = held and cursor.execute(outside).fetchall() == [(0,)]
             return held, row[1] is not True
 
         held, short = self._run(work, UNCHARGED, counts_only=not reader.converted) or (False, False)
