@@ -21,7 +21,7 @@ from contextlib import closing
 from datetime import date
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import sqlglot
@@ -161,8 +161,9 @@ def within_error(corpus: Path, source: str, sql: str) -> bool:
         for place, name in enumerate(names):
             if place in keys or row[name] is None:
                 continue
-            found = [end[key][place] if key in end else None for end in ends]
-            low, high = (0, 0) if None in found else (min(found), max(found))
+            found: list[Any] = [end[key][place] if key in end else None for end in ends]
+            ordered: list[Any] = [0, 0] if None in found else sorted(found)
+            low, high = ordered
             value, deviation = row[name], row.get(f"{name}_stddev")
             if deviation is not None:
                 off = abs(float(value) - float(found[0] or 0))

@@ -182,7 +182,7 @@ class Mixed:
             for (one, claim, tight, _), before, after in zip(statements, whole, less, strict=True):
                 alone = self.apart(tight, beyond) if (one, claim, tight, _) in new else None
                 for d in range(DATABASES):
-                    own = alone and alone.get(d, {})
+                    own = None if alone is None else alone.get(d, {})
                     self.removal(one, claim, before.get(d, {}), after.get(d, {}), own)
 
     def one_by_one(self, statements: list[Compiled], d: int) -> None:
