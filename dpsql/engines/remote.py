@@ -40,6 +40,9 @@ _CACHE_SIZE = 16
 """The most translated statements, and the most public relations, that are cached."""
 
 
+PLANNING_SECONDS = 30
+"""The most seconds for which an engine plans a statement; what is accepted takes one at most."""
+
 _Connection = Any
 """What runs one statement at a time, and is stopped alone: a connection, or the tag of a statement."""
 
@@ -170,17 +173,20 @@ class RemoteEngine(ABC):
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
         with self._translating:
-            if compiled.sql not in self._translations:
-                statement = translate(
-                    compiled, self.dialect, self.schema_database, self._private, self._public_relations
-                )
-                self.bind(statement)
-                self._translations[compiled.sql] = statement
-                while len(self._translations) > _CACHE_SIZE:
-                    self._translations.popitem(last=False)
-                while len(self._public_relations) > _CACHE_SIZE:
-                    del self._public_relations[next(iter(self._public_relations))]
-            return self._translations[compiled.sql]
+            found = self._translations.get(compiled.sql)
+            if found is not None:
+                return found
+            statement = translate(
+                compiled, self.dialect, self.schema_database, self._private, self._public_relations
+            )
+            while len(self._public_relations) > _CACHE_SIZE:
+                del self._public_relations[next(iter(self._public_relations))]
+        self.bind(statement)  # others are translated and planned meanwhile
+        with self._translating:
+            self._translations[compiled.sql] = statement
+            while len(self._translations) > _CACHE_SIZE:
+                self._translations.popitem(last=False)
+        return statement
 
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
