@@ -41,6 +41,7 @@ class PostgresDialect(Dialect):
     full_join_conditions: ClassVar[bool] = False
     semi_joins: ClassVar[bool] = False
     group_frames: ClassVar[bool] = True
+    in_has_null: ClassVar[bool] = True
     max_size: ClassVar[int] = 20_000
     times: ClassVar[Mapping[str, float]] = {
         "translate": 180_000,

@@ -36,8 +36,14 @@ class SparkDialect(Dialect):
     semi_joins: ClassVar[bool] = True
     group_frames: ClassVar[bool] = False
     digits: ClassVar[int | None] = 38
+    in_has_null: ClassVar[bool] = False
     max_size: ClassVar[int] = 20_000
-    times: ClassVar[Mapping[str, float]] = {"translate": 2_000}
+    times: ClassVar[Mapping[str, float]] = {
+        **dict.fromkeys(("translate", "trim", "contains", "instr", "replace", "split_part"), 10_000),
+        **dict.fromkeys(("substring", "left", "right", "char_length", "octet_length", "md5"), 2_000),
+        **dict.fromkeys(("startswith", "endswith", "lpad", "rpad", "lower", "upper", "xxhash64"), 2_000),
+        **dict.fromkeys(("concat_ws", "try_validate_utf8"), 2_000),
+    }
 
     def text(self, value: str) -> str:
         """See `Dialect`."""

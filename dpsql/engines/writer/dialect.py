@@ -52,6 +52,8 @@ class Dialect(ABC):
     """Whether the engine has SEMI and ANTI JOIN."""
     group_frames: ClassVar[bool]
     """Whether the engine has window frames in GROUPS."""
+    in_has_null: ClassVar[bool]
+    """Whether IN over a query has three values wherever it stands; else it has where WHERE ends in it."""
     max_size: ClassVar[int]
     """The largest size of a statement after substitution (see `Cost`): it is planned within a second."""
     times: ClassVar[Mapping[str, float]]

@@ -75,7 +75,7 @@ def _select(work: Writer, node: tree.Select, outer: ColumnScope | None) -> Writt
         _source(work, node.source, made)
     scope, conditions = made.scope, list(made.conditions)
     if node.where is not None:
-        conditions.append(condition(work, node.where, scope))
+        conditions.append(_where(work, node.where, scope))
     items = [(_name(item), work.expression(item.expr, scope)) for item in node.items]
     parts = [*conditions, *made.on]
     listed = ", ".join(f"{v.sql} AS {work.dialect.quote(name)}" for name, v in items)
@@ -97,6 +97,18 @@ def _select(work: Writer, node: tree.Select, outer: ColumnScope | None) -> Writt
     unread = (cost for name, cost in made.columns if not any(name in text for text in texts))
     rest = sum((*map(work.cost, parts), *unread), made.rest)
     return WrittenQuery(sql, tuple(v.as_column(name, work.cost(v.sql)) for name, v in items), rest)
+
+
+def _where(work: Writer, node: Expr, scope: ColumnScope) -> str:
+    """Write a condition for which NULL is as good as FALSE: a simple form of IN suffices there."""
+    match node:
+        case tree.Paren(inner):
+            return _where(work, inner, scope)
+        case tree.Binary("AND" | "OR" as word, left, right):
+            return f"({_where(work, left, scope)} {word} {_where(work, right, scope)})"
+        case tree.InQuery():
+            return _found(work, node, scope)[0]
+    return condition(work, node, scope)
 
 
 def _name(item: tree.Item) -> str:
@@ -202,10 +214,25 @@ def _unnest(work: Writer, node: tree.Unnest, made: From) -> None:
 
 
 def _in_query(work: Writer, node: tree.InQuery, scope: ColumnScope) -> Value:
+    """Write IN over a query; where it would be FALSE for NULL, the rows are looked through for NULL."""
+    found, value, relation = _found(work, node, scope)
+    if work.dialect.in_has_null:
+        return Value(found, BOOLEAN)
+    name = work.dialect.quote(relation.columns[0].name)
+    row = f"({relation.sql}) AS {work.dialect.quote('q')}"
+    some = f"EXISTS (SELECT 1 FROM {row})"
+    unknown = f"EXISTS (SELECT 1 FROM {row} WHERE {name} IS NULL)"
+    null = work.dialect.constant(None, BOOLEAN)
+    cases = f"WHEN NOT {some} THEN FALSE WHEN {value.sql} IS NULL OR {unknown} THEN {null}"
+    return Value(f"(CASE WHEN {found} THEN TRUE {cases} ELSE FALSE END)", BOOLEAN)
+
+
+def _found(work: Writer, node: tree.InQuery, scope: ColumnScope) -> tuple[str, Value, WrittenQuery]:
+    """Write IN over a query as the engine has it; return it with its two parts."""
     value, relation = work.expression(node.operand, scope), query(work, node.query, scope)
     if len(relation.columns) != 1 or type_family(relation.columns[0].type) != type_family(value.type):
         raise work.refuse("IN over a subquery of another type")
-    return Value(f"({value.sql} IN ({relation.sql}))", BOOLEAN)
+    return f"({value.sql} IN ({relation.sql}))", value, relation
 
 
 def _exists(work: Writer, node: tree.Exists, scope: ColumnScope) -> Value:
