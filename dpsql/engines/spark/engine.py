@@ -10,17 +10,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from dpsql.analysis import CompiledQuery
 from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.remote import PLANNING_SECONDS, RemoteEngine
 from dpsql.engines.spark.catalog import find_table
 from dpsql.engines.spark.connection import open_session, suppress_pyspark_warnings
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.spark.guard import check_facts
+from dpsql.engines.spark.guard import Guard, check_facts
 from dpsql.engines.spark.planning import Planner
 from dpsql.engines.spark.rows import arrow_rows
 from dpsql.engines.spark.schema import columns_of, scan
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
 from dpsql.policy import Policy, Table
+from dpsql.tree import Scan, walk
 
 
 class SparkEngine(RemoteEngine):
@@ -33,6 +35,11 @@ class SparkEngine(RemoteEngine):
         self._lock = threading.RLock()  # one statement runs at a time; others are planned meanwhile
         self._planner = Planner(min(PLANNING_SECONDS, policy.timeout))
         self._views = threading.Lock()
+        self._guards: dict[str, Guard] = {}
+        self._latest: dict[str, object] = {}
+        """The version of each table when it was refreshed last."""
+        self._versions: dict[str, dict[str, object]] = {}
+        """The versions of the tables of each statement when it was translated."""
         self._numbers = itertools.count()
         self._frames: dict[str, Any] = {}
         """The public rows that are views of the session, by the views' names; those used last come last."""
@@ -50,13 +57,40 @@ class SparkEngine(RemoteEngine):
     def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """See `RemoteEngine`."""
         with suppress_pyspark_warnings():
-            name, schema = find_table(self.session, table, f"dpsql_source_{next(self._numbers)}")
+            view = f"dpsql_source_{next(self._numbers)}"
+            name, schema = find_table(self.session, table, view)
         check_facts(self._policy)
         physical = columns_of(schema)
         columns = declared_columns(table, physical)
+        if not table.public:
+            self._guards[table.name] = Guard.of(self.session, table, view, [n for n, _ in columns])
         return Reader(table, columns, "", ()), scan(
             table, name, physical, columns, self._policy.longest_value
         )
+
+    def translate(self, compiled: CompiledQuery) -> str:
+        """See `RemoteEngine`: before a charge, the tables are refreshed and tested."""
+        versions = self._checked(compiled)
+        shown = super().translate(compiled)
+        self._versions[compiled.sql] = versions
+        while len(self._versions) > _STATEMENTS:
+            del self._versions[next(iter(self._versions))]
+        return shown
+
+    def current(self, compiled: CompiledQuery) -> bool:
+        """See `Engine`: a frame reads the files that were listed when it was bound."""
+        return self._checked(compiled) == self._versions.get(compiled.sql)
+
+    def _checked(self, compiled: CompiledQuery) -> dict[str, object]:
+        """Refresh the tables of a query, test that they are those that were opened, return their versions."""
+        names = {node.table for node in walk(compiled.query) if isinstance(node, Scan)}
+        guards = [guard for name, guard in self._guards.items() if name in names]
+        with suppress_pyspark_warnings():
+            versions: dict[str, object] = {g.table.name: g.check(self.session) for g in guards}
+        if self._latest | versions != self._latest:
+            self._bound = None  # it has the files of before
+            self._latest |= versions
+        return versions
 
     @contextmanager
     def connection(self) -> Iterator[str]:
@@ -163,6 +197,9 @@ class SparkEngine(RemoteEngine):
 
 _VIEWS = 64
 """The most views of public rows that are kept besides those in use."""
+
+_STATEMENTS = 256
+"""The most statements whose tables' versions are kept until they are charged."""
 
 _STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 """Spark's conditions for a job, and over Connect an operation, that was cancelled."""
