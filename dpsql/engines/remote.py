@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 from abc import ABC, abstractmethod
@@ -269,6 +270,20 @@ class RemoteEngine(ABC):
 
     def assume_within_length_limit(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do
         """See `Engine`."""
+
+
+def check_digits(table: Table, physical: list[tuple[str, str]]) -> None:
+    """Refuse a DECIMAL of more than 18 digits that the policy does not declare; name a type that is read."""
+    if table.columns is not None:
+        return
+    for name, word in physical:
+        found = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", word)
+        if found is not None and int(found[1]) > 18:
+            raise PolicyError(
+                f"tables.{table.name}: column {name} is a number of up to {found[1]} digits, and 18 are read",
+                hint=f"declare [tables.{table.name}.columns] with the columns to show, and in it "
+                f'{name} = "DECIMAL(18,{min(int(found[2]), 6)})": numbers that do not fit are read as NULL',
+            )
 
 
 def _read_public_file(table: Table) -> tuple[Reader, pa.Table]:

@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from dpsql.analysis import CompiledQuery
 from dpsql.engines.duckdb.sources import Reader, declared_columns
-from dpsql.engines.remote import PLANNING_SECONDS, RemoteEngine
+from dpsql.engines.remote import PLANNING_SECONDS, RemoteEngine, check_digits
 from dpsql.engines.spark.catalog import find_table
 from dpsql.engines.spark.connection import open_session, suppress_pyspark_warnings
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.spark.guard import Guard, check_facts
 from dpsql.engines.spark.planning import Planner
 from dpsql.engines.spark.rows import arrow_rows
-from dpsql.engines.spark.schema import columns_of, scan
+from dpsql.engines.spark.schema import columns_of, padded_columns, scan
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
 from dpsql.policy import Policy, Table
 from dpsql.tree import Scan, walk
@@ -61,11 +61,12 @@ class SparkEngine(RemoteEngine):
             name, schema = find_table(self.session, table, view)
         check_facts(self._policy)
         physical = columns_of(schema)
+        check_digits(table, physical)
         columns = declared_columns(table, physical)
         if not table.public:
             self._guards[table.name] = Guard.of(self.session, table, view, [n for n, _ in columns])
         return Reader(table, columns, "", ()), scan(
-            table, name, physical, columns, self._policy.longest_value
+            table, name, physical, columns, self._policy.longest_value, padded_columns(schema)
         )
 
     def translate(self, compiled: CompiledQuery) -> str:

@@ -152,9 +152,11 @@ class Dialect(ABC):
         elif a in "TM" and b in "TM" and value.value_range is not None:
             sql, value_range = f"CAST({x} AS {self.type_name(sql_type)})", value.value_range
         if sql is None:
+            hint = "declare the column with the other type in the policy"
+            if a == "N" and b == "D":
+                hint = "declare it as DECIMAL(18,s) in the policy, with s digits after the point"
             raise Untranslatable(
-                f"{self.name} does not convert {old} to {sql_type} as DuckDB does, for every value",
-                "declare the column with the other type in the policy",
+                f"{self.name} does not convert {old} to {sql_type} as DuckDB does, for every value", hint
             )
         return Value(f"({sql})", sql_type, value_range)
 
