@@ -209,6 +209,7 @@ class Connection:
         self._session.transactions.failed()
         as_json = to_json if self._errors_as_json else None
         self._channel.write(messages.error_response(fields(error, text, offset, as_json=as_json)))
+        del error  # it holds this frame, and those of what was answered; nothing may hold it by this one
         return False
 
 
