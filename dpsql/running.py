@@ -72,8 +72,8 @@ def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
 def _cancelled_before_end() -> bool:
     """Let a server wait before the end of private work shows in the ledger, which other sessions read.
 
-    Return whether the statement was cancelled until then. If the work had ended before, that is not looked at:
-    which came first would tell when the work ended, as exactly as somebody can choose when to cancel.
+    Return whether the statement was cancelled until then. Whether the work had ended before is not looked at:
+    that would tell when it ended, as exactly as somebody can choose when to cancel.
     """
     with running_statement() as statement:
         if statement.before_end is None:

@@ -178,6 +178,88 @@ def test_who_sends_no_whole_request_is_cut_off(
     asyncio.run(main())
 
 
+LONG = 16 << 20
+"""Bytes of an answer that no socket takes without a reader."""
+
+
+async def long_answer(scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+    if scope["type"] == "lifespan":
+        await Application()(scope, receive, send)
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    step = 1 << 16 if scope["path"] == "/parts" else LONG
+    for start in range(0, LONG, step):
+        await send({"type": "http.response.body", "body": bytes(step), "more_body": start + step < LONG})
+
+
+def small_window() -> socket.socket:
+    """Return a socket that takes little before it is read."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    made.setblocking(False)
+    return made
+
+
+@pytest.mark.parametrize("path", ["/whole", "/parts"])
+@pytest.mark.parametrize("last", [b"", b"Connection: close\r\n"])
+@pytest.mark.parametrize("secured", [False, True])
+def test_who_does_not_read_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, last: bytes, secured: bool
+) -> None:
+    monkeypatch.setattr(http_protocol, "SECONDS", 0.1)
+    made = tls.load(*self_signed.make(tmp_path)) if secured else None
+
+    async def main() -> None:
+        host = "0.0.0.0" if secured else "127.0.0.1"
+        front = HttpFront(lambda _: long_answer, Address(host, 0), made)
+        (url,) = await front.start()
+        raw = small_window()
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(raw, ("127.0.0.1", port_of(url)))
+        context = None if made is None else ssl.create_default_context(cafile=made.certificate)
+        name = "localhost" if secured else None
+        reader, writer = await asyncio.open_connection(
+            sock=raw, ssl=context, server_hostname=name, limit=1 << 10
+        )
+        writer.write(b"GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (path.encode(), last))
+        async with asyncio.timeout(20):  # else it waits for ever
+            while not front._server.server_state.connections:
+                await asyncio.sleep(0.01)
+            while front._server.server_state.connections:
+                await asyncio.sleep(0.01)
+        found = bytearray()
+        with suppress(ConnectionError, ssl.SSLError):
+            while some := await reader.read(1 << 16):
+                found += some
+        assert len(found) < LONG
+        writer.transport.abort()
+        await front.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("path", ["/whole", "/parts"])
+def test_who_reads_slowly_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(http_protocol, "SECONDS", 0.2)
+
+    async def main() -> None:
+        front = HttpFront(lambda _: long_answer, Address("127.0.0.1", 0), None)
+        (url,) = await front.start()
+        raw = small_window()
+        await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", port_of(url)))
+        reader, writer = await asyncio.open_connection(sock=raw, limit=1 << 16)
+        writer.write(b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % path.encode())
+        size = 0
+        while some := await reader.read(1 << 18):
+            size += len(some)
+            await asyncio.sleep(0.01)
+        assert size > LONG
+        writer.close()
+        await front.stop()
+
+    asyncio.run(main())
+
+
 def test_a_request_that_takes_long_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_protocol, "SECONDS", 0.05)
 
