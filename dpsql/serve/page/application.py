@@ -166,7 +166,7 @@ class Pages:
             raise RefusedError(
                 403, "the header X-Dpsql is missing", "send X-Dpsql: 1, or a token in place of it"
             )
-        given = await fields(request, name=str, password=str)
+        given = await fields(request, "sign in", name=str, password=str)
         made = await self._logins.sign_in(
             given["name"] or "", given["password"] or "", address_of(request), _certified(request)
         )

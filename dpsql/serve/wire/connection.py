@@ -52,7 +52,12 @@ class Connection:
         self.secret = entropy.key(secret_length(startup))
         self._settings = _settings(context, startup, user)
         client = context.service.client(user, self.number, self._settings)
-        self._session = WireSession(client, self._settings, lambda: context.connections.held(user.analyst))
+        self._session = WireSession(
+            client,
+            self._settings,
+            lambda: context.connections.held(user.analyst),
+            context.accounts.open(user.analyst),
+        )
         client.address, client.started = channel.address, datetime.now(UTC)
         client.encryption = Encryption() if channel.tls is None else channel.tls.encryption
         client.in_transaction = lambda: self._session.transactions.open
