@@ -50,6 +50,8 @@ MOST_DIGITS = 1_000
 """Digits of a number, before and behind the point together; the engine has 38, and DOUBLE beyond."""
 MOST_SCALAR = 2_000
 """Characters of the text of a value that is no text itself."""
+MOST_WORDS = 25_000
+"""Words and signs of what is split into tokens, which nothing else runs beside: dpsql reads 20,000 tokens."""
 MOST_QUERY_STRING = 1_000
 """Bytes of what stands behind ? in an address."""
 MOST_HEADERS = 16 << 10
@@ -175,6 +177,21 @@ class Budget:
         if self._account is not None:
             self._account.give(self._taken)
             self._taken = 0
+
+
+_WORD = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|\w+|[<>!=|:&*/-]{2}|[^\w\s]")
+
+
+def check_words(text: str) -> None:
+    """Raise `LimitExceeded` for a text of too many words, before it is split into tokens.
+
+    >>> check_words("SELECT '" + "(" * 60_000 + "'")
+    >>> check_words("SELECT " + "(" * 60_000)
+    Traceback (most recent call last):
+    dpsql.serve.limits.LimitExceeded: the statement has more than 25,000 words and signs
+    """
+    if len(text) > MOST_WORDS and sum(1 for _ in _WORD.finditer(text)) > MOST_WORDS:
+        raise LimitExceeded(f"the statement has more than {MOST_WORDS:,} words and signs", "54000")
 
 
 _NUMBER = re.compile(rb"[0-9.eE+-]{101}")

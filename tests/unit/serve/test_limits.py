@@ -7,6 +7,7 @@ import json
 import struct
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from dpsql.serve import limits
 from dpsql.serve.limits import LIMITS, Account, Accounts, Budget, LimitExceeded, check_json
 from dpsql.serve.wire.types import decode_parameter
 from dpsql.serve.wire.types.oids import TYPES
+from tests.serve import decoding, multiplied
 from tests.serve import frontend as f
-from tests.serve import multiplied
 from tests.serve.bench import Bench, run
+from tests.served import clinic, serving
 
 # -- budgets and accounts
 
@@ -295,3 +297,38 @@ def test_json_is_measured_before_it_is_read(kind: str, data: bytes) -> None:
 )
 def test_what_stands_in_a_text_is_no_structure(text: str) -> None:
     check_json(json.dumps({"sql": text, "confirm": text}).encode(), "request")
+
+
+@pytest.mark.parametrize("text", ["1," * 30_000, "(" * 60_000, "1;" * 30_000, "a " * 30_000])
+def test_a_text_of_many_words_is_refused_before_it_is_split(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    split: list[str] = []
+
+    def pieces(given: str) -> list[tuple[int, str]]:
+        split.append(given)
+        return []
+
+    monkeypatch.setattr("dpsql.serve.wire.statement.pieces", pieces)
+
+    async def test(bench: Bench) -> list[f.Message]:
+        alice = await bench.log_in()
+        return await alice.ask(f.query(text))
+
+    found = run(test)
+    assert [f.fields(body)["C"] for tag, body in found if tag == b"E"] == ["54000"]
+    assert split == []
+
+
+@pytest.mark.slow
+def test_no_multiplied_message_takes_much_memory(tmp_path: Path) -> None:
+    """Of a connection at most 64 MiB, of all at most 512; the event loop's times are printed beside it."""
+    seen = decoding.measure(decoding.Answering(), decoding.each_start, "before the login")
+    seen += decoding.measure(decoding.Answering(), decoding.each_value, "values of parameters")
+    with serving(clinic(tmp_path)) as service:
+        bench = decoding.Real()
+        bench.real = service
+        seen += decoding.measure(bench, decoding.each_message, "messages")
+    assert max(one.grown for one in seen) < 64
+    whole = decoding.measure(decoding.Answering(), decoding.all_at_once, "values kept by all")
+    assert whole[0].grown < 512
