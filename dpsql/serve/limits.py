@@ -162,9 +162,10 @@ class Budget:
                 "54000",
                 "send fewer or shorter values",
             )
-        if self._account is not None and self.size + size > self._taken:
+        account = self._account
+        if account is not None and self.size + size > self._taken:
             more = max(_PART, self.size + size - self._taken)
-            self._account.take(more)
+            account.take(more)
             self._taken += more
         self.size += size
         self.steps += steps
@@ -174,9 +175,9 @@ class Budget:
 
     def __exit__(self, *_: object) -> None:
         """Give back what was taken; what is kept is counted by who keeps it."""
-        if self._account is not None:
-            self._account.give(self._taken)
-            self._taken = 0
+        account, self._account = self._account, None  # a thread that nobody awaits any more takes nothing
+        if account is not None:
+            account.give(self._taken)
 
 
 _WORD = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|\w+|[<>!=|:&*/-]{2}|[^\w\s]")
