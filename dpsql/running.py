@@ -14,7 +14,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Generic, NoReturn, TypeVar
 
-from dpsql.engines import FAILED, Cancelled, running_statement
+from dpsql.engines import CANCELLED, FAILED, Cancelled, running_statement
 from dpsql.errors import DatabaseError, Error, InterfaceError, StatementFailed
 from dpsql.exclusive import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
@@ -69,11 +69,17 @@ def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
     raise error
 
 
-def _before_end() -> None:
-    """Let a server wait before the end of private work shows in the ledger, which other sessions read."""
+def _cancelled_before_end() -> bool:
+    """Let a server wait before the end of private work shows in the ledger, which other sessions read.
+
+    Return whether the statement was cancelled until then. Whether the work had ended before is not looked at:
+    that would tell when it ended, as exactly as somebody can choose when to cancel.
+    """
     with running_statement() as statement:
-        if statement.before_end is not None:
-            statement.before_end()
+        if statement.before_end is None:
+            return False
+        statement.before_end()
+        return statement.cancelled
 
 
 class _State(Enum):
@@ -116,7 +122,8 @@ class Running:
 
         def settled() -> tuple[list[tuple[_T, int]], Event]:
             paid = [piece() for piece in work]
-            _before_end()
+            if _cancelled_before_end():
+                raise Cancelled(CANCELLED)
             self._writing = True
             ended = [
                 Settled(one.charge if one.loss is None else one.loss, one.payload, one.key) for one in paid
@@ -166,7 +173,8 @@ class Running:
     def _end(self, error: BaseException, *, failed: bool) -> NoReturn:
         """Record the failure or cancellation, and raise the error that the analyst may see."""
         self._state = _State.ENDED
-        _before_end()
+        if _cancelled_before_end():
+            error, failed = Cancelled(CANCELLED), False
         with suppress(Error):  # then it keeps its charge and its slot, or it was settled a moment ago
             (self._ledger.fail if failed else self._ledger.cancel)(self._reservation)
         if isinstance(error, Cancelled) and failed:

@@ -270,7 +270,7 @@ class SchemaDatabase:
         if result is not None:
             return result
         if raised and isinstance(raised[0], ResultTooLarge):
-            raise raised[0].with_traceback(None)
+            raise raised.pop().with_traceback(None)  # no list may hold what holds this frame
         if raised:
             public = {key: [n for n, _ in r.columns] for key, r in self._readers.items() if r.table.public}
             raise unbound(str(raised[0]), self._position(sql), sql, text, public)

@@ -52,7 +52,10 @@ class RunningStatement:
         self.beside: tuple[CompiledQuery, ...] = ()
         """Queries of statements that come next: one query may count for them, too, where that is kept."""
         self.before_end: Callable[[], None] | None = None
-        """Called when its private work has ended, before the ledger and so anybody else can know."""
+        """Called when its private work has ended, before the ledger and so anybody else can know.
+
+        What was cancelled until it returns has no answer, whether or not the work had ended by itself.
+        """
 
     def end_within(self, seconds: float) -> None:
         """Let engine work that has not ended so many seconds from now fail."""

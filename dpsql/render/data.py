@@ -21,17 +21,37 @@ if TYPE_CHECKING:
     from dpsql.render.readable import Released
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How a text begins that a spreadsheet computes: as a formula, or by white space that it leaves off before
+one; the last four are the wide forms, which it reads alike."""
 _SLICE = 10_000
 """Rows turned into text together."""
 
 
-def write_csv(rows: pa.Table, out: BinaryIO) -> None:
-    """Write RFC 4180: a header, CRLF, NULL as an empty field (an empty text as `""`), UTF-8."""
-    out.write((",".join(map(_field, rows.column_names)) + "\r\n").encode())
+def write_csv(rows: pa.Table, out: BinaryIO, *, spreadsheet: bool = False) -> None:
+    """Write RFC 4180: a header, CRLF, NULL as an empty field (an empty text as `""`), UTF-8.
+
+    A spreadsheet computes a cell that begins like a formula, whoever wrote its text. With `spreadsheet` such
+    a text, and such a name of a column, begins with an apostrophe, by which it is shown as text; numbers
+    stay.
+    """
+    field = _field_of_spreadsheet if spreadsheet else _field
+    out.write((",".join(map(field, rows.column_names)) + "\r\n").encode("utf-8", "backslashreplace"))
     for row in _rows(rows):
         # A lone NULL would be an empty line, which readers skip.
-        line = ",".join(map(_field, row)) or '""'
+        line = ",".join(map(field, row)) or '""'
         out.write((line + "\r\n").encode("utf-8", "backslashreplace"))
+
+
+def _field_of_spreadsheet(value: object) -> str:
+    """Return a field; a text that a spreadsheet would compute is quoted.
+
+    >>> print(_field_of_spreadsheet("=1+1"), _field_of_spreadsheet(-1.5), _field_of_spreadsheet("a-b"))
+    "'=1+1" -1.5 a-b
+    """
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return "\"'" + value.replace('"', '""') + '"'
+    return _field(value)
 
 
 def _field(value: object) -> str:

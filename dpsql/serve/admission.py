@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -16,7 +17,7 @@ from dpsql.serve.errors import QueueFull, ShuttingDown
 _T = TypeVar("_T")
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class _Job(Generic[_T]):
     """Work that waits or runs, and its future."""
 
@@ -26,13 +27,17 @@ class _Job(Generic[_T]):
 
     def run(self) -> Callable[[], None]:
         """Run the work, unless it was cancelled; return what tells its end to those who wait for it."""
-        if not self.future.set_running_or_notify_cancel():
+        future = self.future
+        if not future.set_running_or_notify_cancel():
             return lambda: None
         try:
             result = self.work()
         except BaseException as error:  # noqa: BLE001  it is the future's
-            return partial(self.future.set_exception, error)
-        return partial(self.future.set_result, result)
+            try:
+                return partial(future.set_exception, error)
+            finally:
+                del self, future  # the error holds this frame, and must not hold itself by it
+        return partial(future.set_result, result)
 
 
 class FairPool:
@@ -86,7 +91,10 @@ class FairPool:
             self._admit(analyst)
             self._queues.setdefault(analyst, deque()).append(job)
             self._changed.notify()
-        job.future.add_done_callback(lambda future: self._withdraw(job) if future.cancelled() else None)
+        # A future keeps its callbacks. One that held the job, which holds the future, would be a cycle with
+        # the result in it, and only the cyclic garbage collector would free that.
+        waits = weakref.ref(job)
+        job.future.add_done_callback(lambda future: self._withdraw(waits()) if future.cancelled() else None)
         return job.future
 
     def _admit(self, analyst: str) -> None:
@@ -102,10 +110,11 @@ class FairPool:
         if self._most is not None and everyone >= self._most:
             raise QueueFull("too many statements of all analysts are waiting; nothing was charged")
 
-    def _withdraw(self, job: _Job[Any]) -> None:
+    def _withdraw(self, job: _Job[Any] | None) -> None:
+        """Take work back that was cancelled while it waited; None: it ran, and nothing holds it any more."""
         with self._changed:
-            queue = self._queues.get(job.analyst)
-            if queue is None or job not in queue:
+            queue = None if job is None else self._queues.get(job.analyst)
+            if job is None or queue is None or job not in queue:
                 return
             queue.remove(job)
             if not queue:

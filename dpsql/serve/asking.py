@@ -27,6 +27,7 @@ from dpsql.serve.answer import Answer, Column, Notice, columns_of
 from dpsql.serve.catalog.facts import Route
 from dpsql.serve.describe import ends, schema_of, with_ends
 from dpsql.serve.errors import CatalogueRefused, PolicyReloaded, StatementTooLong
+from dpsql.serve.limits import check_words
 from dpsql.serve.notices import notices_of
 from dpsql.serve.placeholders import arrays, attempts, conformed, parameters_of
 from dpsql.serve.plan_cache import Planned, key
@@ -354,6 +355,7 @@ class Asking:
         most = self.generation.config.max_statement
         if len(text) > most or len(text.encode(errors="surrogatepass")) > most:
             raise StatementTooLong(f"the statement is longer than {most:,} bytes")
+        check_words(text)
 
     def _known(self, text: str, values: tuple[object, ...]) -> Planned | None:
         """Return the plan of a statement that was prepared before."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpsql.errors import OperationalError
+from dpsql.serve.limits import MOST_HEADERS
 from dpsql.serve.listening import cannot_listen
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class HttpFront:
             proxy_headers=False,  # whoever connects could give another address, and escape its delays
             http=LimitedProtocol,
             limit_concurrency=CONNECTIONS,
-            h11_max_incomplete_event_size=1 << 16,
+            h11_max_incomplete_event_size=MOST_HEADERS,
             timeout_graceful_shutdown=_GRACE,
             **secured,
         )

@@ -20,15 +20,12 @@ from dpsql.serve.confirm import Confirmations, SpendingRule
 from dpsql.serve.errors import LoginEnded
 from dpsql.serve.gate import Login
 from dpsql.serve.mcp_server import server
-from dpsql.serve.mcp_sessions import SessionsOfUsers
+from dpsql.serve.mcp_sessions import LARGEST_REQUEST, SessionsOfUsers
 from dpsql.serve.served_backend import Backends
 
 if TYPE_CHECKING:
     from dpsql.policy import ServeConfig
     from dpsql.serve.service import Service
-
-LARGEST_REQUEST = 256 << 10
-"""Bytes of a request: a statement is 64 KiB at most."""
 
 
 class _Access(AccessToken):

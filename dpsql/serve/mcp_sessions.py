@@ -9,8 +9,11 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from dpsql.serve.limits import MOST_QUERY_STRING, LimitExceeded, check_json
 from dpsql.serve.tls import CLIENT
 
+LARGEST_REQUEST = 256 << 10
+"""Bytes of a request: a statement is 64 KiB at most."""
 MOST = 50
 """Sessions of one user; another one ends the one that was used least recently."""
 MOST_AT_ONCE = 40
@@ -51,10 +54,17 @@ class SessionsOfUsers:
             await _refuse(send, 401, b"the certificate is another user's")
         elif self._asked[user] >= MOST_AT_ONCE:
             await _refuse(send, 429, b"too many requests at the same time")
+        elif len(scope.get("query_string", b"")) > MOST_QUERY_STRING:
+            await _refuse(send, 414, b"the address is too long")
         else:
             self._asked[user] += 1
             try:
-                await self._answer(scope, receive, send, user)
+                try:
+                    measured = await _measured(scope, receive)
+                except LimitExceeded as problem:
+                    await _refuse(send, 413, str(problem).encode())
+                else:
+                    await self._answer(scope, measured, send, user)
             finally:
                 self._asked[user] -= 1
 
@@ -88,6 +98,28 @@ class SessionsOfUsers:
         await self._application(
             {**scope, "method": "DELETE", "headers": [*kept, (_ID, session)]}, receive, send
         )
+
+
+async def _measured(scope: Message, receive: Receive) -> Receive:
+    """Read a request's body and return what gives it again; raises `LimitExceeded` if it is too much JSON."""
+    if scope["method"] != "POST":
+        return receive
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            return receive  # the program has gone
+        body += message.get("body", b"")
+        if len(body) > LARGEST_REQUEST:
+            raise LimitExceeded(f"the body has more than {LARGEST_REQUEST:,} bytes", "54000")
+        more = message.get("more_body", False)
+    check_json(bytes(body), "program")
+    given: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+    async def again() -> Message:
+        return given.pop() if given else await receive()
+
+    return again
 
 
 def _given(scope: Message) -> dict[bytes, bytes]:

@@ -47,6 +47,7 @@ async def free_work(
     finally:
         timer.cancel()
         active.awaited = None
+        del awaited  # an error holds this frame, and must not hold itself by it
         _ended(active)
 
 
@@ -64,6 +65,7 @@ async def charged_work(
             raise Cancelled(NOTHING_CHARGED) from None
         raise
     finally:
+        del awaited  # as above
         _ended(active)
 
 

@@ -88,14 +88,14 @@ class Bench:
 Test = Callable[[Bench], Coroutine[object, object, _T]]
 
 
-def run(test: Test[_T], bench: Bench | None = None) -> _T:
+def run(test: Test[_T], bench: Bench | None = None, *, seconds: float = 60) -> _T:
     """Run a test in an event loop of its own; no connection and no task may be left of it."""
     bench = bench or Bench()
 
     async def whole() -> _T:
         bench.start()
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(seconds):
                 return await test(bench)
         finally:
             await bench.close()

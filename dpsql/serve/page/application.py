@@ -166,7 +166,7 @@ class Pages:
             raise RefusedError(
                 403, "the header X-Dpsql is missing", "send X-Dpsql: 1, or a token in place of it"
             )
-        given = await fields(request, name=str, password=str)
+        given = await fields(request, "sign in", name=str, password=str)
         made = await self._logins.sign_in(
             given["name"] or "", given["password"] or "", address_of(request), _certified(request)
         )
@@ -207,7 +207,10 @@ class Pages:
     def _download(self, form: str) -> Route:
         async def download(analyst: Analyst, request: Request) -> Response:
             number = request.path_params["number"]
-            data = await analyst.file(number, form)
+            wanted = request.query_params.get("spreadsheet", "false")
+            if wanted not in ("true", "false"):
+                raise RefusedError(400, "spreadsheet is true or false")
+            data = await analyst.file(number, form, spreadsheet=wanted == "true")
             name = f"release-{number}.{form.rpartition('.')[2]}"
             headers = {"content-disposition": f'attachment; filename="{name}"'}
             return Response(data, headers=headers, media_type=FORMS[form])

@@ -108,10 +108,10 @@ class Analyst:
         release = await self._own(number)
         return await self._beside(lambda: body(released(release, first)))
 
-    async def file(self, number: int, form: str) -> bytes:
-        """Return one of the analyst's own releases as a file."""
+    async def file(self, number: int, form: str, *, spreadsheet: bool = False) -> bytes:
+        """Return one of the analyst's own releases as a file; CSV for a spreadsheet has no formulas."""
         release = await self._own(number)
-        return await self._beside(lambda: _written(release, form))
+        return await self._beside(lambda: _written(release, form, spreadsheet=spreadsheet))
 
     async def _beside(self, work: Callable[[], bytes]) -> bytes:
         """Write an answer in turn with other analysts; a long one would hold the event loop."""
@@ -128,7 +128,7 @@ class Analyst:
             ) from None
 
 
-def _written(release: Release, form: str) -> bytes:
+def _written(release: Release, form: str, *, spreadsheet: bool = False) -> bytes:
     """Return a release as a file."""
     if form == "chart.svg":
         try:
@@ -137,5 +137,8 @@ def _written(release: Release, form: str) -> bytes:
             raise RefusedError(404, "the release has no number to draw") from None
         return drawn.encode("utf-8", "backslashreplace")
     out = io.BytesIO()
-    (write_csv if form == "rows.csv" else write_parquet)(release.table, out)
+    if form == "rows.csv":
+        write_csv(release.table, out, spreadsheet=spreadsheet)
+    else:
+        write_parquet(release.table, out)
     return out.getvalue()

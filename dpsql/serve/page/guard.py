@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpsql.serve.limits import MOST_QUERY_STRING
 from dpsql.serve.page.requests import body
 
 if TYPE_CHECKING:
@@ -79,6 +80,12 @@ class Guard:
 
     def _refused(self, scope: Message) -> tuple[int, str, str] | None:
         """Return how a request is refused; None if it is not."""
+        if len(scope.get("query_string", b"")) > MOST_QUERY_STRING:
+            return (
+                414,
+                f"what stands behind ? has more than {MOST_QUERY_STRING:,} bytes",
+                "shorten the address",
+            )
         headers = _listed(scope)
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or not self._known(hosts[0].lower(), scope["scheme"]):

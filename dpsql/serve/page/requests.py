@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.responses import Response
 
@@ -19,12 +19,14 @@ from dpsql.errors import (
 from dpsql.render.data import as_json
 from dpsql.serve.agent import refusal
 from dpsql.serve.errors import PolicyReloaded, QueueFull, ShuttingDown, StatementTooLong
+from dpsql.serve.limits import LimitExceeded, check_json
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
 LARGEST = 256 << 10
-"""Bytes of a request's body: a statement is 64 KiB at most."""
+SMALL = 4 << 10
+"""Bytes of a request's body: a statement is 64 KiB at most; before somebody has signed in it is less."""
 
 _STATUSES: tuple[tuple[type[Error], int], ...] = (
     (PriceNotAgreed, 409),
@@ -71,17 +73,26 @@ def refused(problem: Exception) -> Response:
     return answer(facts, status)
 
 
-async def fields(request: Request, **kinds: type) -> dict[str, Any]:
-    """Read an object of JSON with these fields alone; one that may be left out is None."""
+async def fields(
+    request: Request, kind: Literal["request", "sign in"] = "request", **kinds: type
+) -> dict[str, Any]:
+    """Read an object of JSON with these fields alone; one that may be left out is None.
+
+    `kind` is that of the table of limits, by which it is measured before it is read.
+    """
+    most = LARGEST if kind == "request" else SMALL
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise RefusedError(415, "the body is no JSON", "send Content-Type: application/json")
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
-        if len(data) > LARGEST:
-            raise RefusedError(413, f"the body has more than {LARGEST:,} bytes")
+        if len(data) > most:
+            raise RefusedError(413, f"the body has more than {most:,} bytes")
     try:
+        check_json(bytes(data), kind)
         found = json.loads(bytes(data).decode())
+    except LimitExceeded as problem:
+        raise RefusedError(400, f"the body is more than an object of texts: {problem}") from None
     except (ValueError, RecursionError):
         raise RefusedError(400, "the body is no JSON in UTF-8") from None
     if not isinstance(found, dict):
@@ -89,8 +100,8 @@ async def fields(request: Request, **kinds: type) -> dict[str, Any]:
     for name in found:
         if name not in kinds:
             raise RefusedError(400, "the body has a field that is not known", "known: " + ", ".join(kinds))
-    for name, kind in kinds.items():
+    for name, of_value in kinds.items():
         value = found.setdefault(name, None)
-        if value is not None and not isinstance(value, kind):
+        if value is not None and not isinstance(value, of_value):
             raise RefusedError(400, f"the field {name} has another type")
     return found

@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import Source
 from dpsql.language.dollars import split_tokens
+from dpsql.serve.limits import MOST_NAME, size_of
 
 _TEXTS = frozenset(
     {TokenType.STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING, TokenType.UNICODE_STRING}
@@ -79,6 +80,8 @@ class Words:
         if not self.more or self.quoted or not self._named():
             raise self.wrong(f"expected {what}")
         token = self._tokens[self._i]
+        if size_of(token.text) > MOST_NAME:
+            raise self.refuse(f"a name is longer than the {MOST_NAME:,} bytes that are allowed", "shorten it")
         self._i += 1
         return token.text if token.token_type == TokenType.IDENTIFIER else token.text.lower()
 

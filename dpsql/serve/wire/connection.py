@@ -53,7 +53,12 @@ class Connection:
         self.secret = entropy.key(secret_length(startup))
         self._settings = _settings(context, startup, user)
         client = context.service.client(login, self.number, self._settings)
-        self._session = WireSession(client, self._settings, lambda: context.connections.held(user.analyst))
+        self._session = WireSession(
+            client,
+            self._settings,
+            lambda: context.connections.held(user.analyst),
+            context.accounts.open(user.analyst),
+        )
         client.address, client.started = channel.address, datetime.now(UTC)
         client.encryption = Encryption() if channel.tls is None else channel.tls.encryption
         client.in_transaction = lambda: self._session.transactions.open
@@ -210,6 +215,7 @@ class Connection:
         self._session.transactions.failed()
         as_json = to_json if self._errors_as_json else None
         self._channel.write(messages.error_response(fields(error, text, offset, as_json=as_json)))
+        del error  # it holds this frame, and those of what was answered; nothing may hold it by this one
         return False
 
 

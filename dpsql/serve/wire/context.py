@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.serve.limits import Accounts
 from dpsql.serve.wire.pace import Pace
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class WireContext:
     """Takes an event and its fields; never a text of a statement."""
     pace: Pace = field(default_factory=Pace)
     """How fast each analyst may send."""
+    accounts: Accounts = field(default_factory=Accounts)
+    """Count what is decoded for each connection and analyst, and for all."""
     statement_timeout: int = 300_000
     """Milliseconds that a statement may run; a client may choose fewer."""
     max_statement: int = 65_536

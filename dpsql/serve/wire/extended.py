@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from dpsql.serve.limits import MOST_COLUMNS, MOST_PARAMETERS, Budget, size_of
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.errors import ProtocolViolation, WireError
 from dpsql.serve.wire.portals import Portal
@@ -35,14 +37,14 @@ class Extended:
 
     async def parse(self, body: Body) -> None:
         """Prepare a statement."""
-        name, text = body.text(), body.text()
-        oids = [body.oid() for _ in range(body.count())]
+        name, text = body.name(), body.text()
+        oids = body.numbers("I")
         body.end()
         self._statements.check(name, text)
-        self._statements[name] = await self._prepared(text, oids)
+        self._statements.keep(name, await self._prepared(text, oids))
         self._channel.write(messages.PARSE_COMPLETE)
 
-    async def _prepared(self, text: str, oids: list[int]) -> Prepared:
+    async def _prepared(self, text: str, oids: Sequence[int]) -> Prepared:
         parts = await self._session.statements(text, self._longest)
         if len(parts) > 1:
             raise WireError("42601", "a prepared statement is one statement", "send them one by one")
@@ -66,17 +68,25 @@ class Extended:
         size = sum(len(value or b"") for value in values)
         self._portals.check(name, size)
         formats = format_codes(codes, len(oids))
-        parameters = await self._session.client.beside(
-            size, lambda: tuple(map(decode_parameter, values, oids, formats))
-        )
         if prepared.description.columns:
             format_codes(columns, len(prepared.description.columns))  # raises for a wrong number
-        self._portals[name] = Portal(prepared, parameters, size, columns)
+        with Budget("bind", self._session.account) as budget:
+            budget.take(size_of(name) + 2 * len(columns), 0)
+
+            def decoded() -> tuple[object, ...]:
+                return tuple(
+                    decode_parameter(value, oid, code, budget)
+                    for value, oid, code in zip(values, oids, formats, strict=True)
+                )
+
+            parameters = await self._session.client.beside(size, decoded)
+            kept = budget.size
+        self._portals.keep(name, Portal(prepared, parameters, kept, columns))
         self._channel.write(messages.BIND_COMPLETE)
 
     async def execute(self, body: Body) -> None:
         """Run a portal, or go on with it, and send rows."""
-        name, limit = body.text(), body.int32()
+        name, limit = body.name(), body.int32()
         body.end()
         portal = self._portals.named(name)
         prepared = portal.prepared
@@ -116,7 +126,7 @@ class Extended:
 
     def describe(self, body: Body) -> None:
         """Send the parameters and columns of a prepared statement, or the columns of a portal or cursor."""
-        kind, name = body.take(1), body.text()
+        kind, name = body.take(1), body.name()
         body.end()
         codes: tuple[int, ...] = ()
         if kind == b"S":
@@ -141,7 +151,7 @@ class Extended:
 
     def close(self, body: Body) -> None:
         """Forget a statement, a portal or a cursor of that name; one that does not exist is no error."""
-        kind, name = body.take(1), body.text()
+        kind, name = body.take(1), body.name()
         body.end()
         if kind not in (b"S", b"P"):
             raise ProtocolViolation("what to close is a statement or a portal")
@@ -162,12 +172,15 @@ class Extended:
         self._portals.pop("", None)
 
 
-def _bound(body: Body) -> tuple[str, str, list[int], list[bytes | None], tuple[int, ...]]:
+def _bound(body: Body) -> tuple[str, str, tuple[int, ...], list[bytes | None], tuple[int, ...]]:
     """Read the names of portal and statement, formats and values of parameters, and formats of columns."""
-    portal, statement = body.text(), body.text()
-    codes = [body.int16() for _ in range(body.count())]
-    values = [_value(body) for _ in range(body.count())]
-    columns = tuple(body.int16() for _ in range(body.count()))
+    portal, statement = body.name(), body.name()
+    codes = body.numbers("h")
+    count = body.count()
+    if count > MOST_PARAMETERS:
+        raise WireError("54000", f"a statement has at most {MOST_PARAMETERS:,} parameters")
+    values = [_value(body) for _ in range(count)]
+    columns = body.numbers("h", MOST_COLUMNS)
     body.end()
     return portal, statement, codes, values, columns
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+from dpsql.serve.limits import MOST_NAME, MOST_PARAMETERS, size_of
 from dpsql.serve.wire.errors import ProtocolViolation, WireError
 
 MAX_STARTUP = 10_000
@@ -35,6 +36,12 @@ def checked_length(announced: bytes, limit: int, least: int = 4) -> int:
 def text(value: str) -> bytes:
     """Return a text as the protocol sends it, ended by a zero byte."""
     return value.replace("\0", "").encode("utf-8", "replace") + b"\0"
+
+
+def check_name(name: str) -> None:
+    """Raise if a name that a client chose is too long to be kept."""
+    if size_of(name) > MOST_NAME:
+        raise WireError("54000", f"a name is longer than the {MOST_NAME:,} bytes that are allowed")
 
 
 class Body:
@@ -71,6 +78,22 @@ class Body:
         """Read the number of a type."""
         number: int = struct.unpack("!I", self.take(4))[0]
         return number
+
+    def numbers(self, form: str, most: int = MOST_PARAMETERS) -> tuple[int, ...]:
+        """Read how many numbers follow, and these: `h` of two bytes, `I` of four without a sign."""
+        count = self.count()
+        if count > most:
+            raise WireError("54000", f"a statement has at most {most:,} parameters")
+        found: tuple[int, ...] = struct.unpack(
+            f"!{count}{form}", self.take(count * struct.calcsize("!" + form))
+        )
+        return found
+
+    def name(self) -> str:
+        """Read the name of a statement, portal or cursor."""
+        found = self.text()
+        check_name(found)
+        return found
 
     def raw_text(self) -> bytes:
         """Read up to the next zero byte."""

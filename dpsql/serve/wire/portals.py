@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.wire.errors import WireError
+from dpsql.serve.wire.kept import Kept
 from dpsql.serve.wire.prepared import Prepared
 from dpsql.serve.wire.sending import Rows
 from dpsql.serve.wire.statement import Result
 
 MOST_PORTALS = 100
 MOST_PARAMETERS = 8 << 20
-"""Bytes of the parameters of all portals of a connection together."""
+"""Bytes of the parameters of all portals of a connection together, as they are decoded."""
 MOST_HELD = 64 << 20
 """Bytes of the results of all portals of a connection together that have rows to send."""
 
@@ -22,7 +23,7 @@ class Portal:
     prepared: Prepared
     parameters: tuple[object, ...]
     size: int
-    """Bytes of the parameters."""
+    """Bytes of the parameters, as they are decoded."""
     codes: tuple[int, ...]
     """The formats of the columns as the client gave them: none, one for all, or one each."""
     result: Result | None = None
@@ -31,7 +32,7 @@ class Portal:
     """The rows, while some are left."""
 
 
-class Portals(dict[str, Portal]):
+class Portals(Kept[Portal]):
     """Portals by name; the one without a name is replaced each time."""
 
     def check(self, name: str, size: int) -> None:
@@ -42,8 +43,17 @@ class Portals(dict[str, Portal]):
             raise WireError("42P03", f'there is already a portal "{name}"')
         if len(self) >= MOST_PORTALS:
             raise WireError("54000", f"a connection has at most {MOST_PORTALS:,} portals")
-        if sum(portal.size for portal in self.values()) + size > MOST_PARAMETERS:
+        self.check_room(size)
+
+    def check_room(self, size: int) -> None:
+        """Raise if there is no room for so many bytes more."""
+        if self.size + size > MOST_PARAMETERS:
             raise WireError("54000", "the parameters of the portals are too long together")
+
+    def keep(self, name: str, portal: Portal) -> None:
+        """Take in a portal that `check` had room for, if there is room for its decoded parameters."""
+        self.check_room(portal.size)
+        self[name] = portal
 
     def named(self, name: str) -> Portal:
         """Return a portal; raise if there is none."""

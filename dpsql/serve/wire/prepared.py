@@ -6,12 +6,14 @@ from datetime import datetime
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog.facts import PreparedRow
+from dpsql.serve.limits import COLUMN, MOST_COLUMNS, size_of
 from dpsql.serve.wire.errors import WireError
+from dpsql.serve.wire.kept import Kept
 from dpsql.serve.wire.statement import Description, Statement
 
 MOST_STATEMENTS = 1_000
 MOST_TEXT = 4 << 20
-"""Characters of all prepared statements of a connection together."""
+"""Bytes of all prepared statements of a connection together: texts, names, and descriptions of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,16 @@ class Prepared:
     description: Description
     made: datetime
 
+    @property
+    def size(self) -> int:
+        """The bytes that it takes."""
+        described = self.description
+        names = sum(size_of(column.name) for column in described.columns)
+        # The statement without its blanks is another copy of the text.
+        return 2 * size_of(self.text) + names + COLUMN * (len(described.columns) + len(described.parameters))
 
-class PreparedStatements(dict[str, Prepared]):
+
+class PreparedStatements(Kept[Prepared]):
     """Prepared statements by name; the one without a name is replaced each time."""
 
     def check(self, name: str, text: str) -> None:
@@ -35,8 +45,19 @@ class PreparedStatements(dict[str, Prepared]):
             raise WireError("42P05", f'there is already a prepared statement "{name}"')
         if len(self) >= MOST_STATEMENTS:
             raise WireError("54000", f"a connection has at most {MOST_STATEMENTS:,} prepared statements")
-        if sum(len(one.text) for one in self.values()) + len(text) > MOST_TEXT:
+        self.check_room(2 * size_of(text) + size_of(name))
+
+    def check_room(self, size: int) -> None:
+        """Raise if there is no room for so many bytes more."""
+        if self.size + size > MOST_TEXT:
             raise WireError("54000", "the prepared statements of the connection are too long together")
+
+    def keep(self, name: str, one: Prepared) -> None:
+        """Take in a statement that `check` had room for, if there is room for its description, too."""
+        if len(one.description.columns) > MOST_COLUMNS:
+            raise WireError("54011", f"a prepared statement has at most {MOST_COLUMNS:,} columns")
+        self.check_room(one.size + size_of(name))
+        self[name] = one
 
     def named(self, name: str) -> Prepared:
         """Return a prepared statement; raise if there is none."""

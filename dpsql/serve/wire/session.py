@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dpsql.release import told
 from dpsql.serve.answer import Column
+from dpsql.serve.limits import Account
 from dpsql.serve.wire import command_types as c
 from dpsql.serve.wire.cursors import Cursors
 from dpsql.serve.wire.errors import WireError
@@ -44,16 +45,22 @@ class WireSession:
     """What a connection knows between its statements: settings, transaction, cursors."""
 
     def __init__(
-        self, client: Client, settings: Settings, held_by_analyst: Callable[[], int] = lambda: 0
+        self,
+        client: Client,
+        settings: Settings,
+        held_by_analyst: Callable[[], int] = lambda: 0,
+        account: Account | None = None,
     ) -> None:
         self.client = client
         self._held_by_analyst = held_by_analyst
         """Returns the bytes of results that all connections of the analyst keep."""
         self._sending = 0
         self.settings = settings
+        self.account = account or Account()
+        """Counts what is decoded and kept for the client."""
         self.cursors = Cursors()
-        self.prepared = PreparedStatements()
-        self.portals = Portals()
+        self.prepared = PreparedStatements(self.account)
+        self.portals = Portals(self.account)
         self.transactions = Transactions()
         self.asking = False
         """Whether the client's question is being described or answered, which can be cancelled."""
@@ -250,6 +257,7 @@ class WireSession:
         self.portals.clear()
         self.cursors.close(None)
         self.prepared.clear()
+        self.account.close()
 
     def cancel(self) -> None:
         """Stop the question that is being answered, if there is one."""

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.serve.limits import Budget, LimitExceeded, size_of
 from dpsql.serve.wire.errors import FatalError, ProtocolViolation, WireError
 from dpsql.serve.wire.framing import MAX_STARTUP, Body, checked_length
 
@@ -141,13 +142,17 @@ def parse_startup(code: int, body: Body) -> Startup:
         raise FatalError("0A000", f"protocol {major}.{minor} is not spoken here, but 3.0 to 3.{NEWEST_MINOR}")
     parameters: dict[str, str] = {}
     unknown: list[str] = []
+    budget = Budget("startup")
     try:
         while name := body.text():
             value = body.text()
+            budget.take(size_of(name) + size_of(value))
             if name in _KNOWN_OPTIONS or not name.startswith(OPTION):
                 parameters[name] = value
             else:
                 unknown.append(name)
+    except LimitExceeded as error:
+        raise FatalError(error.sqlstate, str(error)) from None
     except WireError as error:
         raise FatalError(error.sqlstate, "the startup message is not valid UTF-8") from None
     body.end()

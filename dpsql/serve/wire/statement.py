@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dpsql.language import pieces
+from dpsql.serve.limits import check_words
 from dpsql.serve.wire.command_types import Command, Copy, Declare
 from dpsql.serve.wire.commands import command, may_be_command
 from dpsql.serve.wire.errors import WireError
@@ -113,6 +114,7 @@ def check_length(text: str, longest: int) -> None:
     """Raise if what a client sent is too long."""
     if len(text) > longest:
         raise WireError("54000", f"the statement is longer than {longest:,} characters")
+    check_words(text)
 
 
 def single(text: str) -> list[Statement] | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -172,6 +173,141 @@ def test_who_sends_no_whole_request_is_cut_off(
         async with asyncio.timeout(20):  # else it waits for ever
             with suppress(ConnectionError):
                 await reader.read()
+        writer.close()
+        await front.stop()
+
+    asyncio.run(main())
+
+
+LONG = 16 << 20
+"""Bytes of an answer that no socket takes without a reader."""
+
+
+async def long_answer(scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+    if scope["type"] == "lifespan":
+        await Application()(scope, receive, send)
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    step = 1 << 16 if scope["path"] == "/parts" else LONG
+    for start in range(0, LONG, step):
+        await send({"type": "http.response.body", "body": bytes(step), "more_body": start + step < LONG})
+
+
+def small_window() -> socket.socket:
+    """Return a socket that takes little before it is read."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    made.setblocking(False)
+    return made
+
+
+@pytest.mark.parametrize("path", ["/whole", "/parts"])
+@pytest.mark.parametrize("last", [b"", b"Connection: close\r\n"])
+@pytest.mark.parametrize("secured", [False, True])
+def test_who_does_not_read_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, last: bytes, secured: bool
+) -> None:
+    monkeypatch.setattr(http_protocol, "SECONDS", 0.1)
+    made = tls.load(*self_signed.make(tmp_path)) if secured else None
+
+    async def main() -> None:
+        host = "0.0.0.0" if secured else "127.0.0.1"
+        front = HttpFront(lambda _: long_answer, Address(host, 0), made)
+        (url,) = await front.start()
+        raw = small_window()
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(raw, ("127.0.0.1", port_of(url)))
+        context = None if made is None else ssl.create_default_context(cafile=made.certificate)
+        name = "localhost" if secured else None
+        reader, writer = await asyncio.open_connection(
+            sock=raw, ssl=context, server_hostname=name, limit=1 << 10
+        )
+        writer.write(b"GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (path.encode(), last))
+        async with asyncio.timeout(20):  # else it waits for ever
+            while not front._server.server_state.connections:
+                await asyncio.sleep(0.01)
+            while front._server.server_state.connections:
+                await asyncio.sleep(0.01)
+        found = bytearray()
+        with suppress(ConnectionError, ssl.SSLError):
+            while some := await reader.read(1 << 16):
+                found += some
+        assert len(found) < LONG
+        writer.transport.abort()
+        await front.stop()
+
+    asyncio.run(main())
+
+
+class Transport:
+    """Has so many bytes to send each time it is looked at, and may be cut off."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes, self.aborted = list(sizes), False
+
+    def get_write_buffer_size(self) -> int:
+        return self.sizes.pop(0)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+KIB = 1 << 10
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cut"),
+    [
+        ([0, 0, 0], False),
+        ([0, 500 * KIB, 468 * KIB, 436 * KIB, 404 * KIB], False),
+        ([500 * KIB, 469 * KIB], True),
+        ([500 * KIB, 500 * KIB], True),
+        ([20 * KIB, 9 * KIB, 4 * KIB, 1 * KIB, 0, 20 * KIB], False),
+        ([20 * KIB, 19 * KIB], True),
+        ([1, 1], True),
+        ([1, 0, 1, 0], False),
+        ([10 * KIB, 40 * KIB], True),
+    ],
+)
+def test_who_reads_slowly_gets_the_whole_answer(sizes: list[int], cut: bool) -> None:
+    protocol: Any = http_protocol.LimitedProtocol.__new__(http_protocol.LimitedProtocol)
+    protocol.transport = transport = Transport(sizes)
+    due: list[int] = [0]
+    protocol.loop = SimpleNamespace(call_later=lambda _, look, left: due.append(left))
+    while due and transport.sizes:
+        protocol._look(due.pop())
+    assert transport.aborted == cut
+
+
+def test_an_answer_that_goes_on_is_read() -> None:
+    protocol: Any = http_protocol.LimitedProtocol.__new__(http_protocol.LimitedProtocol)
+    protocol.transport = transport = Transport([64 * KIB] * 3)
+    protocol.loop = SimpleNamespace(call_later=lambda *_: None)
+    protocol.flow = SimpleNamespace(resume_writing=lambda: None)
+    for resumed in (True, True, False):
+        assert not transport.aborted
+        if resumed:
+            protocol.resume_writing()
+        protocol._look(64 * KIB)
+    assert transport.aborted
+
+
+@pytest.mark.parametrize(
+    "more", [b"X-A: " + b"a" * 20_000, b"Cookie: " + b"a=b;" * 5_000, b"X: y\r\n" * 4_000]
+)
+def test_headers_are_short(more: bytes) -> None:
+    async def main() -> None:
+        application = Application()
+        front = HttpFront(lambda _: application, Address("127.0.0.1", 0), None)
+        (url,) = await front.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+        writer.write(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n%s" % more)
+        found = b""
+        async with asyncio.timeout(20):
+            with suppress(ConnectionError):
+                found = await reader.read()
+        assert b"by http." not in found
+        assert not application.asked.is_set()
         writer.close()
         await front.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -132,3 +133,74 @@ def test_one_user_has_so_many_requests_at_the_same_time(monkeypatch: pytest.Monk
         assert found[-1] == ("alice", 200)
 
     asyncio.run(main())
+
+
+def post(application: SessionsOfUsers, *chunks: bytes) -> tuple[int, list[bytes]]:
+    """Send a body in parts; return the status, and what the application within was given."""
+    statuses: list[int] = []
+    left = list(chunks)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        statuses.extend([message["status"]] if "status" in message else [])
+
+    headers = [(b"authorization", b"Bearer alice")]
+    asyncio.run(application({"type": "http", "method": "POST", "headers": headers}, receive, send))
+    return statuses[0], left
+
+
+class Reader:
+    """Reads the body of each request."""
+
+    def __init__(self) -> None:
+        self.read: list[bytes] = []
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        self.read.append((await receive())["body"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+CALL: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "explain"}}
+
+
+def test_a_message_is_given_on_whole() -> None:
+    inner = Reader()
+    data = json.dumps(CALL | {"params": {"arguments": {"sql": "SELECT '[[[[' || \"{\""}}}).encode()
+    assert post(SessionsOfUsers(inner, user_of), data[:9], data[9:]) == (200, [])
+    assert inner.read == [data]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        [{}] * 2_000,
+        {str(n): n for n in range(2_000)},
+        [""] * 3_000,
+        json.loads("[" * 100 + "]" * 100),
+        {"name": 10**400},
+        "x" * (300 << 10),
+    ],
+)
+def test_a_message_that_stands_for_much_is_refused_before_it_is_read(params: object) -> None:
+    inner = Reader()
+    data = json.dumps(CALL | {"params": params}).encode()
+    assert post(SessionsOfUsers(inner, user_of), data, b"")[0] == 413
+    assert inner.read == []
+
+
+def test_an_address_is_short() -> None:
+    inner = Reader()
+    headers = [(b"authorization", b"Bearer alice")]
+    scope = {"type": "http", "method": "GET", "headers": headers, "query_string": b"&" * 2_000}
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        return {}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        statuses.extend([message["status"]] if "status" in message else [])
+
+    asyncio.run(SessionsOfUsers(inner, user_of)(scope, receive, send))
+    assert statuses == [414]

@@ -115,7 +115,7 @@ export function answer(facts, failed) {
   if (facts.release) {
     const file = (form, words) => el("button", {
       type: "button", class: "link",
-      onclick: () => download(`/v1/releases/${facts.release}/${form}`, `release-${facts.release}.${form.split(".").pop()}`).catch(failed),
+      onclick: () => download(`/v1/releases/${facts.release}/${form}${form === "rows.csv" ? "?spreadsheet=true" : ""}`, `release-${facts.release}.${form.split(".").pop()}`).catch(failed),
     }, words);
     parts.push(el("p", {class: "downloads"}, "Download: ", file("rows.csv", "CSV"), " ", file("rows.parquet", "Parquet"),
       facts.chart ? " " : null, facts.chart ? file("chart.svg", "SVG") : null));

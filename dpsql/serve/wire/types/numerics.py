@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from decimal import Decimal
 
+from dpsql.serve.limits import MOST_DIGITS
+
 _POSITIVE, _NEGATIVE, _NAN = 0x0000, 0x4000, 0xC000
 _INFINITIES = {0xD000: Decimal("Infinity"), 0xF000: Decimal("-Infinity")}
 
@@ -33,8 +35,22 @@ def numeric_bytes(number: Decimal) -> bytes:
     return struct.pack(f"!HhHH{len(kept)}H", len(kept), weight, sign, scale, *kept)
 
 
+def numeric_digits(data: bytes) -> int:
+    """Return how many digits the binary form of a number stands for; 0 if it is none.
+
+    >>> numeric_digits(numeric_bytes(Decimal("-0.00120"))), numeric_digits(numeric_bytes(Decimal(10**20)))
+    (5, 24)
+    """
+    if len(data) < 8:
+        return 0
+    count, weight, _, scale = struct.unpack_from("!HhHH", data)
+    return int(max(max(4 * (weight + 1), 0) + scale, 4 * count))
+
+
 def numeric_value(data: bytes) -> Decimal:
-    """Read the binary form of a number; raise `ValueError` if it is none.
+    """Read the binary form of a number; raise `ValueError` if it is none, `OverflowError` if it is too long.
+
+    Eight bytes can stand for 131,072 digits before the point, so they are counted before they are written.
 
     >>> numeric_value(numeric_bytes(Decimal("-0.00120")))
     Decimal('-0.00120')
@@ -50,6 +66,8 @@ def numeric_value(data: bytes) -> Decimal:
         return _INFINITIES[sign]
     if sign not in (_POSITIVE, _NEGATIVE) or scale > 0x3FFF:
         raise ValueError("its sign or scale is not valid")
+    if numeric_digits(data) > MOST_DIGITS or weight < -MOST_DIGITS:
+        raise OverflowError
     groups = struct.unpack_from(f"!{count}H", data, 8)
     if any(group > 9999 for group in groups):
         raise ValueError("one of its digits is above 9999")

@@ -8,17 +8,19 @@ import uuid
 from collections.abc import Callable
 from decimal import Decimal
 
+from dpsql.serve.limits import VALUE, Budget, size_of
 from dpsql.serve.wire.types.datetimes import DAY, EPOCH_DAYS
 from dpsql.serve.wire.types.errors import ParameterError, out_of_range
-from dpsql.serve.wire.types.numerics import numeric_value
+from dpsql.serve.wire.types.numerics import numeric_digits, numeric_value
 from dpsql.serve.wire.types.oids import INTEGERS, MAX_ITEMS, REFERENCES, UNSIGNED, WireType
 from dpsql.serve.wire.types.parameter_text import utf8
 
 
-def binary_value(data: bytes, kind: WireType) -> object:
-    """Return the value that bytes stand for."""
+def binary_value(data: bytes, kind: WireType, budget: Budget) -> object:
+    """Return the value that bytes stand for; raises `LimitExceeded` before it goes beyond its budget."""
     if kind.element is not None:
-        return _array(data, kind, kind.element)
+        return _array(data, kind, kind.element, budget)
+    budget.take(VALUE + size_of(data) + (numeric_digits(data) if kind.name == "numeric" else 0))
     if kind.length in (1, 2, 4, 8, 16) and len(data) != kind.length and kind.name != "char":
         raise _wrong(kind, f"it has {len(data)} bytes, not {kind.length}")
     reader = _BINARY_READERS.get(kind.name)
@@ -46,6 +48,8 @@ def _binary_numeric(data: bytes, kind: WireType) -> Decimal:
         return numeric_value(data)
     except ValueError as error:
         raise _wrong(kind, str(error)) from None
+    except OverflowError:
+        raise out_of_range(kind.name) from None
 
 
 def _binary_date(data: bytes, kind: WireType) -> datetime.date:
@@ -90,7 +94,7 @@ _BINARY_READERS: dict[str, Callable[[bytes, WireType], object]] = {
 }
 
 
-def _array(data: bytes, kind: WireType, element: WireType) -> list[object]:
+def _array(data: bytes, kind: WireType, element: WireType, budget: Budget) -> list[object]:
     """Read an array of at most one dimension."""
     if len(data) < 12:
         raise _wrong(kind, "it is too short")
@@ -104,6 +108,7 @@ def _array(data: bytes, kind: WireType, element: WireType) -> list[object]:
     (count,) = struct.unpack_from("!i", data, 12)
     if not 0 <= count <= MAX_ITEMS:
         raise _wrong(kind, f"it has {count} elements, the most are {MAX_ITEMS:,}")
+    budget.take(VALUE + 8 * count, 0)
     found: list[object] = []
     at = 20
     for _ in range(count):
@@ -111,7 +116,7 @@ def _array(data: bytes, kind: WireType, element: WireType) -> list[object]:
         at += 4
         if size < -1 or at + max(size, 0) > len(data):
             raise _wrong(kind, "an element ends behind it")
-        found.append(None if size < 0 else binary_value(data[at : at + size], element))
+        found.append(None if size < 0 else binary_value(data[at : at + size], element, budget))
         at += max(size, 0)
     if at != len(data):
         raise _wrong(kind, "there are bytes behind its last element")

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable
 from decimal import Decimal
 
+from dpsql.serve.limits import MOST_DIGITS, MOST_SCALAR, VALUE, Budget, size_of
 from dpsql.serve.wire.types.errors import ParameterError, out_of_range
 from dpsql.serve.wire.types.oids import INTEGERS, MAX_ITEMS, UNSIGNED, WireType
 
@@ -30,8 +31,9 @@ _ZONE = r"(?P<zone> *Z| *UTC| *[+-][0-9]{1,2}(:?[0-9]{2}(:?[0-9]{2})?)?)?"
 _MOMENT = re.compile(rf"{_DATE}([ T] *{_TIME})?{_ZONE}(?P<era> *BC)?", re.IGNORECASE)
 _CLOCK = re.compile(_TIME)
 _UUID = re.compile(r"(?P<open>\{)?(?P<digits>([0-9a-fA-F]{4}-?){7}[0-9a-fA-F]{4})(?P<close>\})?")
-_HEX = re.compile(r"([0-9a-fA-F]{2}|[ \t\n\r])*")
 _ESCAPED = re.compile(rb"\\(\\|[0-3][0-7]{2})|\\")
+_TEXTS = frozenset({"text", "varchar", "bpchar", "name", "char", "unknown", "json", "bytea"})
+"""Types whose texts may be long."""
 
 
 def utf8(data: bytes) -> str:
@@ -45,11 +47,20 @@ def utf8(data: bytes) -> str:
     return text
 
 
-def text_value(text: str, kind: WireType) -> object:
-    """Return the value that a text in UTF-8 stands for."""
+def text_value(text: str, kind: WireType, budget: Budget) -> object:
+    """Return the value that a text in UTF-8 stands for; raises `LimitExceeded` before it is beyond `budget`.
+
+    The text itself was taken from that before.
+    """
     if kind.element is not None:
         element = kind.element
-        return [None if part is None else text_value(part, element) for part in elements(text, kind)]
+        parts = elements(text, kind, budget)
+        return [None if part is None else text_value(part, element, budget) for part in parts]
+    if kind.name not in _TEXTS and len(text) > MOST_SCALAR:
+        raise ParameterError(
+            f"a parameter of type {kind.name} is longer than {MOST_SCALAR:,} characters", "54000"
+        )
+    budget.take(VALUE, text.count("\\") if kind.name == "bytea" and not text.startswith("\\x") else 1)
     if kind.name in INTEGERS:
         return _integer(text, kind)
     reader = _TEXT_READERS.get(kind.name)
@@ -102,7 +113,9 @@ def _narrow(value: float, kind: WireType) -> float:
 def _numeric(text: str, kind: WireType) -> Decimal:
     shown = text.strip(_SPACE)
     if _DECIMAL.fullmatch(shown):
-        return Decimal(shown)
+        if len(shown) > MOST_DIGITS or not -MOST_DIGITS < (value := Decimal(shown)).adjusted() < MOST_DIGITS:
+            raise out_of_range(kind.name)
+        return value
     if _SPECIAL.fullmatch(shown) and not re.fullmatch("[+-]nan", shown, re.IGNORECASE):
         return Decimal(shown)
     raise _invalid(text, kind)
@@ -193,9 +206,10 @@ def _uuid(text: str, kind: WireType) -> uuid.UUID:
 
 def _bytea(text: str, kind: WireType) -> bytes:
     if text.startswith("\\x"):
-        if not _HEX.fullmatch(text[2:]):
-            raise _invalid(text, kind, "22023")
-        return bytes.fromhex(text[2:])
+        try:
+            return bytes.fromhex(text[2:])
+        except ValueError:
+            raise _invalid(text, kind, "22023") from None
 
     def unescaped(found: re.Match[bytes]) -> bytes:
         if found[1] is None:
@@ -219,20 +233,23 @@ _TEXT_READERS: dict[str, Callable[[str, WireType], object]] = {
 }
 
 _ITEM = re.compile(
-    rf'{_GAP}(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>(?:[^",{{}}\\]|\\.)+)){_GAP}', re.DOTALL
+    rf'{_GAP}+(?:"(?P<quoted>[^"\\]*+(?:\\.[^"\\]*+)*+)"|(?P<plain>(?:[^",{{}}\\]++|\\.)++)){_GAP}+',
+    re.DOTALL,
 )
 
 
-def elements(text: str, kind: WireType) -> list[str | None]:
+def elements(text: str, kind: WireType, budget: Budget) -> list[str | None]:
     """Split an array `{a,"b",NULL}` into its elements' texts; arrays within arrays are refused.
 
     >>> from dpsql.serve.wire.types.oids import TYPES
-    >>> elements('{a, "b,c", NULL}', TYPES[1009])
+    >>> elements('{a, "b,c", NULL}', TYPES[1009], Budget("bind"))
     ['a', 'b,c', None]
     """
     inner = text.strip(_SPACE)
     if not (inner.startswith("{") and inner.endswith("}") and len(inner) > 1):
         raise _invalid(text, kind, "22P02", "send an array as {1,2,3}")
+    # Before the expression below goes through it: each escape is a step of its own.
+    budget.take(size_of(inner), inner.count("\\"))
     end = len(inner) - 1
     found: list[str | None] = []
     at = 1

@@ -379,6 +379,37 @@ def test_a_release_is_opened_and_downloaded_by_its_analyst_alone(site: Site) -> 
         assert site("GET", "/v1/releases").facts["releases"] == []
 
 
+@pytest.mark.parametrize("path", ["/v1/session", "/v1/explain", "/v1/query"])
+@pytest.mark.parametrize(
+    "value", ["[" * 100 + "]" * 100, "[" + "1," * 1_000 + "1]", "[" + "{}," * 999 + "{}]", "9" * 1_000]
+)
+def test_a_body_that_stands_for_much_is_refused_before_it_is_read(
+    site: Site, monkeypatch: pytest.MonkeyPatch, path: str, value: str
+) -> None:
+    site.sign_in()
+    read: list[object] = []
+    monkeypatch.setattr("dpsql.serve.page.requests.json.loads", read.append)
+    reply = site("POST", path, raw=b'{"sql": ' + value.encode() + b"}")
+    assert reply.status == 400
+    assert read == []
+
+
+def test_who_has_not_signed_in_sends_short_bodies_and_addresses(site: Site) -> None:
+    site.headers.clear()
+    assert site("POST", "/v1/session", {"name": "a", "password": "b" * 5_000}).status == 413
+    assert site("GET", "/?" + "a&" * 1_000).status == 414
+
+
+def test_a_download_for_a_spreadsheet_has_no_formula(site: Site) -> None:
+    site.sign_in()
+    number = site.ask(BY_PAGE.replace(" = 1)", " = 0.5)").replace(" AS n", ' AS "=1+n"')).facts["release"]
+    path = f"/v1/releases/{number}/rows.csv"
+    heads = [site("GET", path + asked).body.decode().split("\r\n")[0] for asked in ("", "?spreadsheet=true")]
+    assert [head.split(",")[1] for head in heads] == ["=1+n", '"\'=1+n"']
+    assert site("GET", f"{path}?spreadsheet=1").status == 400
+    assert "?spreadsheet=true" in site("GET", "/answer.js").body.decode()  # the page's own downloads
+
+
 @pytest.mark.parametrize("number", ["0", "999", "9" * 40, "-1", "1e3", "x", "1;2"])
 def test_numbers_of_no_release_are_not_found(site: Site, number: str) -> None:
     site.sign_in()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from dpsql.serve.limits import COLUMN
 from dpsql.serve.wire import portals, prepared
 from tests.serve import frontend as f
 from tests.serve.bench import Bench, run
@@ -297,20 +298,20 @@ def test_statements_and_portals_are_few(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_texts_parameters_and_held_rows_are_limited_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "MOST_TEXT", 50)
-    monkeypatch.setattr(portals, "MOST_PARAMETERS", 100)
+    monkeypatch.setattr(prepared, "MOST_TEXT", 2 * (2 * len("SELECT 'xxxxxxxx'") + COLUMN + 30))
+    monkeypatch.setattr(portals, "MOST_PARAMETERS", 200)
     monkeypatch.setattr(portals, "MOST_HELD", 1_000)
     texts, parameters, held = ask(
         [f.parse("SELECT 'xxxxxxxx'", str(n)) for n in range(3)],
         [
-            f.close(b"S", "0"),
+            *(f.close(b"S", str(n)) for n in range(2)),
             f.parse("SELECT $1", "4"),
             *(f.bind([b"x" * 60], statement="4", portal=str(n)) for n in range(2)),
         ],
         [f.close(b"S", "1"), f.parse("SELECT * FROM range(200)"), f.bind(portal="p"), f.execute("p", 1)],
     )
     assert (tags(texts), error(texts)["C"]) == ("11EZ", "54000")
-    assert (tags(parameters), error(parameters)["C"]) == ("312EZ", "54000")
+    assert (tags(parameters), error(parameters)["C"]) == ("3312EZ", "54000")
     assert error(held)["C"] == "54000"
 
 
