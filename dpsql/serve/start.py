@@ -84,7 +84,6 @@ async def _serve(
         wire = Wire(
             WireContext(
                 name=state.config.name,
-                gate=service.gate,
                 service=service,
                 tls=state.tls,
                 connections=Connections(

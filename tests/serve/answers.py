@@ -123,6 +123,7 @@ class AnsweringService:
         self.resumed = asyncio.Event()
         """Lets statements go on that pause."""
         self.clients: dict[int, AnsweringClient] = {}
+        self.gate: Any = None
 
     def client(self, login: Any, number: int, settings: Any) -> AnsweringClient:
         self.clients[number] = AnsweringClient(self, login, number, settings)

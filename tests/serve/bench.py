@@ -47,10 +47,10 @@ class Bench:
 
     def start(self) -> None:
         self.service = AnsweringService()
+        self.service.gate = Gate(users(self.most))
         self.connections = Connections(maximum=self.maximum, handshakes=self.handshakes)
         self.context = WireContext(
             name="shop",
-            gate=Gate(users(self.most)),
             service=self.service,  # type: ignore[arg-type]  # what the connections use of one
             tls=self.tls,
             connections=self.connections,

@@ -112,6 +112,7 @@ class Real(Bench):
 
     def start(self) -> None:
         super().start()
+        self.real.gate.users = self.service.gate.users
         self.context.service = self.real
         self.context.pace = Pace(1 << 40, 1 << 50)
 

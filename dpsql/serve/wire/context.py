@@ -23,7 +23,6 @@ class WireContext:
 
     name: str
     """The name of the database that clients use."""
-    gate: Gate
     service: Service
     tls: Tls | None
     connections: Connections
@@ -37,3 +36,8 @@ class WireContext:
     """Milliseconds that a statement may run; a client may choose fewer."""
     max_statement: int = 65_536
     """Characters of what a client sends as one query."""
+
+    @property
+    def gate(self) -> Gate:
+        """Who may log in and ask: that of the service, for every protocol."""
+        return self.service.gate

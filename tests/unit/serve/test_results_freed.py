@@ -124,6 +124,7 @@ class ServedBench(Bench):
 
     def start(self) -> None:
         super().start()
+        self.real.gate.users = self.service.gate.users
         self.context.service = self.real
 
 

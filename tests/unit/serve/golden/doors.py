@@ -224,7 +224,8 @@ def postgres() -> dict[str, list[str]]:
 
     async def asked(bench: Bench) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
-        bench.context.service, bench.context.gate.users = service, USERS
+        bench.context.service = service
+        service.gate.users = USERS
         for name, startup in dialogues.LOGINS.items():
             frontend = await bench.connect()
             found[f"login: {name}"] = _lines(await _log_in(frontend, startup))
@@ -267,7 +268,8 @@ def catalogue() -> dict[str, list[str]]:
 
     async def asked(bench: Bench) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
-        bench.context.service, bench.context.gate.users = service, USERS
+        bench.context.service = service
+        service.gate.users = USERS
         alice = await bench.log_in()
         for each in statements(CATALOGUE):
             found[f"{each.number} {each.origin}"] = _lines(await alice.ask(f.query(each.text)))
