@@ -27,7 +27,7 @@ from dpsql.exclusive import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
-from dpsql.release import source_version
+from dpsql.release import source_version, tables_read
 from dpsql.running import sealed
 from dpsql.versions import CHANGING, Stamps, Versions, settled
 
@@ -177,7 +177,7 @@ class Database:
         self.on_vetting(None)
         if not readable:
             raise OperationalError(f"table {name} cannot be read as declared: the owner runs `dpsql check`")
-        if not engines.unchanged([table]):
+        if not engines.unchanged(tables_read(self.policy, [name])):
             raise OperationalError(CHANGING)
         self.ledger.vet(name, version)
         if engine.within_length_limit(name):

@@ -68,6 +68,39 @@ GROUPED = (
     "SELECT date_trunc('hour', seen AT TIME ZONE 'America/St_Johns') AS h, COUNT(*) AS n FROM ev "
     "WHERE seen >= '2024-03-10 00:00:00+00' AND seen < '2024-03-11 00:00:00+00' GROUP BY h",
 )
+NAIVE = "(SELECT uid, kind, seen, seen AT TIME ZONE 'Asia/Kolkata' AS local FROM ev) AS e"
+"""A source whose column `local` has no zone."""
+MIXED = (
+    *(
+        (
+            f"local {mixed}",
+            "leave the offset out, or say in which zone the column is: local AT TIME ZONE 'UTC'",
+            f"local {without}",
+            f"local AT TIME ZONE 'UTC' {mixed}",
+        )
+        for mixed, without in (
+            (">= '2024-07-02 00:00:00+02:00'", ">= '2024-07-02 00:00:00'"),
+            ("> '2024-07-02 00:00:00 Europe/Berlin'", "> '2024-07-02 00:00:00'"),
+            ("BETWEEN '2024-01-01 00:00:00Z' AND '2024-07-02'", "BETWEEN '2024-01-01' AND '2024-07-02'"),
+            ("NOT IN ('2024-07-02 00:00:00Z', '2024-07-03')", "NOT IN ('2024-07-02', '2024-07-03')"),
+        )
+    ),
+    *(
+        (
+            f"local {word} {other}",
+            "local AT TIME ZONE 'UTC', if the TIMESTAMP is of that zone; "
+            f"or {name} AT TIME ZONE 'UTC', the time in it",
+            f"local AT TIME ZONE 'UTC' {word} {other}",
+            f"local {word} {other} AT TIME ZONE 'UTC'",
+        )
+        for word, other, name in (
+            (">", "seen", "seen"),
+            ("IS DISTINCT FROM", "seen", "seen"),
+            (">=", "TIMESTAMPTZ '2024-07-02 00:00:00+02:00'", "x"),
+        )
+    ),
+)
+"""Predicates that mix instants and times without a zone, what the hint says, and two repaired predicates."""
 PARAMETERS = (
     datetime.datetime(2024, 7, 2, tzinfo=datetime.UTC),
     datetime.datetime(2024, 7, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),

@@ -19,6 +19,7 @@ from dpsql.serve import account_file, changes
 from dpsql.serve.accounts import Users
 from dpsql.serve.catalog.facts import CatalogAnswer, CatalogDescription, Facts, Route, Signal
 from dpsql.serve.client import Client
+from dpsql.serve.gate import Login
 from dpsql.serve.service import Service
 from dpsql.serve.settings import Settings
 from dpsql.serve.user import Account, User
@@ -125,7 +126,7 @@ def client_of(service: Service, user: User = ALICE, **values: object) -> Client:
     settings = Settings(user.name, config.name, statement_timeout=1000 * config.statement_timeout)
     for name, value in values.items():
         settings.set(name, _written(value))
-    return service.client(user, next(_numbers), settings)
+    return service.client(Login(user), next(_numbers), settings)
 
 
 def _written(value: object) -> str:

@@ -48,6 +48,7 @@ from dpsql.tree import (
 )
 from dpsql.tree.templates import COMPARISONS
 from dpsql.types import (
+    BIGINT,
     BOOLEAN,
     DOUBLE,
     INTEGER,
@@ -376,6 +377,9 @@ def canonical(value: Typed) -> Typed:
 
 
 def _neg(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    if isinstance(node.this, exp.Literal) and node.this.is_number and str(node.this.this) == str(2**63):
+        least = constant(-(2**63), BIGINT)  # its digits alone are no BIGINT
+        return replace(least, node=Paren(least.node))
     value = compiler.expression(node.this, scope)
     if value.literal is not None and isinstance(value.literal.value, (int, float)) and value.type != BOOLEAN:
         negative = replace(value, node=Paren(Unary("-", value.node)), literal=Literal(-value.literal.value))

@@ -174,11 +174,13 @@ def _constant(catalog: Catalog, sql: str, notes: tuple[Assumed, ...]) -> Typed |
 def not_valid(source: Source, text: str, sql_type: SqlType, at: exp.Expr) -> Exception:
     """Return the refusal of a text that is no value of a type; of one with an offset, for that reason."""
     if sql_type != TIMESTAMPTZ and has_zone(text) and _MOMENT.fullmatch(text):
+        beside = [at, at.parent] if isinstance(at.parent, exp.Predicate) else [at]
+        named = next((n for node in beside for n in _names(node) if n != "x"), "ts")
+        zoned = f", or say in which zone the column is: {named} AT TIME ZONE 'UTC'"
         return source.refuse(
             f"this text has an offset or a zone, and a {sql_type} has none",
             at,
-            "leave the offset out"
-            + (", or say in which zone the column is: ts AT TIME ZONE 'UTC'" if sql_type.moment else ""),
+            "leave the offset out" + (zoned if sql_type.moment else ""),
         )
     hint = "write it as '2024-07-02 00:00:00+02:00'" if sql_type == TIMESTAMPTZ else None
     return source.refuse(
@@ -186,14 +188,17 @@ def not_valid(source: Source, text: str, sql_type: SqlType, at: exp.Expr) -> Exc
     )
 
 
+def _names(at: exp.Expr) -> list[str]:
+    """Return both sides of a comparison as a hint names them: a column by its name, anything else as `x`."""
+    sides = (at.args.get("this"), at.args.get("expression"))
+    return [side.sql("duckdb") if isinstance(side, exp.Column) else "x" for side in sides]
+
+
 def mixed(source: Source, left: Typed, right: Typed, at: exp.Expr) -> Exception:
     """Return the refusal of a comparison of an instant with a date or time that has no zone."""
     first = left.type == TIMESTAMPTZ
     other = right.type if first else left.type
-    names = [
-        n.sql("duckdb") if isinstance(n, exp.Column) else "x"
-        for n in (at.args.get("this"), at.args.get("expression"))
-    ]
+    names = _names(at)
     zoned, naive = names if first else names[::-1]
     if other.name == "DATE":
         naive = f"CAST({naive} AS TIMESTAMP)"

@@ -29,10 +29,15 @@ class _Number:
     """The number cut to the ends of its type, so that it cannot fail."""
 
 
+def _product(a: int, b: int) -> int:
+    """Return the most of a product; one of 0 cannot be computed either where its other operand cannot."""
+    return a * b or (a + b if a + b > MOST else 0)
+
+
 _MOST: dict[str, Callable[..., int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a + b,
-    "*": lambda a, b: a * b,
+    "*": _product,
     "//": lambda a, _: a,
     "%": lambda a, _: a,
     "mod": lambda a, _: a,

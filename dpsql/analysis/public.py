@@ -21,7 +21,7 @@ from dpsql.analysis.public_times import check_times
 from dpsql.analysis.tables import NODES_PER_TABLE, declared_table
 from dpsql.analysis.text_lengths import limit_texts
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clauses, Query, all_of, copied, visible_ctes, walked
+from dpsql.language import MARK, Clauses, Query, all_of, copied, name_columns, visible_ctes, walked
 from dpsql.policy import Policy, Table, fold
 from dpsql.tree import literal_sql
 from dpsql.types import TIMESTAMPTZ
@@ -68,6 +68,7 @@ def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
     tree = copied(query.tree)
     with source.limited_depth():
         _check(query, policy, tree)
+        name_columns(tree)
         put_domains(tree, source, policy, catalog)
         with_declared_types(tree, catalog, policy)
         placed = copied(tree)  # `engine_sql` changes the tree

@@ -137,11 +137,14 @@ class _Spelling:
         nothing = cls(compiler, select, made, "", "", "", frozenset())
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
         sides = [(join.args.get("side") or "").upper() for join in joins]
-        if not joins or any(sides[:-1]) or sides[-1] not in ("LEFT", "RIGHT") or first.args.get("joins"):
+        if not joins or any(sides[:-1]) or sides[-1] not in _OUTER or first.args.get("joins"):
             return nothing
         last, items = joins[-1], [first, *(join.this for join in joins[:-1])]
         private = last.this
-        if sides[-1] == "RIGHT":
+        of_last = (
+            len(joins) == 1 and isinstance(last.this, exp.Table) and _is_public(compiler, last.this.name)
+        )
+        if sides[-1] == "RIGHT" or (sides[-1] == "FULL" and of_last):
             if len(joins) > 1:
                 return nothing
             items, private = [last.this], first
@@ -216,6 +219,8 @@ class _Spelling:
     def _same(self, key: str) -> str | None:
         """Return the statement that asks the same; None if the block is no single count of rows."""
         args = self.select.args
+        if (args["joins"][-1].args.get("side") or "").upper() == "FULL":  # it has private rows besides
+            return None
         if any(value for name, value in args.items() if name not in _PLAIN):
             return None
         keys = [item for item in self.select.expressions if not _counts_rows(item.unalias())]
@@ -287,9 +292,14 @@ class _Spelling:
         order = self.select.args.get("order")
         terms = []
         for term in order.expressions if order is not None else ():
-            place = next(
-                (i for i, k in enumerate(keys) if term.this in (k.unalias(), exp.column(k.alias or ""))), None
+            number, listed = whole_number(term.this), self.select.expressions
+            item = listed[number - 1] if number is not None and 1 <= number <= len(listed) else None
+            named = (
+                i
+                for i, k in enumerate(keys)
+                if k is item or term.this in (k.unalias(), exp.column(k.alias or ""))
             )
+            place = next(named, None)
             if place is None:
                 return None
             terms.append(f"a.{names[place]}{' DESC' if term.args.get('desc') else ''}")

@@ -34,7 +34,6 @@ owner = "127.0.0.1:{owner}"
 
 _PAGE_PORT, _OWNER_PORT = 8080, 8081
 _PAGE, _OWNER = f"127.0.0.1:{_PAGE_PORT}", f"127.0.0.1:{_OWNER_PORT}"
-_FLIGHT = "127.0.0.1:31337"
 
 
 @click.command("serve")
@@ -52,17 +51,8 @@ _FLIGHT = "127.0.0.1:31337"
     flag_value=_OWNER,
     help=f"Serve the owner's page, on this machine alone.  [without ADDRESS: {_OWNER}]",
 )
-@click.option(
-    "--flight",
-    metavar="[ADDRESS]",
-    is_flag=False,
-    flag_value=_FLIGHT,
-    help=f"Serve programs by Arrow Flight SQL too.  [without ADDRESS: {_FLIGHT}]",
-)
 @click.pass_obj
-def serve_command(
-    settings: Settings, /, *, http: str | None, owner_page: str | None, flight: str | None
-) -> int:
+def serve_command(settings: Settings, /, *, http: str | None, owner_page: str | None) -> int:
     """For the owner: let analysts ask from other machines, with PostgreSQL's clients or a browser.
 
     The policy's [serve] says where; without it, at 127.0.0.1:5433. Users are added by `dpsql user add`.
@@ -71,7 +61,7 @@ def serve_command(
     The log is written to standard error as JSON, without statements and answers. How long a private
     statement takes can depend on the data and is not hidden, unless the policy has time_steps = true.
     """
-    return run(Path(settings.policy), http=http, owner_page=owner_page, flight=flight)
+    return run(Path(settings.policy), http=http, owner_page=owner_page)
 
 
 def run(
@@ -80,7 +70,6 @@ def run(
     *,
     http: str | None = None,
     owner_page: str | None = None,
-    flight: str | None = None,
 ) -> int:
     """Serve until told to stop; say on standard output how clients connect."""
     check_system()
@@ -91,8 +80,7 @@ def run(
         None if http is None else Address.parse(http, "--http"),
         None if owner_page is None else Address.parse(owner_page, "--owner-page"),
     )
-    address = None if flight is None else Address.parse(flight, "--flight")
-    serve(policy, lambda state, addresses: _say(state, addresses, passwords or {}), pages, flight=address)
+    serve(policy, lambda state, addresses: _say(state, addresses, passwords or {}), pages)
     return ExitCode.OK
 
 

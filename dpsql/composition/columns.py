@@ -8,11 +8,10 @@ from dataclasses import field
 from sqlglot import exp
 
 from dpsql.analysis.blocks import check_one_item
-from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.released import is_released
 from dpsql.composition.names import Names, free_function, is_measure, is_windowed, nodes
-from dpsql.language import all_of, copied, transformed
+from dpsql.language import all_of, copied, title, transformed
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -41,7 +40,7 @@ class Columns:
         row = self.names.as_row(node)
         form = self.names.normal(row)
         if form not in self._forms:
-            base = name or (function_name(row.unnest()) or f"c{len(self.found)}").lower()
+            base = name or title(row)
             chosen = f"{base}_{len(self.found)}" if fold(base) in self._taken else base
             self._forms[form] = len(self.found)
             self._taken.add(fold(chosen))

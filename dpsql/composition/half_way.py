@@ -16,10 +16,11 @@ from math import ceil, floor, gcd, lcm
 
 from sqlglot import exp
 
-from dpsql.analysis import Plan
+from dpsql.analysis import Output, Plan
 from dpsql.analysis.expressions import function_name
 from dpsql.language import all_of, walked
 from dpsql.lazy_dataclass import dataclass
+from dpsql.places import distinct
 from dpsql.policy import fold
 
 Steps = Mapping[str, Mapping[str, Fraction]]
@@ -35,17 +36,23 @@ _KEEP = frozenset({"sum", "min", "max", "any_value", "first"})
 
 def steps_of(plan: Plan) -> dict[str, Fraction]:
     """Return the steps of the columns of a release by their folded names, in order; 0 where there is none."""
-    return {fold(output.name): plan.step(output) for output in plan.outputs}
+    return {name: plan.step(output) for name, output in _named(plan)}
 
 
 def counts_of(plans: Mapping[str, Plan]) -> frozenset[Named]:
     """Return the relations and columns that hold counts, by their folded names."""
     return frozenset(
-        (name, fold(output.name))
+        (name, column)
         for name, plan in plans.items()
-        for output in plan.outputs
+        for column, output in _named(plan)
         if plan.is_count(output)
     )
+
+
+def _named(plan: Plan) -> Iterator[tuple[str, Output]]:
+    """Yield the outputs of a release with their folded names, of which the second `n` is `n_1`."""
+    names = distinct([output.name for output in plan.outputs], fold=True)
+    yield from zip(map(fold, names), plan.outputs, strict=True)
 
 
 def compare_half_way(tree: exp.Query, steps: Steps) -> None:
@@ -328,9 +335,10 @@ def _of_query(query: exp.Expr, steps: Steps, depth: int) -> Callable[[str], _Fou
         return None
 
     def find(title: str) -> _Found | None:
-        for item in inner.expressions:
+        names = [item.alias_or_name for item in inner.expressions]
+        for name, item in zip(distinct(names, fold=True), inner.expressions, strict=True):
             bare = item.unalias().unnest()
-            if fold(item.alias_or_name) == title and not isinstance(bare, exp.Star):
+            if fold(name) == title and not isinstance(bare, exp.Star):
                 return _column(bare, inner, steps, depth) if isinstance(bare, exp.Column) else None
         star = any(isinstance(item, exp.Star) for item in inner.expressions)
         return _column(exp.column(title), inner, steps, depth) if star else None

@@ -22,7 +22,7 @@ from dpsql.composition.unbound import refused
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.info import total_guarantee
-from dpsql.language import AllGroups, Query, all_of, copied
+from dpsql.language import AllGroups, Query, all_of, copied, name_columns
 from dpsql.places import DETAILS, FREE, Places, distinct, laid_out
 from dpsql.policy import Policy, fold
 from dpsql.prepared import ErrorBar, Existence, PreparedComposed, PreparedPrivate, Relation, ReleasedValue
@@ -56,6 +56,7 @@ def compose(
         relations.append(Relation(part.name, place, columns_of(one.plan)))
     types = {relation.name: relation.columns for relation in relations}
     outer = copied(parts.outer)
+    name_columns(outer)
     plans = {fold(part.name): one.plan for part, one in zip(parts.releases, planned, strict=True)}
     steps = {name: steps_of(plan) for name, plan in plans.items()}
     compare_half_way(outer, steps)

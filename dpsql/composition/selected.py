@@ -27,6 +27,7 @@ from dpsql.composition.selecting import NotFollowedError, Reader
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.language import AllGroups, Scalar, all_of
 from dpsql.lazy_dataclass import dataclass
+from dpsql.places import distinct
 from dpsql.policy import fold
 
 _NOT_FOLLOWED = (RecursionError, ValueError, TypeError, AttributeError, LookupError)
@@ -67,7 +68,12 @@ def selected_parts(parts: Parts, plans: Sequence[Plan], catalog: SchemaDatabase)
     released = [
         Released(
             part.name,
-            tuple((output.name, output.kind) for output in plan.outputs),
+            tuple(
+                (name, output.kind)
+                for name, output in zip(
+                    distinct([output.name for output in plan.outputs], fold=True), plan.outputs, strict=True
+                )
+            ),
             not isinstance(plan.selection, (AllGroups, Scalar)),
             reads[part.name],
         )

@@ -159,6 +159,8 @@ def _misplaced(query: Query, clauses: Clauses) -> QueryRefused:
     written = Outline.of(text).options(at)
     behind = at + len(written)
     first = query.tree.meta.get("select", -1) + len("SELECT")
+    if query.has_options and at == min(query.options.at.values(), default=-1):  # it stands there
+        return query.source.refuse("no private table reaches the outermost SELECT, which has this clause", at)
     moved = () if query.has_options else (Fix(f" {written}", first, first),)
     return query.source.refuse(
         "WITH DIFFERENTIAL_PRIVACY belongs right after the outermost SELECT, or after one that counts: "

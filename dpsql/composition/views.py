@@ -23,7 +23,7 @@ from dpsql.composition.kinds import Kind, Kinds
 from dpsql.composition.outer import columns_of
 from dpsql.composition.parts import parts_of
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.language import Options, Query, parse
+from dpsql.language import Options, Query, name_columns, parse
 from dpsql.policy import Policy, View
 
 
@@ -60,6 +60,7 @@ def _columns(
         for name, released in columns_of(plans[0]):
             yield name, str(released), "released"
         return
+    name_columns(parts.outer)
     put_domains(parts.outer, query.source, policy, database)
     types = {p.name: columns_of(plan) for p, plan in zip(parts.releases, plans, strict=True)}
     for name, kind in database.described(types, engine_sql(parts.outer)):

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from dpsql.analysis import CompiledQuery, quote
-from dpsql.engines.complete import rows_outside
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_source
+from dpsql.engines.owned_rows import OwnedRows, counted
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import run
@@ -34,6 +34,7 @@ from dpsql.engines.writer import (
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn
+from dpsql.tree import Query
 from dpsql.types import SqlType
 
 _CACHE_SIZE = 16
@@ -232,26 +233,27 @@ class RemoteEngine(ABC):
             listed = ", ".join(lowered[c.lower()] for c in fact)
             repeated = f"SELECT 1 AS x FROM {text} AS r{there} GROUP BY {listed} HAVING COUNT(*) > 1"
             checks.append(f"SELECT COUNT(*) AS n0 FROM ({repeated}) AS f")
-        for column in reader.table.not_null:
-            missing = f"{there or ' WHERE 1 = 1'} AND {lowered[column.lower()]} IS NULL"
-            checks.append(f"SELECT COUNT(*) AS n0 FROM {text} AS r{missing}")
         for i, sql in enumerate(checks):
             rows = self._rows(Translated(sql, (), ()), UNCHARGED)
             if rows is None:
                 return False
             if i and rows.column(0)[0].as_py() != 0:
                 return False
-        return all(self._complete(reader, column) for column in reader.table.complete)
+        owned = OwnedRows(self.readers, self.schema_database.domains, table)
+        if reader.table.not_null:
+            rows = self._first_row(owned.nulls(reader.table.not_null))
+            if rows is None or len(set(rows)) != 1:
+                return False
+        return all(self._first_row(counted(owned.outside(c))) == [0] for c in reader.table.complete)
 
-    def _complete(self, reader: Reader, column: str) -> bool:
-        """Return whether no row that has a unit has NULL or a value outside of a column's domain."""
-        query = rows_outside(reader, column, self.schema_database.domains)
+    def _first_row(self, query: Query) -> list[object] | None:
+        """Return the first row of a query of the private tables, or None if it failed."""
         with self._translating:
             statement = write(
                 query, self.dialect, self.schema_database, self._private, self._public_relations
             )
         rows = self._rows(statement, UNCHARGED)
-        return rows is not None and rows.column(0)[0].as_py() == 0
+        return None if rows is None else [column[0].as_py() for column in rows.columns]
 
     def within_length_limit(self, table: str) -> bool:
         """See `Engine`: an engine that knows a stored value's length without reading it tests always."""

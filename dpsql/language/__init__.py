@@ -34,7 +34,7 @@ from dpsql.language.statement import (
     TopK,
     TopPerPartition,
 )
-from dpsql.language.titles import keep_title, title
+from dpsql.language.titles import keep_title, name_columns, title
 from dpsql.language.tokens import MARK, pieces, split
 from dpsql.language.written import words, written_out
 
@@ -64,6 +64,7 @@ __all__ = [
     "call_end",
     "copied",
     "keep_title",
+    "name_columns",
     "parse",
     "pieces",
     "plain",

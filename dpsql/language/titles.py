@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.language.copying import all_of
+from dpsql.language.copying import all_of, walked
 from dpsql.language.dollars import OPAQUE, after_comment
 from dpsql.language.source import Source
 from dpsql.language.tokens import MARK, closing
@@ -26,6 +26,8 @@ _ENDS = frozenset(
 """Tokens that end a select list, where they stand outside of its parentheses."""
 _OPENS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSES = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
+"""What may be several columns."""
 _GAP = re.compile(rf"{OPAQUE}|\s+", re.DOTALL)
 
 
@@ -50,6 +52,25 @@ def keep_title(old: exp.Expr, new: exp.Expr) -> exp.Expr:
     if text is not None:
         new.meta[TITLE] = text
     return new
+
+
+def name_columns(tree: exp.Expr) -> None:
+    """Name the columns of a query that have no alias by their text; the tree is changed.
+
+    Otherwise they have the text of what is run, in which functions and thresholds are spelled in other ways.
+    """
+    while isinstance(tree, (exp.SetOperation, exp.Subquery)):
+        if tree.args.get("order") is not None:  # its terms may be such names
+            return
+        tree = tree.this
+    if isinstance(tree, exp.Select):
+        tree.set("expressions", [_titled(node) for node in tree.expressions])
+
+
+def _titled(node: exp.Expr) -> exp.Expr:
+    if _named(node) or any(isinstance(each, _SEVERAL) for each in walked(node)):
+        return node
+    return exp.alias_(node, title(node), quoted=True, copy=False)
 
 
 def write_titles(source: Source, tokens: Sequence[Token], tree: exp.Expr) -> None:

@@ -15,7 +15,7 @@ def verify_rows(report: Report, inspector: Inspector, policy: Policy, table: Tab
         _report_single(report, inspector, policy, table, table.unit.column)
     vouched = {fold(column) for column in table.not_null}
     keys = [column for column in table.domain if fold(column) not in vouched]
-    nulls, rows = inspector.null_rows(table.name, keys)
+    nulls, rows = inspector.nulls(table.name, keys)
     for column in keys:
         if nulls[column]:
             text = f"{nulls[column]:,} of {rows:,} rows are NULL: a group of their own"

@@ -17,9 +17,9 @@ from dpsql.owner.findings import Report, times
 from dpsql.owner.rows import verify_rows
 from dpsql.owner.sense import verify_sense
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
-from dpsql.policy import CsvSource, EnumDomain, Policy, Table, shown_length
+from dpsql.policy import CsvFormat, CsvSource, EnumDomain, Policy, Table, shown_length
 from dpsql.policy.names import joined
-from dpsql.release import source_version
+from dpsql.release import source_version, tables_read
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
 from dpsql.versions import Versions
 
@@ -64,7 +64,7 @@ def verify(policy: Policy, on_progress: OnProgress = lambda words, done, total: 
         return _located(report, policy)
     try:
         for table in policy.tables.values():
-            hashed.begin(f"hashing {table.name}", versions.size([table]))
+            hashed.begin(f"hashing {table.name}", versions.size(tables_read(policy, [table.name])))
             if table.trust_source and not table.public:
                 text = "trust_source is set: its rows were not read, nothing about them was verified"
                 report.add("note", table.place(), text)
@@ -133,8 +133,7 @@ def _verify_table(
         short = _verify_lengths(report, inspector, policy, table)
         for i, fact in enumerate(table.unique):
             _verify_fact(report, inspector, table, i, fact)
-        for i, column in enumerate(table.not_null):
-            _verify_not_null(report, inspector, table, i, column)
+        _verify_not_null(report, inspector, table)
         for column in table.complete:
             _verify_complete(report, inspector, table, column)
         if report.wrong == before and not table.public:
@@ -155,7 +154,8 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
     for column, kind in inspector.readers[table.name].columns:
         if lost[column]:
             shown = ", ".join(
-                f"{text!r} in row {row:,}" for row, text in inspector.lost_values(table.name, column)
+                f"{_as_written(table, kind, text)!r} in row {row:,}"
+                for row, text in inspector.lost_values(table.name, column)
             )
             text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL: {shown}"
             text += _other_format(table, kind, shown)
@@ -197,6 +197,14 @@ def _verify_zones(report: Report, inspector: Inspector, table: Table) -> None:
             report.add("note", table.place("zone", column), text)
 
 
+def _as_written(table: Table, kind: SqlType, text: str) -> str:
+    """Return a value of a CSV file as it is written there: what does not convert has been changed."""
+    form = table.source.format if isinstance(table.source, CsvSource) else CsvFormat()
+    if kind.numeric and not kind.integer and form.decimal == "," and not form.thousands:
+        return text.translate(str.maketrans("?.", ".,"))
+    return text.removeprefix("?") if form.date or form.thousands else text
+
+
 def _other_format(table: Table, kind: SqlType, shown: str) -> str:
     """Return what says that a CSV file's values are written otherwise; empty if they seem not to be."""
     form = table.source.format if isinstance(table.source, CsvSource) else None
@@ -206,6 +214,9 @@ def _other_format(table: Table, kind: SqlType, shown: str) -> str:
     numbers = re.search(r"'-?[\d.]*,\d", shown)
     if form is not None and kind.numeric and form.decimal == "." and not form.thousands and numbers:
         return f'; [{table.place("csv")}] decimal = "," and thousands = "." read 1.234,50'
+    grouped = re.search(r"'-?\d{1,3}(\.\d{3})+\b", shown)
+    if form is not None and kind.numeric and form.decimal == "," and not form.thousands and grouped:
+        return f'; [{table.place("csv")}] thousands = "." reads 1.234,50'
     return ""
 
 
@@ -231,21 +242,20 @@ def _verify_fact(report: Report, inspector: Inspector, table: Table, i: int, fac
         report.add("ok", place, f"{', '.join(fact)} is unique")
 
 
-def _verify_not_null(report: Report, inspector: Inspector, table: Table, i: int, column: str) -> None:
-    place = f"{joined('tables', table.name)}.not_null[{i}]"
-    nulls = inspector.nulls(table.name, column)
-    if nulls:
-        text = (
-            f"{column} is NULL in {times(nulls, 'row')} that have a unit: leave it out, NULL is then a group"
-        )
-        report.add("wrong", place, text)
-    else:
-        report.add("ok", place, f"{column} has no NULL")
+def _verify_not_null(report: Report, inspector: Inspector, table: Table) -> None:
+    nulls = inspector.nulls(table.name, table.not_null)[0] if table.not_null else {}
+    for i, (column, number) in enumerate(nulls.items()):
+        place = f"{joined('tables', table.name)}.not_null[{i}]"
+        if number:
+            found = f"{column} is NULL in {times(number, 'row')} that have a unit"
+            report.add("wrong", place, f"{found}: leave it out, NULL is then a group")
+        else:
+            report.add("ok", place, f"{column} has no NULL")
 
 
 def _verify_complete(report: Report, inspector: Inspector, table: Table, column: str) -> None:
     place = table.place("domain", column)
-    rows, nulls = inspector.outside(table.name, column)[1], inspector.nulls(table.name, column)
+    _, rows, nulls = inspector.outside(table.name, column)
     if rows or nulls:
         text = (
             f"is not complete: {times(rows, 'row')} outside, {times(nulls, 'row')} with NULL: leave that out"
@@ -257,7 +267,7 @@ def _verify_complete(report: Report, inspector: Inspector, table: Table, column:
 
 def _verify_domain(report: Report, inspector: Inspector, table: Table, column: str, total: int) -> None:
     place = table.place("domain", column)
-    values, rows = inspector.outside(table.name, column)
+    values, rows, _ = inspector.outside(table.name, column)
     if values:
         listed = inspector.outside_values(table.name, column)
         shown = ", ".join(f"{text!r} ({times(n, 'row')})" for text, n in listed)

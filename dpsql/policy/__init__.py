@@ -57,7 +57,7 @@ from dpsql.policy.parts import (
 )
 from dpsql.policy.paths import path_of, protected
 from dpsql.policy.rules import is_one_type
-from dpsql.policy.serving import Address, FlightConfig, HttpConfig, McpConfig, ServeConfig
+from dpsql.policy.serving import Address, HttpConfig, McpConfig, ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
 from dpsql.policy.views import View
@@ -78,7 +78,6 @@ __all__ = [
     "Domain",
     "EnumDomain",
     "FileSource",
-    "FlightConfig",
     "GroupPolicy",
     "HttpConfig",
     "Key",

@@ -58,7 +58,6 @@ KEYS: dict[str, dict[str, Key]] = {
         "serve": Key("a table", "none", "where and how `dpsql serve` answers analysts"),
         "mcp": Key("a table", "none", "how `dpsql serve` answers programs by the Model Context Protocol"),
         "http": Key("a table", "none", "where `dpsql serve` serves pages, and JSON for programs"),
-        "flight": Key("a table", "none", "where `dpsql serve` answers programs by Arrow Flight SQL"),
         "share_releases": Key(
             "`true` or `false`",
             "`false`",
@@ -199,9 +198,6 @@ KEYS: dict[str, dict[str, Key]] = {
         "allowed_origins": Key(
             "a list of texts", "the page's own", "further values of the header Origin that are accepted"
         ),
-    },
-    "[flight]": {
-        "listen": Key("an address", "none", "where programs are served by gRPC"),
     },
     "[database]": {
         "path": Key("a path", "none", "a DuckDB database, opened read-only"),

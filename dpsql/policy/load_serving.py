@@ -1,4 +1,4 @@
-"""Read the tables `[serve]`, `[mcp]`, `[http]`, `[flight]` and `[groups]` of a policy."""
+"""Read the tables `[serve]`, `[mcp]`, `[http]` and `[groups]` of a policy."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dpsql.policy.budget import GroupPolicy
 from dpsql.policy.keys import KEYS
 from dpsql.policy.names import wrong
 from dpsql.policy.section import Section
-from dpsql.policy.serving import USERS, Address, FlightConfig, HttpConfig, McpConfig, ServeConfig
+from dpsql.policy.serving import USERS, Address, HttpConfig, McpConfig, ServeConfig
 
 
 def read_serving(top: Section, file: Path) -> ServeConfig | None:
     """Return what the policy says about the server; None if it has no `[serve]`."""
     if "serve" not in top:
-        for name in ("mcp", "http", "flight"):
+        for name in ("mcp", "http"):
             if name in top:
                 raise wrong(name, "is served by the server alone", "write [serve] as well; it may be empty")
         return None
@@ -30,7 +30,7 @@ def read_serving(top: Section, file: Path) -> ServeConfig | None:
             found[name] = _path(section, name, file.parent)
     found.setdefault("users", file.parent / USERS)
     found.setdefault("name", default_name(file))
-    return ServeConfig(mcp=_mcp(top), http=_http(top), flight=_flight(top), **found)
+    return ServeConfig(mcp=_mcp(top), http=_http(top), **found)
 
 
 def default_name(file: Path) -> str:
@@ -61,14 +61,6 @@ def _http(top: Section) -> HttpConfig:
     for name in ("allowed_hosts", "allowed_origins"):
         found[name] = tuple(_texts(section, name))
     return HttpConfig(**found)
-
-
-def _flight(top: Section) -> FlightConfig:
-    section = Section(top.get("flight", dict, {}), ("flight",), KEYS["[flight]"])
-    found: dict[str, Any] = section.simple()
-    if "listen" in section:
-        found["listen"] = Address.parse(section.raw("listen"), "flight.listen")
-    return FlightConfig(**found)
 
 
 def read_groups(top: Section) -> dict[str, GroupPolicy]:

@@ -102,7 +102,6 @@ _SPECIAL: dict[str, dict[str, _Schema]] = {
         "serve": _part("[serve]"),
         "mcp": _part("[mcp]"),
         "http": _part("[http]"),
-        "flight": _part("[flight]"),
     },
     "[budget]": {
         "accounting": {"enum": ["pure", "zcdp"]},
@@ -116,7 +115,6 @@ _SPECIAL: dict[str, dict[str, _Schema]] = {
     },
     "[mcp]": {"listen": _TEXT, "allowed_hosts": _TEXTS, "allowed_origins": _TEXTS},
     "[http]": {"listen": _TEXT, "owner": _TEXT, "allowed_hosts": _TEXTS, "allowed_origins": _TEXTS},
-    "[flight]": {"listen": _TEXT},
     "[database]": {"path": _TEXT, "engine": _TEXT},
     "[engine]": {name: {"type": ["integer", "string"]} for name in ("longest_value", "keep")},
     "[tables.NAME]": {

@@ -1,4 +1,4 @@
-"""What a policy says about the server: `[serve]`, `[mcp]`, `[http]`, `[flight]`. Else it means nothing."""
+"""What a policy says about the server: `[serve]`, `[mcp]`, `[http]`. Else it means nothing."""
 
 from __future__ import annotations
 
@@ -126,18 +126,6 @@ class HttpConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class FlightConfig:
-    """`[flight]`: where programs that speak Arrow Flight SQL are served."""
-
-    listen: Address | None = None
-    """Where the server answers; None: nowhere."""
-
-    def __post_init__(self) -> None:
-        if self.listen is not None and self.listen.socket is not None:
-            raise wrong("flight.listen", "a Unix socket is not served by Flight", 'write "127.0.0.1:31337"')
-
-
-@dataclass(frozen=True, slots=True)
 class ServeConfig:
     """`[serve]`: where and how analysts are served. Raises `PolicyError`, naming the key."""
 
@@ -172,7 +160,6 @@ class ServeConfig:
     """Whether the metrics tell what is left of each analyst's budget."""
     mcp: McpConfig = field(default_factory=McpConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
-    flight: FlightConfig = field(default_factory=FlightConfig)
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.name) <= 63 or not self.name.isprintable() or not self.name.isascii():
@@ -200,8 +187,6 @@ class ServeConfig:
             listens.append(("mcp.listen", self.mcp.listen))
         if self.http.listen is not None:
             listens.append(("http.listen", self.http.listen))
-        if self.flight.listen is not None:
-            listens.append(("flight.listen", self.flight.listen))
         for key, address in listens:
             if not address.local and self.certificate is None:
                 raise wrong(

@@ -30,12 +30,15 @@ _CHANGES = {2: "the policy changed", 3: "the data changed", 4: "dpsql or the eng
 def source_version(policy: Policy, table: Table, versions: Versions) -> str:
     """Return a hash of a table's declaration and data; when it changes, the table is checked again.
 
+    The tables through which its rows find their unit, and those of its domains, are part of it: what the
+    owner declares is about rows that have a unit, and about the values of a domain.
     For local files the hash covers their content, for a remote engine the owner's `data_version`. It also
     covers the versions of dpsql and of the engine: another version may have looked for less.
     """
     remote = isinstance(table.source, DatabaseSource) and policy.engine != "duckdb"
-    data = f"declared {policy.data_version}" if remote else versions.content([table])
-    return _hash(policy.part_fingerprint([table]), data, *_versions())
+    tables = tables_read(policy, [table.name])
+    data = f"declared {policy.data_version}" if remote else versions.content(tables)
+    return _hash(policy.part_fingerprint(tables), data, *_versions())
 
 
 @cache

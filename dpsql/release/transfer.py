@@ -32,7 +32,7 @@ def to_arrow(table: pa.Table, release: Release | None) -> bytes:
     return b"".join(map(stream, (marked, *(tables[1:] if shown else tables))))
 
 
-def from_arrow(data: bytes) -> tuple[pa.Table, Release | None]:
+def from_arrow(data: bytes | bytearray) -> tuple[pa.Table, Release | None]:
     """Read rows and release back; raises `ValueError` if the bytes are no such answer."""
     import pyarrow as pa  # noqa: PLC0415  loaded by the time there is an answer, never by `import dpsql`
 

@@ -95,4 +95,4 @@ class Outgoing:
 
     def _copied(self, before: str) -> Sent:
         begin = f"COPY ({before}"
-        return Sent(f"{begin}{self.text}\n) TO STDOUT (FORMAT arrow)", self.text, len(begin), before)
+        return Sent(f"{begin}{self.text}\n) TO STDOUT (FORMAT arrow, RELEASE)", self.text, len(begin), before)

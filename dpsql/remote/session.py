@@ -174,7 +174,7 @@ class RemoteSession:
         if reply.copied is None:
             return StatementResult(_of_texts(reply), None, tuple(reply.notices))
         try:
-            table, release = from_arrow(bytes(reply.copied))
+            table, release = from_arrow(reply.copied)
         except (ValueError, KeyError, TypeError, OSError):
             raise InternalError(
                 "the server's answer cannot be read: is it a dpsql server?\n"

@@ -10,7 +10,6 @@
 ``http``, ``mcp``                   programs that speak the Model Context Protocol
 ``page``                            pages for people, and the JSON over HTTP beneath them
 ``served_backend``                  what answers those who ask over HTTP
-``flight``                          programs that speak Arrow Flight SQL
 ``service``, ``client``             answers statements, whatever the protocol
 ``settings``, ``catalog``           what PostgreSQL's clients set and look up
 ``log``, ``metrics``, ``health``    what the server tells its owner; ``notify`` tells systemd

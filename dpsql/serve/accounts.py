@@ -12,7 +12,7 @@ from typing import Self
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve import account_file
-from dpsql.serve.scram import Verifier
+from dpsql.serve.scram import Keys, Verifier
 from dpsql.serve.user import Account, User
 
 __all__ = ["User", "Users", "token_hash"]
@@ -65,13 +65,16 @@ class Users:
             return mock
         return Verifier.joined(account.verifiers(self.day()))
 
-    def by_token(self, text: str) -> User | None:
-        """Return the user of a token; None if it is unknown or expired, or the user may not log in."""
+    def by_token(self, text: str) -> tuple[User, Keys] | None:
+        """Return the user of a token, and what is stored of it.
+
+        None if the token is unknown or expired, or the user may not log in.
+        """
         digest = token_hash(text)
         for account in self.accounts.values():
             for token in account.live_tokens(self.day()):
                 if token.sha256 == digest and account.state(self.day()) == "active":
-                    return account.user
+                    return account.user, token.scram.keys[0]
         return None
 
 

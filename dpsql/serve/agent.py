@@ -9,10 +9,9 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dpsql.errors import Error, ProgrammingError, QueryRefused, QuerySyntaxError
-from dpsql.lazy_dataclass import dataclass
 from dpsql.places import distinct, renamed_columns
 from dpsql.privacy import Charge
 from dpsql.release import told
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.ledger import Budget
-    from dpsql.policy import Policy
     from dpsql.release import Release
+    from dpsql.serve.backends import Asked, Backend
     from dpsql.sessions import StatementResult
 
 Facts = dict[str, Any]
@@ -46,46 +45,6 @@ _ERRORS = (
     "error",
 )
 """Fields of EXPLAIN that say how far an answer may be off."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A statement that was prepared: nothing is charged, nothing private was read."""
-
-    sql: str
-    key: str
-    price: Charge
-    private: bool
-    setting: bool
-    prepared: Any
-    """What the backend runs."""
-
-
-class Backend(Protocol):
-    """What answers statements: a session in this process or on a server, or the server's own client."""
-
-    @property
-    def analyst(self) -> str:
-        """Who asks."""
-
-    @property
-    def policy(self) -> Policy | None:
-        """The policy; None where it lies on a server."""
-
-    async def price(self, sql: str) -> Asked:
-        """Prepare and price a statement."""
-
-    async def run(self, asked: Asked, most: Charge) -> StatementResult:
-        """Run a prepared statement, charging no more than this."""
-
-    async def free(self, sql: str) -> StatementResult:
-        """Run a statement that costs nothing, such as SHOW TABLES."""
-
-    async def budget(self) -> Budget:
-        """Return what the analyst may still spend."""
-
-    async def release(self, number: int) -> Release:
-        """Return one of the analyst's own releases."""
 
 
 _Tool = Callable[..., Awaitable[Facts]]

@@ -10,7 +10,6 @@ from dpsql.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsql.privacy import Charge
     from dpsql.release import Release
 
 
@@ -78,17 +77,6 @@ class Described:
     columns: tuple[Column, ...]
     parameter_oids: tuple[int | None, ...] = ()
     """The catalogue's numbers of the parameters' types, where it has any."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quoted:
-    """What a statement costs and its columns; nothing was run."""
-
-    kind: str
-    """What the statement is: `private`, `stored`, `public`, .."""
-    price: Charge | None
-    """None: it reads nothing private, and cannot cost anything."""
-    schema: pa.Schema
 
 
 def columns_of(schema: pa.Schema) -> tuple[Column, ...]:

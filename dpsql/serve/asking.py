@@ -23,7 +23,7 @@ from dpsql.prepared import (
 from dpsql.privacy import Charge
 from dpsql.release import told
 from dpsql.serve.agreement import names_epsilon, not_agreed
-from dpsql.serve.answer import Answer, Column, Notice, Quoted, columns_of
+from dpsql.serve.answer import Answer, Column, Notice, columns_of
 from dpsql.serve.catalog.facts import Route
 from dpsql.serve.describe import ends, schema_of, with_ends
 from dpsql.serve.errors import CatalogueRefused, PolicyReloaded, StatementTooLong
@@ -164,33 +164,6 @@ class Asking:
         if self.route(text) is Route.CATALOGUE:
             return self._of_catalogue(text, with_arrays, types)
         return self._plan(text, values)
-
-    def quote(self, text: str, parameters: Sequence[object], types: Sequence[pa.DataType | None]) -> Quoted:
-        """Return price and columns of a statement about data; refuse what would not be answered."""
-        self._check_length(text)
-        words, values = plain_text(text), tuple(plain(parameters) or ())
-        with self.session.statement(self.running):
-            found = self._known(words, values) or self._plan(words, values)
-        kept = self._kept_answer(words, values, types, found)
-        if kept is not None:
-            return Quoted("stored", Charge(), kept.table.schema)
-        if isinstance(found, Answer):
-            return Quoted(self.kind, None, found.table.schema)
-        planned = found if isinstance(found, Planned) else None
-        prepared = found.prepared if isinstance(found, Planned) else found
-        schema = self._announced(words, types) if values and types else None
-        with self.session.statement(self.running):
-            schema = schema or schema_of(prepared, intervals=self._intervals)
-            if not isinstance(prepared, (PreparedPrivate, PreparedComposed)):
-                self.kind = "command" if isinstance(prepared, PreparedCommand) else "public"
-                return Quoted(self.kind, None, schema)
-            planner = self.session.planner
-            self.price = planner.priced(prepared).price
-        self.kind = "private" if self.price != Charge() else "stored"
-        agreed = self._agreed or self.kind == "stored" or names_epsilon(prepared, planner, planned)
-        if not agreed:
-            raise not_agreed(prepared, self.price, planner)
-        return Quoted(self.kind, self.price, schema)
 
     def prepare(self, text: str, parameters: Sequence[object]) -> Prepared:
         """Parse, analyse and price a statement, for `run`."""

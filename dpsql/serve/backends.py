@@ -1,9 +1,10 @@
-"""What answers a program's statements: a session, in this process or on a server, or the server's client."""
+"""`Backend`: prices and runs a program's statements, by a session here or on a server, or by a client."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -12,10 +13,10 @@ import anyio
 import anyio.to_thread
 
 from dpsql.errors import Error
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.privacy import Charge
-from dpsql.serve.agent import Asked
 from dpsql.sessions import StatementResult
 
 if TYPE_CHECKING:
@@ -30,7 +31,55 @@ _T = TypeVar("_T")
 _Session = TypeVar("_Session", bound="Session | RemoteSession")
 
 
-class _SessionBackend(Generic[_Session]):
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A statement that was prepared: nothing is charged, nothing private was read."""
+
+    sql: str
+    key: str
+    price: Charge
+    private: bool
+    setting: bool
+    prepared: Any
+    """What the backend runs."""
+
+
+class Backend(ABC):
+    """Answers statements of one analyst; `price` and `run` are its own, the rest are statements by these."""
+
+    policy: Policy | None
+    """The policy that is open now; None where it lies on a server."""
+
+    @property
+    @abstractmethod
+    def analyst(self) -> str:
+        """Who asks."""
+
+    @abstractmethod
+    async def price(self, sql: str) -> Asked:
+        """Prepare and price a statement."""
+
+    @abstractmethod
+    async def run(self, asked: Asked, most: Charge) -> StatementResult:
+        """Run a prepared statement, charging no more than this."""
+
+    async def free(self, sql: str) -> StatementResult:
+        """Run a statement that costs nothing, such as SHOW TABLES."""
+        return await self.run(await self.price(sql), Charge())
+
+    async def budget(self) -> Budget:
+        """Return what the analyst may still spend: the exact amounts beside the rows of the statement."""
+        table = (await self.free("SHOW PRIVACY BUDGET")).table
+        return Budget.read(json.loads((table.schema.metadata or {})[b"dpsql.budget"]))
+
+    async def release(self, number: int) -> Release:
+        """Return one of the analyst's own releases."""
+        found = (await self.free(f"SHOW RELEASE {int(number)}")).release
+        assert found is not None  # noqa: S101  the statement answers with a release, or an error
+        return found
+
+
+class _SessionBackend(Backend, Generic[_Session]):
     """Answers by a session, whose work is done in a thread: what is alike in this process and on a server."""
 
     def __init__(self, session: _Session) -> None:
@@ -39,14 +88,6 @@ class _SessionBackend(Generic[_Session]):
     async def run(self, asked: Asked, most: Charge) -> StatementResult:
         """Run a prepared statement, charging no more than this."""
         return await self._in_thread(lambda: self._session.execute(asked.prepared, most=most))
-
-    async def budget(self) -> Budget:
-        """Return what the analyst may still spend."""
-        return await self._in_thread(self._session.budget)
-
-    async def release(self, number: int) -> Release:
-        """Return one of the analyst's own releases."""
-        return await self._in_thread(lambda: self._session.release(number))
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await in_thread(work, self._session.cancel)
@@ -61,28 +102,20 @@ class LocalBackend(_SessionBackend["Session"]):
         return self._session.analyst
 
     @property
-    def policy(self) -> Policy | None:
+    def policy(self) -> Policy:  # type: ignore[override]  # it is read only
         """The session's policy."""
         return self._session.policy
 
     async def price(self, sql: str) -> Asked:
         """Prepare and price a statement."""
-        prepared = await self._in_thread(lambda: self._session.prepare(sql))
-        return asked_of(sql, prepared)
-
-    async def free(self, sql: str) -> StatementResult:
-        """Run a statement that costs nothing."""
-
-        def work() -> StatementResult:
-            return self._session.execute(self._session.prepare(sql), most=Charge())
-
-        return await self._in_thread(work)
+        return asked_of(sql, await self._in_thread(lambda: self._session.prepare(sql)))
 
 
 class RemoteBackend(_SessionBackend["RemoteSession"]):
     """Answers by a session on a server, whose prepared statements are their texts."""
 
     policy = None
+    analyst = ""
 
     def __init__(self, session: RemoteSession, analyst: str) -> None:
         super().__init__(session)
@@ -94,9 +127,9 @@ class RemoteBackend(_SessionBackend["RemoteSession"]):
         key = hashlib.sha256(prepared.outgoing.text.encode()).hexdigest()
         return Asked(sql, key, prepared.price, prepared.private, prepared.setting, prepared)
 
-    async def free(self, sql: str) -> StatementResult:
-        """Run a statement that costs nothing."""
-        return await self._in_thread(lambda: self._session.run(sql, most=Charge()))
+    async def budget(self) -> Budget:
+        """Return what the analyst may still spend."""
+        return await self._in_thread(self._session.budget)
 
 
 async def in_thread(work: Callable[[], _T], cancel: Callable[[], None]) -> _T:
@@ -130,8 +163,3 @@ def question_key(prepared: Prepared) -> str:
     if isinstance(prepared, PreparedComposed):  # a key has only the place of a value that is not known yet
         outer, values = prepared.outer, [value.sql for value in prepared.values]
     return hashlib.sha256(json.dumps([parts, outer, values]).encode()).hexdigest()
-
-
-def budget_of(result: StatementResult) -> Budget:
-    """Read the exact amounts that SHOW PRIVACY BUDGET has beside its rows."""
-    return Budget.read(json.loads((result.table.schema.metadata or {})[b"dpsql.budget"]))

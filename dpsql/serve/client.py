@@ -22,7 +22,7 @@ from dpsql.errors import InterfaceError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
 from dpsql.serve.active import Active, Hold, Retired
-from dpsql.serve.answer import Answer, Column, Described, Notice, Quoted, columns_of
+from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
 from dpsql.serve.asking import Asking, Pending
 from dpsql.serve.catalog.facts import CursorRow, Encryption, Facts, PreparedRow, Route
 from dpsql.serve.errors import PolicyReloaded, ShuttingDown, locate
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
     from dpsql.prepared import Prepared
     from dpsql.serve.catalog.facts import Signal
+    from dpsql.serve.gate import Login
     from dpsql.serve.generation import Generation
     from dpsql.serve.registry import Registry
     from dpsql.serve.settings import Settings
     from dpsql.serve.shared import Shared
-    from dpsql.serve.user import User
 
 __all__ = ["Answer", "Client", "Column", "Described", "Notice"]
 
@@ -72,10 +72,12 @@ class Client:
     """One connection of a user. Its statements are answered one after the other."""
 
     def __init__(
-        self, service: Shared, registry: Registry[Client], user: User, number: int, settings: Settings
+        self, service: Shared, registry: Registry[Client], login: Login, number: int, settings: Settings
     ) -> None:
         """Let a user ask; raises `PolicyError` if the policy does not list the analyst."""
-        self.user, self.number, self.settings = user, number, settings
+        self.login, self.number, self.settings = login, number, settings
+        self.user = login.user
+        """The user as he is now."""
         self.protocol = "wire"
         self.address = ""
         """Where the client is; empty on a Unix socket."""
@@ -96,7 +98,7 @@ class Client:
         self._closed = False
         self._generation = service.generation
         """The policy of the last statement."""
-        self._generation.database.ledger.admitted(user.analyst)
+        self._generation.database.ledger.admitted(login.analyst)
 
     @property
     def running(self) -> bool:
@@ -131,34 +133,13 @@ class Client:
 
         return await self._free(text, Steps(whole, known, quick) if parameters is None else Steps(whole))
 
-    async def quote(
-        self, text: str, parameters: Sequence[object] = (), types: Sequence[pa.DataType | None] = ()
-    ) -> Quoted:
-        """Return price and columns of a statement with its values; nothing is run and nothing is charged.
-
-        Raises `PriceNotAgreed` where `answer` would.
-        """
-
-        def whole(asking: Asking) -> Quoted:
-            if asking.route(text) is not Route.CATALOGUE:
-                return asking.quote(text, parameters, types)
-            described = self._describe(asking, text, types, parameters)
-            return Quoted("catalogue", None, pa.schema((each.name, each.type) for each in described.columns))
-
-        return await self._free(text, Steps(whole))
-
     async def answer(
         self,
         text: str,
         parameters: Sequence[object] = (),
         types: Sequence[pa.DataType | None] = (),
-        *,
-        most: Charge | None = None,
     ) -> Answer:
-        """Answer a statement with the values of `$1`, ..; `types` are those that were announced for them.
-
-        With `most`, somebody has agreed to a charge of so much.
-        """
+        """Answer a statement with the values of `$1`, ..; `types` are those that were announced for them."""
 
         def known(asking: Asking) -> bool:
             of_catalogue = asking.generation.catalogue.knows(text, types)
@@ -169,7 +150,7 @@ class Client:
             known,
             lambda asking: asking.quick(text, parameters, types),
         )
-        return await self._answered(text, steps, most)
+        return await self._answered(text, steps)
 
     async def prepare(self, text: str, parameters: Sequence[object] = ()) -> Prepared:
         """Parse, analyse and price a statement, for `run`."""
@@ -214,16 +195,14 @@ class Client:
         with self._asking(text, answers=False) as active, generation.use():
             return await self._stepped(active, generation, text, steps)
 
-    async def _answered(
-        self, text: str, steps: Steps[Answer | Pending], most: Charge | None = None
-    ) -> Answer:
+    async def _answered(self, text: str, steps: Steps[Answer | Pending]) -> Answer:
         with self._asking(text, answers=True) as active:
             for _ in range(_ATTEMPTS):
                 generation = self._service.generation
                 moved = generation is not self._generation
                 try:
                     with generation.use():
-                        found = await self._stepped(active, generation, text, steps, most)
+                        found = await self._stepped(active, generation, text, steps)
                         if isinstance(found, Pending):
                             found = await self._pending(active, generation, found)
                 except Retired:
@@ -231,16 +210,9 @@ class Client:
                 return replace(found, notices=(RELOADED, *found.notices)) if moved else found
             raise PolicyReloaded("the policy was read again while the statement waited; nothing was charged")
 
-    async def _stepped(
-        self,
-        active: Active,
-        generation: Generation,
-        text: str,
-        steps: Steps[_T],
-        most: Charge | None = None,
-    ) -> _T:
+    async def _stepped(self, active: Active, generation: Generation, text: str, steps: Steps[_T]) -> _T:
         """Do the first step of a statement: quickly if it was planned before, else in turn with others."""
-        asking, analyst = self._new(generation, active, most), self.user.analyst
+        asking, analyst = self._new(generation, active), self.user.analyst
         if steps.known(asking):
             found = await free_work(
                 self._service.light, analyst, active, generation, lambda: steps.quick(asking)
@@ -285,6 +257,7 @@ class Client:
             raise InterfaceError("the connection is closed")
         if self._service.closing:
             raise ShuttingDown("the server is shutting down")
+        self.user = self._service.gate.user(self.login)
         generation = self._service.generation
         active = Active(generation.limit, self._timeout(generation))
         with self._lock:
@@ -314,10 +287,9 @@ class Client:
         record = StatementRecord(*who, text, kind, price, outcome, active.waited, shape)
         self._service.record(record, seconds)
 
-    def _new(self, generation: Generation, active: Active, most: Charge | None = None) -> Asking:
+    def _new(self, generation: Generation, active: Active) -> Asking:
         """Return the steps of a statement on a policy, which is kept open meanwhile."""
         self._generation = generation
-        self.user = self._service.user(self.user) or self.user
         # Statements of a session wait for each other, in threads that others need; so each has its own.
         session = Session(generation.database, self.user.analyst)
         budget = generation.policy.budget
@@ -334,7 +306,7 @@ class Client:
             self.user,
             active.running,
             agreed=self.user.auto_charge or (own.epsilon or own.error) is not None,
-            most=_least(self.settings.dp_most, most),
+            most=self.settings.dp_most,
             intervals=self.settings.dp_columns == "interval",
             facts=self._facts,
             signal=self._signal,
@@ -379,10 +351,3 @@ class Client:
         done = self._registry.signal(self.user.analyst, signal.kind, signal.pid)
         table = pa.table({signal.column: pa.array([done], pa.bool_())})
         return Answer(columns_of(table.schema), table)
-
-
-def _least(one: Charge | None, other: Charge | None) -> Charge | None:
-    """Return the charge to which both agree; None agrees to nothing by itself."""
-    if one is None or other is None:
-        return other if one is None else one
-    return Charge(min(one.epsilon, other.epsilon), min(one.delta, other.delta))

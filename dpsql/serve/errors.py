@@ -46,6 +46,13 @@ class TimedOut(OperationalError):  # noqa: N818  as above
     hint = None
 
 
+class LoginEnded(OperationalError):  # noqa: N818  as above
+    """The user of a connection may not ask any more, or its password or token does not hold any more."""
+
+    sqlstate = "28000"
+    hint = "log in again"
+
+
 class PolicyReloaded(OperationalError):  # noqa: N818  as above
     """The policy was read again while the statement waited; nothing was charged."""
 

@@ -15,18 +15,15 @@ from dpsql.serve.stored_answers import StoredAnswers
 
 if TYPE_CHECKING:
     from dpsql.policy import Policy, ServeConfig
-    from dpsql.serve.accounts import Users
     from dpsql.serve.catalogue import MakeCatalogue
 
 
 class Generation:
-    """A policy, its users, and what is open for it; it is closed at the end of its last use once retired."""
+    """A policy, and what is open for it; it is closed at the end of its last use once retired."""
 
-    def __init__(
-        self, policy: Policy, config: ServeConfig, users: Users, make_catalogue: MakeCatalogue
-    ) -> None:
+    def __init__(self, policy: Policy, config: ServeConfig, make_catalogue: MakeCatalogue) -> None:
         """Open everything; raises `PolicyError` or `OperationalError`."""
-        self.policy, self.config, self.users = policy, config, users
+        self.policy, self.config = policy, config
         self.database = Database(policy, memory=int(available() * config.memory_share), background=True)
         try:
             schema = self.database.engines().schema_database

@@ -13,52 +13,54 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import AnyHttpUrl
+from pydantic import AnyHttpUrl, ConfigDict
 
-from dpsql.errors import OperationalError
 from dpsql.serve.agent import Tools
 from dpsql.serve.confirm import Confirmations, SpendingRule
+from dpsql.serve.errors import LoginEnded
+from dpsql.serve.gate import Login
 from dpsql.serve.mcp_server import server
 from dpsql.serve.mcp_sessions import LARGEST_REQUEST, SessionsOfUsers
 from dpsql.serve.served_backend import Backends
 
 if TYPE_CHECKING:
     from dpsql.policy import ServeConfig
-    from dpsql.serve.accounts import Users
     from dpsql.serve.service import Service
+
+
+class _Access(AccessToken):
+    """A token that was checked, with its login."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    login: Login
 
 
 class Programs:
     """The programs that are served: the user of a token, and the tools of the present request's user."""
 
-    def __init__(
-        self, service: Callable[[], Service], users: Callable[[], Users], config: ServeConfig
-    ) -> None:
+    def __init__(self, service: Callable[[], Service], config: ServeConfig) -> None:
         self._service = service
-        self._users = users
         self._config = config
-        self._confirmations = Confirmations(users().secret)
+        self._confirmations = Confirmations(service().gate.users.secret)
         self._backends = Backends(service, config, "mcp")
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return whom a token belongs to now; None for one that is unknown or has expired."""
-        user = self._users().by_token(token)
-        return None if user is None else AccessToken(token="", client_id=user.name, scopes=[])
+        login = self._service().gate.by_token(token)
+        return None if login is None else _Access(token="", client_id=login.user.name, scopes=[], login=login)
 
     async def tools(self) -> Tools:
         """Return the tools of the user whose request this is."""
         access = get_access_token()
-        user = None if access is None else self._users().user(access.client_id)
-        if user is None:
-            raise OperationalError("the login is no longer valid")
-        serve = self._service().policy.serve or self._config
+        if not isinstance(access, _Access):
+            raise LoginEnded("the login is no longer valid")
+        user, serve = self._service().gate.user(access.login), self._service().policy.serve or self._config
         rule = SpendingRule(self._confirmations, user.free_below, serve.mcp.ask_person_above)
-        return Tools(self._backends.of(user), rule)
+        return Tools(self._backends.of(access.login), rule)
 
 
-def http_app(
-    service: Callable[[], Service], users: Callable[[], Users], config: ServeConfig
-) -> SessionsOfUsers:
+def http_app(service: Callable[[], Service], config: ServeConfig) -> SessionsOfUsers:
     """Return the application that answers at `/mcp`; what may be reloaded is asked for at each request."""
     address = config.mcp.listen
     assert address is not None  # noqa: S101  without an address nothing is served
@@ -67,7 +69,7 @@ def http_app(
         allowed_hosts=[*(f"{name}:{address.port}" for name in names), *config.mcp.allowed_hosts],
         allowed_origins=list(config.mcp.allowed_origins),
     )
-    programs = Programs(service, users, config)
+    programs = Programs(service, config)
     # The tokens are the server's own, so there is no one else to name as their issuer.
     auth = AuthSettings(issuer_url=AnyHttpUrl(f"http://localhost:{address.port}"), resource_server_url=None)
     made = server(programs.tools, auth=auth, token_verifier=programs).streamable_http_app(
@@ -75,7 +77,7 @@ def http_app(
     )
 
     def user_of(token: str) -> str | None:
-        user = users().by_token(token)
-        return None if user is None else user.name
+        login = service().gate.by_token(token)
+        return None if login is None else login.user.name
 
     return SessionsOfUsers(made, user_of)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.login import entropy
 from dpsql.serve.agent import Tools
-from dpsql.serve.backends import LocalBackend, RemoteBackend
+from dpsql.serve.backends import Backend, LocalBackend, RemoteBackend
 from dpsql.serve.confirm import Confirmations, SpendingRule
 from dpsql.serve.mcp_server import server
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
     from dpsql.remote import RemoteSession
-    from dpsql.serve.agent import Backend
     from dpsql.session import Session
 
 

@@ -9,7 +9,7 @@ import io
 import json
 from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dpsql.errors import Error, QueryRefused
 from dpsql.policy import BooleanDomain, RangeDomain, TableDomain, ValuesDomain
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.policy import Domain, Policy, Table
-    from dpsql.sessions import StatementResult
+    from dpsql.serve.backends import Backend
 
 MOST_VALUES = 100
 """The most values of a public domain that are listed."""
@@ -29,47 +29,36 @@ MOST_VALUES = 100
 _UNITS = {"public": "public: nobody is protected, its rows may be shown", "view": "a view of the policy"}
 
 
-class Answering(Protocol):
-    """What runs statements that cost nothing."""
-
-    @property
-    def policy(self) -> Policy | None:
-        """The policy; None where it lies on a server."""
-
-    async def free(self, sql: str) -> StatementResult:
-        """Run a statement that costs nothing."""
-
-
-async def described_tables(answering: Answering) -> list[dict[str, Any]]:
+async def described_tables(backend: Backend) -> list[dict[str, Any]]:
     """Return the declared tables with their columns, and the public values of these."""
     found = []
-    for row in _tuples((await answering.free("SHOW TABLES")).table):
+    for row in _tuples((await backend.free("SHOW TABLES")).table):
         name, unit, *more = row
         try:
-            columns = _tuples((await answering.free(f"DESCRIBE {quote(name)}")).table)
+            columns = _tuples((await backend.free(f"DESCRIBE {quote(name)}")).table)
         except QueryRefused:  # a view that cannot be read
             continue
         described = []
         for column, kind, domain in columns:
             facts: dict[str, Any] = {"name": column, "type": kind}
             if domain == "declared":
-                facts["values"] = await _values(answering, name, column)
-            described.append(facts | bounds_facts(answering.policy, name, column))
+                facts["values"] = await _values(backend, name, column)
+            described.append(facts | bounds_facts(backend.policy, name, column))
         path = more and more[0] and FOUND in more[0]  # an older server says less
         facts = {"protects": more[0]} if path else {}
         found.append({"name": name, "unit": _UNITS.get(unit, unit), **facts, "columns": described})
     return found
 
 
-async def _values(answering: Answering, table: str, column: str) -> object:
+async def _values(backend: Backend, table: str, column: str) -> object:
     """Return the public values of a column: a list, the ends of a range, or where they are."""
-    policy = answering.policy
+    policy = backend.policy
     declared = None if policy is None else policy.table(table)
     if declared is not None:
         return domain_facts(declared.domain[column])
     distinct = f"SELECT DISTINCT {quote(column)} FROM {quote(table)} LIMIT {MOST_VALUES + 1}"
     with suppress(Error):  # a server answers it with the declared values, or not at all
-        return _listed([row[0] for row in _tuples((await answering.free(distinct)).table)])
+        return _listed([row[0] for row in _tuples((await backend.free(distinct)).table)])
     return "declared"
 
 
@@ -101,10 +90,10 @@ def bounds_facts(policy: Policy | None, table: str, column: str) -> dict[str, An
     return {"values_are_cut_to": {"from": _plain(bounds.low), "to": _plain(bounds.high)}}
 
 
-async def described_policy(answering: Answering) -> dict[str, Any]:
+async def described_policy(backend: Backend) -> dict[str, Any]:
     """Return the tables, and the limits and defaults that hold for every analyst."""
-    found: dict[str, Any] = {"tables": await described_tables(answering)}
-    policy = answering.policy
+    found: dict[str, Any] = {"tables": await described_tables(backend)}
+    policy = backend.policy
     if policy is None:
         return found
     budget, defaults = policy.budget, policy.defaults

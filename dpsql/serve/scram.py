@@ -147,6 +147,8 @@ class ScramServer:
         self._expected: bytes | None = None
         self._signed = b""
         self._ended = False
+        self.keys: Keys | None = None
+        """What the proof was checked by, once it was right."""
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -213,6 +215,7 @@ class ScramServer:
                 found = known
         if found is None:
             raise ScramRejectedError("wrong password")
+        self.keys = found
         return b"v=" + base64.b64encode(signature(found.server, signed))
 
 

@@ -13,8 +13,7 @@ import anyio
 from dpsql import info
 from dpsql.login import entropy
 from dpsql.privacy import Charge
-from dpsql.serve.agent import Asked
-from dpsql.serve.backends import asked_of, budget_of
+from dpsql.serve.backends import Asked, Backend, asked_of
 from dpsql.serve.client import AT_ONCE
 from dpsql.serve.settings import Settings
 from dpsql.sessions import StatementResult
@@ -23,30 +22,28 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import Policy, ServeConfig
     from dpsql.prepared import Prepared
-    from dpsql.release import Release
-    from dpsql.serve.accounts import User
     from dpsql.serve.client import Client
+    from dpsql.serve.gate import Login
     from dpsql.serve.service import Service
 
 _T = TypeVar("_T")
 
 
-class ServedBackend:
+class ServedBackend(Backend):
     """Answers by the server's client of one user, one statement at a time."""
 
-    def __init__(self, client: Client, user: User, policy: Callable[[], Policy]) -> None:
+    def __init__(self, client: Client, policy: Callable[[], Policy]) -> None:
         self.client = client
-        self.user = user
         self._policy = policy
         self._turn = anyio.Lock()
 
     @property
     def analyst(self) -> str:
         """The login: a confirmation is for it alone, also where logins share an analyst."""
-        return self.user.name
+        return self.client.user.name
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> Policy:  # type: ignore[override]  # it is read only
         """The policy that is open now."""
         return self._policy()
 
@@ -73,14 +70,6 @@ class ServedBackend:
         # Never in the thread of the event loop: the mechanisms that could answer it are compared.
         return await self.client.beside(max(len(asked.sql), AT_ONCE + 1), work)
 
-    async def free(self, sql: str) -> StatementResult:
-        """Run a statement that costs nothing."""
-
-        async def work() -> StatementResult:
-            return await self._run(await self.client.prepare(sql), Charge())
-
-        return await self._statement(work())
-
     async def _run(self, prepared: Prepared, most: Charge) -> StatementResult:
         answer = await self.client.run(prepared, most=most)
         return StatementResult(answer.table, answer.release)
@@ -99,37 +88,29 @@ class ServedBackend:
                         task.result()  # nobody is left to be told how it ended
                 raise
 
-    async def budget(self) -> Budget:
-        """Return what the analyst may still spend."""
-        return budget_of(await self.free("SHOW PRIVACY BUDGET"))
-
-    async def release(self, number: int) -> Release:
-        """Return one of the analyst's own releases."""
-        found = (await self.free(f"SHOW RELEASE {int(number)}")).release
-        assert found is not None  # noqa: S101  the statement answers with a release, or an error
-        return found
-
 
 class Backends:
-    """The backend of each user, which is made when he first asks by a protocol."""
+    """The backend of each login, which is made when it first asks by a protocol."""
 
     def __init__(self, service: Callable[[], Service], config: ServeConfig, protocol: str) -> None:
         self._service = service
         self._config = config
         self._protocol = protocol
-        self._backends: dict[str, ServedBackend] = {}
+        self._backends: dict[Login, ServedBackend] = {}
 
-    def of(self, user: User) -> ServedBackend:
-        """Return the user's backend; a new one if the user was changed since it was made."""
-        backend = self._backends.get(user.name)
-        if backend is None or backend.user != user:
-            if backend is not None:
-                backend.client.close()
+    def of(self, login: Login) -> ServedBackend:
+        """Return the backend of a login, and close those of the user's logins that do not hold any more."""
+        backend, user = self._backends.get(login), login.user
+        if backend is None:
+            gate = self._service().gate
+            gone = [old for old in self._backends if old.user.name == user.name and not gate.holds(old)]
+            for old in gone:
+                self._backends.pop(old).client.close()
             settings = Settings(
                 user.name, self._config.name, statement_timeout=self._config.statement_timeout * 1000
             )
-            client = self._service().client(user, entropy.number(31), settings)
+            client = self._service().client(login, entropy.number(31), settings)
             client.protocol = self._protocol
-            backend = ServedBackend(client, user, lambda: self._service().policy)
-            self._backends[user.name] = backend
+            backend = ServedBackend(client, lambda: self._service().policy)
+            self._backends[login] = backend
         return backend

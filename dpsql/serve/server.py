@@ -158,7 +158,7 @@ class Server:
     def _take(self, state: State) -> None:
         old, new = self._state.config, state.config
         places = [
-            (each.listen, each.metrics, each.mcp.listen, each.http.listen, each.http.owner, each.flight)
+            (each.listen, each.metrics, each.mcp.listen, each.http.listen, each.http.owner)
             for each in (old, new)
         ]
         if places[0] != places[1]:

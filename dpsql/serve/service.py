@@ -12,6 +12,7 @@ from dpsql.errors import Error
 from dpsql.policy import Policy, load
 from dpsql.serve.client import Client
 from dpsql.serve.figures import Figures, StatementRecord
+from dpsql.serve.gate import Gate, Login
 from dpsql.serve.generation import Generation
 from dpsql.serve.registry import Registry
 from dpsql.serve.shared import Shared
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from dpsql.serve.accounts import Users
     from dpsql.serve.catalogue import Catalogue, MakeCatalogue
     from dpsql.serve.settings import Settings
-    from dpsql.serve.user import User
 
 __all__ = ["Service", "StatementRecord"]
 
@@ -56,7 +56,9 @@ class Service:
         """Open the policy's database and catalogue; raises `PolicyError` or `OperationalError`."""
         self.version = version
         self._catalogue = catalogue
-        self._shared = Shared(Generation(_policy(policy), config, users, catalogue))
+        self.gate = Gate(users)
+        """Who may log in and ask."""
+        self._shared = Shared(Generation(_policy(policy), config, catalogue), self.gate)
         self._registry: Registry[Client] = Registry()
         self._reloading = threading.Lock()
 
@@ -84,9 +86,9 @@ class Service:
     def on_statement(self, call: Callable[[StatementRecord], None] | None) -> None:
         self._shared.on_statement = call
 
-    def client(self, user: User, number: int, settings: Settings) -> Client:
+    def client(self, login: Login, number: int, settings: Settings) -> Client:
         """Let a user who has logged in ask; raises `PolicyError` if the policy does not list the analyst."""
-        client = Client(self._shared, self._registry, user, number, settings)
+        client = Client(self._shared, self._registry, login, number, settings)
         self._registry.add(client)
         return client
 
@@ -99,17 +101,16 @@ class Service:
         """Open another policy, or the same one again; raises, and changes nothing, if it cannot be opened.
 
         It blocks. What runs ends on the policy on which it began; what waits begins on the new one. Clients
-        whose users are gone, or belong to another analyst now, are ended, and their numbers returned. How
+        whose logins do not hold any more are ended, and their numbers returned. How
         many statements may run and wait stays as it was when the server started.
         """
         with self._reloading:
             before = self.generation
             opened = _policy(before.policy.path or before.policy if policy is None else policy)
-            self._shared.generation = Generation(
-                opened, config or before.config, users or before.users, self._catalogue
-            )
+            self._shared.generation = Generation(opened, config or before.config, self._catalogue)
+            self.gate.users = users or self.gate.users
             before.retire()
-        gone = [each for each in self._registry.all() if self._shared.user(each.user) is None]
+        gone = [each for each in self._registry.all() if not self.gate.holds(each.login)]
         for each in gone:
             each.terminate()
         return tuple(each.number for each in gone)

@@ -12,8 +12,8 @@ from dpsql.serve.figures import Counters, StatementRecord
 
 if TYPE_CHECKING:
     from dpsql.serve.active import Active
+    from dpsql.serve.gate import Gate
     from dpsql.serve.generation import Generation
-    from dpsql.serve.user import User
 
 LIGHT, PLANNING, LONG, FREE = 2, 2, 2, 8
 """Threads for what was planned before; for planning short texts; for planning long ones; for the rest that is
@@ -25,8 +25,9 @@ SHORT = 2_000
 class Shared:
     """The part of the service that clients use. Any thread may use it."""
 
-    def __init__(self, generation: Generation) -> None:
+    def __init__(self, generation: Generation, gate: Gate) -> None:
         config = generation.config
+        self.gate = gate
         self.generation = generation
         """The policy that is open now."""
         self.light = FairPool("light", LIGHT)
@@ -57,14 +58,6 @@ class Shared:
         texts waits for himself, and nobody waits for them with short ones.
         """
         return self._short if size <= SHORT else self._long
-
-    def user(self, user: User) -> User | None:
-        """Return a user as the users file has him now; None if he may not log in, or as another analyst only.
-
-        A connection is of the analyst who logged in, to its end.
-        """
-        found = self.generation.users.user(user.name)
-        return found if found is not None and found.analyst == user.analyst else None
 
     def abandon(self, active: Active, future: Future[object]) -> None:
         """Let a statement run on that nobody awaits any more; the end of the server stops it."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpsql.errors import PolicyError
-from dpsql.policy import Address, FlightConfig, HttpConfig
+from dpsql.policy import Address, HttpConfig
 from dpsql.serve import health, metrics
 from dpsql.serve import state as states
 from dpsql.serve.figures import StatementRecord
@@ -22,7 +22,6 @@ from dpsql.serve.parts import Front
 from dpsql.serve.server import Server
 from dpsql.serve.service import Service
 from dpsql.serve.state import State
-from dpsql.serve.throttle import Throttle
 from dpsql.serve.wire.context import WireContext
 from dpsql.serve.wire.protocol import Wire
 from dpsql.serve.wire.registry import Connections
@@ -40,20 +39,17 @@ def serve(
     path: Path,
     on_ready: Callable[[State, list[str]], None],
     http: HttpConfig | None = None,
-    *,
-    flight: Address | None = None,
 ) -> None:
     """Serve a policy until told to stop; `on_ready` is given what was read and the addresses.
 
-    `http` has addresses for pages, `flight` is one for Flight SQL, which the command line gives in place of
-    the policy's. Raises `Error` if it cannot start.
+    `http` has addresses for pages, which the command line gives in place of the policy's. Raises `Error` if
+    it cannot start.
     """
     os.umask(0o077)
     allow_files()
     sys.setswitchinterval(SWITCH)
     state = states.read(path)
-    flight = flight or state.config.flight.listen
-    asyncio.run(_serve(path, state, on_ready, http or HttpConfig(), flight))
+    asyncio.run(_serve(path, state, on_ready, http or HttpConfig()))
 
 
 def allow_files() -> None:
@@ -73,7 +69,6 @@ async def _serve(
     state: State,
     on_ready: Callable[[State, list[str]], None],
     http: HttpConfig,
-    flight: Address | None,
 ) -> None:
     log = Log(state.users.secret, state.users.accounts.__contains__)
     logins = metrics.Logins()
@@ -83,14 +78,13 @@ async def _serve(
         if name != metrics.REFUSED:
             log(name, fields)
 
-    service, throttle = Service(state.config, state.policy, state.users), Throttle()
+    service = Service(state.config, state.policy, state.users)
     try:
         service.on_statement = lambda record: log("statement", _fields(record, log))
         wire = Wire(
             WireContext(
                 name=state.config.name,
-                users=state.users,
-                throttle=throttle,
+                gate=service.gate,
                 service=service,
                 tls=state.tls,
                 connections=Connections(
@@ -108,9 +102,8 @@ async def _serve(
             log,
             logins,
             fronts=[
-                *_mcp(state, service, wire),
-                *_pages(state, service, wire, throttle, http, event),
-                *_flight(state, service, wire, throttle, flight, event),
+                *_mcp(state, service),
+                *_pages(state, service, http, event),
             ],
             on_ready=lambda addresses: on_ready(state, addresses),
         )
@@ -137,7 +130,7 @@ def _fields(record: StatementRecord, log: Log) -> dict[str, object]:
     }
 
 
-def _mcp(state: State, service: Service, wire: Wire) -> list[Front]:
+def _mcp(state: State, service: Service) -> list[Front]:
     """Return the server of programs that speak MCP, if the policy has an address for it."""
     address = state.config.mcp.listen
     if address is None:
@@ -149,7 +142,7 @@ def _mcp(state: State, service: Service, wire: Wire) -> list[Front]:
 
     def application(bound: Address) -> object:
         config = replace(state.config, mcp=replace(state.config.mcp, listen=bound))
-        return http_app(lambda: service, lambda: wire.users, config)
+        return http_app(lambda: service, config)
 
     return [HttpFront(application, address, state.tls)]
 
@@ -157,8 +150,6 @@ def _mcp(state: State, service: Service, wire: Wire) -> list[Front]:
 def _pages(
     state: State,
     service: Service,
-    wire: Wire,
-    throttle: Throttle,
     given: HttpConfig,
     log: Callable[[str, Mapping[str, object]], None],
 ) -> list[Front]:
@@ -177,32 +168,12 @@ def _pages(
 
     def analysts(bound: Address) -> object:
         bound_config = replace(config, http=replace(http, listen=bound))
-        return http_app(lambda: service, lambda: wire.users, bound_config, throttle, log)
+        return http_app(lambda: service, bound_config, log)
 
     fronts: list[Front] = []
     if http.listen is not None:
         fronts.append(HttpFront(analysts, http.listen, state.tls, "/"))
     if http.owner is not None:
         link = link_file(config.users)
-        fronts.append(OwnerFront(lambda: service, lambda: wire.users, http.owner, link))
+        fronts.append(OwnerFront(lambda: service, lambda: service.gate.users, http.owner, link))
     return fronts
-
-
-def _flight(
-    state: State,
-    service: Service,
-    wire: Wire,
-    throttle: Throttle,
-    address: Address | None,
-    log: Callable[[str, Mapping[str, object]], None],
-) -> list[Front]:
-    """Return the server of programs that speak Flight SQL, if it has an address."""
-    if address is None:
-        return []
-    try:
-        from dpsql.serve.flight.front import flight_front  # noqa: PLC0415  of the extra `dpsql[flight]`
-    except ImportError:
-        hint = "pip install 'dpsql[flight]'"
-        raise PolicyError("flight.listen: needs the package grpcio", hint=hint) from None
-    config = replace(state.config, flight=FlightConfig(address))
-    return [flight_front(lambda: service, lambda: wire.users, config, throttle, log, state.tls)]

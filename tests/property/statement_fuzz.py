@@ -1,4 +1,4 @@
-"""A campaign of the statement fuzz: `python -m tests.property.statement_fuzz FIRST LAST [SWITCH,..]`.
+"""A campaign of the statement fuzz: `python -m tests.property.statement_fuzz FIRST LAST`.
 
 Several run beside each other on ranges of seeds of their own. It prints each kind of failure, how often it
 was seen, and one statement of each.
@@ -13,12 +13,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from fuzz.answered import campaign
-from fuzz.asked import Switches
 
 if __name__ == "__main__":
     first, last = map(int, sys.argv[1:3])
     begin = time.monotonic()
-    found = campaign(range(first, last), Switches.named("".join(sys.argv[3:4])))
+    found = campaign(range(first, last))
     print(
         f"{found.asked} asked, {found.refused} refused, {found.compared} compared, {found.rows} rows, "
         f"{time.monotonic() - begin:.0f} s"

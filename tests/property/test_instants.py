@@ -13,7 +13,7 @@ import pytest
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.instants import GROUPED, PARAMETERS, POLICY, PREDICATES, exact, own_rows, rounded
+from tests.instants import GROUPED, MIXED, NAIVE, PARAMETERS, POLICY, PREDICATES, exact, own_rows, rounded
 
 FORMS = {
     "parquet": ("ev.parquet", ""),
@@ -88,6 +88,19 @@ def test_a_parameter_means_the_same_instant_in_every_form(
 def test_what_has_no_zone_is_not_compared_with_an_instant(session: Session, predicate: str) -> None:
     with pytest.raises(QueryRefused):
         session.run(f"SELECT COUNT(*) FROM ev WHERE {predicate}")
+
+
+@pytest.mark.parametrize("predicate", MIXED, ids=lambda p: p[0])
+def test_a_refusal_names_two_repairs_and_both_mean_what_plain_sql_means(
+    session: Session, plain: duckdb.DuckDBPyConnection, predicate: tuple[str, str, str, str]
+) -> None:
+    refused, hint, *repaired = predicate
+    counted = f"SELECT COUNT(*) FROM {NAIVE} WHERE "
+    with pytest.raises(QueryRefused) as caught:
+        session.run(counted + refused)
+    assert caught.value.hint == hint
+    for one in repaired:
+        assert rounded(session, counted + one) == exact(plain, counted + one) != [(0,)]
 
 
 EXTREMES = """

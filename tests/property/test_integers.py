@@ -85,6 +85,8 @@ def test_predicates_are_those_of_128_bits_and_lose_no_row(
 
 KEPT = {
     "q * q * q * q >= 0": "q",
+    "0 * (x * x * x) = 0": "q",
+    "(q * q * x * x) * (0 % q) = 0": "q",
     "q * q * q * q * q * q * q * q * q >= 0": "q",
     "-(x) IS NULL": "",
     "abs(x) >= 0": "q",
@@ -98,6 +100,8 @@ KEPT = {
     "x * x / 2 >= 0": "q",
     "x * 2 BETWEEN -20000000000000000000 AND 20000000000000000000": "refused",
     "CAST(x * x AS DOUBLE) >= 0": "q",
+    "x >= -9223372036854775808": "q",
+    "x - -9223372036854775808 < x": "",
     "(SELECT MAX(p) FROM f) * x * x * x IS NULL": "",
 }
 """Conditions that hold for all rows (q), for none, or that are refused."""

@@ -83,12 +83,12 @@ def raw() -> Iterator[duckdb.DuckDBPyConnection]:
 def cells(raw: duckdb.DuckDBPyConnection, sql: str, rows: str) -> Counter[Cell]:
     """The rows of each group and cell, of some rows of the world."""
     raw.execute(f"CREATE OR REPLACE VIEW r AS {rows}")
-    found = raw.sql(sql)
-    keys = [name for name in found.columns if name[0] == "k"]
-    listed = ", ".join([*keys, "n0", "n1"])
-    return Counter(
-        {row[:-1]: row[-1] for row in raw.sql(f"SELECT {listed} FROM ({sql})").fetchall() if row[-1]}
-    )
+    found = raw.execute(sql)
+    assert found.description is not None
+    names = [each[0] for each in found.description]
+    listed = [*(place for place, name in enumerate(names) if name[0] == "k"), names.index("n0")]
+    count = names.index("n1")
+    return Counter({tuple(row[i] for i in listed): row[count] for row in found.fetchall() if row[count]})
 
 
 def worlds(raw: duckdb.DuckDBPyConnection, number: int, seed: int) -> Iterator[list[int]]:

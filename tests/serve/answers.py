@@ -29,9 +29,9 @@ class AnsweringClient:
     columns than it describes.
     """
 
-    def __init__(self, service: AnsweringService, user: Any, number: int, settings: Any) -> None:
+    def __init__(self, service: AnsweringService, login: Any, number: int, settings: Any) -> None:
         self.service = service
-        self.user = user
+        self.login = login
         self.number = number
         self.settings = settings
         self.asked: list[tuple[str, tuple[object, ...]]] = []
@@ -124,8 +124,8 @@ class AnsweringService:
         """Lets statements go on that pause."""
         self.clients: dict[int, AnsweringClient] = {}
 
-    def client(self, user: Any, number: int, settings: Any) -> AnsweringClient:
-        self.clients[number] = AnsweringClient(self, user, number, settings)
+    def client(self, login: Any, number: int, settings: Any) -> AnsweringClient:
+        self.clients[number] = AnsweringClient(self, login, number, settings)
         return self.clients[number]
 
     async def begin_anew(self) -> None:

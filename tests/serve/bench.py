@@ -10,8 +10,11 @@ from typing import TypeVar
 
 from dpsql.serve import tls
 from dpsql.serve.accounts import Users
+from dpsql.serve.client import Client
+from dpsql.serve.gate import Gate, Login
 from dpsql.serve.scram import Verifier
-from dpsql.serve.throttle import Throttle
+from dpsql.serve.service import Service
+from dpsql.serve.settings import Settings
 from dpsql.serve.user import Account, User
 from dpsql.serve.wire.context import WireContext
 from dpsql.serve.wire.protocol import Wire
@@ -50,8 +53,7 @@ class Bench:
         self.connections = Connections(maximum=self.maximum, handshakes=self.handshakes)
         self.context = WireContext(
             name="shop",
-            users=users(self.most),
-            throttle=Throttle(),
+            gate=Gate(users(self.most)),
             service=self.service,  # type: ignore[arg-type]  # what the connections use of one
             tls=self.tls,
             connections=self.connections,
@@ -84,6 +86,22 @@ class Bench:
             frontend.writer.close()
         async with asyncio.timeout(20):
             await self.connections.closed()
+
+
+class Real(Bench):
+    """Connections to a service that answers from data; its users have no passwords."""
+
+    real: Service
+
+    def start(self) -> None:
+        super().start()
+        service = self.real
+
+        class Unproven:
+            def client(self, login: Login, number: int, settings: Settings) -> Client:
+                return service.client(Login(login.user), number, settings)
+
+        self.context.service = Unproven()  # type: ignore[assignment]  # what the connections use of one
 
 
 Test = Callable[[Bench], Coroutine[object, object, _T]]

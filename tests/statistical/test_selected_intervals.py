@@ -179,13 +179,16 @@ def test_what_noise_selects_is_covered(session: Session, form: str, runs: int) -
 @pytest.mark.parametrize(
     ("forms", "runs"),
     [
-        (("where", "farthest", "branches"), 60),
+        (("farthest", "branches"), 60),
         pytest.param(tuple({*FORMS} - {"released", "second"}), 1_000, marks=pytest.mark.slow),
     ],
     ids=["daily", "full"],
 )
 def test_the_interval_of_one_number_would_not_do(session: Session, forms: tuple[str, ...], runs: int) -> None:
-    """In each form noise selects; the second of 12 is hardly ever missed anyway."""
+    """In each form noise selects; the second of 12 is hardly ever missed anyway.
+
+    By the shares of the full run (at most .575 of 60, .76 of 1,000) it fails by chance once in 5,000 runs.
+    """
     for form in forms:
         answers = covered(session, FORMS[form], runs, wide=False)[0]
         print(f"{form}: {answers:.3f}")

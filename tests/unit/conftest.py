@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from types import SimpleNamespace
 
 import duckdb
@@ -77,7 +78,6 @@ class FakeSession:
     """The seam's API. Private statements cost their epsilon; the word BOOM fails as the engine would."""
 
     def __init__(self, total: str = "10") -> None:
-        self.engine = duckdb.connect()
         self.total = Charge(exact(total))
         self.spent = Charge()
         self.ran: list[str] = []
@@ -87,6 +87,11 @@ class FakeSession:
         self.closed = self.cancelled = False
         self.turn = Turn("connection")
         self.messages: tuple[str, ...] = ()
+
+    @cached_property
+    def engine(self) -> duckdb.DuckDBPyConnection:
+        """The database of what is public, opened by the first statement that is."""
+        return duckdb.connect()
 
     def check(self) -> None:
         if self.closed:

@@ -137,6 +137,33 @@ bounds = {{ x = {{ from = 0, to = {largest} }} }}
     assert within_error(tmp_path, "made", sql) == within
 
 
+@pytest.mark.parametrize(("least", "within"), [(0, True), (60, False)])
+def test_extremes_are_within_the_exact_ones_and_empty_groups_are_near_zero(
+    tmp_path: Path, least: int, within: bool
+) -> None:
+    build = tmp_path / "build"
+    build.mkdir()
+    with duckdb.connect(str(build / "made.duckdb")) as con:
+        con.execute("CREATE TABLE t AS SELECT i AS id, i % 2 AS k, i % 50 AS x FROM range(4000) r(i)")
+    (build / "made.toml").write_text(f"""
+[budget]
+epsilon = 1e5
+default_epsilon = 1e3
+ledger = "made-ledger.sqlite"
+[database]
+path = "made.duckdb"
+[tables.t]
+source = "t"
+unit = "id"
+unique = [["id"]]
+domain = {{ k = [0, 1, 2] }}
+not_null = ["k"]
+bounds = {{ x = {{ from = {least}, to = 100 }} }}
+""")
+    assert within_error(tmp_path, "made", "SELECT MAX(x) AS m FROM t") == within
+    assert within_error(tmp_path, "made", "SELECT k, COUNT(*) AS n FROM t GROUP BY k")
+
+
 POLICY = """
 [budget]
 epsilon = 100

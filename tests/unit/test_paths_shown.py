@@ -6,36 +6,21 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 import sqlalchemy
 
 from dpsql.errors import PolicyError, QueryRefused
-from dpsql.policy import Policy, load
+from dpsql.policy import load
+from dpsql.serve.backends import LocalBackend
 from dpsql.serve.catalog.objects import relations
 from dpsql.serve.page.policy_facts import policy_facts
 from dpsql.serve.public_facts import described_tables
 from dpsql.session import Session
-from dpsql.sessions import StatementResult
+from tests import paths
 from tests.narrow import engine_of
 
 FOUND = "a patient, found through lab_orders, encounters"
-POLICY = """
-[budget]
-epsilon = 10
-ledger = "l.sqlite"
-[tables.encounters]
-source = "encounters.parquet"
-unit = "patient_id"
-unit_kind = "patient"
-unique = [["id"]]
-[tables.lab_orders]
-source = "lab_orders.parquet"
-unit = { via = "encounter_id", table = "encounters", column = "id" }
-unique = [["id"]]
-[tables.results]
-source = "results.parquet"
-unit = { via = "order_id", table = "lab_orders", column = "id" }
+POLICY = f"""{paths.POLICY}
 [tables.devices]
 source = "devices.parquet"
 unit = "ROW"
@@ -45,10 +30,10 @@ public = true
 [views.tall]
 sql = "SELECT * FROM results WHERE value > 3"
 """
+RESULTS = "SELECT (5000 + i % 400)::{} AS order_id, i % 9 AS value FROM range(800) AS r(i)"
 DATA = {
-    "encounters": "SELECT i AS id, i % 20 AS patient_id FROM range(40) AS r(i)",
-    "lab_orders": "SELECT i AS id, i % 40 AS encounter_id FROM range(80) AS r(i)",
-    "results": "SELECT i % 80 AS order_id, i % 7 AS value FROM range(200) AS r(i)",
+    **paths.DATA,
+    "results": RESULTS.format("BIGINT"),
     "devices": "SELECT 1 AS x",
     "codes": "SELECT 'a' AS code",
 }
@@ -56,10 +41,7 @@ DATA = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for table, sql in DATA.items():
-        duckdb.sql(f"COPY ({sql}) TO '{tmp_path / table}.parquet'")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
-    return tmp_path
+    return paths.put(tmp_path, DATA, POLICY).parent
 
 
 @pytest.fixture
@@ -84,7 +66,7 @@ def test_show_tables_says_whom_and_by_which_tables(session: Session) -> None:
 def test_the_shown_unit_can_be_counted(session: Session) -> None:
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 5)"
     answer = session.run(f"SELECT {options} COUNT(DISTINCT patient_id) AS n FROM tall").table
-    assert answer.column("n")[0].as_py() == pytest.approx(20, abs=8)
+    assert answer.column("n")[0].as_py() == pytest.approx(50, abs=8)
 
 
 def test_the_catalogue_says_it(session: Session) -> None:
@@ -106,38 +88,30 @@ def test_sqlalchemy_says_it(folder: Path) -> None:
 
 
 def test_the_pages_say_it(session: Session) -> None:
-    class Free:
-        policy: Policy | None = session.policy
-
-        async def free(self, sql: str) -> StatementResult:
-            return session.run(sql)
-
-    described = {each["name"]: each for each in asyncio.run(described_tables(Free()))}
+    described = {each["name"]: each for each in asyncio.run(described_tables(LocalBackend(session)))}
     assert described["results"]["protects"] == FOUND
     assert "protects" not in described["encounters"]
     facts = policy_facts(session.policy, engine_of(session).schema_database)
     unit = next(each["unit"] for each in facts["tables"] if each["name"] == "results")
-    assert unit.endswith(f"whose id is its order_id: protects {FOUND}")
+    assert unit.endswith(f"whose order_id is its order_id: protects {FOUND}")
 
 
 def test_a_column_of_a_path_that_is_not_there_is_refused_at_opening(folder: Path) -> None:
-    (folder / "dpsql.toml").write_text(POLICY.replace('via = "order_id"', 'via = "orderid"'))
+    paths.put(folder, {}, POLICY.replace('via = "order_id"', 'via = "orderid"'))
     with pytest.raises(PolicyError, match=r"tables\.results: there is no column orderid"):
         Session(load(folder / "dpsql.toml"))
 
 
 def test_a_column_of_a_path_has_values_that_equal_exactly(folder: Path) -> None:
-    text = DATA["results"].replace("i % 80 AS order_id", "(i % 80)::DOUBLE AS order_id")
-    duckdb.sql(f"COPY ({text}) TO '{folder / 'results'}.parquet'")
+    paths.put(folder, {"results": RESULTS.format("DOUBLE")}, POLICY)
     with pytest.raises(PolicyError, match=r"tables\.results\.unit: a column of type DOUBLE cannot link"):
         Session(load(folder / "dpsql.toml"))
 
 
 def test_keys_of_two_types_are_refused(folder: Path) -> None:
     """The types of a source without declared columns are known when it is opened."""
-    text = DATA["results"].replace("i % 80 AS order_id", "(i % 80)::VARCHAR AS order_id")
-    duckdb.sql(f"COPY ({text}) TO '{folder / 'results'}.parquet'")
+    paths.put(folder, {"results": RESULTS.format("VARCHAR")}, POLICY)
     session = Session(load(folder / "dpsql.toml"))
-    with pytest.raises(QueryRefused, match="order_id of results and id of lab_orders differ in type"):
+    with pytest.raises(QueryRefused, match="order_id of results and order_id of lab_orders differ in type"):
         session.prepare("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM results")
     session.close()

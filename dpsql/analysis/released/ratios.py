@@ -7,14 +7,16 @@ written as a CASE, since a ratio that is NULL stays NULL.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from sqlglot import exp
 
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import call_arguments
-from dpsql.language import copied, walked
+from dpsql.language import all_of, copied, keep_title, transformed, walked
 from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import fold
 
 _CUT = "cut"
 """The mark of a division around which the cut stands already."""
@@ -33,14 +35,41 @@ class _Counted:
 
 def with_cut_ratios(select: exp.Select) -> exp.Select:
     """Return a block with its ratios of a part and a whole cut; one without any is returned as it is."""
-    if not any(_end(node) is not None for node in _divisions(select)):
+    counts = _aliases(select)
+    if not any(_end(_written(node, counts)) is not None for node in _divisions(select)):
         return select
     changed = copied(select)
     for node in _divisions(changed):
-        end = _end(node)
+        end = _end(_written(node, counts))
         if end is not None:
-            node.replace(cut(node, end))
+            node.replace(keep_title(node, cut(node, end)))
     return changed
+
+
+def _aliases(select: exp.Select) -> dict[str, exp.Expr]:
+    """Return the counts of a select list by their folded aliases, without those that a key is called."""
+    group = select.args.get("group")
+    keys = {fold(each.name) for each in all_of(group, exp.Column)} if group is not None else set[str]()
+    listed = [item for item in select.expressions if isinstance(item, exp.Alias)]
+    return {
+        fold(item.alias): item.this
+        for item in listed
+        if fold(item.alias) not in keys and _counted(_bare(item.this)) is not None
+    }
+
+
+def _written(node: exp.Div, counts: Mapping[str, exp.Expr]) -> exp.Div:
+    """Return a division with counts in the place of their aliases."""
+    if not counts:
+        return node
+
+    def named(each: exp.Expr) -> exp.Expr:
+        known = isinstance(each, exp.Column) and not each.table
+        found = counts.get(fold(each.name)) if known else None
+        return each if found is None else copied(found)
+
+    made = transformed(node, named)
+    return made if isinstance(made, exp.Div) else node
 
 
 def cut(ratio: exp.Expr, end: Fraction) -> exp.Expr:

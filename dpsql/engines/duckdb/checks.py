@@ -10,16 +10,15 @@ import duckdb
 
 from dpsql import zones
 from dpsql.analysis import quote
-from dpsql.analysis.local_time import moved_by, steps_of
-from dpsql.analysis.typed import Span
 from dpsql.engines.duckdb.csv_source import csv_format, stray_quote
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
 from dpsql.engines.duckdb.engine_words import engine_words
 from dpsql.engines.duckdb.sources import Reader
+from dpsql.engines.owned_rows import OwnedRows
 from dpsql.errors import InternalError
 from dpsql.policy import CsvSource, Unit, UnitColumn, UnitVia, checked_bounds, fold
-from dpsql.tree import Column, duckdb_sql, guarded
-from dpsql.types import DOUBLE, TIMESTAMP
+from dpsql.tree import duckdb_sql
+from dpsql.types import DOUBLE
 
 _LONGEST_LINE = 300
 _YEARS = (0, 2_145_916_799)
@@ -165,53 +164,28 @@ class Inspector(DuckDBEngine):
         )
         return row[0], int(row[1])
 
-    def nulls(self, table: str, column: str) -> int:
-        """Return in how many rows that have a unit a column is NULL."""
-        owned = self._with_unit(table) or " WHERE TRUE"
-        rows = f"main.{quote(table)}{owned} AND {quote(column)} IS NULL"
-        return int(self._fetch_one(f"SELECT COUNT(*) FROM {rows}")[0])
+    def nulls(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
+        """Return for each column in how many rows with a unit it is NULL, and how many rows have one."""
+        rows, *there = self._fetch_one(duckdb_sql(self._owned_rows(table).nulls(columns)))
+        return {column: rows - n for column, n in zip(columns, there, strict=True)}, rows
 
-    def outside(self, table: str, column: str) -> tuple[int, int]:
-        """Return how many distinct values lie outside a column's declared domain, and in how many rows."""
-        cell = self._value(table, column)
-        row = self._fetch_one(
-            f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
-            f"{self._is_outside(table, column)}"
-        )
-        return row[0], row[1]
+    def outside(self, table: str, column: str) -> tuple[int, int, int]:
+        """Return how many distinct values of rows with a unit lie outside a column's declared domain.
+
+        Also returned are the number of rows that have these values, and of those in which it is NULL.
+        """
+        rows = duckdb_sql(self._owned_rows(table).outside(column))
+        row = self._fetch_one(f"SELECT COUNT(DISTINCT v), COUNT(v), COUNT(*) - COUNT(v) FROM ({rows}) AS r")
+        return row[0], row[1], row[2]
 
     def outside_values(self, table: str, column: str, most: int = 5) -> list[tuple[str, int]]:
         """Return the most frequent values outside a column's declared domain, with the rows of each."""
-        cell = self._value(table, column)
+        rows = duckdb_sql(self._owned_rows(table).outside(column))
         found = self._fetch_all(
-            f"SELECT CAST({cell} AS VARCHAR)[:{_LONGEST_VALUE}], COUNT(*) FROM main.{quote(table)}"
-            f"{self._is_outside(table, column)} GROUP BY {cell} ORDER BY 2 DESC, 1 LIMIT {most}"
+            f"SELECT CAST(v AS VARCHAR)[:{_LONGEST_VALUE}], COUNT(*) FROM ({rows}) AS r "
+            f"WHERE v IS NOT NULL GROUP BY v ORDER BY 2 DESC, 1 LIMIT {most}"
         )
         return [(row[0], row[1]) for row in found]
-
-    def _value(self, table: str, column: str) -> str:
-        """Write a column as statements read it: of one with a declared zone the time of UTC."""
-        zone = self._reader(table).table.zone.get(column)
-        if zone is None:
-            return quote(column)
-        days = self.domains.span(table, column)
-        steps = steps_of(TIMESTAMP, zones.zone(zone), Span.of_days(*days) if days else None)
-        return duckdb_sql(guarded(moved_by(Column("", column, stored=True), steps)))
-
-    def _is_outside(self, table: str, column: str) -> str:
-        """Write the WHERE of the rows that have a unit and a value outside a column's declared domain."""
-        cell, owned = self._value(table, column), self._with_unit(table)
-        days = self.domains.span(table, column)
-        if days is not None:
-            outside = f"(CAST({cell} AS DATE) < DATE '{days[0]}' OR CAST({cell} AS DATE) > DATE '{days[1]}')"
-        elif (ends := self.domains.integers(table, column)) is not None:
-            outside = f"({cell} < {ends[0]} OR {cell} > {ends[1]})"
-        else:
-            domain = self.domains.query(table, column)
-            if domain is None:
-                raise InternalError("this column has no declared domain")
-            outside = f"{cell} NOT IN (SELECT v FROM ({duckdb_sql(domain)}) AS d WHERE v IS NOT NULL)"
-        return f"{owned}{' AND' if owned else ' WHERE'} {cell} IS NOT NULL AND {outside}"
 
     def beyond(self, table: str, most: int, column: str | None = None) -> tuple[int, int]:
         """Return how many rows of units are beyond the first `most` of each, and how many rows there are.
@@ -242,18 +216,23 @@ class Inspector(DuckDBEngine):
         return row[0], row[1]
 
     def cut(self, table: str, column: str) -> tuple[int, int]:
-        """Return how many values lie beyond a column's declared bounds, and how many numbers there are."""
+        """Return how many values lie beyond a column's declared bounds, and how many numbers there are.
+
+        Both are of the rows with a unit.
+        """
         stated = self._reader(table).table.bounds[column]
         sql_type = next(kind for name, kind in self.readers[table].columns if fold(name) == fold(column))
         held = checked_bounds(stated, sql_type, "")
-        cell = self._value(table, column)
         low, high = (f"CAST('{end}' AS {sql_type.held})" for end in (held.low, held.high))
-        there = f"NOT isnan({cell})" if sql_type == DOUBLE else f"{cell} IS NOT NULL"
+        there = "NOT isnan(v)" if sql_type == DOUBLE else "v IS NOT NULL"
         row = self._fetch_one(
-            f"SELECT COUNT(*) FILTER (WHERE {cell} < {low} OR {cell} > {high}), COUNT(*) "
-            f"FROM main.{quote(table)} WHERE {there}"
+            f"SELECT COUNT(*) FILTER (WHERE v < {low} OR v > {high}), COUNT(*) "
+            f"FROM ({duckdb_sql(self._owned_rows(table).values(column))}) AS r WHERE {there}"
         )
         return row[0], row[1]
+
+    def _owned_rows(self, table: str) -> OwnedRows:
+        return OwnedRows(self.readers, self.domains, table)
 
     def _owned(self, table: str) -> tuple[str, str]:
         """Return the expression of the unit of a table's rows, and the FROM item in which it stands."""
@@ -287,17 +266,6 @@ class Inspector(DuckDBEngine):
         unit, source = self._owned(table)
         row = self._fetch_one(f"SELECT COUNT({unit}), COUNT(DISTINCT {unit}) FROM {source}")
         return row[0], row[1]
-
-    def null_rows(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
-        """Return for each column in how many rows with a unit it is NULL, and how many rows have one."""
-        counts = ", ".join(["COUNT(*)", *(f"COUNT(c.{quote(column)})" for column in columns)])
-        if isinstance(self.readers[table].table.unit, UnitColumn | UnitVia):
-            unit, source = self._owned(table)
-            counted = f"{source} WHERE {unit} IS NOT NULL"
-        else:
-            counted = f"main.{quote(table)} AS c"
-        rows, *there = self._fetch_one(f"SELECT {counts} FROM {counted}")
-        return {column: rows - n for column, n in zip(columns, there, strict=True)}, rows
 
     def disagreeing(self, table: str, other: Unit) -> tuple[int, int]:
         """Return in how many rows another way to a unit leads to another one, and in how many to any.

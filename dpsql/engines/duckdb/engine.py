@@ -12,11 +12,11 @@ import duckdb
 import numpy as np
 
 from dpsql.analysis import CompiledQuery, quote
-from dpsql.engines.complete import rows_outside
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.csv_source import csv_format, well_quoted
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_sources
+from dpsql.engines.owned_rows import OwnedRows, counted
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
@@ -41,8 +41,8 @@ _WHY = "the owner runs `dpsql check`, which tells why"
 _DROPPED = "§offset"
 """A column beside those of a table: their names are ASCII."""
 
-_COUNTS_ONLY, _OTHER_COUNTS, _SCHEMA = Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)
-"""How the databases of an engine share its memory: most statements run in the first one."""
+_FIRST, _SECOND, _SCHEMA = Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)
+"""How the databases of an engine share its memory: most statements run in the one that is opened first."""
 
 
 class DuckDBEngine:
@@ -62,10 +62,10 @@ class DuckDBEngine:
         self._within_limit: set[str] = set()
         self._spill = Scratch()
         self._lock = threading.RLock()
-        # By whether the optimizer may use column statistics, which is a setting of a whole database; each is
-        # opened when first used.
+        # By whether the optimizer may use column statistics, a setting of a whole database. The first one is
+        # that for most statements, the other is opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
-        self._connection(counts_only=True)
+        self._open(None)
         self.schema_database = SchemaDatabase(
             self.readers, self.public, self.domains, self._share(_SCHEMA), policy.time_zone
         )
@@ -74,10 +74,11 @@ class DuckDBEngine:
         """Return the database for queries of counts only, or the one for all other queries."""
         with self._lock:
             if counts_only not in self._opened:
-                self._opened[counts_only] = self._open(statistics=counts_only)
+                self._open(counts_only)
             return self._opened[counts_only]
 
-    def _open(self, *, statistics: bool) -> duckdb.DuckDBPyConnection:
+    def _open(self, statistics: bool | None) -> None:
+        """Open a database, with column statistics or without; None: where a table can be read with them."""
         connection = None
         with suppress(duckdb.Error):
             connection = settings.connect(background=self._background)
@@ -97,12 +98,14 @@ class DuckDBEngine:
                 else:
                     connection.execute(f"CREATE VIEW main.{quote(name)} AS {self._scan(name)}")
             self.domains.create(connection)
+            if statistics is None:
+                statistics = not all(r.converted for r in self.readers.values() if not r.table.public)
             settings.lock(
                 connection,
                 paths,
                 self._spill.path,
                 statistics=statistics,
-                memory=self._share(_COUNTS_ONLY if statistics else _OTHER_COUNTS),
+                memory=self._share(_SECOND if self._opened else _FIRST),
             )
         except duckdb.Error:
             failed = True
@@ -112,7 +115,8 @@ class DuckDBEngine:
         if failed:
             connection.close()
             raise PolicyError("the declared sources cannot be opened", hint=_WHY)
-        return connection
+        assert statistics is not None  # noqa: S101  it was found from the sources
+        self._opened[statistics] = connection
 
     def _share(self, part: Fraction) -> int | None:
         return None if self._memory is None else int(self._memory * part)
@@ -179,6 +183,7 @@ class DuckDBEngine:
 
     def vet(self, table: str) -> bool:
         """Read every column once and test every fact, so that no statement is the first to fail."""
+        self.assume_within_length_limit(table, short=False)  # every query here reads what the limit leaves
         reader = self.readers[table]
         wrong = " OR ".join(
             ["FALSE", *(invalid_timestamp(c) for c, sql_type in reader.columns if sql_type.moment)]
@@ -191,7 +196,7 @@ class DuckDBEngine:
         wrong = f"{wrong} OR {quote(_DROPPED)}"
         cells = ", ".join([f"bool_or({wrong})", f"bool_or({over_limit})", *hashed])
         unit = reader.table.unit
-        there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
+        owned_only = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
         def work(cursor: duckdb.DuckDBPyConnection) -> tuple[bool, bool]:
             if isinstance(reader.table.source, CsvSource):
@@ -202,17 +207,16 @@ class DuckDBEngine:
             held = not row[0]
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)
-                rows = f"({reader.sql}) AS r{there}"
+                rows = f"({reader.sql}) AS r{owned_only}"
                 repeated = f"SELECT 1 FROM {rows} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
                 held = held and not cursor.execute(repeated).fetchall()
-            for column in reader.table.not_null:
-                missing = (
-                    f"SELECT 1 FROM ({reader.sql}) AS r{there or ' WHERE TRUE'} AND {quote(column)} IS NULL"
-                )
-                held = held and not cursor.execute(f"{missing} LIMIT 1").fetchall()
+            owned = OwnedRows(self.readers, self.domains, table)
+            if held and reader.table.not_null:
+                there = cursor.execute(duckdb_sql(owned.nulls(reader.table.not_null))).fetchall()[0]
+                held = len(set(there)) == 1
             for column in reader.table.complete:
-                counted = duckdb_sql(rows_outside(reader, column, self.domains))
-                held = held and cursor.execute(counted).fetchall() == [(0,)]
+                outside = duckdb_sql(counted(owned.outside(column)))
+                held = held and cursor.execute(outside).fetchall() == [(0,)]
             return held, row[1] is not True
 
         held, short = self._run(work, UNCHARGED, counts_only=not reader.converted) or (False, False)

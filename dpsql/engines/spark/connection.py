@@ -63,6 +63,7 @@ _PROBE = (
     "TRY_CAST('x' AS INT) + CAST('x' AS INT) AS b, try_validate_utf8(CAST(X'80' AS STRING)) AS c, "
     "current_timezone() AS d"
 )
+_TRIES = 4
 _STARTING = threading.Lock()
 _SCRATCH: list[Scratch] = []
 
@@ -84,11 +85,13 @@ def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes o
     try:
         with suppress(Exception), suppress_pyspark_warnings():
             session = _connect(engine) if "://" in engine else _start()
+            before = _try_briefly(session) if "://" in engine else []
             pinned = _pin(session)
+            if before:
+                session.client.set_retry_policies(before)
     finally:
         if session is not None and not pinned and "://" in engine:
-            with suppress(Exception):
-                session.stop()
+            end_session(session)
     if "://" not in engine and session is not None and _exposes_statements(session):
         raise PolicyError(
             "database.engine: the Spark in this process shows or stores statements and plans",
@@ -142,6 +145,25 @@ def _connect(address: str) -> Any:  # noqa: ANN401  see above
     from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415  an extra
 
     return SparkSession.builder.remote(address).create()
+
+
+def end_session(session: Any) -> None:  # noqa: ANN401  see above
+    """End a session over Connect, also one whose server has gone."""
+    with suppress(Exception), suppress_pyspark_warnings():
+        _try_briefly(session)
+        session.stop()
+
+
+def _try_briefly(session: Any) -> list[Any]:  # noqa: ANN401  see above
+    """Give up within seconds on a server that cannot be reached; return the policies that held before.
+
+    By default pyspark tries for ten minutes, also as a session ends.
+    """
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415  an extra
+
+    before: list[Any] = session.client.get_retry_policies()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=_TRIES)])
+    return before
 
 
 def _start() -> Any:  # noqa: ANN401  see above

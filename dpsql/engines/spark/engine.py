@@ -13,7 +13,7 @@ import pyarrow as pa
 from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.spark.catalog import find_table
-from dpsql.engines.spark.connection import open_session, suppress_pyspark_warnings
+from dpsql.engines.spark.connection import end_session, open_session, suppress_pyspark_warnings
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.spark.guard import check_facts
 from dpsql.engines.spark.rows import arrow_rows
@@ -142,8 +142,7 @@ class SparkEngine(RemoteEngine):
         """See `RemoteEngine`: Spark itself keeps running, since it may serve others in this process."""
         self._frames.clear()
         if "://" in self._policy.engine:
-            with suppress(Exception):
-                self.session.stop()
+            end_session(self.session)
 
 
 _STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")

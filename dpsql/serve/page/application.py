@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from dpsql.policy import Address, ServeConfig
-    from dpsql.serve.accounts import Users
+    from dpsql.serve.gate import Gate, Login
     from dpsql.serve.service import Service
-    from dpsql.serve.throttle import Throttle
-    from dpsql.serve.user import User
 
 FILES = (
     ("/", "index.html"),
@@ -81,17 +79,18 @@ class Pages:
     def __init__(
         self,
         service: Callable[[], Service],
-        users: Callable[[], Users],
         config: ServeConfig,
-        throttle: Throttle,
         log: Callable[[str, Mapping[str, object]], None],
     ) -> None:
-        self._users = users
-        self._logins = Logins(users, throttle, log)
+        self._service = service
+        self._logins = Logins(self._gate, log)
         self._log = log
         self._free, self._asks = Backends(service, config, "http"), Backends(service, config, "http")
-        self._confirmations = Confirmations(users().secret)
+        self._confirmations = Confirmations(self._gate().users.secret)
         self._asked: Counter[str] = Counter()
+
+    def _gate(self) -> Gate:
+        return self._service().gate
 
     def routes(self) -> list[Route]:
         """Return the routes of JSON."""
@@ -112,23 +111,23 @@ class Pages:
 
     # -- who asks
 
-    def _user(self, request: Request) -> User:
+    def _login(self, request: Request) -> Login:
         """Return whose request it is, by its token or its cookie; raises `RefusedError`."""
         given = request.headers.get("authorization")
         if given is not None:
             scheme, _, token = given.partition(" ")
-            user = self._users().by_token(token.strip()) if scheme.lower() == "bearer" else None
+            login = self._gate().by_token(token.strip()) if scheme.lower() == "bearer" else None
         else:
-            user = self._logins.user(_cookie(request), request.headers.get(MARK.decode(), ""))
+            login = self._logins.login(_cookie(request), request.headers.get(MARK.decode(), ""))
         certified = _certified(request)
-        if user is None or (certified is not None and certified != user.name):
+        if login is None or (certified is not None and certified != login.user.name):
             hint = "sign in, or send Authorization: Bearer TOKEN"
             raise RefusedError(401, "nobody is signed in", hint)
-        return user
+        return login
 
-    def _analyst(self, user: User) -> Analyst:
-        rule = SpendingRule(self._confirmations, user.free_below)
-        return Analyst(self._free.of(user), self._asks.of(user), rule)
+    def _analyst(self, login: Login) -> Analyst:
+        rule = SpendingRule(self._confirmations, self._gate().user(login).free_below)
+        return Analyst(self._free.of(login), self._asks.of(login), rule)
 
     def _guarded(self, endpoint: Endpoint) -> Endpoint:
         """Return an endpoint that answers its errors."""
@@ -147,12 +146,13 @@ class Pages:
         """Return the route of what a user asks."""
 
         async def endpoint(request: Request) -> Response:
-            user = self._user(request)
+            login = self._login(request)
+            user = login.user
             if self._asked[user.name] >= MOST_AT_ONCE:
                 raise RefusedError(429, "too many requests at the same time", "wait until they are answered")
             self._asked[user.name] += 1
             try:
-                found = await ask(self._analyst(user), request)
+                found = await ask(self._analyst(login), request)
             finally:
                 self._asked[user.name] -= 1
             return found if isinstance(found, Response) else answer(found)
@@ -174,12 +174,12 @@ class Pages:
         return _with_cookie(request, answer({"user": given["name"], "key": made.key}), made.cookie)
 
     async def _sign_out(self, request: Request) -> Response:
-        self._user(request)
+        self._login(request)
         self._logins.sign_out(_cookie(request))
         return _with_cookie(request, Response(status_code=204), "")
 
     async def _who(self, _: Analyst, request: Request) -> object:
-        user = self._user(request)
+        user = self._login(request).user
         return {"user": user.name, "analyst": user.analyst}
 
     # -- statements
@@ -220,15 +220,13 @@ class Pages:
 
 def http_app(
     service: Callable[[], Service],
-    users: Callable[[], Users],
     config: ServeConfig,
-    throttle: Throttle,
     log: Callable[[str, Mapping[str, object]], None],
 ) -> Guard:
     """Return the application of the analysts, for the address in `config.http.listen`."""
     address = config.http.listen
     assert address is not None  # noqa: S101  without an address nothing is served
-    pages = Pages(service, users, config, throttle, log)
+    pages = Pages(service, config, log)
     routes = [*assets.routes(FILES), *pages.routes()]
     return Guard(
         Starlette(routes=routes),

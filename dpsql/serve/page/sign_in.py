@@ -21,10 +21,8 @@ from dpsql.serve.page.requests import RefusedError
 from dpsql.serve.throttle import network
 
 if TYPE_CHECKING:
-    from dpsql.serve.accounts import Users
+    from dpsql.serve.gate import Gate, Login
     from dpsql.serve.scram import Keys
-    from dpsql.serve.throttle import Throttle
-    from dpsql.serve.user import User
 
 IDLE = 3_600.0
 """Seconds without a request after which a login ends."""
@@ -47,14 +45,12 @@ class Secrets:
 
 
 @dataclass(slots=True)
-class Login:
-    """One login."""
+class SignedIn:
+    """A browser that is signed in."""
 
-    user: str
+    login: Login
     key: bytes
     """The hash of the key."""
-    keys: Keys
-    """What the password was checked by: the login ends with it."""
     began: float
     seen: float
 
@@ -64,16 +60,14 @@ class Logins:
 
     def __init__(
         self,
-        users: Callable[[], Users],
-        throttle: Throttle,
+        gate: Callable[[], Gate],
         log: Callable[[str, Mapping[str, object]], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._users = users
-        self._throttle = throttle
+        self._gate = gate
         self._log = log
         self._clock = clock
-        self._logins: dict[bytes, Login] = {}
+        self._logins: dict[bytes, SignedIn] = {}
         """By the hash of the cookie, so that no time tells anything of one."""
         self._waiting: Counter[tuple[str, str]] = Counter()
         self._hashing = asyncio.Semaphore(1)
@@ -89,62 +83,55 @@ class Logins:
             raise RefusedError(429, "too many attempts at the same time", "wait until they are answered")
         self._waiting[at] += 1
         try:
-            await asyncio.sleep(self._throttle.delay(name, address))
+            await asyncio.sleep(self._gate().delay(name, address))
             keys = await self._matched(name, password)
         finally:
             self._waiting[at] -= 1
             if not self._waiting[at]:
                 del self._waiting[at]
-        user = self._users().user(name) if keys is not None else None
-        if keys is None or user is None or (certified is not None and certified != name):
-            self._throttle.failed(name, address)
+        login = self._gate().login(name, address, keys, certified)
+        if login is None:
             fields = {"address": address, "protocol": "http", "reason": "wrong password", "outcome": "28P01"}
-            self._log("handshake failed", fields | self._known(name))
+            self._log("handshake failed", fields | self._gate().named(name))
             raise RefusedError(401, "name or password is wrong")
-        self._throttle.succeeded(name, address)
-        fields = {"user": name, "analyst": user.analyst, "address": address, "protocol": "http"}
+        fields = {"user": name, "analyst": login.analyst, "address": address, "protocol": "http"}
         self._log("connected", fields)
-        return self._new(name, keys)
-
-    def _known(self, name: str) -> dict[str, str]:
-        """Return the name for the log if a user has it: people type passwords there."""
-        return {"user": name} if self._users().state(name) != "unknown" else {}
+        return self._new(login)
 
     async def _matched(self, name: str, password: str) -> Keys | None:
         if len(name) > _NAME or len(password) > _PASSWORD:
             return None
-        verifier = self._users().verifier(name)
+        verifier = self._gate().verifier(name)
         async with self._hashing:
             return await asyncio.to_thread(verifier.matched, password)  # it takes milliseconds on purpose
 
-    def _new(self, user: str, keys: Keys) -> Secrets:
+    def _new(self, login: Login) -> Secrets:
         now, made = self._clock(), Secrets(entropy.text(32), entropy.text(32))
-        self._logins = {key: login for key, login in self._logins.items() if not _ended(login, now)}
-        own = sorted((login.seen, key) for key, login in self._logins.items() if login.user == user)
+        self._logins = {key: each for key, each in self._logins.items() if not _ended(each, now)}
+        name = login.user.name
+        own = sorted((each.seen, key) for key, each in self._logins.items() if each.login.user.name == name)
         for _, key in own[: max(0, len(own) - MOST + 1)]:
             del self._logins[key]
-        self._logins[_hashed(made.cookie)] = Login(user, _hashed(made.key), keys, now, now)
+        self._logins[_hashed(made.cookie)] = SignedIn(login, _hashed(made.key), now, now)
         return made
 
-    def user(self, cookie: str, key: str) -> User | None:
-        """Return whose login it is; None if it has ended, or the user may not log in any more."""
-        login, now = self._logins.get(_hashed(cookie)), self._clock()
-        if login is None or not hmac.compare_digest(login.key, _hashed(key)):
+    def login(self, cookie: str, key: str) -> Login | None:
+        """Return whose cookie and key these are; None if the login has ended, or holds no longer."""
+        found, now = self._logins.get(_hashed(cookie)), self._clock()
+        if found is None or not hmac.compare_digest(found.key, _hashed(key)):
             return None
-        users = self._users()
-        user = users.user(login.user)
-        if _ended(login, now) or user is None or login.keys not in users.verifier(login.user).keys:
+        if _ended(found, now) or not self._gate().holds(found.login):
             self.sign_out(cookie)
             return None
-        login.seen = now
-        return user
+        found.seen = now
+        return found.login
 
     def sign_out(self, cookie: str) -> None:
         """End a login."""
         self._logins.pop(_hashed(cookie), None)
 
 
-def _ended(login: Login, now: float) -> bool:
+def _ended(login: SignedIn, now: float) -> bool:
     return now - login.seen > IDLE or now - login.began > LONGEST
 
 

@@ -12,7 +12,7 @@ from dpsql.serve.wire.framing import MAX_PASSWORD, Body, checked_length
 from dpsql.serve.wire.startup import STEP
 
 if TYPE_CHECKING:
-    from dpsql.serve.accounts import User
+    from dpsql.serve.gate import Login
     from dpsql.serve.wire.channel import Channel
     from dpsql.serve.wire.context import WireContext
 
@@ -28,11 +28,11 @@ class LoginError(FatalError):
         return type(self), (self.sqlstate, str(self), self.reason)
 
 
-async def authenticate(channel: Channel, context: WireContext, name: str) -> User:
+async def authenticate(channel: Channel, context: WireContext, name: str) -> Login:
     """Let the client prove its password; all logins that fail see the same messages at the same place."""
-    layer = channel.tls
+    layer, gate = channel.tls, context.gate
     binding = layer.settings.binding if layer is not None else b""
-    scram = ScramServer(context.users.verifier(name), binding or None)
+    scram = ScramServer(gate.verifier(name), binding or None)
     try:
         channel.write(messages.sasl(scram.mechanisms))
         channel.flush()
@@ -43,23 +43,22 @@ async def authenticate(channel: Channel, context: WireContext, name: str) -> Use
         channel.write(messages.sasl_continue(scram.first(mechanism, data)))
         channel.flush()
         proof = await _response(channel)
-        await asyncio.sleep(context.throttle.delay(name, channel.address))
+        await asyncio.sleep(gate.delay(name, channel.address))
         final = scram.final(proof)
-        user = context.users.user(name)  # the users may have been read again meanwhile
     except ScramViolationError as error:
         raise LoginError("08P01", "the login does not follow SCRAM-SHA-256", error.reason) from None
     except ScramError as error:
-        user, reason = None, error.reason
+        reason = error.reason
     else:
         reason = "the user may not log in"
-    if user is None:
-        context.throttle.failed(name, channel.address)
-        raise LoginError("28P01", f'password authentication failed for user "{name}"', reason)
-    if layer is not None and layer.settings.clients and layer.client_name != name:
+    if scram.keys is not None and layer is not None and layer.settings.clients and layer.client_name != name:
         raise LoginError("28000", "the certificate is another user's", "certificate of another user")
-    context.throttle.succeeded(name, channel.address)
+    # The users may have been read again meanwhile.
+    login = gate.login(name, channel.address, scram.keys, None)
+    if login is None:
+        raise LoginError("28P01", f'password authentication failed for user "{name}"', reason)
     channel.write(messages.sasl_final(final))
-    return user
+    return login
 
 
 async def _response(channel: Channel) -> bytes:

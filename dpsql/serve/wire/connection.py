@@ -26,6 +26,7 @@ from dpsql.serve.wire.statement import LocatedError
 
 if TYPE_CHECKING:
     from dpsql.serve.accounts import User
+    from dpsql.serve.gate import Login
     from dpsql.serve.wire.channel import Channel
     from dpsql.serve.wire.context import WireContext
 
@@ -42,16 +43,16 @@ _KNOWN = _EXTENDED + _IGNORED + b"QXF"
 class Connection:
     """The loop that reads a client's messages and answers them."""
 
-    def __init__(self, channel: Channel, context: WireContext, startup: Startup, user: User) -> None:
+    def __init__(self, channel: Channel, context: WireContext, startup: Startup, login: Login) -> None:
         """Begin a session; raises `Error` if a parameter of the startup message is wrong."""
         self._channel = channel
         self._context = context
-        self.user = user
+        self.user = user = login.user
         self.address = channel.address
         self.number = context.connections.number()
         self.secret = entropy.key(secret_length(startup))
         self._settings = _settings(context, startup, user)
-        client = context.service.client(user, self.number, self._settings)
+        client = context.service.client(login, self.number, self._settings)
         self._session = WireSession(
             client,
             self._settings,

@@ -11,9 +11,8 @@ from dpsql.serve.limits import Accounts
 from dpsql.serve.wire.pace import Pace
 
 if TYPE_CHECKING:
-    from dpsql.serve.accounts import Users
+    from dpsql.serve.gate import Gate
     from dpsql.serve.service import Service
-    from dpsql.serve.throttle import Throttle
     from dpsql.serve.tls import Tls
     from dpsql.serve.wire.registry import Connections
 
@@ -24,8 +23,7 @@ class WireContext:
 
     name: str
     """The name of the database that clients use."""
-    users: Users
-    throttle: Throttle
+    gate: Gate
     service: Service
     tls: Tls | None
     connections: Connections

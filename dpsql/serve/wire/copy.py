@@ -45,6 +45,8 @@ class CopyOptions:
         The quote of csv, and the character before a quote or itself within one.
     force_quote
         The columns that csv quotes always; None for all.
+    release
+        Whether the release goes with the rows, as dpsql's own client reads it (arrow).
     """
 
     format: Literal["text", "csv", "binary", "arrow"] = "text"
@@ -54,6 +56,7 @@ class CopyOptions:
     quote: str = '"'
     escape: str = '"'
     force_quote: tuple[str, ...] | None = ()
+    release: bool = False
 
 
 def copy_response(columns: Sequence[Column], options: CopyOptions) -> bytes:
@@ -73,10 +76,11 @@ def copy_messages(
 ) -> Iterator[bytes]:
     """Yield the messages CopyData, several at a time: one a row, except in Arrow.
 
-    Arrow is the stream of `dpsql.release.to_arrow`: the rows, with the release and all that is free in it.
+    Arrow is an IPC stream of the rows; with `release`, that of `dpsql.release.to_arrow`, which also has all
+    that is free beside the rows.
     """
     if options.format == "arrow":
-        yield from _arrow(to_arrow(table, release))
+        yield from _arrow(to_arrow(table, release) if options.release else _stream(table))
         return
     code = int(options.format == "binary")
     encoder = RowEncoder(columns, table, [code] * len(columns), extra_float_digits=extra_float_digits)
@@ -102,9 +106,17 @@ def rows_of_part(table: pa.Table, most: int) -> int:
     return int(max(1, min(most, _PART_BYTES * table.num_rows // max(1, table.nbytes))))
 
 
-def _arrow(stream: bytes) -> Iterator[bytes]:
-    for at in range(0, len(stream), _PIECE):
-        yield message(b"d", stream[at : at + _PIECE])
+def _stream(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _arrow(stream: bytes | pa.Buffer) -> Iterator[bytes]:
+    view = memoryview(stream)
+    for at in range(0, len(view), _PIECE):
+        yield message(b"d", view[at : at + _PIECE])
 
 
 def _binary(encoder: RowEncoder, table: pa.Table, head: bytes) -> Iterator[bytes]:

@@ -36,8 +36,8 @@ def _listed(words: Words, given: dict[str, Any]) -> None:
             _encoding(words)
         elif at == "FORMAT":
             _put(words, given, "format", _format(words))
-        elif at == "HEADER":
-            _put(words, given, "header", _boolean(words))
+        elif at in ("HEADER", "RELEASE"):
+            _put(words, given, name, _boolean(words))
         elif at == "FORCE_QUOTE":
             _put(words, given, "force_quote", _columns(words, brackets=True))
         elif at in ("DELIMITER", "NULL", "QUOTE", "ESCAPE"):
@@ -45,7 +45,8 @@ def _listed(words: Words, given: dict[str, Any]) -> None:
         else:
             raise words.back().wrong(
                 f"COPY has no option {name[:40]}",
-                "the options are FORMAT, HEADER, DELIMITER, NULL, QUOTE, ESCAPE, FORCE_QUOTE and ENCODING",
+                "the options are FORMAT, HEADER, DELIMITER, NULL, QUOTE, ESCAPE, FORCE_QUOTE, ENCODING and "
+                "RELEASE",
             )
         if not words.take(","):
             words.expect(")")
@@ -127,6 +128,8 @@ def _complete(words: Words, given: dict[str, Any]) -> CopyOptions:
             raise words.refuse(
                 f"COPY in format {kind} has no option {name}", "leave it out, or write FORMAT csv"
             )
+    if kind != "arrow" and "release" in given:
+        raise words.refuse(f"COPY in format {kind} has no option release", "write FORMAT arrow")
     if kind == "csv":
         given = {"delimiter": ",", "null": "", "escape": given.get("quote", '"')} | given
     options = replace(CopyOptions(), **given)

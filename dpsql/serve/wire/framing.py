@@ -13,7 +13,7 @@ MAX_MESSAGE = 1 << 20
 """The most bytes that a message may announce, its length field included."""
 
 
-def message(tag: bytes, *parts: bytes) -> bytes:
+def message(tag: bytes, *parts: bytes | memoryview) -> bytes:
     r"""Return a message: its type, its length and its body.
 
     >>> message(b"C", b"SELECT 1\0")

@@ -15,7 +15,6 @@ from dpsql.serve.wire.errors import FatalError, fields
 from dpsql.serve.wire.startup import receive_startup
 
 if TYPE_CHECKING:
-    from dpsql.serve.accounts import Users
     from dpsql.serve.state import State
     from dpsql.serve.wire.context import WireContext
     from dpsql.serve.wire.registry import Connections
@@ -32,15 +31,11 @@ class Wire:
         """The connections of all listeners."""
         return self._context.connections
 
-    @property
-    def users(self) -> Users:
-        """Who may log in."""
-        return self._context.users
-
     def assign(self, state: State) -> None:
         """Use what was read for logins from now on."""
         context, config = self._context, state.config
-        context.name, context.users, context.tls = config.name, state.users, state.tls
+        context.name, context.tls = config.name, state.tls
+        context.gate.users = state.users
         context.statement_timeout = config.statement_timeout * 1_000
         context.max_statement = config.max_statement
 
@@ -99,7 +94,7 @@ async def _log_in(channel: Channel, context: WireContext, *, tls_required: bool)
         name = startup.user
         if startup.negotiates:
             channel.write(messages.negotiate(startup.version, startup.unknown_options))
-        user = await authenticate(channel, context, name)
+        login = await authenticate(channel, context, name)
     except TimeoutError:
         error = FatalError("57014", "the login took too long")
         _log_failure(channel, context, name, error, "timeout")
@@ -108,7 +103,7 @@ async def _log_in(channel: Channel, context: WireContext, *, tls_required: bool)
         _log_failure(channel, context, name, error, getattr(error, "reason", error.sqlstate))
         raise
     try:
-        connection = Connection(channel, context, startup, user)
+        connection = Connection(channel, context, startup, login)
         try:
             context.connections.admit(connection)
         except FatalError:
@@ -124,6 +119,5 @@ async def _log_in(channel: Channel, context: WireContext, *, tls_required: bool)
 
 def _log_failure(channel: Channel, context: WireContext, name: str, error: FatalError, reason: str) -> None:
     """Log a login that failed; a name that no user has is not written, it could be a password."""
-    known = {"user": name} if name and context.users.state(name) != "unknown" else {}
     fields = {"address": channel.address, "reason": reason, "outcome": error.sqlstate}
-    context.log("handshake failed", fields | known)
+    context.log("handshake failed", fields | context.gate.named(name))

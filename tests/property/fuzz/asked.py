@@ -2,12 +2,11 @@
 
 Each unit has one row in the table, all values are within their bounds or are cut in the plain text, too, and
 epsilon is a million: what is answered must be what DuckDB answers, up to the noise that the answer states.
-Of what other rules decide, a statement has something only if its switch in `Switches` is on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -15,33 +14,6 @@ import duckdb
 
 EPSILON = 1_000_000
 UNITS = 720
-
-
-@dataclass(frozen=True)
-class Switches:
-    """What statements and data may have; what is off is excluded, and belongs to another rule."""
-
-    null_groups: bool = False
-    """Key columns hold NULL, and CASE without ELSE is a key: NULL is a group."""
-    nan: bool = False
-    """COUNT(x), SUM(x) and AVG(x) of a DOUBLE column that holds NaN and infinities."""
-    offsets: bool = False
-    """TIMESTAMP columns are compared with literals that carry an offset."""
-    overflow: bool = False
-    """Integer arithmetic on values near the ends of 64 bits, in conditions and sums."""
-    existence: bool = False
-    """Outer SQL divides by released numbers, or aggregates groups otherwise than by SUM, or tests numbers."""
-    empty_groups: bool = False
-    """Averages of groups all of whose values are NULL, or that a FILTER leaves empty."""
-
-    @classmethod
-    def named(cls, names: str) -> Switches:
-        """Turn on those of a list of names between commas; `all` is every one."""
-        wanted = {name.strip() for name in names.split(",") if name.strip()}
-        known = [each.name for each in fields(cls)]
-        if wanted - {*known, "all"}:
-            raise ValueError(f"switches are {', '.join(known)}")
-        return cls(**{name: name in wanted or "all" in wanted for name in known})
 
 
 POLICY = """
@@ -74,20 +46,21 @@ f = {{ from = -100, to = 100 }}
 """
 
 
-def write_data(folder: Path, rng: Random, switches: Switches, *, sparse: bool) -> None:
+def write_data(folder: Path, rng: Random, *, sparse: bool) -> None:
     """Write the policy and its table; a sparse one has groups without rows."""
     connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SELECT setseed(?)", [rng.random()])
-    null = "NULL" if switches.null_groups else "'b'"
     where = "WHERE n % 7 IN (0, 3)" if sparse else ""
     every = f"""
     SELECT n AS u,
-      (CASE WHEN n % 90 = 89 THEN {null} ELSE ['a', 'b', 'c d'][1 + n % 3] END) AS g,
+      (CASE WHEN n % 90 = 89 THEN NULL ELSE ['a', 'b', 'c d'][1 + n % 3] END) AS g,
       (n // 3) % 2 = 0 AS b,
       ((n // 6) % 3)::INTEGER AS k,
       DATE '2024-01-01' + ((n // 18) % 2)::INTEGER AS d,
       ['x', 'y'][1 + ((n // 36) % 2)] AS e,
       TIMESTAMP '2024-01-01 00:00:00' + INTERVAL (floor(random() * 2800)::INTEGER) MINUTE AS m,
+      TIMESTAMPTZ '2024-01-01 00:00:00+00' + INTERVAL (floor(random() * 2800)::INTEGER) MINUTE AS p,
       CASE WHEN random() < .1 THEN NULL ELSE round((random() - .5) * 240, 3) END AS x,
       CASE WHEN random() < .1 THEN NULL ELSE floor(random() * 60)::INTEGER END AS y,
       CASE WHEN random() < .1 THEN NULL ELSE round(random() * 24 - 12, 2)::DECIMAL(9, 2) END AS z,
@@ -134,6 +107,8 @@ class Asked:
     features: frozenset[str] = field(default_factory=frozenset)
     ends: str = ""
     """Plain SQL for the keys, and for the values between which each quantile lies; empty if there is none."""
+    counted: bool = False
+    """Whether it is the number of the groups."""
 
 
 _VALUES = {
@@ -152,40 +127,35 @@ _KEYS = [
 ]
 
 
+_CONDITIONS = [
+    *("y > 20", "x < 10", "w IS NOT NULL", "w = 'p'", "z >= 0", "b", "k <> 1", "g IN ('a', 'c d')"),
+    *("x IS NULL", "d = DATE '2024-01-01'", "m < TIMESTAMP '2024-01-02 08:00:00'", "i > 0", "w LIKE '%s'"),
+    *("i = 9223372036854775807", "i <= -9223372036854775807", "f > 0", "f = f", "isnan(f)"),
+    *("i + 1 > 0", "i * 2 < 0", "i - y < 5", "abs(i) > 1500", "-i > 3", "i = -9223372036854775808"),
+    *("p < TIMESTAMPTZ '2024-01-02 08:00:00+02'", "p >= '2024-01-01 12:00:00+05:30'"),
+    "p BETWEEN '2024-01-01 00:00:00Z' AND TIMESTAMPTZ '2024-01-01 23:59:59-03:30'",
+    "p AT TIME ZONE 'Europe/Berlin' < TIMESTAMP '2024-01-02 01:30:00'",
+    "EXTRACT(hour FROM p AT TIME ZONE 'Asia/Kolkata') < 9",
+    "m AT TIME ZONE 'America/New_York' > p",
+]
+
+
 class Maker:
     """Makes statements from a source of randomness."""
 
-    def __init__(self, rng: Random, switches: Switches, *, sparse: bool) -> None:
-        self.rng, self.switches, self.sparse = rng, switches, sparse
+    def __init__(self, rng: Random, *, sparse: bool) -> None:
+        self.rng, self.sparse = rng, sparse
 
     def condition(self) -> str:
         """Make a condition on a row."""
-        rng, found = self.rng, [
-            "y > 20", "x < 10", "w IS NOT NULL", "w = 'p'", "z >= 0", "b", "k <> 1", "g IN ('a', 'c d')",
-            "x IS NULL", "d = DATE '2024-01-01'", "m < TIMESTAMP '2024-01-02 08:00:00'", "i > 0",
-            "w LIKE '%s'", "i = 9223372036854775807", "i <= -9223372036854775807",
-        ]  # fmt: skip
-        if self.switches.offsets:
-            found += ["m < TIMESTAMPTZ '2024-01-02 08:00:00+02'", "m >= '2024-01-01 12:00:00+05:30'"]
-        if self.switches.overflow:
-            found += [
-                "i + 1 > 0",
-                "i * 2 < 0",
-                "i - y < 5",
-                "abs(i) > 1500",
-                "-i > 3",
-                "i = -9223372036854775808",
-            ]
-        if self.switches.nan:
-            found += ["f > 0", "f = f", "isnan(f)"]
-        return rng.choice(found)
+        return self.rng.choice(_CONDITIONS)
 
     def number(self) -> Number:
         """Make an aggregate."""
         rng = self.rng
         filtered = rng.random() < 0.2
         tail = f" FILTER (WHERE {self.condition()})" if filtered else ""
-        column = rng.choice(["x", "y", "z", "i"] + ["f"] * self.switches.nan)
+        column = rng.choice(["x", "y", "z", "i", "f"])
         _, _, step = _VALUES[column]
         cut = _cut(column)
         if column == "f":
@@ -194,7 +164,7 @@ class Maker:
             case 0 | 1:
                 return _plainly(f"{rng.choice(['COUNT(*)', 'count( * )', 'COUNT()'])}{tail}", "count")
             case 2:
-                counted = rng.choice(["x", "y", "w", "g", "u", "i"] + ["f"] * self.switches.nan)
+                counted = rng.choice(["x", "y", "w", "g", "u", "i", "f"])
                 return _plainly(f"COUNT({counted}){tail}", "count")
             case 3:
                 return _plainly(f"COUNT(DISTINCT {rng.choice(['u', 'u', 'g', 'k', 'e'])}){tail}", "count")
@@ -209,8 +179,7 @@ class Maker:
             case 6 | 7 | 8:
                 return Number(f"SUM({column}){tail}", f"COALESCE(SUM({cut}){tail}, 0)", "sum", step)
             case 9 | 10:
-                whole = "" if not self.switches.empty_groups else tail
-                return Number(f"AVG({column}){whole}", f"AVG({cut}){whole}", "ratio", step)
+                return Number(f"AVG({column}){tail}", f"AVG({cut}){tail}", "ratio", step)
             case 11:
                 name = rng.choice(["VAR_SAMP", "STDDEV", "VAR_POP", "stddev_samp"])
                 return Number(f"{name}({column})", f"{name}({cut})", "moment", step)
@@ -232,7 +201,7 @@ class Maker:
             key = rng.choice(_KEYS)
             if key not in found:
                 found.append(key)
-        if self.switches.null_groups and rng.random() < 0.3:
+        if rng.random() < 0.3:
             found[0] = "CASE WHEN k > 0 THEN g END"
         return found
 
@@ -253,8 +222,8 @@ class Maker:
         if keys and rng.random() < 0.1:
             numbers[0] = numbers[-1]
         outer = rng.randrange(6) if not self.sparse else 0
-        if outer == 5 and self.switches.existence:
-            numbers = numbers[:1]
+        if outer == 5:
+            numbers = [numbers[0], *[_plainly("COUNT(*)", "count")] * rng.randint(0, 1)]
         named = outer > 1 or rng.random() < 0.5
         apart = outer >= 3
         aliases: list[str | None] = []
@@ -325,15 +294,20 @@ class Maker:
         place = made.keys + rng.randrange(len(made.numbers))
         number = made.numbers[place - made.keys]
         forms = [f"c{place} + 1", f"c{place} - c{place}", f"2 * c{place}", f"SUM(c{place}) OVER ()"]
-        if self.switches.existence:
-            forms += [f"c{place} / COUNT(*) OVER ()", f"CASE WHEN c{place} > 3 THEN 1 ELSE 0 END"]
-        listed = ", ".join([*names[: made.keys], f"c{place}", f"{rng.choice(forms)} AS more"])
+        forms += [f"c{place} / COUNT(*) OVER ()", f"CASE WHEN c{place} > 3.5 THEN 1 ELSE 0 END"]
+        form = rng.choice(forms)
+        listed = ", ".join([*names[: made.keys], f"c{place}", f"{form} AS more"])
         titles = (*names[: made.keys], f"c{place}", "more")
-        if self.switches.existence and made.keys and rng.random() < 0.5:
+        if made.keys and rng.random() < 0.5:
             call = rng.choice(["COUNT(*)", f"AVG(c{place})", f"MIN(c{place})", f"MAX(c{place})"])
-            return both(f"SELECT {call} AS v FROM ($)", 0, (Number("", "", number.kind, number.step),))
+            kind = "count" if call == "COUNT(*)" else "quantile" if number.kind == "quantile" else "of groups"
+            step = 0.1 if number.kind == "moment" else number.step
+            found = both(f"SELECT {call} AS v FROM ($)", 0, (Number(call, call, kind, step),))
+            return replace(found, counted=call == "COUNT(*)")
         # A window's number of a group is not 0 where the group's own is.
         whole = replace(number, kind="window") if number.kind in ("count", "sum") else number
+        if "COUNT" in form or "CASE" in form:
+            whole = replace(number, kind="of groups" if number.kind != "quantile" else "quantile")
         return both(f"SELECT {listed} FROM ($)", made.keys, (number, whole), titles)
 
 

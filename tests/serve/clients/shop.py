@@ -65,7 +65,7 @@ class Shop:
 
 
 @contextmanager
-def opened(folder: Path, serve: str = SERVE) -> Iterator[Shop]:
+def opened(folder: Path) -> Iterator[Shop]:
     """Answer the cookbook locally, then serve the same policy and ledger."""
     policy = clinic(folder, epsilon=2000)
     # A hash of a file is kept in the ledger only then: at its first use here, not by the server later.
@@ -74,7 +74,7 @@ def opened(folder: Path, serve: str = SERVE) -> Iterator[Shop]:
     # What `bob` spends must not change what is left to `alice`: her own cap is the smaller one.
     before, name, caps = policy.read_text().partition('[analysts."*"]')
     caps = caps.replace("epsilon = 2000", "epsilon = 1000", 1)
-    policy.write_text(before + name + caps + serve.format(wire=wire, http=http))
+    policy.write_text(before + name + caps + SERVE.format(wire=wire, http=http))
     let_in(folder, PASSWORD, User("alice", "alice"), User("bob", "bob"))
     token = token_of(policy, "agent7", "--analyst", "alice")
     with dpsql.connect(policy, analyst="alice") as local:

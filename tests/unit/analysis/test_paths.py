@@ -12,6 +12,7 @@ from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of
+from tests.paths import put
 from tests.unit.analysis.test_sql_fixtures import proved
 
 POLICY = """
@@ -54,11 +55,7 @@ STATEMENTS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("links")
-    for table, sql in DATA.items():
-        duckdb.sql(f"COPY ({sql}) TO '{made / table}.parquet'")
-    (made / "dpsql.toml").write_text(POLICY)
-    return made
+    return put(tmp_path_factory.mktemp("links"), DATA, POLICY).parent
 
 
 @pytest.fixture(scope="module")

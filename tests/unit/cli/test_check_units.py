@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
-import duckdb
 import pytest
 
+from dpsql.errors import OperationalError
 from dpsql.owner import verify
 from dpsql.policy import load
 from dpsql.session import Session
+from tests import paths
 
-POLICY = """
-[budget]
-epsilon = 1
+PATIENTS = """
 [defaults]
 rows_per_unit = 20
 [tables.patients]
@@ -23,33 +23,18 @@ unit_kind = "patient"
 unique = [["patient_id"]]
 [tables.patients.domain]
 region = ["north", "south"]
-[tables.encounters]
-source = "encounters.parquet"
-unit = "patient_id"
-unit_kind = "patient"
-unique = [["encounter_id"]]
-not_null = ["ward"]
 [tables.encounters.domain]
 ward = { from = 1, to = 6 }
 [tables.encounters.bounds]
 cost = { from = 0, to = 500 }
-[tables.lab_orders]
-source = "lab_orders.parquet"
-unit = { via = "encounter_id", table = "encounters", column = "encounter_id" }
-unique = [["order_id"]]
-[tables.results]
-source = "results.parquet"
-unit = { via = "order_id", table = "lab_orders", column = "order_id" }
 """
+POLICY = PATIENTS + paths.POLICY.replace(
+    'unique = [["encounter_id"]]', 'unique = [["encounter_id"]]\nnot_null = ["ward"]'
+)
 DATA = {
     "patients": "SELECT i AS patient_id, CASE WHEN i % 2 = 0 THEN 'north' ELSE 'south' END AS region "
     "FROM range(50) AS r(i)",
-    "encounters": "SELECT 1000 + i AS encounter_id, i % 50 AS patient_id, 1 + i % 6 AS ward, "
-    "i * 2.5::DOUBLE AS cost FROM range(200) AS r(i)",
-    "lab_orders": "SELECT 5000 + i AS order_id, 1000 + i % 200 AS encounter_id, i % 50 AS patient_id "
-    "FROM range(400) AS r(i)",
-    "results": "SELECT 5000 + i % 400 AS order_id, i % 50 AS patient_id, i % 9 AS value "
-    "FROM range(800) AS r(i)",
+    **paths.DATA,
 }
 
 
@@ -58,16 +43,24 @@ class Owner:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.policy = folder, POLICY
-        for table, sql in DATA.items():
-            self.put(table, sql)
+        paths.put(folder, DATA, POLICY)
 
     def put(self, table: str, sql: str) -> None:
-        duckdb.sql(f"COPY ({sql}) TO '{self.folder / table}.parquet'")
+        paths.put(self.folder, {table: sql}, self.policy)
 
     def said(self, *levels: str) -> dict[str, str]:
-        (self.folder / "dpsql.toml").write_text(self.policy)
-        report = verify(load(self.folder / "dpsql.toml"))
+        report = verify(load(paths.put(self.folder, {}, self.policy)))
         return {f.place: f.text for f in report.findings if f.level in (levels or ("note", "wrong"))}
+
+    def answers(self, statement: str) -> bool:
+        """Whether a session reads the table as declared, and answers."""
+        priced = statement.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1)")
+        with closing(Session(load(paths.put(self.folder, {}, self.policy)))) as session:
+            try:
+                session.run(priced)
+            except OperationalError as problem:
+                return "cannot be read as declared" not in str(problem)
+        return True
 
 
 @pytest.fixture
@@ -190,3 +183,72 @@ def test_a_table_beside_a_path_is_told_of_it(owner: Owner) -> None:
     owner.policy = owner.policy.replace('"ROW"', line)
     assert owner.said() == {}
     Session(load(owner.folder / "dpsql.toml")).close()
+
+
+FACTS = """
+unit = { via = "order_id", table = "lab_orders", column = "order_id" }
+not_null = ["patient_id"]
+[tables.results.domain]
+value = { from = 0, to = 8, complete = true }
+"""
+NOBODYS = """
+SELECT 5000 + i % 400 AS order_id, CASE WHEN i % 400 <> 5 THEN i % 50 END AS patient_id,
+  CASE WHEN i % 400 = 5 THEN 99 ELSE i % 9 END AS value
+FROM range(800) AS r(i)
+"""
+"""The results of one order have no patient and a value that is not declared."""
+ASKED = "SELECT value, COUNT(*) AS n FROM results GROUP BY value"
+
+
+def test_facts_are_about_rows_that_find_their_unit(owner: Owner) -> None:
+    """`dpsql check` and what is tested when a table is read agree, also when only a parent changes."""
+    owner.policy = POLICY.partition('\nunit = { via = "order_id"')[0] + FACTS
+    owner.put("results", NOBODYS)
+    wrong = owner.said("wrong")
+    assert wrong == {
+        "tables.results.not_null[0]": "patient_id is NULL in 2 rows that have a unit: leave it out, NULL is "
+        "then a group",
+        "tables.results.domain.value": "is not complete: 2 rows outside, 0 rows with NULL: leave that out",
+    }
+    assert not owner.answers(ASKED)
+    owner.put("lab_orders", f"{DATA['lab_orders']} WHERE i <> 5")
+    assert owner.said("wrong") == {}
+    assert owner.answers(ASKED)
+    owner.put("lab_orders", DATA["lab_orders"])
+    assert not owner.answers(ASKED)
+
+
+def test_a_complete_domain_is_tested_again_when_its_public_table_changes(owner: Owner) -> None:
+    owner.put("wards", "SELECT i AS ward FROM range(1, 7) AS r(i)")
+    wards = '[tables.wards]\nsource = "wards.parquet"\npublic = true\n'
+    stated = '{ table = "wards", column = "ward", complete = true }'
+    owner.policy = POLICY.replace("{ from = 1, to = 6 }", stated) + wards
+    assert owner.said("wrong") == {}
+    asked = ASKED.replace("value", "ward").replace("results", "encounters")
+    assert owner.answers(asked)
+    owner.put("wards", "SELECT i AS ward FROM range(1, 5) AS r(i)")
+    assert not owner.answers(asked)
+    text = "is not complete: 66 rows outside, 0 rows with NULL: leave that out"
+    assert owner.said("wrong") == {"tables.encounters.domain.ward": text}
+
+
+def test_a_complete_range_of_days_is_of_utc_also_where_a_zone_is_declared(owner: Owner) -> None:
+    """23:30 of the last day in New York is the next day of UTC, as statements read it."""
+    visits = """
+[tables.visits]
+source = "visits.parquet"
+unit = "patient_id"
+unit_kind = "patient"
+zone = { at = "America/New_York" }
+[tables.visits.domain]
+at = { from = 2024-01-01, to = 2024-01-31, complete = true }
+"""
+    owner.policy = POLICY + visits
+    rows = "SELECT i AS patient_id, TIMESTAMP '2024-01-31 {}:30:00' AS at FROM range(50) AS r(i)"
+    owner.put("visits", rows.format(18))
+    asked = "SELECT COUNT(*) AS n FROM visits"
+    assert owner.answers(asked)
+    owner.put("visits", rows.format(23))
+    assert not owner.answers(asked)
+    text = "is not complete: 50 rows outside, 0 rows with NULL: leave that out"
+    assert owner.said("wrong") == {"tables.visits.domain.at": text}

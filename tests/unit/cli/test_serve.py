@@ -16,7 +16,6 @@ from dpsql.policy import Address, HttpConfig, Policy, ServeConfig, load
 from dpsql.serve import self_signed, start, tls
 from dpsql.serve.accounts import Users
 from dpsql.serve.state import State
-from dpsql.serve.throttle import Throttle
 
 
 @pytest.fixture
@@ -78,21 +77,15 @@ def test_a_named_certificate_is_known_to_clients(policy: Policy, tmp_path: Path)
 
 def test_the_command_line_says_where_pages_are(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[HttpConfig] = []
-    flights: list[Address | None] = []
 
-    def serve(path: Path, on_ready: object, http: HttpConfig, *, flight: Address | None) -> None:
+    def serve(path: Path, on_ready: object, http: HttpConfig) -> None:
         given.append(http)
-        flights.append(flight)
 
     monkeypatch.setattr(start, "serve", serve)
     assert policy.path is not None
     run(policy.path)
     run(policy.path, http="127.0.0.1:8080", owner_page="[::1]:0")
     assert given == [HttpConfig(), HttpConfig(Address("127.0.0.1", 8080), Address("::1", 0))]
-    run(policy.path, flight="127.0.0.1:31337")
-    assert flights == [None, None, Address("127.0.0.1", 31337)]
-    with pytest.raises(PolicyError, match=r"^--flight: 'here' is no address"):
-        run(policy.path, flight="here")
     with pytest.raises(PolicyError, match=r"^--http: 'here' is no address"):
         run(policy.path, http="here")
     with pytest.raises(PolicyError, match=r"^http\.owner: 0\.0\.0\.0:1 is reached from other machines"):
@@ -114,23 +107,4 @@ def test_pages_that_cannot_be_served(
     nothing = cast("Any", None)
     state = State(policy, ServeConfig(), Users({}, b""), None, ())
     with pytest.raises(PolicyError, match=f"^{re.escape(text)}"):
-        start._pages(state, nothing, nothing, Throttle(), HttpConfig(Address(host, 0)), nothing)
-
-
-@pytest.mark.parametrize(
-    ("missing", "host", "text"),
-    [
-        (False, "0.0.0.0", "flight.listen: 0.0.0.0:0 is reached from other machines, and no certificate"),
-        (True, "127.0.0.1", "flight.listen: needs the package grpcio"),
-    ],
-)
-def test_flight_that_cannot_be_served(
-    policy: Policy, monkeypatch: pytest.MonkeyPatch, missing: bool, host: str, text: str
-) -> None:
-    if missing:
-        monkeypatch.setitem(sys.modules, "dpsql.serve.flight.front", None)
-    nothing = cast("Any", None)
-    state = State(policy, ServeConfig(), Users({}, b""), None, ())
-    assert start._flight(state, nothing, nothing, Throttle(), None, nothing) == []
-    with pytest.raises(PolicyError, match=f"^{re.escape(text)}"):
-        start._flight(state, nothing, nothing, Throttle(), Address(host, 0), nothing)
+        start._pages(state, nothing, HttpConfig(Address(host, 0)), nothing)

@@ -116,7 +116,7 @@ def test_a_user_with_a_token(run: Run, users: Callable[[], Users]) -> None:
     assert token not in done.err
     found = users().by_token(token)
     assert found is not None
-    assert found.name == "bot"
+    assert found[0].name == "bot"
     assert accepts(users(), "bot", token)
     # A password beside it; both go on.
     run("passwd", "bot", stdin=PASSWORD)

@@ -133,7 +133,7 @@ def test_groups_without_rows_are_left_out_where_the_outer_query_divides_by_a_cou
 ) -> None:
     count = "COUNT(DISTINCT user_id)"
     cells = "('a', 0.002, 0.001), ('b', -1.0, -3.0), ('c', 2.0, 4.0), ('d', -0.2, 0.6)"
-    rows = f"(VALUES {cells}) AS r0(page, {{}}, {{}})"
+    rows = f'(VALUES {cells}) AS r0(page, "{{}}", "{{}}")'
     for item, shown in [
         (f"{count} FILTER (WHERE ms > 1) / {count} AS x", 2),
         (f"{count} FILTER (WHERE ms > 1) + {count} AS x", 4),

@@ -92,6 +92,8 @@ def test_calculations_with_whole_numbers_are_whole(condition: str, small: Nearly
         "SELECT k FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) AS z GROUP BY k HAVING SUM(n) >= 40",
         "SELECT COUNT(*) FROM t HAVING COUNT(*) >= 800",
         "SELECT COUNT(*) > 800 FROM t",
+        "SELECT k FROM (SELECT k, SUM(y) AS n, COUNT(*) AS n FROM t GROUP BY k) AS z WHERE n_1 >= 40",
+        "SELECT k FROM (SELECT k, COUNT(*) AS n, AVG(y) AS n FROM t GROUP BY k) AS z WHERE n >= 40",
         "SELECT y, COUNT(*) FROM t WHERE y < (SELECT CASE WHEN COUNT(*) >= 800 THEN 5 ELSE 0 END FROM t) "
         "AND y IN (1) GROUP BY y",
     ],

@@ -88,6 +88,22 @@ def test_a_cut_releases_nothing_more(session: Session, ratio: str) -> None:
     assert sum(len(part.plan.outputs) - 1 for part in parts) == wanted
 
 
+def test_counts_may_be_called_by_their_aliases(session: Session) -> None:
+    options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.05)"
+    inner = f"SELECT {options} k, COUNT(*) AS n, COUNT_IF(x > 95) AS a, n / SUM(n) OVER () AS s, a / n AS r"
+    found = session.run(f"SELECT MIN(s), MIN(n), MIN(r), MAX(r) FROM ({inner} FROM t GROUP BY k) AS q").table
+    least, number, low, high = (column[0].as_py() for column in found.columns)
+    assert number < 0
+    assert least >= 0
+    assert 0 <= low <= high <= 1
+
+
+def test_a_ratio_keeps_the_name_that_is_its_text(session: Session) -> None:
+    options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5)"
+    text = f"SELECT {options} k, COUNT_IF(x > 150)/COUNT(*) FROM t GROUP BY k"
+    assert session.run(text).table.column_names == ["k", "COUNT_IF(x > 150)/COUNT(*)"]
+
+
 def test_a_ratio_without_rows_is_null(session: Session) -> None:
     text = "SELECT AVG(x > 150) AS r FROM t WHERE x > 1e9"
     released = session.run(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000) {text[7:]}")

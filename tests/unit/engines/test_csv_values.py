@@ -113,5 +113,10 @@ delimiter = ";"
     wrong = {f.place: f.text for f in verify(load(policy)).findings if f.level == "wrong"}
     assert wrong["tables.t.columns.d"].endswith('[tables.t.csv] date = "DD.MM.YYYY" reads 31.12.2024')
     assert wrong["tables.t.columns.x"].endswith('decimal = "," and thousands = "." read 1.234,50')
+    policy.write_text(text + 'decimal = ","\n', "utf-8")
+    wrong = {f.place: f.text for f in verify(load(policy)).findings if f.level == "wrong"}
+    assert wrong["tables.t.columns.x"].endswith(
+        """'1.234,50' in row 1; [tables.t.csv] thousands = "." reads 1.234,50"""
+    )
     policy.write_text(text + 'date = "DD.MM.YYYY"\ndecimal = ","\nthousands = "."\n', "utf-8")
     assert not [f for f in verify(load(policy)).findings if f.level == "wrong"]

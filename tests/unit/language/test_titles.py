@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from dpsql.language import all_of, parse, title
+from dpsql.language import all_of, name_columns, parse, title
 from dpsql.language.statement import Query
 from tests.narrow import of_type
 
@@ -44,3 +44,21 @@ def test_each_block_has_names_of_its_own() -> None:
 
 def test_what_was_not_typed_is_written() -> None:
     assert title(exp.Anonymous(this="dpsql_fn_count", expressions=[exp.Star()])) == "count(*)"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("SELECT COUNT( * ), a, MAX(b) AS c, * FROM x", ["COUNT( * )", "a", "c", ""]),
+        ("SELECT n > 40 FROM r UNION ALL SELECT 3", ["n > 40"]),
+        ("SELECT SUM(n) FROM r UNION ALL SELECT 3 ORDER BY sum(n)", [""]),
+        ("(SELECT date_diff(a, b, ISOWEEK) FROM r)", ["date_diff(a, b, ISOWEEK)"]),
+    ],
+)
+def test_outermost_columns_get_their_names(text: str, names: list[str]) -> None:
+    tree = of_type(parse(text), Query).tree
+    name_columns(tree)
+    first = next(iter(all_of(tree, exp.Select)))
+    unnamed = (exp.Anonymous, exp.Star)
+    found = ["" if isinstance(node, unnamed) else node.alias_or_name for node in first.expressions]
+    assert found == names

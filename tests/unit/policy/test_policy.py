@@ -162,14 +162,13 @@ def test_every_key_is_read_by_its_type_or_by_a_reader_of_its_own() -> None:
     }
     assert own == {
         "top level": {"budget", "tables", "database", "engine", "defaults", "views", "analysts"}
-        | {"groups", "serve", "mcp", "http", "flight"},
+        | {"groups", "serve", "mcp", "http"},
         "[budget]": {"accounting", "high_water", "ledger"},
         "[analysts.NAME]": set(),
         "[groups.NAME]": {"members"},
         "[serve]": {"listen", "users", "certificate", "key", "clientcert", "metrics"},
         "[mcp]": {"listen", "allowed_hosts", "allowed_origins"},
         "[http]": {"listen", "owner", "allowed_hosts", "allowed_origins"},
-        "[flight]": {"listen"},
         "[database]": {"path", "engine"},
         "[engine]": {"longest_value", "keep"},
         "[defaults]": set(),

@@ -35,7 +35,7 @@ page.values = ["home", "news", "shop"]
 page.complete = true
 """
 
-_COPY = re.compile(r"COPY \((.*)\n\) TO STDOUT \(FORMAT arrow\)", re.DOTALL)
+_COPY = re.compile(r"COPY \((.*)\n\) TO STDOUT \(FORMAT arrow, RELEASE\)", re.DOTALL)
 
 
 class LocalWire:

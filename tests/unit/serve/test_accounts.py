@@ -193,7 +193,7 @@ def test_the_last_day_is_included() -> None:
 
 def test_a_token_logs_in_by_itself_and_as_a_password(scram_client: Callable[[str], Any]) -> None:
     listed = users(replace(ALICE, tokens=(token("dpsql_live"), token("dpsql_old", date(2026, 11, 22)))))
-    assert listed.by_token("dpsql_live") == ALICE.user
+    assert (listed.by_token("dpsql_live") or [None])[0] == ALICE.user
     assert listed.by_token("dpsql_old") is None
     assert listed.by_token("correct horse battery") is None
     assert listed.by_token("") is None

@@ -19,8 +19,8 @@ import pytest
 
 from dpsql.errors import Error
 from dpsql.privacy import Charge
-from dpsql.serve.agent import MOST_ROWS, Asked, Tools
-from dpsql.serve.backends import LocalBackend, budget_of, in_thread, question_key
+from dpsql.serve.agent import MOST_ROWS, Tools
+from dpsql.serve.backends import Asked, LocalBackend, in_thread, question_key
 from dpsql.serve.confirm import LIFETIME, Confirmations, SpendingRule
 from dpsql.session import Session
 from dpsql.sessions import StatementResult
@@ -209,19 +209,16 @@ def test_a_refinement_is_confirmed_for_itself(given: Given) -> None:
     assert given.spent == 1
 
 
-@dataclass
-class Changing:
+class Changing(LocalBackend):
     """A backend for which something happens between the price and the answer."""
 
-    inner: LocalBackend
-    between: Callable[[], None]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+    def __init__(self, session: Session, between: Callable[[], None]) -> None:
+        super().__init__(session)
+        self.between = between
 
     async def run(self, asked: Asked, most: Charge) -> StatementResult:
         self.between()
-        return await self.inner.run(asked, most)
+        return await super().run(asked, most)
 
 
 def test_a_price_that_rises_before_the_charge_is_not_charged(
@@ -232,7 +229,7 @@ def test_a_price_that_rises_before_the_charge_is_not_charged(
     def forget() -> None:  # the release that answered it for nothing is not found any more
         monkeypatch.setattr(given.session.ledger, "find", lambda key, analyst: None)
 
-    given.tools = Tools(Changing(LocalBackend(given.session), forget), given.tools.rule)
+    given.tools = Tools(Changing(given.session, forget), given.tools.rule)
     answer = given("ask", COUNT)
     assert "the statement costs epsilon 0.5 now, and 0 was agreed" in answer["refused"]
     assert given.spent == Fraction(1, 2)
@@ -289,7 +286,7 @@ def test_of_an_unexpected_error_only_the_type_is_told(given: Given) -> None:
     def fail() -> None:
         raise KeyError("patient 4711")
 
-    given.tools = Tools(Changing(LocalBackend(given.session), fail), given.tools.rule)
+    given.tools = Tools(Changing(given.session, fail), given.tools.rule)
     answer = given("ask", "SELECT 1 AS one")
     assert "KeyError" in answer["refused"]
     assert "4711" not in json.dumps(answer)
@@ -327,7 +324,7 @@ def test_the_exact_budget_is_beside_the_rounded_one(given: Given) -> None:
         COUNT.replace("0.5", "0.123456789"),
         given("explain", COUNT.replace("0.5", "0.123456789"))["confirm"],
     )
-    assert budget_of(given.session.run("SHOW PRIVACY BUDGET")) == given.session.budget()
+    assert anyio.run(LocalBackend(given.session).budget) == given.session.budget()
 
 
 def test_what_a_program_gives_up_is_cancelled() -> None:

@@ -185,6 +185,8 @@ COPIES: dict[str, CopyOptions] = {
     "BINARY": CopyOptions("binary"),
     '(FORMAT "binary")': CopyOptions("binary"),
     "WITH (FORMAT arrow)": CopyOptions("arrow"),
+    "(FORMAT arrow, RELEASE)": CopyOptions("arrow", release=True),
+    "(RELEASE off, FORMAT arrow)": CopyOptions("arrow"),
 }  # fmt: skip
 
 
@@ -277,6 +279,7 @@ def test_wrong_commands_show_the_place(text: str, message: str, place: str) -> N
         ("COPY (SELECT 1) TO STDOUT WITH (QUOTE '|')", "no option quote"),
         ("COPY (SELECT 1) TO STDOUT WITH (FORMAT binary, HEADER)", "no option header"),
         ("COPY (SELECT 1) TO STDOUT WITH (FORMAT arrow, NULL 'x')", "no option null"),
+        ("COPY (SELECT 1) TO STDOUT WITH (FORMAT csv, RELEASE)", "no option release"),
         ("COPY (SELECT 1) TO STDOUT WITH (DELIMITER 'ab')", "one ASCII character"),
         ("COPY (SELECT 1) TO STDOUT WITH (DELIMITER '')", "one ASCII character"),
         ("COPY (SELECT 1) TO STDOUT WITH (DELIMITER 'ü')", "one ASCII character"),

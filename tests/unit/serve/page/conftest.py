@@ -149,12 +149,12 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         accounts["agent"] = made
     config = ServeConfig(users=file, http=HttpConfig(Address("127.0.0.1", 8080)))
     service = Service(config, folder / "dpsql.toml", Users.load(file), catalogue=lambda *_: Catalogue())
-    throttle, events = Throttle(), []
+    throttle, events = service.gate.throttle, []
 
     def log(event: str, fields: Mapping[str, object]) -> None:
         events.append((event, dict(fields)))
 
-    application = http_app(lambda: service, lambda: service.generation.users, config, throttle, log)
+    application = http_app(lambda: service, config, log)
     with asyncio.Runner() as runner:
         yield Site(application, service, throttle, events, runner, token, folder)
         service.close()

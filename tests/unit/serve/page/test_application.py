@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,12 +16,13 @@ import pytest
 
 from dpsql.serve import account_file, changes
 from dpsql.serve.accounts import Users
+from dpsql.serve.gate import Gate, Login
 from dpsql.serve.page.answers import result
 from dpsql.serve.page.application import FILES
 from dpsql.serve.page.asking import FORMS
 from dpsql.serve.page.sign_in import MOST, Logins, _hashed
-from dpsql.serve.throttle import Throttle
 from dpsql.serve.tls import CLIENT
+from dpsql.serve.user import User
 from dpsql.sessions import StatementResult
 from tests.unit.serve.page.conftest import BY_PAGE, COUNT, HOSTILE, ORIGIN, PASSWORD, Site
 
@@ -117,14 +119,15 @@ def test_a_token_needs_no_mark(site: Site) -> None:
 def test_only_the_login_beyond_the_most_ends_another() -> None:
     """As many as a user may have stay; one more ends the one that was used least recently."""
 
-    def nobody() -> Users:
+    def nobody() -> Gate:
         raise AssertionError("no password is looked at")
 
-    logins = Logins(nobody, Throttle(), lambda event, fields: None)
-    made = [logins._new("alice", None) for _ in range(MOST)]  # type: ignore[arg-type]  # keys are not looked at
-    other = logins._new("bob", None)  # type: ignore[arg-type]  # the same
+    logins = Logins(nobody, lambda event, fields: None)
+    alice = Login(User("alice", "alice"))
+    made = [logins._new(alice) for _ in range(MOST)]
+    other = logins._new(Login(User("bob", "bob")))
     assert len(logins._logins) == MOST + 1
-    logins._new("alice", None)  # type: ignore[arg-type]  # the same
+    logins._new(alice)
     left = set(logins._logins)
     assert len(left) == MOST + 1
     assert {_hashed(one.cookie) for one in (other, *made[1:])} < left
@@ -143,11 +146,23 @@ def test_a_login_ends_with_its_password(site: Site) -> None:
     try:
         with account_file.changed(file) as accounts:
             accounts["bob"] = changes.with_password(accounts["bob"], "another password")
-        site.service.generation.users = Users.load(file)
+        site.service.gate.users = Users.load(file)
         assert site("GET", "/v1/session").status == 401
     finally:
         file.write_text(before)
-        site.service.generation.users = Users.load(file)
+        site.service.gate.users = Users.load(file)
+
+
+def test_a_login_ends_with_its_users_analyst(site: Site) -> None:
+    """Else the login would spend another analyst's budget, and see his releases."""
+    site.sign_in("bob")
+    before = site.service.gate.users
+    moved = replace(before.accounts["bob"], user=replace(before.accounts["bob"].user, analyst="alice"))
+    try:
+        site.service.gate.users = replace(before, accounts={**before.accounts, "bob": moved})
+        assert site("GET", "/v1/session").status == 401
+    finally:
+        site.service.gate.users = before
 
 
 def test_another_users_certificate_is_refused(site: Site) -> None:

@@ -47,7 +47,7 @@ def test_a_login_tells_the_settings_and_a_key() -> None:
         assert bench.connections.live.keys() == {alice.number}
         assert 0 < alice.number < 2**31
         assert len(alice.secret) == 4
-        assert bench.service.clients[alice.number].user.name == "alice"
+        assert bench.service.clients[alice.number].login.user.name == "alice"
 
     run(test)
 
@@ -451,10 +451,10 @@ def test_the_server_has_as_many_connections_as_it_allows() -> None:
 def test_a_user_who_is_removed_while_he_logs_in_is_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(bench: Bench) -> None:
         def delay(name: str, address: str) -> float:
-            bench.context.users = Users({}, b"s" * 32)  # as a reload does, before the proof is checked
+            bench.context.gate.users = Users({}, b"s" * 32)  # as a reload does, before the proof is checked
             return 0.0
 
-        monkeypatch.setattr(bench.context.throttle, "delay", delay)
+        monkeypatch.setattr(bench.context.gate.throttle, "delay", delay)
         with pytest.raises(f.RefusedError) as caught:
             await bench.log_in()
         assert caught.value.fields["C"] == "28P01"
