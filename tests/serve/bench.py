@@ -12,6 +12,7 @@ from dpsql.serve import tls
 from dpsql.serve.accounts import Users
 from dpsql.serve.gate import Gate
 from dpsql.serve.scram import Verifier
+from dpsql.serve.service import Service
 from dpsql.serve.user import Account, User
 from dpsql.serve.wire.context import WireContext
 from dpsql.serve.wire.protocol import Wire
@@ -83,6 +84,17 @@ class Bench:
             frontend.writer.close()
         async with asyncio.timeout(20):
             await self.connections.closed()
+
+
+class Real(Bench):
+    """Connections to a service that answers from data."""
+
+    real: Service
+
+    def start(self) -> None:
+        super().start()
+        self.real.gate.users = self.service.gate.users
+        self.context.service = self.real
 
 
 Test = Callable[[Bench], Coroutine[object, object, _T]]

@@ -17,7 +17,7 @@ from dpsql.serve.admission import FairPool
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
 from tests.serve import frontend as f
-from tests.serve.bench import Bench
+from tests.serve.bench import Bench, Real
 from tests.serve.bench import run as run_bench
 from tests.served import client_of, run, serving
 from tests.unit.serve.test_service import COUNT, POLICY
@@ -117,20 +117,9 @@ def test_an_answer_that_is_too_large_is_freed(service: Service) -> None:
     run(main())
 
 
-class ServedBench(Bench):
-    """Connections to a service that answers from data."""
-
-    real: Service
-
-    def start(self) -> None:
-        super().start()
-        self.real.gate.users = self.service.gate.users
-        self.context.service = self.real
-
-
 def over_the_wire(service: Service, text: str, times: int) -> list[float]:
     """Ask again and again on one connection, with rows and by COPY; return the MiB of memory behind each."""
-    bench, sizes = ServedBench(), list[float]()
+    bench, sizes = Real(), list[float]()
     bench.real = service
 
     async def main(_: Bench) -> None:
