@@ -83,7 +83,7 @@ class OfCells(KeepsQuote):
             outlook["rank_error"] = max(mechanism.rank_errors(level))
         loss, charge = mechanism.loss, Charge(self.plan.price)
         words = f"exponential mechanism over {_part(self.plan).cells.number:,} cells"
-        notes = (*self._sampled(), *self._notes(), *wide(self.plan))
+        notes = (*self._sampled(), *self._notes(), *self._without_values(), *wide(self.plan))
         if existing is not None:
             loss, charge = existing.loss + loss, Charge(self.plan.price, existing.loss.delta)
             half = float(existing.loss.charge.epsilon)
@@ -134,6 +134,15 @@ class OfCells(KeepsQuote):
                 if fewest > 1:  # else no number of rows is too small
                     found.append(f"{output.name} is unreliable {where} fewer than {fewest:,} rows")
         return tuple(found)
+
+    def _without_values(self) -> tuple[str, ...]:
+        """Say what is shown where there is nothing to choose from: that is not known, and cannot be told."""
+        plan = self.plan
+        if self.existing is not None or (not plan.key_types and plan.query.tree.args.get("where") is None):
+            return ()
+        names = " and ".join(dict.fromkeys(output.name for output, _ in _asked(plan)))
+        where = "a group without values" if plan.key_types else "no values"
+        return (f"{names} of {where} is some value of its range, where SQL has NULL: COUNT beside it tells",)
 
     def _errors(self) -> dict[Output, str]:
         """Return the predicted errors of the ranks of quantiles, in words."""
