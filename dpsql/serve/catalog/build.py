@@ -151,7 +151,7 @@ def _look_ups(connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyR
 
 def _macros(connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyRelation]) -> None:
     known = data()
-    lists = {
+    lists = _facts() | {
         "classes": _numbers(relation.oid for relation in relations),
         "row_types": _numbers(
             oid for relation in relations for oid in (relation.row_type, relation.array_type)
@@ -174,6 +174,21 @@ def _macros(connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyRel
             for function in overloads
         ]
         connection.execute(f"CREATE MACRO main.{PREFIX}{name}{', '.join(bodies)}")
+
+
+FACTS = {
+    **dict.fromkeys(("user", "database", "version", "schema", "address", "now", "server_started"), "VARCHAR"),
+    **dict.fromkeys(("pid", "port"), "INTEGER"),
+    **dict.fromkeys(("schemas", "implicit_schemas", "setting_names", "setting_values"), "VARCHAR[]"),
+    "public_is_visible": "BOOLEAN",
+}
+"""The facts of a session that macros read from DuckDB's variable `session`, with their types."""
+
+
+def _facts() -> dict[str, str]:
+    read = {name: f"CAST(getvariable('session')['{name}'] AS {kind})" for name, kind in FACTS.items()}
+    times = {name: f"CAST({read[name]} AS TIMESTAMP WITH TIME ZONE)" for name in ("now", "server_started")}
+    return read | times
 
 
 _PARAMETER = re.compile(r"'(?:[^']|'')*'|(?<![\w.])([a-j])(?![\w(])")

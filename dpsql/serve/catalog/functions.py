@@ -16,7 +16,7 @@ PREFIX = "pgf_"
 """Prefix of the macros; `tokens` gives it to every function that a question calls."""
 
 _LINE = re.compile(
-    r"(?P<name>\w+)\((?P<arguments>[^;)]*)(?:;(?P<facts>[^)]*))?\) -> "
+    r"(?P<name>\w+)\((?P<arguments>[^)]*)\) -> "
     r"(?P<set>setof )?(?P<result>[\w\[\]\" ]+)(?:\((?P<fields>[^)]*)\))?: (?P<body>.*)"
 )
 
@@ -28,7 +28,6 @@ class Function:
     name: str
     arguments: tuple[str, ...]
     """Names of types; `any` for an argument of any type."""
-    facts: tuple[str, ...]
     result: str
     body: str
     returns_set: bool = False
@@ -39,7 +38,7 @@ class Function:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the macro's parameters."""
-        return tuple("abcdefghij"[: len(self.arguments) + len(self.facts)])
+        return tuple("abcdefghij"[: len(self.arguments)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,6 @@ def _read(text: str) -> Mapping[tuple[str, int], Function]:
         function = Function(
             match["name"],
             tuple(part.strip() for part in match["arguments"].split(",") if part.strip()),
-            tuple(part.strip() for part in (match["facts"] or "").split(",") if part.strip()),
             match["result"],
             body,
             match["set"] is not None,

@@ -14,7 +14,7 @@ import duckdb
 from dpsql.serve.catalog.data import SCHEMAS
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.functions import AGGREGATES, PREFIX
-from dpsql.serve.catalog.values import OWN_TABLE
+from dpsql.serve.catalog.sources import OWN_TABLE
 
 _FUNCTIONS = frozenset(
     {"+", "-", "*", "/", "//", "%", "&", "|", "<<", ">>", "||", "~~", "!~~", "~~*", "!~~*"}
