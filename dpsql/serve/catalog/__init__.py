@@ -7,7 +7,7 @@
 ``names``, ``pg_types``           names of output columns, PostgreSQL's types
 ``functions``                     the closed list of functions, each a macro
 ``wall``                          the check of the SQL by DuckDB's own parser
-``data``, ``objects``, ``standard_views``, ``live``  the rows: PostgreSQL's own, the policy's, the session's
+``data``, ``objects``, ``live``   the rows: PostgreSQL's own, the policy's (by `policy.sql`), the session's
 ``build``, ``output``             the database, and the answers' columns
 ``routing``, ``signals``          which statements are the catalogue's; cancelling by statement
 """

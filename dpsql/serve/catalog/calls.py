@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.errors import UnknownQuestion
-from dpsql.serve.catalog.functions import AGGREGATES, FUNCTIONS, PREFIX, Aggregate
+from dpsql.serve.catalog.functions import AGGREGATES, FUNCTIONS, PREFIX
 from dpsql.serve.catalog.names import function_name, trim_function
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.sources import Scope
@@ -25,7 +25,7 @@ def function(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
         t.parts(list(node.expressions), scope)
         return pg_types.RECORD
     if name in AGGREGATES:
-        return _aggregate(t, AGGREGATES[name], node, scope)
+        return _aggregate(t, node, scope)
     if name in SPECIALS:
         return SPECIALS[name](t, node, scope)
     known = FUNCTIONS.get((name, len(node.expressions)))
@@ -55,16 +55,17 @@ def _require(t: Typed, arguments: Sequence[exp.Expr]) -> None:
         t.settings.append(arguments[0].name)
 
 
-def _aggregate(t: Typed, aggregate: Aggregate, node: exp.Expr, scope: Scope) -> int | None:
+def _aggregate(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
     """Translate an aggregate or a window function; DISTINCT and ORDER BY stand in its arguments."""
-    node.set("this", aggregate.name)
+    name, result = AGGREGATES[function_name(node)]
+    node.set("this", name)
     if node.expressions and isinstance(node.expressions[0], exp.Distinct):
         distinct, *rest = node.expressions  # sqlglot takes all arguments for those of DISTINCT
         node.set("expressions", [exp.Distinct(expressions=distinct.expressions[:1])])
         node.args["expressions"] += [*distinct.expressions[1:], *rest]
     types = [t.expression(part, scope) for part in list(node.expressions)]
     own = types[0] if types else None
-    match aggregate.result:
+    match result:
         case "same":
             return own
         case "extreme":
@@ -73,7 +74,7 @@ def _aggregate(t: Typed, aggregate: Aggregate, node: exp.Expr, scope: Scope) -> 
             return None if own is None else pg_types.array_of(own)
         case "sum":
             return pg_types.INT8 if own in (pg_types.INT2, pg_types.INT4) else pg_types.NUMERIC
-    return pg_types.named_type(aggregate.result)
+    return pg_types.named_type(result)
 
 
 # Functions that are written without parentheses, or with key words among their arguments.
