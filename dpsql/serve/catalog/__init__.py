@@ -2,7 +2,7 @@
 
 ``catalog``                       the object that a server asks
 ``parse``                         PostgreSQL's text to a tree
-``translate``, ``sources``        the tree to DuckDB's SQL, which sqlglot writes
+``translate``, ``sources``, ``scope``  the tree to DuckDB's SQL, which sqlglot writes
 ``expressions``, ``operators``, ``calls``, ``typed``  the few nodes that DuckDB reads in another sense
 ``names``, ``pg_types``           names of output columns, PostgreSQL's types
 ``functions``                     the closed list of functions, each a macro

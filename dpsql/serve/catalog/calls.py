@@ -11,7 +11,7 @@ from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.functions import AGGREGATES, FUNCTIONS, PREFIX
 from dpsql.serve.catalog.names import function_name, trim_function
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
-from dpsql.serve.catalog.sources import Scope
+from dpsql.serve.catalog.scope import Scope
 from dpsql.serve.catalog.typed import Typed, call, cast, wrap
 
 _UNCAST = (TEXT, pg_types.NAME, pg_types.BOOL, pg_types.VOID)

@@ -14,7 +14,7 @@ from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.functions import PREFIX
 from dpsql.serve.catalog.names import called, folded, type_oid
 from dpsql.serve.catalog.pg_types import BOOL, UNKNOWN
-from dpsql.serve.catalog.sources import Scope
+from dpsql.serve.catalog.scope import Scope
 from dpsql.serve.catalog.typed import Typed, call, cast, wrap
 
 

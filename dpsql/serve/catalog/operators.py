@@ -8,7 +8,7 @@ from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.functions import PREFIX
 from dpsql.serve.catalog.pg_types import BOOL, TEXT, UNKNOWN
-from dpsql.serve.catalog.sources import Scope
+from dpsql.serve.catalog.scope import Scope
 from dpsql.serve.catalog.typed import Typed, Value, call, cast, wrap
 
 MAX_OPERANDS = 100

@@ -21,7 +21,8 @@ from dpsql.serve.catalog.expressions import Expressions
 from dpsql.serve.catalog.facts import CatalogColumn
 from dpsql.serve.catalog.names import output_name
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
-from dpsql.serve.catalog.sources import OWN_TABLE, Column, Scope, Sources, Tables, renamed
+from dpsql.serve.catalog.scope import Column, Scope, Tables, renamed
+from dpsql.serve.catalog.sources import OWN_TABLE, Sources
 
 Bind = Callable[[str, frozenset[tuple[str, str]], int], Sequence[str]]
 """Returns DuckDB's types of the columns of SQL over these live relations, with so many parameters."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -13,9 +13,7 @@ from dpsql.serve.catalog.errors import UnknownObject, UnknownQuestion, UnknownTy
 from dpsql.serve.catalog.functions import PREFIX, Function
 from dpsql.serve.catalog.objects import ANALYST, OWNER
 from dpsql.serve.catalog.pg_types import NAMED_OIDS, TEXT, TEXTS, UNKNOWN
-
-if TYPE_CHECKING:
-    from dpsql.serve.catalog.sources import Column, Scope, Tables
+from dpsql.serve.catalog.scope import Column, Scope, Tables
 
 MAX_PARAMETERS = 1000
 _VECTORS = frozenset({pg_types.INT2VECTOR, pg_types.OIDVECTOR})
