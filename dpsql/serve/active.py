@@ -13,7 +13,7 @@ from dpsql.engines import ResultLimit, RunningStatement
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from dpsql.serve.asking import Asking
+    from dpsql.serve.statement_run import StatementRun
 
 _STEPS = (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)
 """With `time_steps`, the seconds after its start at which the reply of a private statement may come."""
@@ -29,7 +29,7 @@ class Active:
         self.future: Future[object] | None = None
         self.awaited: asyncio.Future[Any] | None = None
         """What the client waits for and may give up: work that costs nothing."""
-        self.asking: Asking | None = None
+        self.asking: StatementRun | None = None
         """The steps that are done for it, once they have begun."""
         self.asked = time.monotonic()
         self.waited = 0.0

@@ -23,12 +23,12 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
 from dpsql.serve.active import Active, Hold, Retired
 from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
-from dpsql.serve.asking import Asking, Pending
 from dpsql.serve.catalog.facts import CursorRow, Encryption, Facts, PreparedRow, Route
 from dpsql.serve.errors import PolicyReloaded, ShuttingDown, locate
 from dpsql.serve.figures import StatementRecord
 from dpsql.serve.notices import RELOADED
-from dpsql.serve.turns import charged_work, free_work
+from dpsql.serve.statement_pool import charged_work, free_work
+from dpsql.serve.statement_run import Pending, StatementRun
 from dpsql.session import Session
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ AT_ONCE = 500
 """The most characters of a text that is worked on in the thread of the event loop, for a few milliseconds."""
 
 
-def _never(_: Asking) -> bool:
+def _never(_: StatementRun) -> bool:
     return False
 
 
-def _nothing(_: Asking) -> None:
+def _nothing(_: StatementRun) -> None:
     return None
 
 
@@ -62,10 +62,10 @@ def _nothing(_: Asking) -> None:
 class Steps(Generic[_T]):
     """How a statement begins: `quick`, where it is `known` from before, if that suffices; else `whole`."""
 
-    whole: Callable[[Asking], _T]
-    known: Callable[[Asking], bool] = _never
+    whole: Callable[[StatementRun], _T]
+    known: Callable[[StatementRun], bool] = _never
     """Whether `quick` may suffice; it only looks things up, in the thread of the event loop."""
-    quick: Callable[[Asking], _T | None] = _nothing
+    quick: Callable[[StatementRun], _T | None] = _nothing
 
 
 class Client:
@@ -118,14 +118,14 @@ class Client:
         `types` are those that the client announced, `parameters` the values if they are known already.
         """
 
-        def whole(asking: Asking) -> Described:
+        def whole(asking: StatementRun) -> Described:
             return self._describe(asking, text, types, parameters)
 
-        def known(asking: Asking) -> bool:
+        def known(asking: StatementRun) -> bool:
             of_catalogue = asking.generation.catalogue.knows(text, types)
             return of_catalogue or asking.description_key(text, types) in asking.generation.descriptions
 
-        def quick(asking: Asking) -> Described | None:
+        def quick(asking: StatementRun) -> Described | None:
             if asking.generation.catalogue.knows(text, types):
                 return whole(asking)
             found = asking.described_before(text, types)
@@ -141,7 +141,7 @@ class Client:
     ) -> Answer:
         """Answer a statement with the values of `$1`, ..; `types` are those that were announced for them."""
 
-        def known(asking: Asking) -> bool:
+        def known(asking: StatementRun) -> bool:
             of_catalogue = asking.generation.catalogue.knows(text, types)
             return of_catalogue or asking.key(text, parameters) in asking.generation.plans
 
@@ -155,7 +155,7 @@ class Client:
     async def prepare(self, text: str, parameters: Sequence[object] = ()) -> Prepared:
         """Parse, analyse and price a statement, for `run`."""
 
-        def work(asking: Asking) -> Prepared:
+        def work(asking: StatementRun) -> Prepared:
             return asking.prepare(text, parameters)
 
         return await self._free(text, Steps(work))
@@ -287,7 +287,7 @@ class Client:
         record = StatementRecord(*who, text, kind, price, outcome, active.waited, shape)
         self._service.record(record, seconds)
 
-    def _new(self, generation: Generation, active: Active) -> Asking:
+    def _new(self, generation: Generation, active: Active) -> StatementRun:
         """Return the steps of a statement on a policy, which is kept open meanwhile."""
         self._generation = generation
         # Statements of a session wait for each other, in threads that others need; so each has its own.
@@ -300,7 +300,7 @@ class Client:
             delta=budget.default_delta if own.delta is None else own.delta,
             confidence=Fraction(95, 100) if own.confidence is None else own.confidence,
         )
-        active.asking = Asking(
+        active.asking = StatementRun(
             generation,
             session,
             self.user,
@@ -317,7 +317,7 @@ class Client:
 
     def _describe(
         self,
-        asking: Asking,
+        asking: StatementRun,
         text: str,
         types: Sequence[pa.DataType | None],
         parameters: Sequence[object] | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.prepared import PreparedPublic
-from dpsql.serve.recent import Recent
+from dpsql.serve.fair_cache import FairCache
 from dpsql.versions import settled
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Descriptions:
     """The descriptions of statements that were given last, for the data on which they were made."""
 
     def __init__(self, size: int = 4 * SIZE) -> None:
-        self._kept: Recent[Key, tuple[weakref.ref[Engines], Description]] = Recent(size)
+        self._kept: FairCache[Key, tuple[weakref.ref[Engines], Description]] = FairCache(size)
 
     def __contains__(self, key: Key) -> bool:
         """Whether a description is kept, perhaps one that was made on other data."""
@@ -97,7 +97,7 @@ class PlanCache:
     """
 
     def __init__(self, size: int = SIZE) -> None:
-        self._kept: Recent[Key, Planned] = Recent(size)
+        self._kept: FairCache[Key, Planned] = FairCache(size)
 
     def __len__(self) -> int:
         return len(self._kept)

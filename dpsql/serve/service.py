@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import ServeConfig
     from dpsql.serve.accounts import Users
-    from dpsql.serve.catalogue import Catalogue, MakeCatalogue
+    from dpsql.serve.catalog.protocol import Catalogue, MakeCatalogue
     from dpsql.serve.settings import Settings
 
 __all__ = ["Service", "StatementRecord"]

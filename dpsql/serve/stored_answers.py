@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.answer import Encoded
-from dpsql.serve.recent import Recent
+from dpsql.serve.fair_cache import FairCache
 
 if TYPE_CHECKING:
     from dpsql.database import Engines
@@ -46,8 +46,8 @@ class StoredAnswers:
     """The stored answers of one policy that were given last; any thread may use it."""
 
     def __init__(self, entries: int = MOST, most_bytes: int = MOST_BYTES) -> None:
-        self._kept: Recent[Key, _Kept] = Recent(entries, most_bytes)
-        self._large: Recent[Key, _Kept] = Recent(entries, LARGE_BYTES)
+        self._kept: FairCache[Key, _Kept] = FairCache(entries, most_bytes)
+        self._large: FairCache[Key, _Kept] = FairCache(entries, LARGE_BYTES)
 
     def __len__(self) -> int:
         return len(self._kept) + len(self._large)

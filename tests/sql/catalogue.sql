@@ -1209,3 +1209,83 @@ SELECT table_name, column_name, data_type, udt_name, numeric_precision, is_nulla
 -- [126] by hand
 SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema')
 ;
+
+-- [127] by hand
+SELECT c.relname || '.' || a.attname, c.oid || 'x', a.atttypid::regtype || '[]' FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid WHERE a.attnum > 0
+;
+
+-- [128] by hand
+SELECT attnum + 1, attnum * 2, attnum / 2, -attnum FROM pg_attribute WHERE attrelid = 'visits'::regclass
+;
+
+-- [129] by hand
+SELECT k.x, k.n FROM information_schema._pg_expandarray(ARRAY[5::int2, 6::int2]) k
+;
+
+-- [130] by hand
+SELECT ARRAY['a', NULL], ARRAY[]::text[], '{a,"b c"}'::text[], ARRAY['a'] || 'b'::text, ARRAY['a'] || ARRAY['b'], ARRAY[1] || 2
+;
+
+-- [131] by hand
+SELECT CASE relkind WHEN 'r' THEN 1 ELSE 2 END, CASE WHEN relkind = 'r' THEN relname END, CASE WHEN true THEN NULL ELSE oid END FROM pg_class WHERE relname = 'visits'
+;
+
+-- [132] by hand
+SELECT count(*), sum(attnum), min(attname), bool_and(attnotnull) FROM pg_attribute WHERE attrelid = 'visits'::regclass AND attnum > 0
+;
+
+-- [133] by hand
+SELECT string_agg(DISTINCT relname, ','), array_agg(relname ORDER BY oid) FROM pg_class WHERE relname IN ('visits', 'diagnoses')
+;
+
+-- [134] by hand
+SELECT row_number() OVER (PARTITION BY relkind ORDER BY relname), lag(relname) OVER (ORDER BY relname) FROM pg_class WHERE relname IN ('visits', 'diagnoses')
+;
+
+-- [135] by hand
+SELECT relname FROM pg_class WHERE relname IN ('visits', 'diagnoses') AND (relname LIKE 'v%' OR relname ILIKE 'DIAG%' OR relname NOT LIKE 'a!_%' ESCAPE '!')
+;
+
+-- [136] by hand
+SELECT concat('a', NULL, 1), concat_ws('-', 'a', 'b'), -1, 2147483648, true, NULL, E'a\nb', $$q$$
+;
+
+-- [137] by hand
+SELECT * FROM (VALUES (1, 'a'), (2, NULL)) v(x, y) WHERE y IS NOT NULL
+;
+
+-- [138] by hand
+SELECT x.* FROM (SELECT oid::regclass AS a, relname AS b, relkind AS c FROM pg_class WHERE relname = 'visits') AS x ORDER BY x.a::text
+;
+
+-- [139] by hand
+WITH a AS (SELECT relname, oid FROM pg_class), b(n) AS (SELECT relname FROM a) SELECT n, a.oid FROM a, b WHERE a.relname = b.n AND n IN ('visits', 'diagnoses')
+;
+
+-- [140] by hand
+SELECT a, b FROM unnest(ARRAY[1, 2], ARRAY['x', 'y']) AS t(a, b)
+;
+
+-- [141] by hand
+SELECT c.relname, l.attname FROM pg_class c LEFT JOIN LATERAL (SELECT attname FROM pg_attribute a WHERE a.attrelid = c.oid AND attnum > 0 ORDER BY attnum LIMIT 1) l ON true WHERE c.relname = 'visits'
+;
+
+-- [142] by hand
+SELECT relname::varchar(3), relname::char(2), 'abc'::"char", 3::text, true::text, 't'::bool FROM pg_class WHERE relname = 'visits'
+;
+
+-- [143] by hand
+SELECT relname FROM pg_class WHERE relname <> ALL ('{a,b}') AND oid > ANY (ARRAY[1, 2]) AND (relname, relkind) IN (('visits', 'r'))
+;
+
+-- [144] by hand
+SELECT relname FROM pg_class WHERE oid::text = '16391' OR oid IN ('1', '2') OR oid BETWEEN '1' AND '2' ORDER BY 1 FETCH FIRST 1 ROW ONLY
+;
+
+-- [145] by hand
+SELECT ('{1,2}'::int[])[1], (ARRAY[1, 2, 3])[1:2], substring('abc123' FROM '[0-9]+'), position('b' IN 'abc'), ltrim('xa', 'x')
+;
+
+-- [146] by hand
+SELECT pg_typeof(1.5), pg_typeof(true), pg_typeof(ARRAY[1]), pg_typeof(oid::regclass) FROM pg_class WHERE relname = 'visits'
+;

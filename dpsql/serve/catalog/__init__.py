@@ -1,13 +1,13 @@
 """The catalogue: what tools ask of `pg_catalog` and `information_schema`, answered from the policy alone.
 
 ``catalog``                       the object that a server asks
-``parse``, ``tokens``             PostgreSQL's text to a tree
-``translate``                     the tree to DuckDB's SQL; its rules are in ``queries``, ``relations``,
-                                  ``expressions``, ``operators``, ``compounds``, ``phrases``, ``calls``
-``casts``, ``names``, ``pg_types``  conversions, names of output columns, PostgreSQL's types
+``parse``                         PostgreSQL's text to a tree
+``translate``, ``sources``, ``scope``  the tree to DuckDB's SQL, which sqlglot writes
+``expressions``, ``operators``, ``calls``, ``typed``  the few nodes that DuckDB reads in another sense
+``names``, ``pg_types``           names of output columns, PostgreSQL's types
 ``functions``                     the closed list of functions, each a macro
-``wall``                          the check of generated SQL by DuckDB's own parser
-``data``, ``objects``, ``standard_views``, ``live``  the rows: PostgreSQL's own, the policy's, the session's
+``wall``                          the check of the SQL by DuckDB's own parser
+``data``, ``objects``, ``live``   the rows: PostgreSQL's own, the policy's (by `policy.sql`), the session's
 ``build``, ``output``             the database, and the answers' columns
 ``routing``, ``signals``          which statements are the catalogue's; cancelling by statement
 """

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from dpsql.engines.duckdb.settings import connect, lock
-from dpsql.serve.catalog import objects, pg_types, standard_views
+from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.data import SCHEMAS, Relation, data
 from dpsql.serve.catalog.functions import FUNCTIONS, PREFIX, Function
-from dpsql.serve.catalog.objects import PolicyRelation, Row, records
+from dpsql.serve.catalog.objects import PolicyRelation, given_rows, records
 from dpsql.tree import quote
 
 _SETTINGS = {
@@ -36,19 +37,12 @@ def open_database(relations: Sequence[PolicyRelation], name: str) -> duckdb.Duck
     for schema in SCHEMAS.values():
         connection.execute(f"CREATE SCHEMA {schema}")
     connection.execute(";\n".join(_definition(relation) for relation in data().relations.values()))
-    rows: dict[tuple[str, str], list[Row]] = {
-        ("pg_catalog", table): records(content) for table, content in data().tables.items()
-    }
-    for row in rows["pg_catalog", "pg_namespace"]:
-        row["nspowner"] = objects.OWNER
-    for table, found in objects.rows_of(relations, name).items():
-        rows.setdefault(("pg_catalog", table), []).extend(found)
-    for table, found in standard_views.rows_of(relations, name).items():
-        rows["information_schema", table] = found
-    for key, found in rows.items():
-        if found:
-            _fill(connection, data().relations[key], found)
+    for table, content in data().tables.items():
+        if content.rows:
+            relation = data().relations["pg_catalog", table]
+            _insert(connection, f"_pgc.{table}", arrow_rows(relation, records(content)))
     _look_ups(connection, relations)
+    _policy(connection, relations, name)
     _macros(connection, relations)
     lock(connection, (), None)
     return connection
@@ -73,15 +67,32 @@ def _definition(relation: Relation) -> str:
     return f"CREATE TABLE {SCHEMAS[relation.schema]}.{quote(relation.name)} ({columns})"
 
 
-def _fill(connection: duckdb.DuckDBPyConnection, relation: Relation, rows: Sequence[Row]) -> None:
-    place = f"{SCHEMAS[relation.schema]}.{quote(relation.name)}"
-    _insert(connection, place, arrow_rows(relation, rows))
-
-
 def _insert(connection: duckdb.DuckDBPyConnection, place: str, rows: pa.Table) -> None:
     connection.register("dpsql_incoming", rows)
     connection.execute(f"INSERT INTO {place} SELECT * FROM dpsql_incoming")
     connection.unregister("dpsql_incoming")
+
+
+_GIVEN = {
+    "given_database": {"name": pa.string()},
+    "given_relations": {
+        **dict.fromkeys(("oid", "row_type", "array_type", "width"), pa.int64()),
+        **dict.fromkeys(("name", "kind", "comment"), pa.string()),
+    },
+    "given_columns": {
+        **dict.fromkeys(("relation", "number", "type", "modifier"), pa.int64()),
+        **dict.fromkeys(("name", "comment"), pa.string()),
+    },
+}
+
+
+def _policy(connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyRelation], name: str) -> None:
+    """Fill the catalogue with what `policy.sql` tells of a policy."""
+    for table, rows in given_rows(relations, name).items():
+        connection.register(table, pa.Table.from_pylist(rows, pa.schema(_GIVEN[table])))
+    connection.execute((files(__package__) / "policy.sql").read_text(encoding="utf-8"))
+    for table in _GIVEN:
+        connection.unregister(table)
 
 
 class Names:
@@ -151,7 +162,7 @@ def _look_ups(connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyR
 
 def _macros(connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyRelation]) -> None:
     known = data()
-    lists = {
+    lists = _facts() | {
         "classes": _numbers(relation.oid for relation in relations),
         "row_types": _numbers(
             oid for relation in relations for oid in (relation.row_type, relation.array_type)
@@ -174,6 +185,21 @@ def _macros(connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyRel
             for function in overloads
         ]
         connection.execute(f"CREATE MACRO main.{PREFIX}{name}{', '.join(bodies)}")
+
+
+FACTS = {
+    **dict.fromkeys(("user", "database", "version", "schema", "address", "now", "server_started"), "VARCHAR"),
+    **dict.fromkeys(("pid", "port"), "INTEGER"),
+    **dict.fromkeys(("schemas", "implicit_schemas", "setting_names", "setting_values"), "VARCHAR[]"),
+    "public_is_visible": "BOOLEAN",
+}
+"""The facts of a session that macros read from DuckDB's variable `session`, with their types."""
+
+
+def _facts() -> dict[str, str]:
+    read = {name: f"CAST(getvariable('session')['{name}'] AS {kind})" for name, kind in FACTS.items()}
+    times = {name: f"CAST({read[name]} AS TIMESTAMP WITH TIME ZONE)" for name in ("now", "server_started")}
+    return read | times
 
 
 _PARAMETER = re.compile(r"'(?:[^']|'')*'|(?<![\w.])([a-j])(?![\w(])")

@@ -15,7 +15,7 @@ from dpsql.policy import Policy
 from dpsql.serve.catalog import facts as of_session
 from dpsql.serve.catalog import pg_types, signals
 from dpsql.serve.catalog.build import Names, arrow_rows, open_database
-from dpsql.serve.catalog.data import Relation, data
+from dpsql.serve.catalog.data import data
 from dpsql.serve.catalog.errors import (
     QuestionTimedOut,
     QuestionTooLarge,
@@ -29,9 +29,10 @@ from dpsql.serve.catalog.objects import relations
 from dpsql.serve.catalog.output import presented
 from dpsql.serve.catalog.parse import parse
 from dpsql.serve.catalog.routing import route
-from dpsql.serve.catalog.translate import LIVE_SETTINGS, Question, Translator, live_name
+from dpsql.serve.catalog.sources import live_name
+from dpsql.serve.catalog.translate import Question, Translator
 from dpsql.serve.catalog.wall import check
-from dpsql.serve.recent import Recent
+from dpsql.serve.fair_cache import FairCache
 from dpsql.types import SqlType
 
 MAX_SECONDS = 5.0
@@ -82,8 +83,8 @@ class Catalog:
         self._tables = frozenset(table.lower() for table in policy.tables)
         self._names = Names(found)
         self._connection = open_database(found, name)
-        self._questions: Recent[_Asked, Question | UnknownQuestion] = Recent(_KEPT)
-        self._routes: Recent[str, Route] = Recent(_KEPT)
+        self._questions: FairCache[_Asked, Question | UnknownQuestion] = FairCache(_KEPT)
+        self._routes: FairCache[str, Route] = FairCache(_KEPT)
 
     def close(self) -> None:
         """Close the catalogue's database."""
@@ -127,7 +128,7 @@ class Catalog:
         question = self._question(text, types)
         self._settings(question, facts)
         return CatalogDescription(
-            _columns(question),
+            question.columns,
             tuple(pg_types.arrow_type(oid) for oid in question.parameters),
             question.parameters,
         )
@@ -143,18 +144,14 @@ class Catalog:
         question = self._question(text, types)
         if len(parameters) != len(question.parameters):
             raise UnknownQuestion("number of parameters")
-        given = {f"p{n}": value for n, value in enumerate(parameters, start=1)}
-        given |= {f"f_{name}": value for name, value in self._facts(facts).items() if name in question.facts}
-        given |= {f"s_{n}": value for n, value in enumerate(self._settings(question, facts))}
+        self._settings(question, facts)
         rows = {live_name(*key): self._live(key, facts) for key in question.live}
-        table = self._run(question.sql, given, rows)
-        columns = _columns(question)
-        oids = [column.oid for column in columns]
+        table = self._run(question.sql, list(parameters), self._session(facts, question.sql), rows)
         try:
-            table = presented(table, [column.name for column in columns], oids, self._names, facts.user)
+            table = presented(table, question.columns, self._names, facts.user)
         except pa.ArrowException:  # a value that its type cannot show, such as an infinite numeric
             raise UnknownQuestion("value") from None
-        return CatalogAnswer(columns, table, question.changes if table.num_rows else ())
+        return CatalogAnswer(question.columns, table, question.changes if table.num_rows else ())
 
     def _question(self, text: str, types: Sequence[pa.DataType | None]) -> Question:
         found = self._find(text, _oids(types))
@@ -167,29 +164,37 @@ class Catalog:
 
     def _translated(self, text: str, oids: tuple[int | None, ...]) -> Question | UnknownQuestion:
         try:
-            question = Translator(self._names, oids).question(parse(text))
-            with self._connection.cursor() as cursor:
-                check(cursor, question.sql)
+            return Translator(self._names, oids).question(parse(text), self._bound)
         except UnknownQuestion as problem:
             return problem
         except UnknownObject:
             raise
-        except Exception as problem:  # noqa: BLE001  a node of a form that no rule foresaw
+        except Exception as problem:  # noqa: BLE001  DuckDB cannot bind it, or a form that no rule foresaw
             return UnknownQuestion(type(problem).__name__)
-        return question
 
-    def _settings(self, question: Question, facts: Facts) -> list[str | None]:
-        found = []
-        for name, missing_ok in question.settings:
-            value = setting(facts, name)
-            if value is None and not missing_ok:
+    def _bound(self, sql: str, live: frozenset[tuple[str, str]], parameters: int) -> list[str]:
+        """Return DuckDB's types of the columns of SQL that the wall lets pass; asks nothing."""
+        with self._connection.cursor() as cursor:
+            check(cursor, sql)
+            for key in live:
+                cursor.register(live_name(*key), arrow_rows(data().relations[key], ()))
+            cursor.execute("SET VARIABLE session = $1", [self._session(Facts("", 0), "")])
+            found = cursor.execute(f"DESCRIBE {sql}", [None] * parameters)
+            return [str(row[1]) for row in found.fetchall()]
+
+    def _settings(self, question: Question, facts: Facts) -> None:
+        """Raise `UnknownSetting` if a question reads a setting that does not exist."""
+        for name in question.settings:
+            if setting(facts, name) is None:
                 raise UnknownSetting(f'unrecognized configuration parameter "{name}"')
-            found.append(value)
-        return found
 
-    def _facts(self, facts: Facts) -> dict[str, object]:
+    def _session(self, facts: Facts, sql: str) -> dict[str, object]:
+        """Return the facts of a session that macros read; the settings only where the SQL reads them."""
         schemas = facts.schemas
+        settings = all_settings(facts) if "current_setting" in sql.lower() else {}
         return {
+            "setting_names": list(settings),
+            "setting_values": list(settings.values()),
             "user": facts.user,
             "database": self.name,
             "pid": facts.pid,
@@ -205,13 +210,15 @@ class Catalog:
         }
 
     def _live(self, key: tuple[str, str], facts: Facts) -> pa.Table:
-        if key == LIVE_SETTINGS:
-            names, values = zip(*all_settings(facts).items(), strict=True)
-            return pa.table({"name": pa.array(names, pa.string()), "value": pa.array(values, pa.string())})
-        relation: Relation = data().relations[key]
-        return arrow_rows(relation, LIVE[key](facts, self._place))
+        return arrow_rows(data().relations[key], LIVE[key](facts, self._place))
 
-    def _run(self, sql: str, given: Mapping[str, object], rows: Mapping[str, pa.Table]) -> pa.Table:
+    def _run(
+        self,
+        sql: str,
+        given: Sequence[object],
+        session: Mapping[str, object],
+        rows: Mapping[str, pa.Table],
+    ) -> pa.Table:
         """Run generated SQL on a cursor of its own, within the limits of time, rows and memory."""
         problems: list[Exception] = []
         cursors: list[duckdb.DuckDBPyConnection] = []
@@ -222,6 +229,7 @@ class Catalog:
                 try:
                     for name, table in rows.items():
                         cursor.register(name, table)
+                    cursor.execute("SET VARIABLE session = $1", [session])
                     return _fetch(cursor, sql, given)
                 except Exception as problem:  # its text is the engine's
                     problems.append(problem)
@@ -254,7 +262,7 @@ class Catalog:
         raise UnknownQuestion(type(problem).__name__)
 
 
-def _kept(kept: Recent[_Key, _Kept], key: _Key, text: str, make: Callable[[], _Kept]) -> _Kept:
+def _kept(kept: FairCache[_Key, _Kept], key: _Key, text: str, make: Callable[[], _Kept]) -> _Kept:
     """Return what is kept of a statement; else make it, and keep it unless its text is long."""
     found = kept.get(key)
     if found is None:
@@ -264,8 +272,8 @@ def _kept(kept: Recent[_Key, _Kept], key: _Key, text: str, make: Callable[[], _K
     return found
 
 
-def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, given: Mapping[str, object]) -> pa.Table:
-    reader = cursor.sql(sql, params=dict(given)).to_arrow_reader(_BATCH)
+def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, given: Sequence[object]) -> pa.Table:
+    reader = cursor.sql(sql, params=list(given)).to_arrow_reader(_BATCH)
     batches, count, size = [], 0, 0
     for batch in reader:
         count += batch.num_rows
@@ -278,10 +286,3 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, given: Mapping[str, obje
 
 def _oids(types: Sequence[pa.DataType | None]) -> tuple[int | None, ...]:
     return tuple(None if kind is None else pg_types.arrow_oid(kind) for kind in types)
-
-
-def _columns(question: Question) -> tuple[CatalogColumn, ...]:
-    return tuple(
-        CatalogColumn(column.name, pg_types.arrow_type(column.type), column.type)
-        for column in question.columns
-    )

@@ -1,250 +1,225 @@
-"""The rules of expressions: one rule a node type; a node without a rule is an unknown question."""
+"""The rules of expressions that DuckDB reads in another sense than PostgreSQL, or whose type it cannot tell.
+
+An expression without a rule is left to sqlglot: only its parts are translated.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.serve.catalog import compounds, operators, pg_types, phrases
-from dpsql.serve.catalog.casts import cast, string
+from dpsql.serve.catalog import calls, operators, pg_types
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.functions import PREFIX
-from dpsql.serve.catalog.names import folded
+from dpsql.serve.catalog.names import called, folded, type_oid
 from dpsql.serve.catalog.pg_types import BOOL, UNKNOWN
-from dpsql.serve.catalog.values import Scope, Value, refuse_others
-from dpsql.tree.templates import COMPARISONS
-
-if TYPE_CHECKING:
-    from dpsql.serve.catalog.context import Context
-
-Rule = Callable[["Context", exp.Expr, Scope], Value]
+from dpsql.serve.catalog.scope import Scope
+from dpsql.serve.catalog.typed import Typed, call, cast, wrap
 
 
-def literal(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `'text'`, whose type is decided by what stands around it, and numbers."""
-    text = str(node.this)
-    if node.args.get("is_string"):
-        return Value(string(text), UNKNOWN, literal=text)
-    if text.isdigit():
-        number = int(text)
-        if number >= 1 << 63:
-            return Value(cast(text, pg_types.NUMERIC), pg_types.NUMERIC)
-        return Value(text, pg_types.INT4 if number < 1 << 31 else pg_types.INT8)
-    if not all(character in "0123456789.eE+-" for character in text):
-        raise UnknownQuestion("number")
-    return Value(text, pg_types.NUMERIC)
+class Expressions(Typed):
+    """Translates expressions in their place."""
+
+    def expression(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate an expression by the rule of its node type, or its parts alone; return its type."""
+        rule = _RULES.get(type(node))
+        if rule is not None:
+            return rule(self, node, scope)
+        if isinstance(node, exp.Query):
+            return self.query(node, scope, scope.tables)[0].type
+        self.parts(list(node.iter_expressions()), scope)
+        return BOOL if isinstance(node, (exp.Predicate, exp.Not)) else None
 
 
-def null(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `NULL`."""
-    return Value("NULL", UNKNOWN)
+# Values.
 
 
-def boolean(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `true` and `false`."""
-    return Value("true" if node.this else "false", BOOL)
+def literal(t: Typed, node: exp.Expr, scope: Scope) -> int:
+    """Check `'text'`, whose type is decided by what stands around it, and numbers."""
+    if isinstance(node, exp.Literal) and node.is_string:
+        if "\x00" in node.name:
+            raise UnknownQuestion("NUL")
+        return UNKNOWN
+    if not node.name.isdigit():
+        return pg_types.NUMERIC
+    number = int(node.name)
+    return pg_types.INT4 if number < 1 << 31 else pg_types.INT8 if number < 1 << 63 else pg_types.NUMERIC
 
 
-def parameter(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `$1`."""
-    number = node.this
-    if not isinstance(number, exp.Literal) or not str(number.this).isdigit():
-        raise UnknownQuestion("parameter")
-    return t.parameter(int(str(number.this)))
+def column(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
+    """Translate a column, by its name and source; a source alone is its only column."""
+    name, table = node.name, folded(node.args.get("table"))
+    node.set("db", None)
+    source = scope.source(name, table)
+    if source is not None:
+        return next(one.type for one in source.columns if one.name == name)
+    if name == "tableoid" and scope.sources:
+        source = scope.named(table) or scope.sources[0]
+        node.replace(cast(exp.Literal.number(source.oid), pg_types.OID))
+        return pg_types.OID
+    if not table and name in ("user", "current_role") and not node.this.args.get("quoted"):
+        return calls.replaced(t, node, name, [], scope)
+    source = None if table else scope.named(name)
+    if source is not None and len(source.columns) == 1:
+        node.replace(exp.column(source.columns[0].name, source.name, quoted=True))
+        return source.columns[0].type
+    return None
 
 
-def column(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate a column, by its name, source and schema; a source alone is its only column."""
-    refuse_others(node.args, ("this", "table", "db", "catalog"), "column")
-    name, table, schema = (folded(node.args.get(part)) for part in ("this", "table", "db"))
-    found = scope.find(name, table, schema)
-    if found is not None:
-        return found
-    if not table:
-        identifier = node.this
-        if name in ("user", "current_role") and not identifier.args.get("quoted"):
-            return t.call("user", [], scope)
-        source = scope.source(name)
-        if source is not None and len(source.columns) == 1:
-            return source.value(source.columns[0])
-    raise UnknownQuestion("column")
+def field(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
+    """Translate `(x).field`, and `pg_catalog.function(..)`."""
+    function = called(node)
+    if function is None:
+        t.expression(node.this, scope)
+        return None
+    node.replace(function)
+    return t.expression(function, scope)
 
 
-def session_user(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `current_user`, `current_catalog` and the like, which are written without parentheses."""
-    return t.call(_SESSION[type(node)], [], scope)
+def collated(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
+    """Leave out a collation that compares texts by their bytes, as the catalogue does."""
+    if node.expression.name.lower() not in ("default", "c", "posix", "ucs_basic"):
+        raise UnknownQuestion("collation")
+    inner = node.this
+    node.replace(inner)
+    return t.expression(inner, scope)
 
 
-_SESSION: dict[type[exp.Expr], str] = {
-    exp.CurrentUser: "current_user",
-    exp.SessionUser: "session_user",
-    exp.CurrentCatalog: "current_catalog",
-    exp.CurrentSchema: "current_schema",
-    exp.CurrentTimestamp: "current_timestamp",
-}
+def first(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
+    """Translate an expression that has the type of its first part."""
+    types = [t.expression(part, scope) for part in list(node.iter_expressions())]
+    return types[0] if types else None
 
 
-def parentheses(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `(x)`."""
-    found = t.expression(node.this, scope)
-    return Value(f"({found.sql})", found.type, found.literal, found.parameter, found.fields)
+# Choices, arrays, records, conversions.
 
 
-def negation(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `NOT x`."""
-    return Value(f"(NOT {t.boolean(node.this, scope)})", BOOL)
-
-
-def minus(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `-x`."""
-    found = t.expression(node.this, scope)
-    return Value(f"(-{found.sql})", found.type)
-
-
-def junction(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `x AND y`, `x OR y`: long chains without recursion."""
-    word = "AND" if isinstance(node, exp.And) else "OR"
-    parts = [t.boolean(part, scope) for part in node.flatten(unnest=False)]
-    return Value("(" + f" {word} ".join(parts) + ")", BOOL)
-
-
-def case(t: Context, node: exp.Expr, scope: Scope) -> Value:
+def case(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
     """Translate `CASE`; its branches meet in one type."""
-    refuse_others(node.args, ("this", "ifs", "default"), "case")
-    subject = node.args.get("this")
-    conditions = []
-    for branch in node.args["ifs"]:
-        if subject is None:
-            conditions.append(t.boolean(branch.this, scope))
-        else:
-            first, second = t.alike(t.expression(subject, scope), t.expression(branch.this, scope))
-            conditions.append(f"({first.sql} = {second.sql})")
-    results = [t.expression(branch.args["true"], scope) for branch in node.args["ifs"]]
-    default = node.args.get("default")
-    last = [] if default is None else [t.expression(default, scope)]
-    oid, sqls = t.common([*last, *results])  # PostgreSQL begins with the last branch
-    branches = zip(conditions, sqls[len(last) :], strict=True)
-    listed = " ".join(f"WHEN {condition} THEN {sql}" for condition, sql in branches)
-    other = f" ELSE {sqls[0]}" if last else ""
-    return Value(f"(CASE {listed}{other} END)", oid)
+    subject, default = node.args.get("this"), node.args.get("default")
+    tested = [] if subject is None else [t.value(subject, scope)]
+    tested += [t.value(branch.this, scope) for branch in node.args["ifs"]]
+    if subject is not None:
+        t.alike(tested)
+    results = [] if default is None else [t.value(default, scope)]  # PostgreSQL begins with the last branch
+    return t.meet(results + [t.value(branch.args["true"], scope) for branch in node.args["ifs"]])
 
 
-_CHOICES: dict[type[exp.Expr], str] = {
-    exp.Coalesce: "coalesce",
-    exp.Greatest: "greatest",
-    exp.Least: "least",
-}
-
-
-def choice(t: Context, node: exp.Expr, scope: Scope) -> Value:
+def choice(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
     """Translate `coalesce`, `greatest` and `least`."""
-    refuse_others(node.args, ("this", "expressions", "ignore_nulls"), "coalesce")
-    word = _CHOICES[type(node)]
-    oid, sqls = t.common([t.expression(part, scope) for part in (node.this, *node.expressions)])
-    return Value(f"{word}({', '.join(sqls)})", oid)
+    return t.meet([t.value(part, scope) for part in (node.this, *node.expressions)])
 
 
-def null_if(t: Context, node: exp.Expr, scope: Scope) -> Value:
+def null_if(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
     """Translate `nullif(x, y)`."""
-    first, second = t.alike(t.expression(node.this, scope), t.expression(node.expression, scope))
-    return Value(f"nullif({first.sql}, {second.sql})", first.type)
+    values = [t.value(node.this, scope), t.value(node.expression, scope)]
+    t.alike(values)
+    return values[0].type
 
 
-def existence(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `EXISTS (SELECT ..)`."""
-    return Value(f"EXISTS ({t.query(node.this.unnest(), scope).sql})", BOOL)
+def array(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
+    """Translate `ARRAY[..]` and `ARRAY(SELECT ..)`."""
+    values = [t.value(part, scope) for part in list(node.expressions)]
+    if len(values) == 1 and isinstance(values[0].node, exp.Query):
+        return None if values[0].type is None else pg_types.array_of(values[0].type)
+    item = t.meet(values)
+    if item is None or item == pg_types.RECORD:
+        return None if item is None else pg_types.RECORD_ARRAY
+    oid = pg_types.array_of(item)
+    wrap(node, lambda inner: cast(inner, oid))
+    return oid
 
 
-def scalar(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `(SELECT ..)` as a value."""
-    refuse_others(node.args, ("this",), "subquery")
-    inner = t.query(node.this, scope)
-    if len(inner.columns) != 1:
-        raise UnknownQuestion("columns in a subquery")
-    found = inner.columns[0]
-    return Value(f"({inner.sql})", found.type, fields=found.fields)
+def row(t: Typed, node: exp.Expr, scope: Scope) -> int:
+    """Translate `(x, y)`."""
+    t.parts(list(node.expressions), scope)
+    return pg_types.RECORD
 
 
-def call(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate a call of a function of the closed list."""
-    name = str(node.this)
-    if not name.startswith(PREFIX):
-        if name.lower() == "row":
-            return compounds.row(t, node, scope)
-        raise UnknownQuestion("function")
-    return t.call(name.removeprefix(PREFIX), node.expressions, scope, node)
+def subscript(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
+    """Translate `x[i]`; the vectors of the catalogue are counted from zero."""
+    oid, place = t.expression(node.this, scope), node.expressions[0]
+    item = pg_types.element(oid)
+    if item is None or len(node.expressions) != 1:
+        raise UnknownQuestion("subscript")
+    from_zero = exp.Literal.number(int(oid in (pg_types.INT2VECTOR, pg_types.OIDVECTOR)))
+    holder = place if isinstance(place, exp.Slice) else exp.Tuple(this=place)
+    for part in list(holder.iter_expressions()):
+        value = t.value(part, scope)
+        t.settle(value.node, pg_types.INT4)
+    sides = [
+        cast(exp.Add(this=exp.Paren(this=part), expression=from_zero.copy()), pg_types.INT4)
+        for part in list(holder.iter_expressions())
+    ]
+    if isinstance(place, exp.Slice):
+        node.replace(call("list_slice", node.this, *sides))
+        return oid
+    node.replace(call(f"{PREFIX}show_element", node.this, *sides))
+    return item
 
 
-def filtered(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `aggregate(..) FILTER (WHERE ..)`."""
-    return t.aggregate(node, scope)
+def conversion(t: Typed, node: exp.Expr, scope: Scope) -> int:
+    """Translate `CAST(x AS type)` and `x::type`."""
+    kind = node.args["to"]
+    oid = type_oid(kind)
+    if oid is None:
+        raise UnknownQuestion("type")
+    t.convert(t.value(node.this, scope), oid)
+    if oid == pg_types.RECORD_ARRAY:
+        node.replace(node.this)
+        return oid
+    lengths = [part.name for part in kind.expressions if isinstance(part, exp.DataTypeParam)]
+    node.set("to", cast(exp.Null(), oid).args["to"])
+    if oid in (pg_types.VARCHAR, pg_types.BPCHAR) and (lengths or oid == pg_types.BPCHAR):
+        length = exp.Literal.number(lengths[0] if lengths else 1)
+        wrap(node, lambda inner: call("left", inner, length))
+    return oid
 
 
-def windowed(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `function(..) OVER (PARTITION BY .. ORDER BY ..)`."""
-    refuse_others(node.args, ("this", "partition_by", "order", "over", "first"), "window")
-    parts = [t.decided(t.expression(part, scope)).sql for part in node.args.get("partition_by") or []]
-    inner = f"PARTITION BY {', '.join(parts)}" if parts else ""
-    order = node.args.get("order")
-    ordered = t.order(order.expressions, scope) if order is not None else ""
-    return t.aggregate(
-        node.this, scope, tail=f" OVER ({' '.join(part for part in (inner, ordered) if part)})"
-    )
+def bound(t: Typed, node: exp.Expr, scope: Scope) -> int:
+    """Translate LIMIT and OFFSET."""
+    if isinstance(node.expression, exp.Null) or node.expression.name.upper() == "ALL":
+        node.pop()
+    else:
+        value = t.value(node.expression, scope)
+        t.settle(value.node, pg_types.INT8)
+    return pg_types.INT8
 
 
-RULES: Mapping[type[exp.Expr], Rule] = {
+_Rule = Callable[[Typed, exp.Expr, Scope], "int | None"]
+_RULES: Mapping[type[exp.Expr], _Rule] = {
     exp.Literal: literal,
-    exp.Null: null,
-    exp.Boolean: boolean,
-    exp.Parameter: parameter,
+    exp.Null: lambda t, node, scope: UNKNOWN,
+    exp.Boolean: lambda t, node, scope: BOOL,
+    exp.Parameter: lambda t, node, scope: t.parameter(node),
     exp.Column: column,
-    **dict.fromkeys(_SESSION, session_user),
-    exp.Paren: parentheses,
-    exp.Not: negation,
-    exp.Neg: minus,
-    exp.And: junction,
-    exp.Or: junction,
-    **dict.fromkeys(COMPARISONS, operators.comparison),
+    exp.Dot: field,
+    exp.Collate: collated,
+    **dict.fromkeys(
+        (exp.Paren, exp.Neg, exp.Filter, exp.Window, exp.Order, exp.Distinct, exp.Ordered), first
+    ),
+    **dict.fromkeys((exp.And, exp.Or), operators.junction),
+    **dict.fromkeys(operators.COMPARISONS, operators.comparison),
     **dict.fromkeys(operators.ARITHMETIC, operators.arithmetic),
-    exp.DPipe: compounds.joined,
-    exp.Like: operators.likeness,
-    exp.ILike: operators.likeness,
-    exp.Escape: operators.likeness,
-    exp.RegexpLike: operators.match,
-    exp.RegexpILike: operators.match,
+    **dict.fromkeys((exp.RegexpLike, exp.RegexpILike), operators.match),
+    **dict.fromkeys((exp.Like, exp.ILike), operators.like),
+    exp.Escape: operators.escape,
+    exp.DPipe: operators.joined,
     exp.In: operators.membership,
     exp.Between: operators.between,
-    exp.Is: operators.test,
     exp.Case: case,
-    exp.Coalesce: choice,
-    exp.Greatest: choice,
-    exp.Least: choice,
+    **dict.fromkeys((exp.Coalesce, exp.Greatest, exp.Least), choice),
     exp.Nullif: null_if,
-    exp.Cast: compounds.conversion,
-    exp.Array: compounds.array,
-    exp.Tuple: compounds.row,
-    exp.Bracket: compounds.subscript,
-    exp.Dot: compounds.field,
-    exp.Exists: existence,
-    exp.Subquery: scalar,
-    exp.Trim: phrases.trimmed,
-    exp.Substring: phrases.part_of_text,
-    exp.StrPosition: phrases.position,
-    exp.Extract: phrases.extract,
-    exp.Interval: phrases.interval,
-    exp.Anonymous: call,
-    exp.Filter: filtered,
-    exp.Window: windowed,
+    exp.Cast: conversion,
+    exp.Array: array,
+    exp.Tuple: row,
+    exp.Bracket: subscript,
+    **dict.fromkeys((exp.Limit, exp.Offset), bound),
+    exp.Anonymous: calls.function,
+    **dict.fromkeys(calls.SESSION, calls.session),
+    **dict.fromkeys((exp.Trim, exp.Substring, exp.StrPosition), calls.spelled),
+    exp.Extract: calls.extract,
+    exp.Interval: calls.interval,
 }
-
-"""The rule of each node type that questions may have."""
-
-
-def translate(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate an expression by the rule of its node type."""
-    rule = RULES.get(type(node))
-    if rule is None:
-        raise UnknownQuestion(type(node).__name__)
-    return rule(t, node, scope)
+"""The rules, by node type."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from importlib.resources import files
 
 from dpsql.lazy_dataclass import dataclass
@@ -16,7 +15,7 @@ PREFIX = "pgf_"
 """Prefix of the macros; `tokens` gives it to every function that a question calls."""
 
 _LINE = re.compile(
-    r"(?P<name>\w+)\((?P<arguments>[^;)]*)(?:;(?P<facts>[^)]*))?\) -> "
+    r"(?P<name>\w+)\((?P<arguments>[^)]*)\) -> "
     r"(?P<set>setof )?(?P<result>[\w\[\]\" ]+)(?:\((?P<fields>[^)]*)\))?: (?P<body>.*)"
 )
 
@@ -28,7 +27,6 @@ class Function:
     name: str
     arguments: tuple[str, ...]
     """Names of types; `any` for an argument of any type."""
-    facts: tuple[str, ...]
     result: str
     body: str
     returns_set: bool = False
@@ -39,32 +37,15 @@ class Function:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the macro's parameters."""
-        return tuple("abcdefghij"[: len(self.arguments) + len(self.facts)])
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """An aggregate or window function of DuckDB: its name there, and the type of its result."""
-
-    name: str
-    result: str
-    window_only: bool = False
-    arguments: frozenset[int] = field(default=frozenset({1}))
+        return tuple("abcdefghij"[: len(self.arguments)])
 
 
 _GRANTED = {
-    "table": "'SELECT'",
-    "column": "'SELECT'",
-    "any_column": "'SELECT'",
-    "schema": "'USAGE'",
+    **dict.fromkeys(("table", "column", "any_column"), "'SELECT'"),
+    **dict.fromkeys(("schema", "language", "type"), "'USAGE'"),
     "database": "'CONNECT'",
     "function": "'EXECUTE'",
-    "language": "'USAGE'",
-    "type": "'USAGE'",
-    "sequence": "",
-    "tablespace": "",
-    "server": "",
-    "foreign_data_wrapper": "",
+    **dict.fromkeys(("sequence", "tablespace", "server", "foreign_data_wrapper"), ""),
 }
 """What an analyst may do with an object of each kind; all else he may not."""
 
@@ -84,24 +65,20 @@ def _rights() -> str:
 
 
 AGGREGATES = {
-    "count": Aggregate("count", "int8", arguments=frozenset({0, 1})),
-    "min": Aggregate("min", "extreme"),
-    "max": Aggregate("max", "extreme"),
-    "sum": Aggregate("sum", "sum"),
-    "avg": Aggregate("avg", "float8"),
-    "array_agg": Aggregate("array_agg", "array"),
-    "string_agg": Aggregate("string_agg", "text", arguments=frozenset({2})),
-    "bool_and": Aggregate("bool_and", "bool"),
-    "bool_or": Aggregate("bool_or", "bool"),
-    "every": Aggregate("bool_and", "bool"),
-    "row_number": Aggregate("row_number", "int8", window_only=True, arguments=frozenset({0})),
-    "rank": Aggregate("rank", "int8", window_only=True, arguments=frozenset({0})),
-    "dense_rank": Aggregate("dense_rank", "int8", window_only=True, arguments=frozenset({0})),
-    "lag": Aggregate("lag", "same", window_only=True, arguments=frozenset({1, 2, 3})),
-    "lead": Aggregate("lead", "same", window_only=True, arguments=frozenset({1, 2, 3})),
-    "first_value": Aggregate("first_value", "same", window_only=True),
-    "last_value": Aggregate("last_value", "same", window_only=True),
+    "count": ("count", "int8"),
+    "min": ("min", "extreme"),
+    "max": ("max", "extreme"),
+    "sum": ("sum", "sum"),
+    "avg": ("avg", "float8"),
+    "array_agg": ("array_agg", "array"),
+    "string_agg": ("string_agg", "text"),
+    "bool_and": ("bool_and", "bool"),
+    "bool_or": ("bool_or", "bool"),
+    "every": ("bool_and", "bool"),
+    **{name: (name, "int8") for name in ("row_number", "rank", "dense_rank")},
+    **{name: (name, "same") for name in ("lag", "lead", "first_value", "last_value")},
 }
+"""The aggregates and window functions: DuckDB's name, and the type of the result."""
 
 
 def _lines(text: str) -> list[str]:
@@ -131,7 +108,6 @@ def _read(text: str) -> Mapping[tuple[str, int], Function]:
         function = Function(
             match["name"],
             tuple(part.strip() for part in match["arguments"].split(",") if part.strip()),
-            tuple(part.strip() for part in (match["facts"] or "").split(",") if part.strip()),
             match["result"],
             body,
             match["set"] is not None,

@@ -1,11 +1,12 @@
 -- The functions of the catalogue that are macros, one after another; `functions.py` reads this file.
 --
---     name(types of the arguments; facts of the session) -> type of the result: body
+--     name(types of the arguments) -> type of the result: body
 --
--- Lines that begin with spaces continue the one above. The body is DuckDB's SQL over the arguments a, b, .., then
--- the facts; {lists} are filled in for a policy when its catalogue is built. The macro of `name` is `pgf_name`, and
--- macros of one name differ in the number of their arguments. `setof`: the body is a list of the rows. `same` is
--- the type of the first argument, `element` that of its elements. No question can call a `show_..`: rules do.
+-- Lines that begin with spaces continue the one above. The body is DuckDB's SQL over the arguments a, b, ..;
+-- {lists} of the policy and {facts} of the session are filled in when its catalogue is built. The macro of
+-- `name` is `pgf_name`, and macros of one name differ in the number of their arguments. `setof`: the body is a
+-- list of the rows. `same` is the type of the first argument, `element` that of its elements. No question can
+-- call a `show_..`: rules do.
 
 -- Limits on what a question can make of a text or an array: nested calls would double it without end.
 show_short(text) -> text: CASE WHEN strlen(a) > 100000 THEN error('long') ELSE a END
@@ -13,7 +14,8 @@ show_grown(text, text) -> text: CASE WHEN strlen(a) * strlen(b) > 1000000 OR str
     error('long') ELSE b END
 show_is_none(any, any) -> bool: NOT list_contains(a, b) AND list_count(a) = len(a)
 show_element(any, int4) -> element: CASE WHEN b > 0 THEN list_extract(a, b) END
-show_boolean(bool) -> text: CASE WHEN a THEN 'true' WHEN NOT a THEN 'false' END
+show_matched(text, text) -> text: CASE WHEN regexp_matches(a, b) THEN regexp_extract(a, b) END
+show_group(text, text) -> text: CASE WHEN regexp_matches(a, b) THEN regexp_extract(a, b, 1) END
 
 -- Texts.
 lower(text) -> text: lower(a)
@@ -95,7 +97,8 @@ generate_series(int4, int4) -> setof int4: generate_series(a, CASE WHEN CAST(b A
 generate_series(int4, int4, int4) -> setof int4: generate_series(a, CASE WHEN abs(CAST(b AS BIGINT) - a) >
     10000 THEN error('long') ELSE b END, c)
 generate_subscripts(any, int4) -> setof int4: CASE WHEN b = 1 THEN range(1, len(a) + 1) END
-_pg_expandarray(any) -> setof record(x int2, n int4): list_transform(a, lambda x, i: {{'x': x, 'n': i}})
+_pg_expandarray(any) -> setof record(x int2, n int4): list_transform(a, lambda x, i: {{'x': CAST(x AS SMALLINT),
+    'n': CAST(i AS INTEGER)}})
 
 -- Names of objects.
 format_type(oid, int4) -> text: coalesce((SELECT CASE WHEN b >= 0 AND a IN (1083, 1114, 1184, 1266) THEN
@@ -111,7 +114,7 @@ shobj_description(oid, name) -> text: (SELECT d.description FROM _pgc.pg_shdescr
     _pgc._class_keys AS k ON k.oid = d.classoid WHERE d.objoid = a AND k.key = b)
 col_description(oid, int4) -> text: (SELECT d.description FROM _pgc.pg_description AS d WHERE d.objoid = a AND
     d.classoid = 1259 AND d.objsubid = b AND b <> 0)
-pg_get_userbyid(oid; user) -> name: CASE a WHEN 10 THEN 'dpsql' WHEN 16385 THEN b ELSE 'unknown (OID=' || a ||
+pg_get_userbyid(oid) -> name: CASE a WHEN 10 THEN 'dpsql' WHEN 16385 THEN {user} ELSE 'unknown (OID=' || a ||
     ')' END
 pg_encoding_to_char(int4) -> name: CASE a WHEN 6 THEN 'UTF8' WHEN 0 THEN 'SQL_ASCII' WHEN 8 THEN 'LATIN1' WHEN
     NULL THEN NULL ELSE '' END
@@ -130,7 +133,7 @@ to_regtype(text) -> regtype: (SELECT k.oid FROM _pgc._type_keys AS k WHERE k.key
 to_regproc(text) -> regproc: (SELECT min(k.oid) FROM _pgc._proc_keys AS k WHERE k.key = replace(a, '"', ''))
 to_regnamespace(text) -> regnamespace: (SELECT k.oid FROM _pgc._namespace_keys AS k WHERE k.key = replace(a,
     '"', ''))
-to_regrole(text; user) -> regrole: CASE replace(a, '"', '') WHEN 'dpsql' THEN 10 WHEN b THEN 16385 END
+to_regrole(text) -> regrole: CASE replace(a, '"', '') WHEN 'dpsql' THEN 10 WHEN {user} THEN 16385 END
 show_class(oid) -> text: coalesce((SELECT n.shown FROM _pgc._class_names AS n WHERE n.oid = a), CASE WHEN a =
     0 THEN '-' ELSE CAST(a AS VARCHAR) END)
 show_type(oid) -> text: coalesce((SELECT n.shown FROM _pgc._type_names AS n WHERE n.oid = a), CASE WHEN a = 0
@@ -141,7 +144,7 @@ show_procedure(oid) -> text: coalesce((SELECT n.signature FROM _pgc._functions A
     WHEN a = 0 THEN '-' ELSE CAST(a AS VARCHAR) END)
 show_namespace(oid) -> text: coalesce((SELECT n.nspname FROM _pgc.pg_namespace AS n WHERE n.oid = a), CASE
     WHEN a = 0 THEN '-' ELSE CAST(a AS VARCHAR) END)
-show_role(oid; user) -> text: CASE a WHEN 10 THEN 'dpsql' WHEN 16385 THEN b WHEN 0 THEN '-' ELSE CAST(a AS
+show_role(oid) -> text: CASE a WHEN 10 THEN 'dpsql' WHEN 16385 THEN {user} WHEN 0 THEN '-' ELSE CAST(a AS
     VARCHAR) END
 show_other(oid) -> text: CASE WHEN a = 0 THEN '-' ELSE CAST(a AS VARCHAR) END
 show_types(oid[]) -> text[]: (SELECT coalesce(list(n.shown ORDER BY u.nth), CASE WHEN a IS NOT NULL THEN []
@@ -202,9 +205,9 @@ pg_blocking_pids(int4) -> int4[]: CAST([] AS INTEGER[])
 pg_listening_channels() -> setof text: CAST([] AS VARCHAR[])
 
 -- Visibility.
-pg_table_is_visible(oid; public_is_visible) -> bool: CASE WHEN list_contains({classes}, a) THEN b WHEN
+pg_table_is_visible(oid) -> bool: CASE WHEN list_contains({classes}, a) THEN {public_is_visible} WHEN
     list_contains({system_classes}, a) THEN true WHEN list_contains({hidden_classes}, a) THEN false END
-pg_type_is_visible(oid; public_is_visible) -> bool: CASE WHEN list_contains({row_types}, a) THEN b WHEN
+pg_type_is_visible(oid) -> bool: CASE WHEN list_contains({row_types}, a) THEN {public_is_visible} WHEN
     list_contains({hidden_types}, a) THEN false WHEN a IS NOT NULL THEN true END
 pg_function_is_visible(oid) -> bool: (SELECT f.pronamespace = 11 FROM _pgc.pg_proc AS f WHERE f.oid = a)
 pg_collation_is_visible(oid) -> bool: CASE WHEN a IS NOT NULL THEN true END
@@ -240,31 +243,34 @@ pg_size_pretty(int8) -> text: CASE WHEN abs(a) < 10240 THEN a || ' bytes' WHEN a
     round(a / 1073741824.0)::BIGINT || ' GB' END
 
 -- The session.
-current_user(; user) -> name: a
-session_user(; user) -> name: a
-user(; user) -> name: a
-current_role(; user) -> name: a
-current_database(; database) -> name: a
-current_catalog(; database) -> name: a
-current_schema(; schema) -> name: a
-version(; version) -> text: a
-pg_backend_pid(; pid) -> int4: a
-inet_client_addr(; address) -> inet: a
-inet_client_port(; port) -> int4: a
+current_setting(text) -> text: list_extract({setting_values}, list_position({setting_names}, lower(a)))
+current_setting(text, bool) -> text: list_extract({setting_values}, list_position({setting_names}, lower(a)))
+current_schemas(bool) -> name[]: CASE WHEN a THEN {implicit_schemas} ELSE {schemas} END
+current_user() -> name: {user}
+session_user() -> name: {user}
+user() -> name: {user}
+current_role() -> name: {user}
+current_database() -> name: {database}
+current_catalog() -> name: {database}
+current_schema() -> name: {schema}
+version() -> text: {version}
+pg_backend_pid() -> int4: {pid}
+inet_client_addr() -> inet: {address}
+inet_client_port() -> int4: {port}
 inet_server_addr() -> inet: CAST(NULL AS VARCHAR)
 inet_server_port() -> int4: CAST(NULL AS INTEGER)
-now(; now) -> timestamptz: a
-current_timestamp(; now) -> timestamptz: a
-transaction_timestamp(; now) -> timestamptz: a
-statement_timestamp(; now) -> timestamptz: a
-clock_timestamp(; now) -> timestamptz: a
-pg_postmaster_start_time(; server_started) -> timestamptz: a
-pg_conf_load_time(; server_started) -> timestamptz: a
+now() -> timestamptz: {now}
+current_timestamp() -> timestamptz: {now}
+transaction_timestamp() -> timestamptz: {now}
+statement_timestamp() -> timestamptz: {now}
+clock_timestamp() -> timestamptz: {now}
+pg_postmaster_start_time() -> timestamptz: {server_started}
+pg_conf_load_time() -> timestamptz: {server_started}
 pg_is_in_recovery() -> bool: false
 pg_is_wal_replay_paused() -> bool: false
 pg_jit_available() -> bool: false
 pg_advisory_unlock_all() -> void: ''
-pg_has_role(any, text; user) -> bool: CAST(a AS VARCHAR) IN ('16385', c) AND upper(b) IN ('USAGE', 'MEMBER',
+pg_has_role(any, text) -> bool: CAST(a AS VARCHAR) IN ('16385', {user}) AND upper(b) IN ('USAGE', 'MEMBER',
     'SET')
-pg_has_role(any, any, text; user) -> bool: CAST(a AS VARCHAR) IN ('16385', d) AND CAST(b AS VARCHAR) IN
-    ('16385', d) AND upper(c) IN ('USAGE', 'MEMBER', 'SET')
+pg_has_role(any, any, text) -> bool: CAST(a AS VARCHAR) IN ('16385', {user}) AND CAST(b AS VARCHAR) IN
+    ('16385', {user}) AND upper(c) IN ('USAGE', 'MEMBER', 'SET')

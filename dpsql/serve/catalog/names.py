@@ -5,9 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.data import data
-from dpsql.serve.catalog.functions import PREFIX
-from dpsql.serve.catalog.tokens import TYPE_PREFIX
+from dpsql.serve.catalog.data import SCHEMAS, data
+from dpsql.serve.catalog.errors import UnknownQuestion
 
 UNNAMED = "?column?"
 
@@ -24,6 +23,20 @@ def folded(identifier: exp.Expr | str | None) -> str:
     if isinstance(identifier, exp.Identifier):
         return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()
     return "" if identifier is None else str(identifier).lower()
+
+
+def called(node: exp.Expr) -> exp.Anonymous | None:
+    """Return the call of a function, without the schema of the catalogue before it; None for other nodes."""
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
+        if folded(node.this) not in SCHEMAS:
+            raise UnknownQuestion("schema of a function")
+        return node.expression
+    return node if isinstance(node, exp.Anonymous) else None
+
+
+def function_name(node: exp.Expr) -> str:
+    """Return the name of a function that is called."""
+    return folded(node.this)
 
 
 def trim_function(node: exp.Expr) -> str:
@@ -43,6 +56,7 @@ _FIXED: dict[type[exp.Expr], str] = {
     exp.StrPosition: "position",
     exp.Extract: "extract",
     exp.CurrentUser: "current_user",
+    exp.CurrentRole: "current_role",
     exp.SessionUser: "session_user",
     exp.CurrentCatalog: "current_catalog",
     exp.CurrentSchema: "current_schema",
@@ -65,10 +79,9 @@ def _figure(node: exp.Expr | None) -> tuple[str, int]:
         case exp.Identifier():
             return folded(node), 2
         case exp.Dot():
-            return folded(node.expression), 2
+            return _figure(node.expression)
         case exp.Anonymous():
-            name = str(node.this).removeprefix(PREFIX).lower()
-            return "btrim" if name == "trim" else name, 2
+            return function_name(node), 2
         case exp.Trim():
             return trim_function(node), 2
         case exp.Paren() | exp.Bracket() | exp.Filter() | exp.Window() | exp.Collate():
@@ -126,7 +139,10 @@ def type_oid(kind: exp.Expr) -> int | None:
             return pg_types.RECORD_ARRAY
         return None if item is None else data().arrays.get(item)
     if kind.this == exp.DType.USERDEFINED:
-        name = folded(kind.args.get("kind")).removeprefix(TYPE_PREFIX)
-        return pg_types.CHAR if name == "internal_char" else pg_types.named(name)
+        name = kind.args["kind"]
+        if isinstance(name, exp.Dot):
+            name = name.expression if folded(name.this) in SCHEMAS else None
+        internal = isinstance(name, exp.Identifier) and name.name == "char"
+        return pg_types.CHAR if internal else pg_types.named(folded(name))
     name = kind.this.value if isinstance(kind.this, exp.DType) else str(kind.this)
     return _TYPES.get(kind.this) or pg_types.named(name.lower())

@@ -1,177 +1,158 @@
-"""The rules of operators: comparisons, quantifiers, arithmetic, patterns and membership."""
+"""The rules of operators that DuckDB reads in another sense, or that need values of one type."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.casts import cast, string
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.functions import PREFIX
 from dpsql.serve.catalog.pg_types import BOOL, TEXT, UNKNOWN
-from dpsql.serve.catalog.values import Scope, Value, refuse_others
-from dpsql.tree.templates import COMPARISONS
+from dpsql.serve.catalog.scope import Scope
+from dpsql.serve.catalog.typed import Typed, Value, call, cast, wrap
 
-if TYPE_CHECKING:
-    from dpsql.serve.catalog.context import Context
+MAX_OPERANDS = 100
+
+COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+ARITHMETIC = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod),
+    *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseLeftShift, exp.BitwiseRightShift),
+)
 
 
-def comparison(t: Context, node: exp.Expr, scope: Scope) -> Value:
+def junction(t: Typed, node: exp.Expr, scope: Scope) -> int:
+    """Translate `x AND y`, `x OR y`: long chains without recursion."""
+    for part in list(node.flatten(unnest=False)):
+        t.expression(part, scope)
+    return BOOL
+
+
+def comparison(t: Typed, node: exp.Expr, scope: Scope) -> int:
     """Translate `x = y` and the like; an untyped literal takes the type of the other side."""
-    refuse_others(node.args, ("this", "expression"), "comparison")
-    operator = COMPARISONS[type(node)]
     right = node.expression
-    if isinstance(right, exp.Any):
-        return quantified(t, node.this, operator, right.this, scope, every=False)
-    if isinstance(right, exp.All):
-        return quantified(t, node.this, operator, right.this, scope, every=True)
-    if isinstance(right, exp.Anonymous) and str(right.this).lower() in ("all", "some", "any"):
-        if len(right.expressions) != 1:
-            raise UnknownQuestion("quantifier")
-        every = str(right.this).lower() == "all"
-        return quantified(t, node.this, operator, right.expressions[0], scope, every=every)
-    if isinstance(node.this, exp.Any):
-        raise UnknownQuestion("quantifier on the left")
-    first, second = t.alike(t.expression(node.this, scope), t.expression(right, scope))
-    return Value(f"({first.sql} {operator} {second.sql})", BOOL)
+    if isinstance(right, exp.Anonymous) and right.name.lower() in ("some", "any", "all"):
+        kind = exp.All if right.name.lower() == "all" else exp.Any
+        node.set("expression", kind(this=exp.Paren(this=right.expressions[0])))
+    if isinstance(node.expression, (exp.Any, exp.All)):
+        return _quantified(t, node, scope)
+    t.alike([t.value(node.this, scope), t.value(node.expression, scope)])
+    return BOOL
 
 
-def quantified(
-    t: Context, left: exp.Expr, operator: str, right: exp.Expr, scope: Scope, *, every: bool
-) -> Value:
+def _quantified(t: Typed, node: exp.Expr, scope: Scope) -> int:
     """Translate `x = ANY (array)`, `x <> ALL ('{a,b}')`, `x = ANY (SELECT ..)`."""
-    value = t.expression(left, scope)
-    right = right.unnest()
+    every = isinstance(node.expression, exp.All)
+    left, right = t.value(node.this, scope), node.expression.this.unnest()
     if isinstance(right, exp.Query):
-        word = "ALL" if every else "ANY"
-        return Value(f"({t.decided(value).sql} {operator} {word} ({t.query(right, scope).sql}))", BOOL)
-    array = t.expression(right, scope)
-    if array.type == UNKNOWN:
-        value = t.decided(value)
-        array = t.convert(array, pg_types.array_of(value.type))
-    item = pg_types.element(array.type)
-    if item is None:
-        raise UnknownQuestion("no array")
-    value = t.convert(value, item)
-    if value.type in pg_types.NAMED_OIDS or value.type == pg_types.XID:
-        value = t.convert(value, pg_types.OID)
-    if operator == "=" and not every:
-        return Value(f"list_contains({array.sql}, {value.sql})", BOOL)
-    if operator == "<>" and every:
-        return Value(f"{PREFIX}show_is_none({array.sql}, {value.sql})", BOOL)
-    met = f"list_transform({array.sql}, lambda pg_item: {value.sql} {operator} pg_item)"
-    return Value(f"list_bool_{'and' if every else 'or'}({met})", BOOL)
+        t.query(right, scope, scope.tables)
+        t.alike([left])
+        return BOOL
+    holder = exp.Paren(this=right)
+    array = t.value(right, scope)
+    oid = array.type
+    if oid == UNKNOWN:
+        oid = pg_types.array_of(TEXT if left.type is None else left.type)
+        t.settle(array.node, oid)
+    if left.type == UNKNOWN:
+        t.settle(left.node, pg_types.element(oid))
+    if isinstance(node, exp.EQ) and not every:
+        new = call("list_contains", holder.this, node.this)
+    elif isinstance(node, exp.NEQ) and every:
+        new = call(f"{PREFIX}show_is_none", holder.this, node.this)
+    else:
+        test = type(node)(this=node.this, expression=exp.column("pg_item"))
+        each = exp.Lambda(this=test, expressions=[exp.to_identifier("pg_item")])
+        new = call(f"list_bool_{'and' if every else 'or'}", call("list_transform", holder.this, each))
+    node.replace(new)
+    return BOOL
 
 
-ARITHMETIC: dict[type[exp.Expr], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.Mod: "%",
-    exp.BitwiseAnd: "&",
-    exp.BitwiseOr: "|",
-    exp.BitwiseLeftShift: "<<",
-    exp.BitwiseRightShift: ">>",
-}
+def membership(t: Typed, node: exp.Expr, scope: Scope) -> int:
+    """Translate `x IN (a, b)` and `x IN (SELECT ..)`."""
+    value, query = t.value(node.this, scope), node.args.get("query")
+    if query is not None:
+        t.alike([value, Value(query, t.expression(query, scope))])
+    else:
+        t.alike([value, *(t.value(part, scope) for part in list(node.expressions))])
+    return BOOL
 
 
-def arithmetic(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `x + y` and the like, between numbers, and between times and intervals."""
-    refuse_others(node.args, ("this", "expression", "typed", "safe"), "arithmetic")
-    first, second = t.expression(node.this, scope), t.expression(node.expression, scope)
-    if UNKNOWN in (first.type, second.type):
-        first, second = t.alike(first, second)
-    operator = ARITHMETIC[type(node)]
-    times = {pg_types.TIMESTAMPTZ, pg_types.TIMESTAMP}
-    if first.type in times and second.type in times and operator == "-":
-        return Value(f"({first.sql} - {second.sql})", pg_types.INTERVAL)
-    if first.type in times and second.type == pg_types.INTERVAL and operator in "+-":
-        return Value(f"({first.sql} {operator} {second.sql})", first.type)
-    if not {first.type, second.type} <= pg_types.NUMBERS:
-        raise UnknownQuestion("arithmetic")
-    found = pg_types.common((first.type, second.type))
-    # A literal takes the narrow type of what stands beside it in DuckDB, and not in PostgreSQL.
-    sides = [cast(side.sql, found) if side.sql.isdigit() else side.sql for side in (first, second)]
-    return Value(cast(f"({sides[0]} {operator} {sides[1]})", found), found)
+def between(t: Typed, node: exp.Expr, scope: Scope) -> int:
+    """Translate `x BETWEEN a AND b`."""
+    t.alike([t.value(node.args[end], scope) for end in ("this", "low", "high")])
+    return BOOL
 
 
-def likeness(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `x LIKE pattern`, with PostgreSQL's escape character unless another one is named."""
-    escape = "\\"
-    if isinstance(node, exp.Escape):
-        named = node.expression
-        if not isinstance(named, exp.Literal) or len(str(named.this)) > 1:
-            raise UnknownQuestion("escape")
-        escape, node = str(named.this), node.this
-    refuse_others(node.args, ("this", "expression", "negate"), "like")
-    word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
+def arithmetic(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
+    """Translate `x + y` and the like."""
+    values = [t.value(node.this, scope), t.value(node.expression, scope)]
+    t.alike(values)
+    oid = t.common(value.type for value in values)
+    if oid is None or oid not in pg_types.NUMBERS:
+        return None
+    for value in values:  # in DuckDB, a literal takes the narrow type of what stands beside it
+        if isinstance(value.node, exp.Literal):
+            wrap(value.node, lambda inner: cast(inner, oid))
+    node.set("typed", None)  # DuckDB divides as PostgreSQL does, by a setting of the catalogue's database
+    return oid
+
+
+def match(t: Typed, node: exp.Expr, scope: Scope) -> int:
+    """Translate `x ~ pattern` and `x ~* pattern`."""
+    for part in (node.this, node.expression):
+        t.as_text(t.value(part, scope))
+    return BOOL
+
+
+def like(t: Typed, node: exp.Expr, scope: Scope) -> int:
+    r"""Translate `x LIKE pattern`: PostgreSQL's escape character is `\` unless another one is named."""
     if isinstance(node.expression, (exp.Any, exp.All)):
         raise UnknownQuestion("like any")
-    value, pattern = (t.convert(t.expression(part, scope), TEXT) for part in (node.this, node.expression))
-    plain = escape == "" or (isinstance(node.expression, exp.Literal) and escape not in pattern.sql)
-    tail = "" if plain else f" ESCAPE {string(escape)}"
-    negated = "NOT " if node.args.get("negate") else ""
-    return Value(f"({value.sql} {negated}{word} {pattern.sql}{tail})", BOOL)
+    match(t, node, scope)
+    pattern = node.expression
+    if not (isinstance(pattern, exp.Literal) and "\\" not in pattern.name):
+        wrap(node, lambda inner: exp.Escape(this=inner, expression=exp.Literal.string("\\")))
+    return BOOL
 
 
-def match(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `x ~ pattern` and `x ~* pattern`."""
-    refuse_others(node.args, ("this", "expression"), "match")
-    value, pattern = (t.convert(t.expression(part, scope), TEXT) for part in (node.this, node.expression))
-    flags = ", 'i'" if isinstance(node, exp.RegexpILike) else ""
-    return Value(f"regexp_matches({value.sql}, {pattern.sql}{flags})", BOOL)
+def escape(t: Typed, node: exp.Expr, scope: Scope) -> int:
+    """Translate `x LIKE pattern ESCAPE '!'`."""
+    match(t, node.this, scope)
+    if not node.expression.name:
+        node.replace(node.this)
+    return BOOL
 
 
-def membership(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `x IN (a, b)` and `x IN (SELECT ..)`."""
-    refuse_others(node.args, ("this", "expressions", "query"), "in")
-    query = node.args.get("query")
-    if isinstance(node.this, exp.Tuple):
-        if query is not None:
-            raise UnknownQuestion("rows in a query")
-        rows = [t.expression(part, scope) for part in (node.this, *node.expressions)]
-        return Value(f"({rows[0].sql} IN ({', '.join(row.sql for row in rows[1:])}))", BOOL)
-    value = t.expression(node.this, scope)
-    if query is not None:
-        inner = t.query(query, scope)
-        if len(inner.columns) != 1:
-            raise UnknownQuestion("columns in IN")
-        if value.type == UNKNOWN:
-            value = t.convert(value, inner.columns[0].type)
-        return Value(f"({value.sql} IN ({inner.sql}))", BOOL)
-    members = [t.expression(part, scope) for part in node.expressions]
-    oid = pg_types.common([value.type, *(member.type for member in members)])
-    if value.type != UNKNOWN and oid in pg_types.TEXTS:
-        oid = value.type
-    if not members:
-        raise UnknownQuestion("empty IN")
-    listed = ", ".join(
-        t.convert(member, oid if member.type == UNKNOWN else member.type).sql for member in members
-    )
-    return Value(f"({t.convert(value, oid).sql if value.type == UNKNOWN else value.sql} IN ({listed}))", BOOL)
+def joined(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
+    """Translate `x || y || z`: texts, or arrays and elements."""
+    operands = list(node.flatten(unnest=False))
+    if len(operands) > MAX_OPERANDS:
+        raise UnknownQuestion("concatenation")
+    holder = exp.Tuple(expressions=operands)
+    values = [t.value(part, scope) for part in operands]
+    whole = next((value.type for value in values if pg_types.element(value.type) is not None), None)
+    if whole is None:
+        for value in values:
+            t.as_text(value)
+        texts = holder.expressions[0]
+        for part in holder.expressions[1:]:
+            texts = exp.DPipe(this=texts, expression=part)
+        node.replace(call(f"{PREFIX}show_short", texts))
+        return TEXT
+    parts = [_array_part(t, value, whole, holder) for value in values]
+    new = parts[0]
+    for part in parts[1:]:
+        new = call(f"{PREFIX}show_joined_arrays", new, part)
+    node.replace(new)
+    return whole
 
 
-def between(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `x BETWEEN a AND b`."""
-    refuse_others(node.args, ("this", "low", "high"), "between")
-    value = t.decided(t.expression(node.this, scope))
-    low, high = (t.alike(value, t.expression(node.args[end], scope))[1] for end in ("low", "high"))
-    return Value(f"({value.sql} BETWEEN {low.sql} AND {high.sql})", BOOL)
-
-
-def test(t: Context, node: exp.Expr, scope: Scope) -> Value:
-    """Translate `x IS NULL`, `x IS NOT TRUE` and the like."""
-    refuse_others(node.args, ("this", "expression", "negate"), "is")
-    word = {exp.Null: "NULL", exp.Boolean: "TRUE" if node.expression.this else "FALSE"}.get(
-        type(node.expression)
-    )
-    if word is None:
-        raise UnknownQuestion("is")
-    value = t.expression(node.this, scope)
-    if word != "NULL":
-        value = t.convert(value, BOOL)
-    negated = "NOT " if node.args.get("negate") else ""
-    return Value(f"({t.decided(value).sql} IS {negated}{word})", BOOL)
+def _array_part(t: Typed, value: Value, whole: int, holder: exp.Expr) -> exp.Expr:
+    """Return an operand of `||` as an array: an element becomes an array of one."""
+    place = value.node.index or 0
+    array = pg_types.element(value.type) is not None or isinstance(value.node, exp.Null)
+    array = array or (value.type == UNKNOWN and value.node.name.startswith("{"))
+    if value.type == UNKNOWN:
+        t.settle(value.node, whole if array else pg_types.element(whole))
+    part: exp.Expr = holder.expressions[place]
+    return part if array else cast(exp.Array(expressions=[part]), whole)

@@ -8,17 +8,14 @@ import pyarrow as pa
 
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.build import Names
+from dpsql.serve.catalog.facts import CatalogColumn
 from dpsql.serve.catalog.objects import ANALYST, OWNER
 
 
-def presented(
-    table: pa.Table, names: Sequence[str], oids: Sequence[int], known: Names, user: str
-) -> pa.Table:  # fmt: skip
+def presented(table: pa.Table, columns: Sequence[CatalogColumn], known: Names, user: str) -> pa.Table:
     """Return the rows with PostgreSQL's names of columns, each column of the Arrow type of its OID."""
-    arrays = [
-        _column(table.column(place), oid, known, user) for place, oid in enumerate(oids)
-    ]  # fmt: skip
-    return pa.Table.from_arrays(arrays, names=list(names))
+    arrays = [_column(table.column(place), one.oid, known, user) for place, one in enumerate(columns)]
+    return pa.Table.from_arrays(arrays, names=[one.name for one in columns])
 
 
 def _column(column: pa.ChunkedArray, oid: int, known: Names, user: str) -> pa.ChunkedArray | pa.Array:

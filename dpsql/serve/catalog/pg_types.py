@@ -124,8 +124,19 @@ _POLICY = {
 """The type under which values of a policy's column are sent; the others are sent as text."""
 
 
-def element(oid: int) -> int | None:
-    """Return the type of an array's elements; None if the type is no array."""
+_BOUND = _POLICY | {
+    "UINTEGER": OID,
+    "FLOAT": FLOAT4,
+    "UHUGEINT": NUMERIC,
+    "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ,
+}
+"""The type under which a column is announced that has a type of DuckDB alone."""
+
+
+def element(oid: int | None) -> int | None:
+    """Return the type of an array's elements; None if the type is no array, or not known."""
+    if oid is None:
+        return None
     return {INT2VECTOR: INT2, OIDVECTOR: OID, ANYARRAY: TEXT}.get(oid) or data().elements.get(oid)
 
 
@@ -142,6 +153,25 @@ def named(name: str) -> int | None:
 def name_of(oid: int) -> str | None:
     """Return the name of a type in `pg_type`; None if there is none with this OID."""
     return next((name for name, known in data().type_oids.items() if known == oid), None)
+
+
+def named_type(name: str) -> int:
+    """Return the OID of a type that `functions.sql` names."""
+    if name.endswith("[]"):
+        return array_of(named_type(name[:-2]))
+    oid = CHAR if name == '"char"' else named(name)
+    if oid is None:
+        raise ValueError(f"no type {name}")
+    return oid
+
+
+def bound_type(kind: str) -> int:
+    """Return the type of a column that DuckDB describes."""
+    if kind.startswith(("STRUCT", "TUPLE")):
+        return RECORD_ARRAY if kind.endswith("[]") else RECORD
+    if kind.endswith("[]"):
+        return array_of(bound_type(kind[:-2]))
+    return _BOUND.get(kind.partition("(")[0], TEXT)
 
 
 def duckdb_type(oid: int) -> str:

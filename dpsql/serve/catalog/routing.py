@@ -13,7 +13,7 @@ from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.facts import Route
 from dpsql.serve.catalog.names import folded
 from dpsql.serve.catalog.parse import BEGINNINGS, parse, tokenize
-from dpsql.serve.catalog.relations import find
+from dpsql.serve.catalog.sources import find
 
 
 def route(text: str, tables: Container[str] = ()) -> Route | None:

@@ -9,13 +9,12 @@ from sqlglot import exp
 
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.facts import Signal
-from dpsql.serve.catalog.functions import PREFIX
-from dpsql.serve.catalog.names import folded, output_name
+from dpsql.serve.catalog.names import called, folded, function_name, output_name
 from dpsql.serve.catalog.parse import parse
 
 _KINDS: dict[str, Literal["cancel", "terminate"]] = {
-    f"{PREFIX}pg_cancel_backend": "cancel",
-    f"{PREFIX}pg_terminate_backend": "terminate",
+    "pg_cancel_backend": "cancel",
+    "pg_terminate_backend": "terminate",
 }
 
 
@@ -35,9 +34,12 @@ def signal(text: str, parameters: Sequence[object]) -> Signal | None:
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1:
         return None
     item = tree.expressions[0]
-    call = item.this if isinstance(item, exp.Alias) else item
-    kind = _KINDS.get(str(call.this)) if isinstance(call, exp.Anonymous) else None
-    if kind is None or len(call.expressions) != 1:
+    try:
+        call = called(item.unalias())
+    except UnknownQuestion:
+        return None
+    kind = None if call is None else _KINDS.get(function_name(call))
+    if call is None or kind is None or len(call.expressions) != 1:
         return None
     present = {name for name, part in tree.args.items() if part not in (None, False, [])}
     listed = present != {"expressions"}

@@ -1,44 +1,49 @@
-"""Translate a parsed question into DuckDB's SQL: generated from known nodes alone, every name resolved.
+"""Translate a parsed question into DuckDB's SQL: sqlglot writes it, here PostgreSQL's types are followed.
 
-Nothing of the question's text is copied but literals and quoted names. What has no rule is not known.
+DuckDB has no type for `name`, `"char"`, `regclass` and their kin. So the tree is walked once: each relation
+is replaced by the one of the catalogue's database, each conversion by what it means, and the types that
+DuckDB cannot tell are kept. `wall` checks the SQL, and DuckDB binds it before it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.catalog import calls, expressions, pg_types, queries
+from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.build import Names
-from dpsql.serve.catalog.casts import Casts, cast
 from dpsql.serve.catalog.errors import UnknownQuestion
-from dpsql.serve.catalog.functions import AGGREGATES, FUNCTIONS
-from dpsql.serve.catalog.live import LIVE
-from dpsql.serve.catalog.pg_types import BOOL, TEXT, UNKNOWN
-from dpsql.serve.catalog.values import Column, Scope, Translated, Value
+from dpsql.serve.catalog.expressions import Expressions
+from dpsql.serve.catalog.facts import CatalogColumn
+from dpsql.serve.catalog.names import output_name
+from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
+from dpsql.serve.catalog.scope import Column, Scope, Tables, renamed
+from dpsql.serve.catalog.sources import OWN_TABLE, Sources
 
-MAX_PARAMETERS = 1000
+Bind = Callable[[str, frozenset[tuple[str, str]], int], Sequence[str]]
+"""Returns DuckDB's types of the columns of SQL over these live relations, with so many parameters."""
 
-_FACTS = {
-    "user": "VARCHAR",
-    "database": "VARCHAR",
-    "pid": "INTEGER",
-    "version": "VARCHAR",
-    "schema": "VARCHAR",
-    "schemas": "VARCHAR[]",
-    "implicit_schemas": "VARCHAR[]",
-    "public_is_visible": "BOOLEAN",
-    "address": "VARCHAR",
-    "port": "INTEGER",
-    "now": "TIMESTAMP WITH TIME ZONE",
-    "server_started": "TIMESTAMP WITH TIME ZONE",
-}
-"""The facts of a session that SQL reads as parameters, with their types."""
+MAX_NESTED = 20
+"""The most calls inside calls: DuckDB's time to bind macros grows with a power of their nesting."""
 
-LIVE_SETTINGS = ("pg_catalog", "_settings")
-"""The names and values of all settings, for `current_setting` of a column."""
+_REFUSED = (
+    exp.Lock,
+    exp.Into,
+    exp.TableSample,
+    exp.DML,
+    exp.DDL,
+    exp.Command,
+    exp.Placeholder,
+    exp.Pivot,
+    exp.Cube,
+    exp.Rollup,
+    exp.GroupingSets,
+)
+"""Parts of a query that the catalogue does not follow, and statements inside a query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,141 +51,141 @@ class Question:
     """A translated question, for every session and any values of its parameters."""
 
     sql: str
-    columns: tuple[Column, ...]
+    columns: tuple[CatalogColumn, ...]
     parameters: tuple[int, ...]
     """The types of `$1`, `$2`, .."""
-    facts: frozenset[str]
-    """The facts that the SQL reads, as `$f_NAME`."""
-    settings: tuple[tuple[str, bool], ...]
-    """The settings that it reads, as `$s_NUMBER`, and whether a missing one is NULL."""
+    settings: tuple[str, ...]
+    """The settings that must exist."""
     live: frozenset[tuple[str, str]]
     """The relations whose rows are made when it is asked."""
     changes: tuple[tuple[str, str, bool], ...]
 
 
-class Translator:
-    """Translates one question; the rules call it for the parts of their nodes."""
+class Translator(Sources, Expressions):
+    """Translates one question. The tree that it is given is changed."""
 
     def __init__(self, names: Names, types: Sequence[int | None] = ()) -> None:
-        self._types: dict[int, int | None] = dict(enumerate(types, start=1))
-        self._facts: set[str] = set()
-        self._settings: list[tuple[str, bool]] = []
-        self._live: set[tuple[str, str]] = set()
-        self.changes: list[tuple[str, str, bool]] = []
-        """What `set_config` sets."""
-        self._casts = Casts(names, self._decide, lambda: self.fact("user"))
+        super().__init__(names, types)
+        self.live = set()
 
-    def question(self, tree: exp.Expr) -> Question:
-        """Translate a whole question."""
-        found = self.query(tree, None)
-        if sorted(self._types) != list(range(1, len(self._types) + 1)):
-            raise UnknownQuestion("a parameter is left out")
+    def question(self, tree: exp.Expr, bind: Bind) -> Question:
+        """Translate a whole question; `bind` gives DuckDB's types of its columns."""
+        if any(isinstance(node, _REFUSED) for node in tree.walk()):
+            raise UnknownQuestion("part of a query")
+        holder = exp.Subquery(this=normalize_identifiers(tree, "postgres"))
+        for values in list(holder.find_all(exp.Values)):
+            _name_columns(values)
+        columns = self.query(holder.this, None, {})
+        self.end_parameters(holder)
+        _check_nesting(holder)
+        sql = holder.this.sql("duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
+        told = bind(sql, frozenset(self.live), len(self.parameter_types()))
         return Question(
-            sql=found.sql,
-            columns=found.columns,
-            parameters=tuple(self._types[n] or TEXT for n in sorted(self._types)),
-            facts=frozenset(self._facts),
-            settings=tuple(self._settings),
-            live=frozenset(self._live),
+            sql=sql,
+            columns=tuple(_decided(column, kind) for column, kind in zip(columns, told, strict=True)),
+            parameters=self.parameter_types(),
+            settings=tuple(self.settings),
+            live=frozenset(self.live),
             changes=tuple(self.changes),
         )
 
-    def query(self, node: exp.Expr, scope: Scope | None) -> Translated:
-        """Translate a query whose columns are used as they are: texts without a type become `text`."""
-        return queries.query(self, node, scope)
+    def query(self, node: exp.Expr, outer: Scope | None, tables: Tables) -> list[Column]:
+        """Translate a query; return its columns."""
+        with_ = node.args.get("with_")
+        if with_ is not None:
+            tables = self._common_tables(with_, outer, dict(tables))
+        scope = Scope(outer, tables)
+        match node:
+            case exp.Subquery():
+                columns = self.query(node.this, outer, tables)
+            case exp.SetOperation():
+                sides = [self.query(side, outer, tables) for side in (node.this, node.expression)]
+                columns = [
+                    Column(first.name, self.common((first.type, second.type)))
+                    for first, second in zip(*sides, strict=True)
+                ]
+            case exp.Select():
+                return self._select(node, scope)
+            case _:
+                raise UnknownQuestion(type(node).__name__)
+        for part in ("order", "limit", "offset"):
+            self.parts(node.args.get(part), scope)
+        return columns
 
-    def expression(self, node: exp.Expr, scope: Scope) -> Value:
-        """Translate an expression."""
-        return expressions.translate(self, node, scope)
+    def _common_tables(self, with_: exp.Expr, outer: Scope | None, tables: Tables) -> Tables:
+        for table in with_.expressions:
+            alias, body = table.args["alias"], table.this
+            names = [column.name for column in alias.args.get("columns") or []]
+            if with_.args.get("recursive") and isinstance(body, exp.Union):
+                tables[alias.name] = renamed(self.query(body.this.copy(), outer, tables), names)
+            tables[alias.name] = renamed(self.query(body, outer, tables), names)
+            alias.set("this", exp.to_identifier(OWN_TABLE + alias.name, quoted=True))
+        return tables
 
-    def boolean(self, node: exp.Expr, scope: Scope) -> str:
-        """Translate a condition."""
-        return self.convert(self.expression(node, scope), BOOL).sql
-
-    def convert(self, value: Value, target: int) -> Value:
-        """Return a value as a value of another type."""
-        return self._casts.convert(value, target)
-
-    def decided(self, value: Value) -> Value:
-        """Return a value whose type is decided: that of a bare literal or parameter is `text`."""
-        return self.convert(value, TEXT) if value.type == UNKNOWN and value.sql != "NULL" else value
-
-    def alike(self, first: Value, second: Value) -> tuple[Value, Value]:
-        """Return two values that can be compared: an undecided one takes the type of the other."""
-        if first.type == UNKNOWN and second.type == UNKNOWN:
-            return self.decided(first), self.decided(second)
-        if first.type == UNKNOWN:
-            return self.convert(first, second.type), second
-        if second.type == UNKNOWN:
-            return first, self.convert(second, first.type)
-        if first.type != second.type and BOOL in (first.type, second.type):
-            raise UnknownQuestion("boolean compared with another type")
-        return first, second
-
-    def common(self, values: Sequence[Value]) -> tuple[int, list[str]]:
-        """Return the type in which values meet, and their SQL in it."""
-        oid = pg_types.common(value.type for value in values)
-        if oid == UNKNOWN:
-            return oid, [self.decided(value).sql for value in values]
-        return oid, [self.convert(value, oid).sql for value in values]
-
-    def order(self, nodes: Sequence[exp.Expr], scope: Scope) -> str:
-        """Translate the ORDER BY of an aggregate or a window."""
-        return queries.order(self, nodes, lambda node: self.decided(self.expression(node, scope)).sql)
-
-    def aggregate(self, node: exp.Expr, scope: Scope, tail: str = "") -> Value:
-        """Translate a call of an aggregate or window function with its FILTER and OVER."""
-        return calls.aggregate(self, node, scope, tail)
-
-    def call(
-        self, name: str, arguments: Sequence[exp.Expr], scope: Scope, node: exp.Expr | None = None
-    ) -> Value:
-        """Translate the call of a function of the closed list."""
-        if name in AGGREGATES and node is not None:
-            return calls.aggregate(self, node, scope)
-        special = calls.SPECIALS.get(name)
-        if special is not None:
-            return special(self, arguments, scope, node)
-        function = FUNCTIONS.get((name, len(arguments)))
-        if function is None or name.startswith("show_"):
-            raise UnknownQuestion("function")
-        found = calls.macro(self, function, arguments, scope)
-        if not function.returns_set:
-            return found
-        return Value(f"unnest({found.sql})", found.type, fields=found.fields)
-
-    def parameter(self, number: int) -> Value:
-        """Return the parameter of a number; its type is that which the client announced, if it did."""
-        if not 1 <= number <= MAX_PARAMETERS:
-            raise UnknownQuestion("parameter")
-        oid = self._types.setdefault(number, None)
-        if oid is None:
-            return Value(f"$p{number}", UNKNOWN, parameter=number)
-        return Value(cast(f"$p{number}", oid), oid)
-
-    def _decide(self, number: int, oid: int) -> None:
-        if self._types.get(number) is None:
-            self._types[number] = oid
-
-    def fact(self, name: str) -> str:
-        """Return a fact of the session as SQL."""
-        self._facts.add(name)
-        return f"CAST($f_{name} AS {_FACTS[name]})"
-
-    def setting(self, name: str, *, missing_ok: bool) -> str:
-        """Return the value of a setting as SQL."""
-        if (name, missing_ok) not in self._settings:
-            self._settings.append((name, missing_ok))
-        return f"CAST($s_{self._settings.index((name, missing_ok))} AS VARCHAR)"
-
-    def live(self, schema: str, name: str) -> str:
-        """Return the place of a relation whose rows are made when the question is asked."""
-        if (schema, name) not in LIVE and (schema, name) != LIVE_SETTINGS:
-            raise UnknownQuestion("relation")
-        self._live.add((schema, name))
-        return f"temp.main.{live_name(schema, name)}"
+    def _select(self, node: exp.Select, scope: Scope) -> list[Column]:
+        from_ = node.args.get("from_")
+        if from_ is not None:
+            self.source(from_.this, scope)
+        self.joins(node, scope)
+        items = [part for item in node.expressions for part in _expanded(item, scope)]
+        if not items:
+            raise UnknownQuestion("no columns")
+        names = [output_name(item) for item in items]
+        values = [item.this if isinstance(item, exp.Alias) else item for item in items]
+        node.set(
+            "expressions",
+            [
+                exp.alias_(value, name, quoted=True, copy=False)
+                for value, name in zip(values, names, strict=True)
+            ],
+        )
+        columns = [
+            Column(name, self.expression(item.this, scope))
+            for name, item in zip(names, node.expressions, strict=True)
+        ]
+        for name, part in list(node.args.items()):
+            if name not in ("expressions", "from_", "joins", "with_"):
+                self.parts(part, scope)
+        return columns
 
 
-def live_name(schema: str, name: str) -> str:
-    """Return the name under which the rows of a live relation are registered."""
-    return f"live_{schema}_{name}"
+def _check_nesting(tree: exp.Expr) -> None:
+    depths: dict[int, int] = {}
+    for node in tree.walk():  # a node after its parent
+        depths[id(node)] = depths.get(id(node.parent), 0) + isinstance(node, exp.Anonymous)
+        if depths[id(node)] > MAX_NESTED:
+            raise UnknownQuestion("nested calls")
+
+
+def _expanded(item: exp.Expr, scope: Scope) -> list[exp.Expr]:
+    """Return an item of a SELECT; instead of `*`, its columns."""
+    if not item.is_star or isinstance(item, exp.Anonymous):
+        return [item]
+    if not isinstance(item, (exp.Star, exp.Column)) or any(
+        item.args.get(part) for part in ("except_", "replace")
+    ):
+        raise UnknownQuestion("star")
+    shown = scope.shown(item.args["table"].name if isinstance(item, exp.Column) else "")
+    return [exp.column(name, table or None, quoted=True) for name, table in shown]
+
+
+def _name_columns(values: exp.Expr) -> None:
+    """Name the columns of VALUES as PostgreSQL does; make it the source of a query if it is none."""
+    first = values.expressions[0]
+    count = len(first.expressions) if isinstance(first, exp.Tuple) else 1
+    alias = values.args.get("alias") or exp.TableAlias(this=exp.to_identifier("values", quoted=True))
+    named = alias.args.get("columns") or []
+    listed = [exp.to_identifier(f"column{place + 1}", quoted=True) for place in range(len(named), count)]
+    alias.set("columns", [*named, *listed])
+    if not isinstance(values.parent, (exp.From, exp.Join, exp.Lateral)):
+        place = exp.Select(expressions=[exp.Star()])
+        values.replace(place)
+        place.set("from_", exp.From(this=values))
+    values.set("alias", alias)
+
+
+def _decided(column: Column, kind: str) -> CatalogColumn:
+    """Return a column with a type: PostgreSQL's if it was followed, else that of DuckDB."""
+    oid = pg_types.bound_type(kind) if column.type is None else column.type
+    oid = TEXT if oid == UNKNOWN else oid
+    return CatalogColumn(column.name, pg_types.arrow_type(oid), oid)

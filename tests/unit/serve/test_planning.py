@@ -17,11 +17,11 @@ from dpsql.database import Database
 from dpsql.engines import Cancelled, running_statement
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.serve.answer import Answer
-from dpsql.serve.asking import Asking
 from dpsql.serve.catalog.facts import CatalogAnswer, Facts
 from dpsql.serve.errors import TimedOut
 from dpsql.serve.service import Service
 from dpsql.serve.shared import SHORT
+from dpsql.serve.statement_run import StatementRun
 from tests.served import BOB, Catalogue, client_of, run, serving
 from tests.unit.test_database import states
 
@@ -53,9 +53,9 @@ class Planning:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
         self.begun, self.go, self.ended = threading.Semaphore(0), threading.Event(), threading.Semaphore(0)
-        true = Asking._plan
+        true = StatementRun._plan
 
-        def plan(asking: Asking, text: str, values: tuple[object, ...]) -> Any:
+        def plan(asking: StatementRun, text: str, values: tuple[object, ...]) -> Any:
             if word not in text:
                 return true(asking, text, values)
             self.begun.release()
@@ -65,7 +65,7 @@ class Planning:
             finally:
                 self.ended.release()
 
-        monkeypatch.setattr(Asking, "_plan", plan)
+        monkeypatch.setattr(StatementRun, "_plan", plan)
 
     async def running(self) -> None:
         """Wait until one more plan has begun."""
@@ -164,16 +164,16 @@ def test_the_timeout_holds_while_a_statement_is_planned_or_waits_for_it(
 def test_what_was_given_up_stops_by_itself(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planner looks at the statement between its steps, so that a turn is not kept for long."""
     planning, stopped = Planning(monkeypatch, " " * SHORT), list[type]()
-    true = Asking.begin
+    true = StatementRun.begin
 
-    def begin(asking: Asking, *given: Any) -> Any:
+    def begin(asking: StatementRun, *given: Any) -> Any:
         try:
             return true(asking, *given)
         except BaseException as error:
             stopped.append(type(error))
             raise
 
-    monkeypatch.setattr(Asking, "begin", begin)
+    monkeypatch.setattr(StatementRun, "begin", begin)
 
     async def main() -> None:
         client = client_of(service)

@@ -77,6 +77,6 @@ def test_the_version_is_the_servers(service: Service) -> None:
 def test_a_question_asked_again_needs_no_planning(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     client = client_of(service)
     first = run(client.answer("SELECT relname FROM pg_class WHERE relkind = 'v'"))
-    monkeypatch.setattr("dpsql.serve.asking.Asking.begin", None)
+    monkeypatch.setattr("dpsql.serve.statement_run.StatementRun.begin", None)
     assert run(client.answer("SELECT relname FROM pg_class WHERE relkind = 'v'")).table == first.table
     assert service.figures().statements == {("catalogue", "00000"): 2}

@@ -163,6 +163,19 @@ def test_long_and_deep_texts_are_refused(catalog: Catalog, text: str) -> None:
         catalog.answer(text, FACTS)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + "parse_ident(" * 30 + "'a'" + ")" * 30,
+        "SELECT '{a}'" + "::text[]::text" * 40,
+        "SELECT oid FROM pg_class GROUP BY CUBE (oid, relname)",
+    ],
+)
+def test_what_takes_long_to_bind_is_refused(catalog: Catalog, text: str) -> None:
+    with pytest.raises(UnknownQuestion):
+        catalog.answer(text, FACTS)
+
+
 ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
 
 

@@ -58,7 +58,7 @@ class Pending:
     work: Callable[[], Answer]
 
 
-class Asking:
+class StatementRun:
     """One statement of a client, on the policy that is open at that moment (a `Generation`)."""
 
     def __init__(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dpsql.serve.recent import Recent
+from dpsql.serve.fair_cache import FairCache
 
 
-def filled(cache: Recent[str, str], owner: str, *keys: str, size: int = 0) -> None:
+def filled(cache: FairCache[str, str], owner: str, *keys: str, size: int = 0) -> None:
     for key in keys:
         cache.put(key, key.upper(), owner, size)
 
 
-def kept(cache: Recent[str, str], keys: str) -> str:
+def kept(cache: FairCache[str, str], keys: str) -> str:
     return "".join(key for key in keys if key in cache)
 
 
 def test_what_was_used_longest_ago_is_forgotten() -> None:
-    cache: Recent[str, str] = Recent(2)
+    cache: FairCache[str, str] = FairCache(2)
     filled(cache, "ann", "a", "b")
     assert cache.get("a") == "A"
     filled(cache, "ann", "c")
@@ -24,7 +24,7 @@ def test_what_was_used_longest_ago_is_forgotten() -> None:
 
 
 def test_who_fills_it_displaces_his_own_entries() -> None:
-    cache: Recent[str, str] = Recent(4)
+    cache: FairCache[str, str] = FairCache(4)
     filled(cache, "ann", "a", "b")
     filled(cache, "eve", *"uvwxyz")
     assert kept(cache, "ab") == "ab"
@@ -35,7 +35,7 @@ def test_who_fills_it_displaces_his_own_entries() -> None:
 
 
 def test_bytes_are_limited_too() -> None:
-    cache: Recent[str, str] = Recent(10, 100)
+    cache: FairCache[str, str] = FairCache(10, 100)
     filled(cache, "ann", "a", size=40)
     filled(cache, "eve", "x", "y", size=30)
     assert (kept(cache, "axy"), cache.bytes) == ("axy", 100)
@@ -48,7 +48,7 @@ def test_bytes_are_limited_too() -> None:
 
 
 def test_a_value_is_forgotten_unless_another_took_its_place() -> None:
-    cache: Recent[str, str] = Recent(2, 10)
+    cache: FairCache[str, str] = FairCache(2, 10)
     cache.put("a", old := "old", "ann", 5)
     cache.put("a", "new", "bob", 5)
     cache.forget("a", old)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.policy import Policy
-    from dpsql.serve.catalog import CatalogAnswer, CatalogDescription, Facts, Route, Signal
+    from dpsql.serve.catalog.facts import CatalogAnswer, CatalogDescription, Facts, Route, Signal
 
 
 class Catalogue(Protocol):

@@ -1,4 +1,4 @@
-"""A cache of limited size; when it is full, who fills most of it loses what was used longest ago."""
+"""A cache of limited size: when it is full, it evicts from the owner who fills most of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Entry(Generic[_Value]):
     size: int
 
 
-class Recent(Generic[_Key, _Value]):
+class FairCache(Generic[_Key, _Value]):
     """A cache of a limited size; any thread may use it.
 
     When it is full, the owner who takes most of it loses what was used longest ago: so nobody can displace
