@@ -207,7 +207,7 @@ def _differs(own: object, theirs: object, number: Number, spread: float) -> str:
         return "" if same else "not finite"
     room = 8 * spread + number.step * 100 + _NOISE + 1e-6 * abs(other)
     if number.kind == "moment":  # of values between -1000 and 1000
-        room += 0.01 * abs(other) + 1e-5 * 1000**2
+        room += 0.01 * abs(other) + 5e-5 * 1000**2
     if number.kind == "quantile":
         return ""
     return "" if abs(one - other) <= room else "differs"
