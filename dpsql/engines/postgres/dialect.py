@@ -42,7 +42,7 @@ class PostgresDialect(Dialect):
     semi_joins: ClassVar[bool] = False
     group_frames: ClassVar[bool] = True
     in_has_null: ClassVar[bool] = True
-    max_size: ClassVar[int] = 20_000
+    max_size: ClassVar[int] = 50_000
     times: ClassVar[Mapping[str, float]] = {
         "translate": 180_000,
         **dict.fromkeys(("btrim", "ltrim", "rtrim", "like"), 10_000),

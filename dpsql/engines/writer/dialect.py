@@ -55,7 +55,7 @@ class Dialect(ABC):
     in_has_null: ClassVar[bool]
     """Whether IN over a query has three values wherever it stands; else it has where WHERE ends in it."""
     max_size: ClassVar[int]
-    """The largest size of a statement after substitution (see `Cost`): it is planned within a second."""
+    """By how much a statement may be larger after substitution than it is written (see `Cost`)."""
     times: ClassVar[Mapping[str, float]]
     """The microseconds that a call of a function, or an operator by its word, takes for a text of 64 KiB."""
 

@@ -9,7 +9,7 @@ from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.writer import aggregates, calls, conditions, expressions, operators, queries
 from dpsql.engines.writer.context import MAX_LENGTH, Rule, Writer, too_long
-from dpsql.engines.writer.costs import too_slow
+from dpsql.engines.writer.costs import measure, too_slow
 from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.public import PublicRelation
 from dpsql.engines.writer.value import TargetColumn
@@ -66,7 +66,9 @@ def write(
     except RecursionError:
         raise Untranslatable("the statement is nested too deeply for this engine") from None
     cost = written.cost
-    if len(written.sql) > MAX_LENGTH or cost.size > dialect.max_size:
+    # A long text that copies nothing is planned in a time that grows with its length.
+    copied = cost.size - measure(written.sql, {}, {}).words
+    if len(written.sql) > MAX_LENGTH or copied > dialect.max_size:
         raise too_long()
     if too_slow(cost, dialect.longest, dialect.timeout):
         raise Untranslatable(
