@@ -200,7 +200,8 @@ def _differs_less(block: OuterQuery, policy: Policy, options: Options) -> bool:
 def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | None) -> bool:
     """Return whether the rows in no group are one more number: of all groups, if there may be such rows.
 
-    Selections have no such number, and cells of values none that adds up.
+    Selections have no such number, and cells of values none that adds up. Neither has a statement whose keys
+    tell the rows of a unit apart: it has one row in each group, but may have several with other values.
     """
     every = isinstance(block.selection, AllGroups) and block.selection.limit is None
     every |= block.values is not None and not block.own_keys
@@ -211,6 +212,7 @@ def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | N
         and size is not None
         and partitions is None
         and not complete
+        and (block.one_group or not block.single)
         and cells_of(block.counts) is None
     )
 
