@@ -17,6 +17,7 @@
 ``sparse``         domains of so many groups that only those with rows are counted
 ``samples``        trial of a call's literals; ``limits`` of patterns and search texts
 ``survey``         all obstacles of a refused statement; ``hints`` adapts what they advise
+``each_value``  COUNT(DISTINCT x) of declared values, counted as the units of each
 ``released_values``  values of earlier releases, which a compiled query reads as constants
 ``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
                    relations and expressions
@@ -49,6 +50,7 @@ from dpsql.analysis.plan import (
     Partitions,
     Plan,
     PublicOrder,
+    ValuesOfGroup,
     max_candidates,
     wished_way,
 )
@@ -78,6 +80,7 @@ __all__ = [
     "Quantile",
     "ReleasedAggregate",
     "SparseDomain",
+    "ValuesOfGroup",
     "Vocabulary",
     "alike",
     "analyse",

@@ -12,11 +12,12 @@ from sqlglot import exp
 from dpsql.analysis import blocks
 from dpsql.analysis.advice import Statement, advise
 from dpsql.analysis.binder import confirm
-from dpsql.analysis.bounds import assumed_groups, default_groups
+from dpsql.analysis.bounds import assumed_groups, default_groups, default_rows
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import groups_kept, noise_matters
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.counted_groups import CountedGroups
+from dpsql.analysis.each_value import is_known_better, is_left, may_count_units
 from dpsql.analysis.existing_groups import shown_by_units
 from dpsql.analysis.groups import (
     CountingQuery,
@@ -108,6 +109,7 @@ def _judged(
     """
     compiler.max_rows = options.max_rows_contributed
     compiler.finest = _finest(options)
+    compiler.each_value &= may_count_units(options)
     block = outer_query(compiler, query)
     with compiler.part():
         _unit_option(query, policy, options, compiler)
@@ -129,6 +131,10 @@ def _analyse(
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
     compiler.places_found = found
     block, size, partitions = _judged(compiler, query, policy, options)
+    if is_left(block.counts) or (block.values is not None and _differs_less(block, policy, options)):
+        compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
+        compiler.places_found, compiler.each_value = found, False
+        block, size, partitions = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
     outside = _has_outside(block, size, partitions)
@@ -137,6 +143,7 @@ def _analyse(
     sparse = _sparse(query, catalog, block) if is_sparse(size) else None
     groups = None if sparse is not None else _groups(block, options, kept, partitions, size, outside=outside)
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
+    order = () if order is None and block.values is not None else order
     counting = groups.counting(order) if groups else _counting(block, options, kept, partitions, sparse)
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
@@ -153,7 +160,8 @@ def _analyse(
         sparse=sparse,
     )
     places: dict[ReleasedAggregate, int] = {}
-    origins = " x ".join(dict.fromkeys(d.domain.origin for d in block.domains))
+    own = [d for d in block.domains if d.keys[0] < len(block.own_keys)]
+    origins = " x ".join(dict.fromkeys(d.domain.origin for d in own))
     return Plan(
         query,
         compiled,
@@ -161,9 +169,9 @@ def _analyse(
         options,
         block.outputs,
         block.counts,
-        tuple(k.type for k in block.keys),
+        tuple(k.type for k in block.own_keys),
         size,
-        ("not declared" if size is None else origins) if block.keys else "one group",
+        ("not declared" if size is None else origins) if block.own_keys else "one group",
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
         _units_at_least(policy, compiler),
@@ -176,16 +184,27 @@ def _analyse(
         block.existence,
         outside=outside,
         null_group=any(candidates.domain.null for candidates in block.domains),
+        values=block.values,
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
     )
+
+
+def _differs_less(block: OuterQuery, policy: Policy, options: Options) -> bool:
+    """Return whether a count of different values, of which a unit has a bounded number, is known better."""
+    if block.values is None or block.one_group or options.epsilon is None:
+        return False
+    bound = 1 if block.single else default_rows(policy, block.source)
+    return bound is not None and is_known_better(block.values.size, bound, options.epsilon)
 
 
 def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | None) -> bool:
     """Return whether the rows in no group are one more number: of all groups, if there may be such rows.
 
-    Selections have no such number, and cells of values none that adds up.
+    Selections have no such number, and cells of values none that adds up. Neither has a statement whose keys
+    tell the rows of a unit apart: it has one row in each group, but may have several with other values.
     """
     every = isinstance(block.selection, AllGroups) and block.selection.limit is None
+    every |= block.values is not None and not block.own_keys
     complete = all(candidates.domain.complete for candidates in block.domains)
     return bool(
         block.keys
@@ -193,6 +212,7 @@ def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | N
         and size is not None
         and partitions is None
         and not complete
+        and (block.one_group or not block.single)
         and cells_of(block.counts) is None
     )
 
@@ -251,7 +271,7 @@ def _groups_kept(
     compiler: StatementCompiler, block: OuterQuery, options: Options, size: int | None
 ) -> int | None:
     """Return in how many of its groups each unit is counted; None: in all of them."""
-    if block.one_group:
+    if block.one_group or block.values is not None:  # one noise is for any number of groups
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
     part = cells_of(block.counts)

@@ -44,6 +44,11 @@ def values_per_unit(compiler: StatementCompiler, source: From, *, declared: int 
     return found
 
 
+def default_rows(policy: Policy, source: From) -> int | None:
+    """Return how many rows of a unit count, as the policy says; None if it does not."""
+    return _default(policy, source.source, "rows_per_unit")
+
+
 def default_groups(policy: Policy, source: From) -> int | None:
     """Return in how many groups a unit counts, as the policy says; None if it does not."""
     return _default(policy, source.source, "groups")

@@ -87,6 +87,8 @@ class StatementCompiler:
     """The columns of all items of FROM so far, by their generated names (`t1.c0`)."""
     max_rows: int | None = None
     """How many rows of a unit count in all groups together, as the statement's options say."""
+    each_value: bool = True
+    """Whether COUNT(DISTINCT x) may be answered by the numbers of units that have each declared value."""
     places_found: tuple[int, ...] = ()
     """The places of the bounds that were found for the ladders, in order; none while a price is quoted."""
     rows_per_unit: dict[int, tuple[From, int | None, dict[str, Assumed]]] = field(default_factory=dict)

@@ -15,13 +15,14 @@ from dpsql.analysis.blocks import check_one_item, expand, with_ctes
 from dpsql.analysis.candidates import candidates_of
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
+from dpsql.analysis.each_value import is_alone, units_of_each
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.groups import Rows
 from dpsql.analysis.joined import joined
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.narrowing import narrowed_rows
 from dpsql.analysis.parsed import conjuncts, whole_number
-from dpsql.analysis.plan import Output
+from dpsql.analysis.plan import Output, ValuesOfGroup
 from dpsql.analysis.relation import Block, From, Item
 from dpsql.analysis.released import (
     Quantile,
@@ -87,6 +88,13 @@ class OuterQuery:
     """Whether each unit has at most one row in a group."""
     existence: int | None = None
     """The place of the number of units, if groups of undeclared keys are shown by it."""
+    values: ValuesOfGroup | None = None
+    """The values of the last key, which the statement does not have; None: it has all keys."""
+
+    @property
+    def own_keys(self) -> tuple[Typed, ...]:
+        """The keys of the statement."""
+        return self.keys if self.values is None else self.keys[:-1]
 
     @property
     def one_group(self) -> bool:
@@ -152,6 +160,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     known = joined(compiler, made, condition)
     owner, before, made = made.owner, made, narrowed_rows(compiler.catalog, made, known)
     lost = unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
+    compiler.each_value &= is_alone(parsed, [node for _, node in nodes]) and not lost
     calls = [
         ReleasedAggregate((Units(()),))
         if id(node) in lost
@@ -186,13 +195,18 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     if spelled.only is not None:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
     keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
+    apart = units_of_each(compiler.catalog, keys, domains, counts, known)
+    if apart is not None:
+        keys, domains, counts = (*keys, apart.key), (*domains, apart.domain), [apart.units] * len(counts)
+        outputs = tuple(o if o.kind == "key" else replace(o, values=apart.values.size) for o in outputs)
     more = [ladder.row for ladder in compiler.ladders]
     alike = read_alike(compiler.used, compiler.policy, compiler.catalog)
     rows = Rows.of(made, condition, keys, tuple(counts), more, alike=alike)
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or key.reads <= names for key in keys)
     one_each = bool(single) or owner.row
-    return OuterQuery(rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each)
+    found = OuterQuery(rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each)
+    return found if apart is None else replace(found, values=apart.values)
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:

@@ -170,6 +170,8 @@ class Output:
     """What a column of the kind `quantile` shows of the cells."""
     at: int = field(default=0, compare=False, repr=False)
     """Its position in the statement's text."""
+    values: int | None = None
+    """How many values there are, if it is the number of those that units have; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,18 @@ class Partitions:
     def charged(self, epsilon: Fraction, one: Charge) -> Charge:
         """Return what a selection in every partition costs for an epsilon if each costs so much."""
         return Charge(epsilon, self.per_unit * one.delta) if one.epsilon else Charge()
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesOfGroup:
+    """The declared values of what COUNT(DISTINCT ..) is of: the compiled query has a group for each of them.
+
+    They are its last key. So it has `size` groups for each group of the statement, and counts their units.
+    """
+
+    text: str
+    """The argument as the statement writes it."""
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +264,8 @@ class Plan:
     """Whether the last group is that of the rows in no other group, which is shown beside the rows."""
     null_group: bool = field(default=False, kw_only=True)
     """Whether NULL is a candidate of a key."""
+    values: ValuesOfGroup | None = field(default=None, kw_only=True)
+    """The values of which those that units have are counted; `domain_size` has a group for each then."""
     equal: tuple[int, ...] = field(kw_only=True)
     """For each of the counts, the place of the first that is equal to it: equal ones are released once."""
 
@@ -310,7 +326,8 @@ class Plan:
     @property
     def candidates(self) -> int | None:
         """The number of groups that can be shown; None if a key has no domain."""
-        return None if self.domain_size is None else self.domain_size - self.outside
+        each = 1 if self.values is None else self.values.size
+        return None if self.domain_size is None else (self.domain_size - self.outside) // each
 
     @property
     def epsilon(self) -> Fraction:

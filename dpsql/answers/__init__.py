@@ -3,8 +3,8 @@
 ``choose`` picks a method: ``top_k`` (with ``unknown`` for keys without a domain), ``threshold``,
 ``whole_domain`` or ``every_count`` (``shown`` is what a selection shows of these); ``options`` checks what
 was asked for. ``method`` has the types, ``measuring`` the numbers of selected groups, ``table`` the rows,
-``numbers`` what EXPLAIN says of each number, ``outside`` that of the rows in no group. ``refine`` releases a
-count again with less noise.
+``different_values`` how many declared values there are, ``numbers`` what EXPLAIN says of each number,
+``outside`` that of the rows in no group. ``refine`` releases a count again with less noise.
 ``error_target`` finds the epsilon of a statement that asks for an error, or has the connection's.
 """
 

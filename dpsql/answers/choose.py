@@ -16,10 +16,11 @@ from dpsql.answers import gaussian, measuring
 from dpsql.answers.all_numbers import AllNumbers
 from dpsql.answers.blocks import counts_only, shares
 from dpsql.answers.bound_search import BoundSearches
+from dpsql.answers.different_values import DifferentValues
 from dpsql.answers.every_count import EveryCount, takes_all
 from dpsql.answers.existing import ExistingGroups
 from dpsql.answers.method import Considered, Method
-from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
+from dpsql.answers.options import check_layout, check_options, needs_selecting, wants_sparse_vector
 from dpsql.answers.partitions import LargestOfPartitions, of_one
 from dpsql.answers.quantiles import OfCells
 from dpsql.answers.shown import released
@@ -67,7 +68,7 @@ class Candidates:
 
 def choose(plan: Plan) -> Method:
     """Choose the method of a plan and quote its price; raises `QueryRefused` if none can answer it."""
-    _check_layout(plan)
+    check_layout(plan)
     if plan.ladders:
         return BoundSearches.of(plan, choose)
     if plan.partitions is not None:
@@ -85,27 +86,6 @@ def choose(plan: Plan) -> Method:
             "OPTIONS (mechanism = BOX), or leave intervals out",
         )
     return method
-
-
-def _check_layout(plan: Plan) -> None:
-    """Refuse a layout, or Gaussian noise, that the budget does not have."""
-    options, source = plan.options, plan.query.source
-    try:
-        order = plan.layout.order
-    except ValueError:
-        name = "layout" if options.layout else "noise" if options.noise == "GAUSSIAN" else "mechanism"
-        raise source.refuse(
-            f"{name} {str(getattr(options, name)).upper()} divides costs, and here epsilons add: the policy "
-            'says accounting = "pure", or a cap has no delta',
-            options.at.get(name),
-            f"leave {name} out",
-        ) from None
-    if order is None and options.noise == "GAUSSIAN":
-        raise source.refuse(
-            "layout BASIC divides epsilon, and Gaussian noise has none",
-            options.at.get("noise"),
-            "leave layout out, or noise",
-        )
 
 
 def considered(plan: Plan) -> list[Considered]:
@@ -184,6 +164,8 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
         parts = method.parts if isinstance(method, AllNumbers) else (method,)
         names = (_EACH_NOISE[type(part)] for part in parts)
         name = " + ".join(dict.fromkeys(names))
+    elif isinstance(method, DifferentValues):
+        name = _EACH_NOISE[type(method.units)]
     elif quote.measured_by:
         name = f"{name} + {quote.measured_by}"
     return Considered(name, quote.tells_apart, quote.predicted_stddev, quote.half_width, quote.charge, why)
@@ -461,6 +443,7 @@ _UNKNOWN_KEYS = Candidates(
 _QUANTILES = Candidates(
     lambda _: ("EXPONENTIAL", "quantiles are chosen"), (Candidate(("EXPONENTIAL",), OfCells.of),)
 )
+_VALUES = Candidates(lambda _: ("BOX", "values are declared"), (Candidate(("BOX",), DifferentValues.of),))
 _EXISTING = Candidates(lambda _: ("LAPLACE_THRESHOLD", ""), (Candidate(("LAPLACE_THRESHOLD",), _existing),))
 
 
@@ -478,6 +461,8 @@ def _candidates(plan: Plan) -> Candidates:
     match selection := plan.selection:
         case _ if plan.cells is not None:
             return _QUANTILES
+        case _ if plan.values is not None:
+            return _VALUES
         case AllGroups() | TopK() if plan.existence is not None:
             return _EXISTING
         case Scalar() | AllGroups():

@@ -11,6 +11,7 @@ from dpsql.analysis import (
     Output,
     Plan,
     ReleasedAggregate,
+    ValuesOfGroup,
     cells_of,
     cut_of,
     quantile_of,
@@ -100,6 +101,8 @@ def numbers(plan: Plan, quote: Quote) -> list[Number]:
 
 def _number(plan: Plan, quote: Quote, output: Output) -> Number:
     count, formula, unit = plan.counts[output.of], output.formula, plan.unit
+    if plan.values is not None:
+        return _of_values(plan, plan.values, quote, output)
     argument = None if isinstance(formula, RowCount) else count.argument
     grid = getattr(getattr(count.parts[0], "vector", count.parts[0]), "grid", None)
     moves_by, moves = _moves(plan, output)
@@ -121,6 +124,13 @@ def _number(plan: Plan, quote: Quote, output: Output) -> Number:
         predicted,
     )
     return _searched(plan, made, count) if plan.ladders else made
+
+
+def _of_values(plan: Plan, values: ValuesOfGroup, quote: Quote, output: Output) -> Number:
+    """Describe a number of different values, which follows from the numbers of units that have each."""
+    what = f"number of different values of {values.text}, of {values.size:,} that are declared"
+    moves = f"one {plan.unit} moves the number of units of each value by at most 1"
+    return Number(output.name, what, None, None, None, 1.0, 1.0, moves, (), (), quote.errors.get(output, ""))
 
 
 def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[Number]:

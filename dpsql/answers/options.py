@@ -45,6 +45,27 @@ def wants_sparse_vector(plan: Plan) -> str:
     return next((f"no option {name}" for name, given in found.items() if given), "")
 
 
+def check_layout(plan: Plan) -> None:
+    """Refuse a layout, or Gaussian noise, that the budget does not have."""
+    options, source = plan.options, plan.query.source
+    try:
+        order = plan.layout.order
+    except ValueError:
+        name = "layout" if options.layout else "noise" if options.noise == "GAUSSIAN" else "mechanism"
+        raise source.refuse(
+            f"{name} {str(getattr(options, name)).upper()} divides costs, and here epsilons add: the policy "
+            'says accounting = "pure", or a cap has no delta',
+            options.at.get(name),
+            f"leave {name} out",
+        ) from None
+    if order is None and options.noise == "GAUSSIAN":
+        raise source.refuse(
+            "layout BASIC divides epsilon, and Gaussian noise has none",
+            options.at.get("noise"),
+            "leave layout out, or noise",
+        )
+
+
 def check_options(plan: Plan) -> None:
     """Refuse options that would have no effect, and outputs that the selection does not have."""
     source, options, selection = plan.query.source, plan.options, plan.selection

@@ -48,6 +48,9 @@ def _known(number: float) -> float | None:
 def _what(plan: Plan, output: Output) -> str:
     """Return what a number counts, in a word, or the name of its column."""
     count = plan.counts[output.of]
+    if plan.values is not None:
+        kind = plan.unit if plan.unit.startswith("row of") else f"{plan.unit}s"
+        return f"{kind} with other values of {plan.values.text}{' or of the keys' * bool(plan.key_types)}"
     if output.formula is None and len(count.parts) == 1 and count.argument is None:
         part = count.parts[0]
         filtered = bool(part.row)

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpsql import mechanisms
 from dpsql.answers import measuring
+from dpsql.answers.different_values import DifferentValues
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.table import declared_values
@@ -48,6 +49,8 @@ class RefinedCount:
         `first` is the method that released the count first: its grid is that of all refinements.
         Raises `ValueError` with the reason if the count cannot be refined.
         """
+        if isinstance(first, DifferentValues):
+            raise ValueError("how many declared values there are has no noise of its own")  # noqa: TRY004  as below
         if not isinstance(first, (EveryCount, WholeDomain)) or not isinstance(first.plan.selection, Scalar):
             raise ValueError("only a count without GROUP BY can be refined")  # noqa: TRY004  one type for callers
         plan, (place, bits) = first.plan, _place_and_grid(first)

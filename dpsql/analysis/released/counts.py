@@ -16,7 +16,19 @@ from dpsql.analysis.typed import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import MOST_ROWS, Assumed, fold
-from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, kept
+from dpsql.tree import (
+    Aggregate,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Constant,
+    Expr,
+    IsNull,
+    Paren,
+    conjunction,
+    kept,
+)
 from dpsql.types import BIGINT, BOOLEAN, HUGEINT
 
 GUESS = 20
@@ -89,6 +101,23 @@ class OwnedValues(BoundedRows):
         return (Aggregate("COUNT", row, distinct=True),)
 
 
+@dataclass(frozen=True, slots=True)
+class EachValue:
+    """The argument of COUNT(DISTINCT ..) where the units that have each of its values are counted instead."""
+
+    value: Typed
+    chosen: tuple[Expr, ...]
+    """The condition on the rows, if there is one."""
+    text: str
+    """The argument as the statement writes it."""
+
+    def units(self, *, single: bool) -> Units:
+        """Return the number of units with the value of a group: NULL is no value."""
+        there: Expr = IsNull(self.value.guarded_node, negated=True)
+        found = conjunction([*self.chosen, Paren(there)])
+        return (SingleRows if single else Units)(() if found is None else (found,))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DistinctValues(Part):
     """The number of different values in a group, of which each unit keeps at most `most`.
@@ -104,6 +133,9 @@ class DistinctValues(Part):
     """Whether the values of a unit are cut; else each unit has at most one row in a group."""
     declared: int | None = None
     """How many values are declared, which the released number does not exceed; None: nobody says it."""
+    each: EachValue | None = None
+    """What the units of each value are counted by. There is no bound on a unit then, and this number itself
+    is not released."""
 
     @property
     def move(self) -> tuple[int, int]:
@@ -341,7 +373,11 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
     if size is not None and not value.link and value.is_column and value.type != BOOLEAN:
         of = f"different values of {argument_text(counted)}"
         call.compiler.assume(Assumed(of, f"at most {size:,}, those declared", "policy"))
-    if call.single or call.by_row:
+    alone = call.single or call.by_row
+    if size and call.compiler.each_value and bound is None and not value.link:
+        each = EachValue(value, chosen, argument_text(counted))
+        return DistinctValues((row,), 1, kept=not alone, declared=size, each=each)
+    if alone:
         return DistinctValues((row,), 1, kept=False, declared=size)
     if bound is None:
         bound = values_per_unit(call.compiler, call.source, declared=size)

@@ -605,6 +605,12 @@ MUTANTS = (
         statement="SELECT COUNT(DISTINCT page, contribution_bounds_per_group => (0, 1)) AS n FROM visits",
     ),
     Mutant(
+        "rows of each declared value are counted, not units",
+        (("analysis.released.counts", "EachValue.units", "(SingleRows if single else Units)", "SingleRows"),),
+        ("distinct values",),
+        statement="SELECT COUNT(DISTINCT page) AS n FROM visits",
+    ),
+    Mutant(
         "one group too many",
         (("analysis.groups", "Rows.bounded", "Constant(groups, BIGINT)", "Constant(groups + 1, BIGINT)"),),
         ("all groups",),

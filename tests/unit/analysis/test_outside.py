@@ -185,6 +185,32 @@ def test_values_outside_are_one_group_of_a_unit(opened: Callable[..., Session]) 
 
 
 @pytest.mark.parametrize(
+    "number",
+    ["COUNT(DISTINCT u)", "COUNT(*)", "SUM(x, contribution_bounds_per_row => (0, 2))", "COUNT(DISTINCT w)"],
+)
+def test_a_unit_with_one_row_in_each_group_may_have_several_in_none(tmp_path: Path, number: str) -> None:
+    """Where the keys tell its rows apart, no bound of one group holds for the rows of all other values."""
+    rows = "SELECT i AS u, 'k' || j AS k, j % 3 AS w, 2 AS x FROM range(40) a(i), range(9) b(j)"
+    unique = 'unit_kind = "person"\nunique = [["u", "k"]]'
+    (tmp_path / "dpsql.toml").write_text(
+        POLICY.format(domain='k = ["k0", "k1"]\nw = [0, 1, 2]').replace('unit_kind = "person"', unique)
+    )
+    duckdb.sql(f"COPY (SELECT 's' AS sure) TO '{tmp_path}/p.parquet'")
+    seen = []
+    for left in ("", " WHERE i > 0"):
+        duckdb.sql(f"COPY ({rows}{left}) TO '{tmp_path}/t.parquet'")
+        session = Session(load(tmp_path / "dpsql.toml"))
+        prepared = private(session.prepare(f"SELECT k, {number} AS n FROM t GROUP BY k"))
+        assert not prepared.plan.outside
+        seen.append([column.tolist() for column in prepared.counting.count().n])
+        session.close()
+    most = max(count.bound for count in prepared.plan.counts)
+    moves = [a - b for one, other in zip(*seen, strict=True) for a, b in zip(one, other, strict=True)]
+    assert any(moves)
+    assert all(0 <= move <= most for move in moves)
+
+
+@pytest.mark.parametrize(
     ("text", "domain"),
     [
         ('{ values = ["a", "b"], complete = true }', ValuesDomain(("a", "b"), True)),

@@ -1,4 +1,4 @@
-"""COUNT(DISTINCT x) of declared values lies between 0 and how many are declared, and so does its interval."""
+"""COUNT(DISTINCT x) with a bound on the values of a unit: it lies between 0 and how many are declared."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def test_it_is_cut_to_what_is_declared(session: Session, table: str) -> None:
     for n in range(40):  # each with an epsilon of its own: none is a stored answer
         found = session.run(
             f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {0.02 + n / 10_000}) "
-            f"COUNT(DISTINCT ward) AS n, DP_INTERVAL_LOW(n) AS a, DP_INTERVAL_HIGH(n) AS b FROM {table}"
+            "COUNT(DISTINCT ward, contribution_bounds_per_group => (0, 6)) AS n, "
+            f"DP_INTERVAL_LOW(n) AS a, DP_INTERVAL_HIGH(n) AS b FROM {table}"
         )
         (row,) = found.table.to_pylist()
         assert 0 <= row["a"] <= row["n"] <= row["b"] <= 6
@@ -80,7 +81,7 @@ def test_a_number_that_was_cut_is_not_refined(session: Session) -> None:
     for n in range(12):
         found = session.run(
             f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {0.9 + n / 10_000}) "
-            "COUNT(DISTINCT ward) AS n FROM t WHERE k = 'x0'"
+            "COUNT(DISTINCT ward, contribution_bounds_per_group => (0, 6)) AS n FROM t WHERE k = 'x0'"
         )
         (value,) = found.table.column("n").to_pylist()
         text = f"REFINE RELEASE {present(found.release).number} TO 2"
