@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 
 import duckdb
+import pytest
 
+from dpsql.errors import QueryRefused
 from dpsql.session import Session
 
 ROWS = """
@@ -154,3 +156,16 @@ def exact(plain: duckdb.DuckDBPyConnection, statement: str) -> list[tuple[object
     found = plain.sql(statement).to_arrow_table()
     rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
     return sorted(rows, key=repr)
+
+
+def check_repairs(
+    session: Session, plain: duckdb.DuckDBPyConnection, predicate: tuple[str, str, str, str]
+) -> None:
+    """Check that a mixed predicate is refused with its hint, and that both repairs mean what plain SQL means."""
+    refused, hint, *repaired = predicate
+    counted = f"SELECT COUNT(*) FROM {NAIVE} WHERE "
+    with pytest.raises(QueryRefused) as caught:
+        session.run(counted + refused)
+    assert caught.value.hint == hint
+    for one in repaired:
+        assert rounded(session, counted + one) == exact(plain, counted + one) != [(0,)]

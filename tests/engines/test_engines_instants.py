@@ -11,7 +11,17 @@ from support.stores import Store
 from dpsql.engines.writer import Untranslatable
 from dpsql.errors import QueryRefused
 from dpsql.session import Session
-from tests.instants import GROUPED, MIXED, NAIVE, PARAMETERS, POLICY, PREDICATES, exact, own_rows, rounded
+from tests.instants import (
+    GROUPED,
+    MIXED,
+    PARAMETERS,
+    POLICY,
+    PREDICATES,
+    check_repairs,
+    exact,
+    own_rows,
+    rounded,
+)
 
 REFUSED: dict[str, set[str]] = {"PostgreSQL": set(), "Spark": set()}
 """Parts of predicates that the engine does not run."""
@@ -78,13 +88,7 @@ def test_a_parameter_means_the_same_instant(
 def test_a_refusal_names_two_repairs_and_both_mean_what_plain_sql_means(
     session: Session, plain: duckdb.DuckDBPyConnection, predicate: tuple[str, str, str, str]
 ) -> None:
-    refused, hint, *repaired = predicate
-    counted = f"SELECT COUNT(*) FROM {NAIVE} WHERE "
-    with pytest.raises(QueryRefused) as caught:
-        session.run(counted + refused)
-    assert caught.value.hint == hint
-    for one in repaired:
-        assert rounded(session, counted + one) == exact(plain, counted + one) != [(0,)]
+    check_repairs(session, plain, predicate)
 
 
 def test_a_column_with_a_declared_zone_is_an_instant(

@@ -9,28 +9,16 @@ from support.stores import Store
 from dpsql.errors import Error, OperationalError, PolicyError
 from dpsql.policy import Policy
 from dpsql.session import Session
+from tests import paths
 
-POLICY = """
-[budget]
-epsilon = 1000000
-ledger = "l.sqlite"
-[tables.encounters]
-source = "encounters.parquet"
-unit = "patient_id"
-unit_kind = "patient"
-unique = [["encounter_id"]]
-[tables.lab_orders]
-source = "lab_orders.parquet"
-unit = { via = "encounter_id", table = "encounters", column = "encounter_id" }
-unique = [["order_id"]]
-[tables.results]
-source = "results.parquet"
-unit = { via = "order_id", table = "lab_orders", column = "order_id" }
-unique = [["result_id"]]
+POLICY = (
+    paths.POLICY.replace("epsilon = 10\n", "epsilon = 1000000\n")
+    + """unique = [["result_id"]]
 [tables.notes]
 source = "notes.parquet"
 unit = { via = "result_id", table = "results", column = "result_id" }
 """
+)
 DATA = {
     "encounters": "SELECT i AS encounter_id, CASE WHEN i % 9 > 0 THEN i % 25 END AS patient_id "
     "FROM range(80) AS r(i)",

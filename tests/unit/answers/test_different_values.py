@@ -158,9 +158,7 @@ def test_null_and_other_values_are_not_counted(session: Session) -> None:
     assert outside.what == "persons with other values of open"
     assert round(outside.value) == 225  # those of NULL are not among them
     assert rows(session, f"{text} AND open IN ('w1', 'other')") == [{"n": 2.0}]
-    assert rows(
-        session, text.replace(" AS n", " FILTER (WHERE open <> 'w1') AS n")
-    ) == [{"n": 1.0}]
+    assert rows(session, text.replace(" AS n", " FILTER (WHERE open <> 'w1') AS n")) == [{"n": 1.0}]
 
 
 def test_groups_come_in_their_order_with_their_own_values(session: Session) -> None:
