@@ -161,7 +161,7 @@ def exact(plain: duckdb.DuckDBPyConnection, statement: str) -> list[tuple[object
 def check_repairs(
     session: Session, plain: duckdb.DuckDBPyConnection, predicate: tuple[str, str, str, str]
 ) -> None:
-    """Check that a mixed predicate is refused with its hint, and that both repairs mean what plain SQL means."""
+    """Check that a mixed predicate is refused with its hint, and that both repairs mean what SQL means."""
     refused, hint, *repaired = predicate
     counted = f"SELECT COUNT(*) FROM {NAIVE} WHERE "
     with pytest.raises(QueryRefused) as caught:
