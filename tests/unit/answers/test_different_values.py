@@ -45,6 +45,9 @@ unit_kind = "person"
 unique = [["user_id"]]
 [tables.facts.domain]
 ward = {{ values = {WARDS}, complete = true }}
+[tables.wards]
+source = "wards.parquet"
+public = true
 [tables.alone]
 source = "facts.parquet"
 unit = "ROW"
@@ -64,6 +67,7 @@ def write(folder: Path) -> None:
     more = "'x' || (user_id % 2) AS k, 'w' || (user_id % 3) AS small, user_id % 601 AS many"
     more += ", CASE user_id % 4 WHEN 0 THEN 'w0' WHEN 1 THEN 'w1' WHEN 2 THEN 'other' END AS open"
     duckdb.sql(f"COPY (SELECT *, {more} FROM ({' UNION ALL '.join(parts)})) TO '{folder}/t.parquet'")
+    duckdb.sql(f"COPY (SELECT unnest({WARDS}) AS name) TO '{folder}/wards.parquet'")
     cells = "i AS user_id, 'w' || (i % 6) AS ward FROM range(5400) AS r(i)"
     duckdb.sql(f"COPY (SELECT {cells}) TO '{folder}/facts.parquet'")
 
@@ -123,6 +127,14 @@ def test_values_that_few_people_have_count_partly(session: Session) -> None:
     assert abs(value.mean() - 5.1) < 0.2
 
 
+def test_without_noise_values_that_nobody_has_are_not_counted(session: Session) -> None:
+    """Numbers of people are whole: at a noise of less than half of one the answer is that of SQL."""
+    text = "COUNT(DISTINCT ward) AS n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM t"
+    for number in range(40):
+        (row,) = rows(session, f"{text} WHERE part = 'half'", f"epsilon = {10_000 + number}")
+        assert row == {"n": 3.0, "low": 3.0, "high": 6.0}
+
+
 def test_the_bar_is_said_before_and_with_the_answer(session: Session) -> None:
     text = "SELECT COUNT(DISTINCT ward) AS n FROM t WHERE part = 'even'"
     said = "values that fewer than about 35 persons have are not told from none"
@@ -158,9 +170,7 @@ def test_null_and_other_values_are_not_counted(session: Session) -> None:
     assert outside.what == "persons with other values of open"
     assert round(outside.value) == 225  # those of NULL are not among them
     assert rows(session, f"{text} AND open IN ('w1', 'other')") == [{"n": 2.0}]
-    assert rows(
-        session, text.replace(" AS n", " FILTER (WHERE open <> 'w1') AS n")
-    ) == [{"n": 1.0}]
+    assert rows(session, text.replace(" AS n", " FILTER (WHERE open <> 'w1') AS n")) == [{"n": 1.0}]
 
 
 def test_groups_come_in_their_order_with_their_own_values(session: Session) -> None:
@@ -203,6 +213,7 @@ def test_people_of_one_value_have_the_smaller_noise(session: Session) -> None:
         ("COUNT(DISTINCT ward, contribution_bounds_per_group => (0, 6)) AS n FROM t", ""),
         ("COUNT(DISTINCT ward) AS n FROM facts", "mechanism = LAPLACE"),
         ("COUNT(DISTINCT ward) AS n FROM facts", "error = 2"),
+        ("COUNT(DISTINCT w.name) AS n FROM facts AS f JOIN wards AS w ON w.name = f.ward", ""),
         ("COUNT(*) AS c, COUNT(DISTINCT ward) AS n FROM facts", ""),
         ("ward, COUNT(DISTINCT ward) AS n FROM facts GROUP BY ward", ""),
         ("ward, COUNT(DISTINCT ward) AS n FROM facts GROUP BY ward ORDER BY n DESC LIMIT 2", ""),
