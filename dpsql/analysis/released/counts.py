@@ -391,7 +391,7 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
 
 
 def _counts_units(call: AggregateCall, value: Typed) -> bool:
-    """Return whether the units of each value may be counted: of values of private rows, not of public ones."""
+    """Return whether the units of each value may be counted: of values of private rows, not public ones."""
     public = any(name.split(".")[0] in call.compiler.public_items for name in value.reads)
     return call.compiler.each_value and not public
 
