@@ -89,6 +89,8 @@ class StatementCompiler:
     """How many rows of a unit count in all groups together, as the statement's options say."""
     each_value: bool = True
     """Whether COUNT(DISTINCT x) may be answered by the numbers of units that have each declared value."""
+    public_items: frozenset[str] = frozenset()
+    """The generated names of the public items of the outermost FROM clause."""
     places_found: tuple[int, ...] = ()
     """The places of the bounds that were found for the ladders, in order; none while a price is quoted."""
     rows_per_unit: dict[int, tuple[From, int | None, dict[str, Assumed]]] = field(default_factory=dict)

@@ -160,6 +160,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     known = joined(compiler, made, condition)
     owner, before, made = made.owner, made, narrowed_rows(compiler.catalog, made, known)
     lost = unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
+    compiler.public_items = frozenset(known.items)
     compiler.each_value &= is_alone(parsed, [node for _, node in nodes]) and not lost
     calls = [
         ReleasedAggregate((Units(()),))

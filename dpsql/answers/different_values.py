@@ -3,7 +3,8 @@
 All numbers of units are measured together, with one noise. q is half the width of intervals that hold for all
 of them at once. Then at least as many values occur as have a noisy number above q: of a value that no unit
 has, it is not above q if the intervals hold. At most all declared ones do. The value is how many noisy
-numbers are above q/2.
+numbers are above q/2. Where q is less than a count, half a count takes its place: no number of units is
+between 0 and 1.
 
 *Private:* what is measured is the release of `GROUP BY x`, of which one unit moves each number by at most 1,
 all the same way, whatever values it has. Everything here is computed from that release.
@@ -26,6 +27,9 @@ from dpsql.estimates import Combined, figure, with_noun
 from dpsql.language import AllGroups
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge
+
+HALF = 0.5
+"""No number of units lies between 0 and 1, so no noisy one below this is evidence of a unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,9 @@ class DifferentValues(KeepsQuote):
         if groups != size * (plan.candidates or 0):
             raise InternalError("the groups are not those of the declared values")
         of_group = noisy[:groups].reshape(-1, size)
-        low, value = ((of_group > self.bar * part).sum(axis=1).astype(np.float64) for part in (1.0, 0.5))
+        low, value = (
+            (of_group > max(self.bar * part, HALF)).sum(axis=1).astype(np.float64) for part in (1.0, 0.5)
+        )
         high = np.full(len(value), float(size))
         limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
         found = Combined(value, np.full(len(value), np.nan), low, high, (low, high))

@@ -374,7 +374,7 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
         of = f"different values of {argument_text(counted)}"
         call.compiler.assume(Assumed(of, f"at most {size:,}, those declared", "policy"))
     alone = call.single or call.by_row
-    if size and call.compiler.each_value and bound is None and not value.link:
+    if size and bound is None and not value.link and _counts_units(call, value):
         each = EachValue(value, chosen, argument_text(counted))
         return DistinctValues((row,), 1, kept=not alone, declared=size, each=each)
     if alone:
@@ -388,6 +388,12 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
             *_bounded(call),
         )
     return OwnedValues((row,), bound) if value.link else DistinctValues((row,), bound, declared=size)
+
+
+def _counts_units(call: AggregateCall, value: Typed) -> bool:
+    """Return whether the units of each value may be counted: of values of private rows, not public ones."""
+    public = any(name.split(".")[0] in call.compiler.public_items for name in value.reads)
+    return call.compiler.each_value and not public
 
 
 def _bounded(call: AggregateCall) -> tuple[str, Fix | None]:

@@ -45,6 +45,9 @@ unit_kind = "person"
 unique = [["user_id"]]
 [tables.facts.domain]
 ward = {{ values = {WARDS}, complete = true }}
+[tables.wards]
+source = "wards.parquet"
+public = true
 [tables.alone]
 source = "facts.parquet"
 unit = "ROW"
@@ -64,6 +67,7 @@ def write(folder: Path) -> None:
     more = "'x' || (user_id % 2) AS k, 'w' || (user_id % 3) AS small, user_id % 601 AS many"
     more += ", CASE user_id % 4 WHEN 0 THEN 'w0' WHEN 1 THEN 'w1' WHEN 2 THEN 'other' END AS open"
     duckdb.sql(f"COPY (SELECT *, {more} FROM ({' UNION ALL '.join(parts)})) TO '{folder}/t.parquet'")
+    duckdb.sql(f"COPY (SELECT unnest({WARDS}) AS name) TO '{folder}/wards.parquet'")
     cells = "i AS user_id, 'w' || (i % 6) AS ward FROM range(5400) AS r(i)"
     duckdb.sql(f"COPY (SELECT {cells}) TO '{folder}/facts.parquet'")
 
@@ -121,6 +125,14 @@ def test_values_that_few_people_have_count_partly(session: Session) -> None:
     low, value = drawn(session, "skew", 1000)
     assert abs(low.mean() - 4.64) < 0.2
     assert abs(value.mean() - 5.1) < 0.2
+
+
+def test_without_noise_values_that_nobody_has_are_not_counted(session: Session) -> None:
+    """Numbers of people are whole: at a noise of less than half of one the answer is that of SQL."""
+    text = "COUNT(DISTINCT ward) AS n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM t"
+    for number in range(40):
+        (row,) = rows(session, f"{text} WHERE part = 'half'", f"epsilon = {10_000 + number}")
+        assert row == {"n": 3.0, "low": 3.0, "high": 6.0}
 
 
 def test_the_bar_is_said_before_and_with_the_answer(session: Session) -> None:
@@ -215,6 +227,8 @@ def test_too_many_numbers_for_one_noise_need_a_bound(session: Session) -> None:
     assert isinstance(method(session, "COUNT(DISTINCT many) AS n FROM t"), DifferentValues)
     with pytest.raises(QueryRefused, match="many different values"):
         session.prepare("SELECT k, COUNT(DISTINCT many) AS n FROM t GROUP BY k")
+    with pytest.raises(QueryRefused, match="many different values"):  # a public column may name single units
+        session.prepare("SELECT COUNT(DISTINCT w.name) AS n FROM t JOIN wards AS w ON w.name = t.ward")
 
 
 def test_of_many_values_the_better_known_number_is_taken(tmp_path: Path) -> None:
