@@ -113,7 +113,7 @@ def passwd_command(settings: Settings, /, *, name: str) -> int:
     password = _password()
     with _changed(policy) as accounts:
         accounts[name] = changes.with_password(_known(accounts, name), password)
-    _narrate(policy, f"user {name} has another password; connections that are open stay open")
+    _narrate(policy, f"user {name} has another password; who logged in by the one before is disconnected")
     return ExitCode.OK
 
 

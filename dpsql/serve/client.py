@@ -206,6 +206,7 @@ class Client:
                         if isinstance(found, Pending):
                             found = await self._pending(active, generation, found)
                 except Retired:
+                    self.user = self._service.gate.user(self.login)  # the users may be others, too
                     continue
                 return replace(found, notices=(RELOADED, *found.notices)) if moved else found
             raise PolicyReloaded("the policy was read again while the statement waited; nothing was charged")

@@ -13,7 +13,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import AnyHttpUrl, ConfigDict
+from pydantic import AnyHttpUrl
 
 from dpsql.serve.agent import Tools
 from dpsql.serve.confirm import Confirmations, SpendingRule
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 class _Access(AccessToken):
     """A token that was checked, with its login."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    login: Login
+    login: object
+    """A `Login`: pydantic cannot read the types of its fields, which are imported for type checkers alone."""
 
 
 class Programs:
@@ -53,11 +52,12 @@ class Programs:
     async def tools(self) -> Tools:
         """Return the tools of the user whose request this is."""
         access = get_access_token()
-        if not isinstance(access, _Access):
+        login = access.login if isinstance(access, _Access) else None
+        if not isinstance(login, Login):
             raise LoginEnded("the login is no longer valid")
-        user, serve = self._service().gate.user(access.login), self._service().policy.serve or self._config
+        user, serve = self._service().gate.user(login), self._service().policy.serve or self._config
         rule = SpendingRule(self._confirmations, user.free_below, serve.mcp.ask_person_above)
-        return Tools(self._backends.of(access.login), rule)
+        return Tools(self._backends.of(login), rule)
 
 
 def http_app(service: Callable[[], Service], config: ServeConfig) -> SessionsOfUsers:

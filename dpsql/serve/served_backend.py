@@ -111,6 +111,7 @@ class Backends:
             )
             client = self._service().client(login, entropy.number(31), settings)
             client.protocol = self._protocol
+            client.on_terminate = client.cancel  # there is no connection to end
             backend = ServedBackend(client, lambda: self._service().policy)
             self._backends[login] = backend
         return backend

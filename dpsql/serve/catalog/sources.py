@@ -15,6 +15,8 @@ from dpsql.serve.catalog.names import called, folded, function_name
 from dpsql.serve.catalog.scope import Column, Scope, Source, renamed
 from dpsql.serve.catalog.typed import Typed, call
 
+MAX_SOURCES = 200
+"""The most items of the FROM clause of one SELECT."""
 OWN_TABLE = "q:"
 """Prefix of the names of common table expressions in DuckDB's SQL: no table of DuckDB begins so."""
 
@@ -73,6 +75,8 @@ class Sources(Typed):
         self, node: exp.Expr, scope: Scope, columns: Sequence[Column], default: str, oid: int = 0
     ) -> None:
         """Put an item of FROM into the scope under its alias, which it gets if it has none."""
+        if len(scope.sources) >= MAX_SOURCES:
+            raise UnknownQuestion("too many relations")
         alias = node.args.get("alias") or exp.TableAlias()
         if not alias.name:
             alias.set("this", exp.to_identifier(default, quoted=True))

@@ -30,6 +30,11 @@ Bind = Callable[[str, frozenset[tuple[str, str]], int], Sequence[str]]
 MAX_NESTED = 20
 """The most calls inside calls: DuckDB's time to bind macros grows with a power of their nesting."""
 
+MAX_COLUMNS = 1_664
+"""The most columns of a query, as many as PostgreSQL has: without it, `*` could double them at each level."""
+MAX_EXPANDED = 10_000
+"""The most columns that all `*` of a question stand for."""
+
 _REFUSED = (
     exp.Lock,
     exp.Into,
@@ -67,6 +72,8 @@ class Translator(Sources, Expressions):
     def __init__(self, names: Names, types: Sequence[int | None] = ()) -> None:
         super().__init__(names, types)
         self.live = set()
+        self._expanded = 0
+        """The columns that `*` has stood for until now."""
 
     def question(self, tree: exp.Expr, bind: Bind) -> Question:
         """Translate a whole question; `bind` gives DuckDB's types of its columns."""
@@ -127,9 +134,7 @@ class Translator(Sources, Expressions):
         if from_ is not None:
             self.source(from_.this, scope)
         self.joins(node, scope)
-        items = [part for item in node.expressions for part in _expanded(item, scope)]
-        if not items:
-            raise UnknownQuestion("no columns")
+        items = self._items(node, scope)
         names = [output_name(item) for item in items]
         values = [item.this if isinstance(item, exp.Alias) else item for item in items]
         node.set(
@@ -148,6 +153,22 @@ class Translator(Sources, Expressions):
                 self.parts(part, scope)
         return columns
 
+    def _items(self, node: exp.Select, scope: Scope) -> list[exp.Expr]:
+        """Return the items of a SELECT; instead of each `*`, its columns."""
+        items: list[exp.Expr] = []
+        for item in node.expressions:
+            columns = _shown(item, scope)
+            if columns is None:
+                items.append(item)
+                continue
+            self._expanded += len(columns)
+            if len(items) + len(columns) > MAX_COLUMNS or self._expanded > MAX_EXPANDED:
+                raise UnknownQuestion("too many columns")
+            items += [exp.column(name, table or None, quoted=True) for name, table in columns]
+        if not items:
+            raise UnknownQuestion("no columns")
+        return items
+
 
 def _check_nesting(tree: exp.Expr) -> None:
     depths: dict[int, int] = {}
@@ -157,16 +178,15 @@ def _check_nesting(tree: exp.Expr) -> None:
             raise UnknownQuestion("nested calls")
 
 
-def _expanded(item: exp.Expr, scope: Scope) -> list[exp.Expr]:
-    """Return an item of a SELECT; instead of `*`, its columns."""
+def _shown(item: exp.Expr, scope: Scope) -> list[tuple[str, str]] | None:
+    """Return columns and sources that `*` or `x.*` stands for; None for another item of a SELECT."""
     if not item.is_star or isinstance(item, exp.Anonymous):
-        return [item]
+        return None
     if not isinstance(item, (exp.Star, exp.Column)) or any(
         item.args.get(part) for part in ("except_", "replace")
     ):
         raise UnknownQuestion("star")
-    shown = scope.shown(item.args["table"].name if isinstance(item, exp.Column) else "")
-    return [exp.column(name, table or None, quoted=True) for name, table in shown]
+    return scope.shown(item.args["table"].name if isinstance(item, exp.Column) else "")
 
 
 def _name_columns(values: exp.Expr) -> None:

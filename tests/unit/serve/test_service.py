@@ -37,7 +37,9 @@ from dpsql.serve.errors import (
     TimedOut,
 )
 from dpsql.serve.figures import StatementRecord
+from dpsql.serve.gate import Login
 from dpsql.serve.notices import RELOADED
+from dpsql.serve.served_backend import Backends
 from dpsql.serve.service import Service
 from dpsql.serve.user import User
 from tests.served import ALICE, BOB, Accounts, Catalogue, client_of, run, serving
@@ -485,6 +487,39 @@ def test_a_statement_that_meets_reload_after_reload_is_given_up(
         run(client.answer(COUNT))
     assert caught.value.sqlstate == "55000"
     assert states_of(service) == {}
+
+
+def test_a_statement_that_waited_is_not_run_for_a_login_that_ended(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, gone = client_of(service, BOB), Accounts(ALICE)
+    true = Client._pending
+
+    async def pending(self: Client, active: Any, generation: Any, found: Any) -> Answer:
+        await asyncio.to_thread(service.reload, None, None, gone)  # type: ignore[arg-type]  # the fake's
+        return await true(self, active, generation, found)
+
+    monkeypatch.setattr(Client, "_pending", pending)
+    with pytest.raises(LoginEnded):
+        run(client.answer(COUNT))
+    assert states_of(service) == {}
+
+
+@pytest.mark.parametrize("protocol", ["http", "mcp"])
+def test_what_runs_without_a_connection_is_cancelled_when_its_login_ends(
+    service: Service, held: Held, protocol: str
+) -> None:
+    async def main() -> None:
+        backends = Backends(lambda: service, service.generation.config, protocol)
+        running = asyncio.create_task(backends.of(Login(BOB)).client.answer(where(0)))
+        await held.running()
+        gone: Any = Accounts(ALICE)
+        await asyncio.to_thread(service.reload, None, None, gone)
+        held.go.set()
+        with pytest.raises(Cancelled):
+            await running
+
+    run(main())
 
 
 def test_a_statement_that_was_prepared_before_a_reload_is_not_run_after_it(service: Service) -> None:

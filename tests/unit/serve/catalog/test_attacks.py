@@ -250,3 +250,32 @@ def test_the_second_wall_refuses_other_sql(catalog: Catalog, sql: str) -> None:
 
 def test_the_second_wall_lets_generated_sql_pass(catalog: Catalog) -> None:
     check(catalog._connection.cursor(), "SELECT pgf_lower(c.relname) FROM _pgc.pg_class AS c")
+
+
+def _doubled(levels: int) -> str:
+    query = "SELECT oid FROM pg_class"
+    for level in range(levels):
+        query = f"SELECT *, * FROM ({query}) AS x{level}"
+    return query
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _doubled(30),
+        "WITH x0 AS (SELECT oid FROM pg_class), "
+        + ", ".join(f"x{level} AS (SELECT *, * FROM x{level - 1})" for level in range(1, 60))
+        + " SELECT 1 FROM x59",
+        "SELECT 1 FROM " + ", ".join(["(SELECT " + ", ".join(["*"] * 40) + " FROM pg_class) AS x"] * 150),
+        "SELECT 1 FROM " + ", ".join(f"pg_class AS x{place}" for place in range(2_000)),
+    ],
+    ids=["nested", "common tables", "many", "relations"],
+)
+def test_names_of_columns_do_not_multiply(catalog: Catalog, text: str) -> None:
+    with pytest.raises(UnknownQuestion) as caught:
+        catalog.answer(text, FACTS)
+    assert caught.value.shape.startswith("too many")
+
+
+def test_a_star_stands_for_all_columns_of_a_query(catalog: Catalog) -> None:
+    assert len(catalog.answer(_doubled(10), FACTS).columns) == 1_024
