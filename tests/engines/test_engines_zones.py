@@ -26,7 +26,7 @@ from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
 from tests.unit.test_zones import EPOCH, FIRST, LAST, rules
 
 SESSIONS = ("UTC", "America/New_York", "Asia/Kathmandu")
-BATCH = 12
+BATCH = 3
 """How many zones one statement has, each with two columns."""
 POLICY = """
 [budget]
