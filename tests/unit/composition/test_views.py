@@ -133,8 +133,10 @@ def test_a_view_whose_alias_is_the_units_name_has_no_unit(session: Session) -> N
     )
     (count,) = of_type(session.prepare(bounded), PreparedPrivate).plan.counts
     assert count.bound == 7
-    with pytest.raises(QueryRefused, match="can have many different values"):
-        session.prepare(f"SELECT {options} COUNT(DISTINCT user_id) FROM (SELECT page AS user_id FROM slow)")
+    pages = session.prepare(
+        f"SELECT {options} COUNT(DISTINCT user_id) FROM (SELECT page AS user_id FROM slow)"
+    )
+    assert of_type(pages, PreparedPrivate).plan.values is not None, "it counts the units of each page"
     prepared = session.prepare("SELECT COUNT(DISTINCT user_id) FROM slow")
     (count,) = of_type(prepared, PreparedPrivate).plan.counts
     assert count.bound == 1
