@@ -19,6 +19,7 @@ from dpsql.serve.catalog.build import Names
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.expressions import Expressions
 from dpsql.serve.catalog.facts import CatalogColumn
+from dpsql.serve.catalog.functions import FUNCTIONS, PREFIX
 from dpsql.serve.catalog.names import output_name
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.scope import Column, Scope, Tables, renamed
@@ -30,6 +31,9 @@ Bind = Callable[[str, frozenset[tuple[str, str]], int], Sequence[str]]
 MAX_NESTED = 20
 """The most calls inside calls: DuckDB's time to bind macros grows with a power of their nesting."""
 
+MAX_LOOK_UPS = 5
+"""The most calls inside calls of macros that read a table: DuckDB's time to plan doubles with each, and
+meanwhile it does not hear that the time is over."""
 MAX_COLUMNS = 1_664
 """The most columns of a query, as many as PostgreSQL has: without it, `*` could double them at each level."""
 MAX_EXPANDED = 10_000
@@ -170,11 +174,18 @@ class Translator(Sources, Expressions):
         return items
 
 
+_LOOK_UPS = frozenset(f"{PREFIX}{known.name}" for known in FUNCTIONS.values() if "SELECT" in known.body)
+"""The macros that read a table."""
+
+
 def _check_nesting(tree: exp.Expr) -> None:
-    depths: dict[int, int] = {}
+    depths: dict[int, tuple[int, int]] = {}
     for node in tree.walk():  # a node after its parent
-        depths[id(node)] = depths.get(id(node.parent), 0) + isinstance(node, exp.Anonymous)
-        if depths[id(node)] > MAX_NESTED:
+        calls, look_ups = depths.get(id(node.parent), (0, 0))
+        if isinstance(node, exp.Anonymous):
+            calls, look_ups = calls + 1, look_ups + (node.this in _LOOK_UPS)
+        depths[id(node)] = calls, look_ups
+        if calls > MAX_NESTED or look_ups > MAX_LOOK_UPS:
             raise UnknownQuestion("nested calls")
 
 

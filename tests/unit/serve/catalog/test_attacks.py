@@ -279,3 +279,15 @@ def test_names_of_columns_do_not_multiply(catalog: Catalog, text: str) -> None:
 
 def test_a_star_stands_for_all_columns_of_a_query(catalog: Catalog) -> None:
     assert len(catalog.answer(_doubled(10), FACTS).columns) == 1_024
+
+
+@pytest.mark.parametrize(
+    "called", ["format_type({}::oid, 1)", "to_regclass({}::text)::oid", "{}::regtype::text"]
+)
+def test_calls_that_read_tables_are_not_nested_deeply(catalog: Catalog, called: str) -> None:
+    text = "typname"
+    for _ in range(8):
+        text = called.format(text)
+    with pytest.raises(UnknownQuestion) as caught:
+        catalog.answer(f"SELECT {text} FROM pg_type", FACTS)
+    assert caught.value.shape == "nested calls"
