@@ -107,8 +107,9 @@ class Service:
         with self._reloading:
             before = self.generation
             opened = _policy(before.policy.path or before.policy if policy is None else policy)
-            self._shared.generation = Generation(opened, config or before.config, self._catalogue)
-            self.gate.users = users or self.gate.users
+            made = Generation(opened, config or before.config, self._catalogue)
+            self.gate.users = users or self.gate.users  # first: a login that has ended asks nothing anew
+            self._shared.generation = made
             before.retire()
         gone = [each for each in self._registry.all() if not self.gate.holds(each.login)]
         for each in gone:
