@@ -10,7 +10,7 @@ from dpsql.engines.postgres import rows
 from dpsql.engines.postgres.catalog import find_table
 from dpsql.engines.postgres.connection import Connection
 from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.postgres.guard import Guard
+from dpsql.engines.postgres.guard import Guard, raise_if_changed
 from dpsql.engines.postgres.schema import AS_STORED, columns_of, scan
 from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
@@ -85,6 +85,8 @@ class PostgresEngine(RemoteEngine):
         with self.connection() as connection:
             planned = connection.explain(sql, self._guards.values())
         if not planned:
+            with self.connection() as connection:
+                raise_if_changed(self._guards.values(), connection.ask)
             raise Untranslatable("PostgreSQL cannot plan this statement", "write it in a simpler form")
 
     def fetch(self, connection: Connection, statement: Translated) -> pa.Table:
