@@ -50,12 +50,13 @@ def introspect_engine(
 
     def want(schema: str, name: str) -> bool | None:
         """Whether a table is wanted: True if it was named, None if all or a pattern's tables are."""
-        whole, best = f"{schema}.{name}", False
+        whole = f"{schema}.{name}"
+        best: bool | None = False
         for each in wanted:
             pattern = each if "." in each else f"*.{each}"
             if fnmatchcase(fold(whole), fold(pattern)):
                 used.add(each)
-                best = best or None if "*" in each else True
+                best = (best or None) if "*" in each else True
                 if best:
                     break
         return None if not wanted else best

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,11 @@ from dpsql.analysis.typed import Span
 from dpsql.engines.duckdb.csv_source import csv_format, stray_quote
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
 from dpsql.engines.duckdb.engine_words import engine_words
-from dpsql.engines.duckdb.sources import Reader
+from dpsql.engines.exact import ExactQueries, UnreadableError
 from dpsql.errors import InternalError
-from dpsql.policy import CsvSource, Unit, UnitColumn, UnitVia, checked_bounds, fold
+from dpsql.policy import CsvSource
 from dpsql.tree import Column, duckdb_sql, guarded
-from dpsql.types import DOUBLE, TIMESTAMP
+from dpsql.types import DOUBLE, TIMESTAMP, SqlType
 
 _LONGEST_LINE = 300
 _YEARS = (0, 2_145_916_799)
@@ -27,11 +27,7 @@ _YEARS = (0, 2_145_916_799)
 _LONGEST_VALUE = 60
 
 
-class UnreadableError(Exception):
-    """The engine could not read a source. Its text is the engine's own and may quote private values."""
-
-
-class Inspector(DuckDBEngine):
+class Inspector(ExactQueries, DuckDBEngine):
     """A private database with exact queries for the owner; no analyst's session makes one."""
 
     def read(self, table: str) -> tuple[int, dict[str, int]]:
@@ -61,7 +57,7 @@ class Inspector(DuckDBEngine):
         cell = next(c for c, (name, _) in zip(reader.cells, reader.columns, strict=True) if name == column)
         listed = reader.unlimited_sql.removesuffix(f" FROM {reader.scan}")
         rows = f"{listed}, {cell} AS {quote('§')}, row_number() OVER () AS {quote('§n')} FROM {reader.scan}"
-        found = self._fetch_all(
+        found = self.fetch_all(
             f"SELECT {quote('§n')}, CAST({quote('§')} AS VARCHAR)[:{_LONGEST_VALUE}] FROM ({rows}) AS r "
             f"WHERE {quote('§')} IS NOT NULL AND {quote(column)} IS NULL ORDER BY 1 LIMIT {most}"
         )
@@ -156,24 +152,9 @@ class Inspector(DuckDBEngine):
             )
         )
 
-    def repeated(self, table: str, fact: tuple[str, ...]) -> tuple[int, int]:
-        """Return how many combinations of a unique fact's columns are repeated, and in how many rows."""
-        listed = ", ".join(quote(column) for column in fact)
-        row = self._fetch_one(
-            f"SELECT COUNT(*), COALESCE(SUM(n), 0) FROM (SELECT COUNT(*) AS n FROM main.{quote(table)}"
-            f"{self._with_unit(table)} GROUP BY {listed} HAVING COUNT(*) > 1) AS r"
-        )
-        return row[0], int(row[1])
-
-    def nulls(self, table: str, column: str) -> int:
-        """Return in how many rows that have a unit a column is NULL."""
-        owned = self._with_unit(table) or " WHERE TRUE"
-        rows = f"main.{quote(table)}{owned} AND {quote(column)} IS NULL"
-        return int(self._fetch_one(f"SELECT COUNT(*) FROM {rows}")[0])
-
     def outside(self, table: str, column: str) -> tuple[int, int]:
         """Return how many distinct values lie outside a column's declared domain, and in how many rows."""
-        cell = self._value(table, column)
+        cell = self.value(table, column)
         row = self._fetch_one(
             f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
             f"{self._is_outside(table, column)}"
@@ -182,14 +163,14 @@ class Inspector(DuckDBEngine):
 
     def outside_values(self, table: str, column: str, most: int = 5) -> list[tuple[str, int]]:
         """Return the most frequent values outside a column's declared domain, with the rows of each."""
-        cell = self._value(table, column)
-        found = self._fetch_all(
+        cell = self.value(table, column)
+        found = self.fetch_all(
             f"SELECT CAST({cell} AS VARCHAR)[:{_LONGEST_VALUE}], COUNT(*) FROM main.{quote(table)}"
             f"{self._is_outside(table, column)} GROUP BY {cell} ORDER BY 2 DESC, 1 LIMIT {most}"
         )
         return [(row[0], row[1]) for row in found]
 
-    def _value(self, table: str, column: str) -> str:
+    def value(self, table: str, column: str) -> str:
         """Write a column as statements read it: of one with a declared zone the time of UTC."""
         zone = self._reader(table).table.zone.get(column)
         if zone is None:
@@ -200,7 +181,7 @@ class Inspector(DuckDBEngine):
 
     def _is_outside(self, table: str, column: str) -> str:
         """Write the WHERE of the rows that have a unit and a value outside a column's declared domain."""
-        cell, owned = self._value(table, column), self._with_unit(table)
+        cell, owned = self.value(table, column), self._with_unit(table)
         days = self.domains.span(table, column)
         if days is not None:
             outside = f"(CAST({cell} AS DATE) < DATE '{days[0]}' OR CAST({cell} AS DATE) > DATE '{days[1]}')"
@@ -213,147 +194,25 @@ class Inspector(DuckDBEngine):
             outside = f"{cell} NOT IN (SELECT v FROM ({duckdb_sql(domain)}) AS d WHERE v IS NOT NULL)"
         return f"{owned}{' AND' if owned else ' WHERE'} {cell} IS NOT NULL AND {outside}"
 
-    def beyond(self, table: str, most: int, column: str | None = None) -> tuple[int, int]:
-        """Return how many rows of units are beyond the first `most` of each, and how many rows there are.
+    def rows(self, table: str, alias: str) -> str:
+        """See `ExactQueries`."""
+        return f"main.{quote(self._reader(table).table.name)} AS {alias}"
 
-        Of a column, the rows of each unit are those of its first `most` values, most frequent first.
-        """
-        unit, source = self._owned(table)
-        per = f"SELECT {unit} AS u, COUNT(*) AS r FROM {source} WHERE {unit} IS NOT NULL"
-        if column is None:
-            kept = f"SELECT r, LEAST(r, {most}) AS kept FROM ({per} GROUP BY u) AS g"
-        else:
-            cell = f"c.{quote(column)}"
-            place = "ROW_NUMBER() OVER (PARTITION BY u ORDER BY r DESC)"
-            kept = (
-                f"SELECT r, CASE WHEN {place} <= {most} THEN r ELSE 0 END AS kept "
-                f"FROM ({per} AND {cell} IS NOT NULL GROUP BY u, {cell}) AS g"
-            )
-        whole, left = self._fetch_one(
-            f"SELECT COALESCE(SUM(r), 0), COALESCE(SUM(kept), 0) FROM ({kept}) AS k"
-        )
-        return int(whole - left), int(whole)
+    def quote(self, name: str) -> str:
+        """See `ExactQueries`."""
+        return quote(name)
 
-    def units_beyond(self, table: str, most: int) -> tuple[int, int]:
-        """Return how many units have more than `most` rows, and how many units there are."""
-        unit, source = self._owned(table)
-        per = f"SELECT COUNT(*) AS r FROM {source} WHERE {unit} IS NOT NULL GROUP BY {unit}"
-        row = self._fetch_one(f"SELECT COUNT(*) FILTER (WHERE r > {most}), COUNT(*) FROM ({per}) AS g")
-        return row[0], row[1]
+    def as_text(self, cell: str) -> str:
+        """See `ExactQueries`."""
+        return f"CAST({cell} AS VARCHAR)"
 
-    def cut(self, table: str, column: str) -> tuple[int, int]:
-        """Return how many values lie beyond a column's declared bounds, and how many numbers there are."""
-        stated = self._reader(table).table.bounds[column]
-        sql_type = next(kind for name, kind in self.readers[table].columns if fold(name) == fold(column))
-        held = checked_bounds(stated, sql_type, "")
-        cell = self._value(table, column)
-        low, high = (f"CAST('{end}' AS {sql_type.held})" for end in (held.low, held.high))
+    def number(self, cell: str, sql_type: SqlType) -> tuple[str, Callable[[object], str]]:
+        """See `ExactQueries`."""
         there = f"NOT isnan({cell})" if sql_type == DOUBLE else f"{cell} IS NOT NULL"
-        row = self._fetch_one(
-            f"SELECT COUNT(*) FILTER (WHERE {cell} < {low} OR {cell} > {high}), COUNT(*) "
-            f"FROM main.{quote(table)} WHERE {there}"
-        )
-        return row[0], row[1]
+        return there, lambda end: f"CAST('{end}' AS {sql_type.held})"
 
-    def _owned(self, table: str) -> tuple[str, str]:
-        """Return the expression of the unit of a table's rows, and the FROM item in which it stands."""
-        return self._path(self.readers[table].table.unit, f"main.{quote(table)} AS c")
-
-    def _path(self, unit: Unit | None, source: str, alias: str = "p") -> tuple[str, str]:
-        """Return the expression of the unit of the rows `c` of a FROM item, and the item joined to it.
-
-        Tables of a path are `p0`, `p1`, ..
-        """
-        at, hop = "c", 0
-        while isinstance(unit, UnitVia):
-            parent = self._reader(unit.table).table
-            there = f"{alias}{hop}"
-            same = f"{_as_text(f'{at}.{quote(unit.via)}')} = {_as_text(f'{there}.{quote(unit.column)}')}"
-            source = f"{source} LEFT JOIN main.{quote(parent.name)} AS {there} ON {same}"
-            unit, at, hop = parent.unit, there, hop + 1
-        if not isinstance(unit, UnitColumn):
-            raise InternalError("the rows of this table are units")
-        return f"{at}.{quote(unit.column)}", source
-
-    def ownerless(self, table: str) -> int:
-        """Return how many rows belong to no unit."""
-        if not isinstance(self.readers[table].table.unit, UnitColumn | UnitVia):
-            return 0
-        unit, source = self._owned(table)
-        return int(self._fetch_one(f"SELECT COUNT(*) FROM {source} WHERE {unit} IS NULL")[0])
-
-    def rows_and_units(self, table: str) -> tuple[int, int]:
-        """Return how many rows of a table have a unit, and how many units these are."""
-        unit, source = self._owned(table)
-        row = self._fetch_one(f"SELECT COUNT({unit}), COUNT(DISTINCT {unit}) FROM {source}")
-        return row[0], row[1]
-
-    def null_rows(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
-        """Return for each column in how many rows with a unit it is NULL, and how many rows have one."""
-        counts = ", ".join(["COUNT(*)", *(f"COUNT(c.{quote(column)})" for column in columns)])
-        if isinstance(self.readers[table].table.unit, UnitColumn | UnitVia):
-            unit, source = self._owned(table)
-            counted = f"{source} WHERE {unit} IS NOT NULL"
-        else:
-            counted = f"main.{quote(table)} AS c"
-        rows, *there = self._fetch_one(f"SELECT {counts} FROM {counted}")
-        return {column: rows - n for column, n in zip(columns, there, strict=True)}, rows
-
-    def disagreeing(self, table: str, other: Unit) -> tuple[int, int]:
-        """Return in how many rows another way to a unit leads to another one, and in how many to any.
-
-        Rows that have no unit in the declared way are never counted, and are left out.
-        """
-        unit, source = self._owned(table)
-        second, source = self._path(other, source, "s")
-        differ = f"{_as_text(second)} <> {_as_text(unit)}"
-        row = self._fetch_one(
-            f"SELECT COUNT(*) FILTER (WHERE {differ}), COUNT(*) FROM {source} "
-            f"WHERE {unit} IS NOT NULL AND {second} IS NOT NULL"
-        )
-        return row[0], row[1]
-
-    def units(self, kind: str) -> int:
-        """Return how many units of a kind there are."""
-        return int(self._fetch_one(f"SELECT COUNT(DISTINCT u) FROM ({self._all_units(kind)}) AS r")[0])
-
-    def like_units(self, table: str, column: str, kind: str) -> tuple[int, int]:
-        """Return how many distinct values a column has, and how many of them are units of a kind."""
-        row = self._fetch_one(
-            f"SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE v IN ({self._all_units(kind)})) "
-            f"FROM (SELECT {_as_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
-        )
-        return row[0], row[1]
-
-    def shared(self, table: str, column: str, other: str, theirs: str) -> tuple[int, int]:
-        """Return how many distinct values a column has, and how many of them another table's column has."""
-        row = self._fetch_one(
-            f"SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER "
-            f"(WHERE v IN (SELECT {_as_text(quote(theirs))} FROM main.{quote(other)})) "
-            f"FROM (SELECT {_as_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
-        )
-        return row[0], row[1]
-
-    def _all_units(self, kind: str) -> str:
-        parts = []
-        for name, reader in self.readers.items():
-            unit = reader.table.unit
-            if isinstance(unit, UnitColumn) and unit.kind == kind:
-                parts.append(f"SELECT {_as_text(quote(unit.column))} AS u FROM main.{quote(name)}")
-        return " UNION ALL ".join(parts)
-
-    def _with_unit(self, table: str) -> str:
-        """Write the condition that excludes rows without a unit, which are never counted."""
-        unit = self.readers[table].table.unit
-        return f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
-
-    def _reader(self, table: str) -> Reader:
-        return next(reader for name, reader in self.readers.items() if fold(name) == fold(table))
-
-    def _fetch_one(self, sql: str) -> tuple[Any, ...]:
-        return self._fetch_all(sql)[0]
-
-    def _fetch_all(self, sql: str) -> list[tuple[Any, ...]]:
+    def fetch_all(self, sql: str) -> list[tuple[Any, ...]]:
+        """See `ExactQueries`."""
         try:
             with self._connection(counts_only=False).cursor() as cursor:
                 return cursor.execute(sql).fetchall()
@@ -362,11 +221,6 @@ class Inspector(DuckDBEngine):
         # After some errors the database cannot be used any more.
         self._reopen()
         raise UnreadableError(text)
-
-
-def _as_text(cell: str) -> str:
-    """Cast a column to text: a wrong policy may compare columns of different types."""
-    return f"CAST({cell} AS VARCHAR)"
 
 
 def check_quotes(path: Path, delimiter: str) -> None:

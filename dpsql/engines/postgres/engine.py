@@ -69,7 +69,16 @@ class PostgresEngine(RemoteEngine):
         never_null = frozenset(
             n.lower() for n, kind, _ in columns_of(found) if n in enforced and kind in AS_STORED
         )
-        return Reader(table, columns, "", (), never_null=never_null), scanned
+        there = {column.name.lower(): self.dialect.quote(column.name) for column in found.columns}
+        return Reader(
+            table,
+            columns,
+            "",
+            (),
+            never_null=never_null,
+            scan=f"{found.text} AS r" if found.children else f"ONLY {found.text} AS r",
+            cells=tuple(f"r.{there[name.lower()]}" for name, _ in columns),
+        ), scanned
 
     def translate(self, compiled: CompiledQuery) -> str:
         """See `RemoteEngine`: before a charge, connections that the server has ended are closed."""

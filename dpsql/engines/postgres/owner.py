@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from dpsql.engines.duckdb.schema import Found, FoundColumn, declarable_type, qualified_name, table_name
-from dpsql.engines.postgres.catalog import CATALOG_QUERY, CatalogTable, catalog_table
+from dpsql.engines.duckdb.sources import declared_columns
+from dpsql.engines.postgres.catalog import CATALOG_QUERY, CatalogTable, catalog_table, find_table
 from dpsql.engines.postgres.forms import string_literal
-from dpsql.engines.postgres.schema import columns_of, index_distinguishes, readable_as
+from dpsql.engines.postgres.guard import Guard
+from dpsql.engines.postgres.schema import columns_of, index_distinguishes, readable_as, scan
 from dpsql.engines.skipped import Skipped
 from dpsql.errors import PolicyError
-from dpsql.policy import DatabaseSource
+from dpsql.policy import DatabaseSource, Table
 from dpsql.types import TIMESTAMPTZ, SqlType
 
 if TYPE_CHECKING:
@@ -248,6 +250,15 @@ def describe_server(connection: OwnerConnection) -> tuple[str, str]:
     if major > NEWEST:
         return "note", f"{said}: tested are versions up to {NEWEST}"
     return "ok", f"{said}: a supported version"
+
+
+def check_table(connection: OwnerConnection, table: Table, source: DatabaseSource, longest: int) -> None:
+    """Raise `PolicyError` if a declared table is not as the policy says; no row is read."""
+    found = find_table(connection.ask, table, source)
+    columns = declared_columns(table, [(name, word) for name, _, word in columns_of(found)])
+    scan(table, found, columns, longest)
+    if not table.public:
+        Guard(table, source, columns, found).check_facts(found)
 
 
 def statistics(connection: OwnerConnection, source: DatabaseSource) -> str:
