@@ -86,6 +86,10 @@ class PlannedCount:
         """Whether the files that it reads are still those for which it was planned."""
         return self.engines.unchanged(self.reads)
 
+    def current(self) -> bool:
+        """Whether what it was planned for is what the engine would count now; asked before a charge."""
+        return self.unchanged() and self.engines.engine.current(self.plan.compiled)
+
     def count(self, compiled: CompiledQuery | None = None, *, unchanged: bool = False) -> Counts:
         """Return the exact counts, of data for which the policy's facts were verified.
 

@@ -95,7 +95,7 @@ class Releasing:
         self._check_agreed(sum((part.method.quote.charge for part in missing.values()), Charge()))
         keys = [part.key for part in shared.values()]
         if made:
-            if not all(part.counting.unchanged() for part in made.values()):
+            if not all(part.counting.current() for part in made.values()):
                 return None
             found |= self._made(prepared, made, found, keys)
         elif shared:

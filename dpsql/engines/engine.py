@@ -26,6 +26,12 @@ class Engine(Protocol):
         The statement is then refused, and nothing is charged.
         """
 
+    def current(self, compiled: CompiledQuery) -> bool:
+        """Whether the tables of a query are as they were when it was translated; asked before a charge.
+
+        An engine that reads tables as they are when a query runs has no older view of them.
+        """
+
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 from abc import ABC, abstractmethod
@@ -40,6 +41,9 @@ from dpsql.types import SqlType
 _CACHE_SIZE = 16
 """The most translated statements, and the most public relations, that are cached."""
 
+
+PLANNING_SECONDS = 30
+"""The most seconds for which an engine plans a statement; what is accepted takes one at most."""
 
 _Connection = Any
 """What runs one statement at a time, and is stopped alone: a connection, or the tag of a statement."""
@@ -186,17 +190,20 @@ class RemoteEngine(ABC):
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
         with self._translating:
-            if compiled.sql not in self._translations:
-                statement = translate(
-                    compiled, self.dialect, self.schema_database, self._private, self._public_relations
-                )
-                self.bind(statement)
-                self._translations[compiled.sql] = statement
-                while len(self._translations) > _CACHE_SIZE:
-                    self._translations.popitem(last=False)
-                while len(self._public_relations) > _CACHE_SIZE:
-                    del self._public_relations[next(iter(self._public_relations))]
-            return self._translations[compiled.sql]
+            found = self._translations.get(compiled.sql)
+            if found is not None:
+                return found
+            statement = translate(
+                compiled, self.dialect, self.schema_database, self._private, self._public_relations
+            )
+            while len(self._public_relations) > _CACHE_SIZE:
+                del self._public_relations[next(iter(self._public_relations))]
+        self.bind(statement)  # others are translated and planned meanwhile
+        with self._translating:
+            self._translations[compiled.sql] = statement
+            while len(self._translations) > _CACHE_SIZE:
+                self._translations.popitem(last=False)
+        return statement
 
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
@@ -269,12 +276,30 @@ class RemoteEngine(ABC):
         rows = self._rows(statement, UNCHARGED)
         return rows is not None and rows.column(0)[0].as_py() == 0
 
+    def current(self, compiled: CompiledQuery) -> bool:
+        """See `Engine`."""
+        return True
+
     def within_length_limit(self, table: str) -> bool:
         """See `Engine`: an engine that knows a stored value's length without reading it tests always."""
         return False
 
     def assume_within_length_limit(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do
         """See `Engine`."""
+
+
+def check_digits(table: Table, physical: list[tuple[str, str]]) -> None:
+    """Refuse a DECIMAL of more than 18 digits that the policy does not declare; name a type that is read."""
+    if table.columns is not None:
+        return
+    for name, word in physical:
+        found = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", word)
+        if found is not None and int(found[1]) > 18:
+            raise PolicyError(
+                f"tables.{table.name}: column {name} is a number of up to {found[1]} digits, and 18 are read",
+                hint=f"declare [tables.{table.name}.columns] with the columns to show, and in it "
+                f'{name} = "DECIMAL(18,{min(int(found[2]), 6)})": numbers that do not fit are read as NULL',
+            )
 
 
 def _read_public_file(table: Table) -> tuple[Reader, pa.Table]:

@@ -131,7 +131,7 @@ def test_a_session_that_the_server_ended_costs_nothing(postgres: PostgresStore) 
 @pytest.mark.parametrize(
     "condition",
     [
-        "upper(lower(upper(page))) = 'q'",  # each repeats its argument four times
+        f"{'upper(lower(' * 12}page{'))' * 12} = 'q'",
         " OR ".join(f"page ILIKE '%{i}%'" for i in range(21)),
     ],
     ids=["nested", "many"],
@@ -140,10 +140,10 @@ def test_changing_the_case_of_many_texts_is_refused_uncharged(
     postgres: PostgresStore, condition: str
 ) -> None:
     session = opened(postgres)
-    with pytest.raises(QueryRefused, match="change the case"):
+    with pytest.raises(QueryRefused, match="too long"):
         session.run(COUNT + condition)
     assert session.budget().spent.epsilon == 0
-    assert session.run(f"{COUNT}upper(lower(page)) = 'A' OR page ILIKE '%b%'").release is not None
+    assert session.run(f"{COUNT}upper(lower(upper(page))) = 'A' OR page ILIKE '%b%'").release is not None
     session.close()
 
 

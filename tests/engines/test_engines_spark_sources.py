@@ -10,9 +10,9 @@ import duckdb
 import pytest
 from support.stores import SparkStore
 
-from dpsql.errors import PolicyError
+from dpsql.errors import OperationalError, PolicyError
 from dpsql.session import Session
-from tests.narrow import engine_of
+from tests.narrow import engine_of, private
 
 pytestmark = pytest.mark.spark
 
@@ -99,3 +99,65 @@ def test_the_end_of_sparks_process_is_printed_by_nobody(
     for path in (java_gateway.__file__, __file__):
         logging.getLogger().handle(logging.LogRecord("root", logging.ERROR, path, 1, path, None, None))
     assert [record.pathname for record in caplog.records] == [__file__]
+
+
+LARGE = "OPTIONS (epsilon = 20, fresh = TRUE)"
+
+
+def counted(session: Session) -> int:
+    found = session.run(COUNT.replace("SELECT", f"SELECT WITH DIFFERENTIAL_PRIVACY {LARGE}")).table
+    return round(found.column(0)[0].as_py())
+
+
+def test_rows_that_others_write_are_counted(spark: tuple[SparkStore, Any]) -> None:
+    """Each session of Spark keeps its own list of a table's files."""
+    session, owner = opened(spark, "(user_id BIGINT, page STRING) USING parquet"), spark[1]
+    rows = "default.visits SELECT id, 'a' FROM range({})"
+    seen = []
+    for sql in (
+        f"INSERT INTO {rows.format(1000)}",
+        f"INSERT INTO {rows.format('1000, 3000')}",
+        f"INSERT OVERWRITE {rows.format(50)}",
+    ):
+        owner.sql(sql)
+        seen.append(counted(session))
+    assert [abs(n - wanted) < 10 for n, wanted in zip(seen, (1000, 3000, 50), strict=True)] == [True] * 3
+    assert session.ledger.failures(session.analyst) == 0
+    session.close()
+
+
+def test_what_changes_after_a_statement_is_planned_is_seen_before_the_charge(
+    spark: tuple[SparkStore, Any],
+) -> None:
+    session, owner = opened(spark, "(user_id BIGINT, page STRING) USING parquet"), spark[1]
+    engine, compiled = engine_of(session), private(session.prepare(COUNT)).plan.compiled
+    assert engine.current(compiled)
+    owner.sql("INSERT INTO default.visits VALUES (1, 'a')")
+    assert not engine.current(compiled)
+    engine.translate(compiled)
+    assert engine.current(compiled)
+    session.close()
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "VIEW default.visits AS SELECT id AS user_id, 'a' AS page FROM range(10)",
+        "TABLE default.visits (user_id BIGINT, page STRING) USING json",
+        "TABLE default.visits (user_id BIGINT, page BIGINT) USING parquet",
+        "TABLE default.visits (user_id BIGINT, page STRING) USING parquet",
+    ],
+)
+def test_a_table_that_is_replaced_is_seen_at_the_next_statement(
+    spark: tuple[SparkStore, Any], ddl: str
+) -> None:
+    session, owner = opened(spark, "(user_id BIGINT, page STRING) USING parquet"), spark[1]
+    assert session.run(COUNT).release is not None
+    spent = session.budget().spent
+    owner.sql("DROP TABLE default.visits")
+    owner.sql(f"CREATE {ddl}")
+    with pytest.raises(OperationalError, match="changed after it was opened"):
+        counted(session)
+    assert session.budget().spent == spent
+    session.close()
+    owner.sql(f"DROP {ddl.split(maxsplit=1)[0]} default.visits")

@@ -108,16 +108,17 @@ class Connection:
             raise PolicyError("database.engine: the database's encoding is not UTF8")
 
     @contextmanager
-    def _statement(self, guards: Collection[Guard]) -> Iterator[Cursor]:
+    def _statement(self, guards: Collection[Guard], seconds: int | None = None) -> Iterator[Cursor]:
         """Begin a transaction, pin its settings, lock the private tables and check that they are unchanged.
 
         Every transaction does all of this: a pooler may run each on another session without its settings.
+        Each statement in it is stopped after the timeout, or after `seconds` if these are fewer.
         """
         with self._lock, self._adbc.cursor() as cursor:
             self._running = cursor
             try:
                 cursor.execute(_BEGIN)
-                self._pin(cursor)
+                self._pin(cursor, self._timeout if seconds is None else min(self._timeout, seconds * 1000))
                 if guards:
                     names = ", ".join(guard.name for guard in guards if guard.lockable)
                     cursor.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE" if names else "SELECT 1 AS x")
@@ -129,8 +130,8 @@ class Connection:
                 with suppress(Exception):
                     cursor.execute("ROLLBACK")
 
-    def _pin(self, cursor: Cursor) -> None:
-        pinned = {**_PINNED, "statement_timeout": str(self._timeout)}
+    def _pin(self, cursor: Cursor, timeout: int) -> None:
+        pinned = {**_PINNED, "statement_timeout": str(timeout)}
         listed = ", ".join(
             f"pg_catalog.set_config({string_literal(name)}, {string_literal(value)}, true) AS s{i}"
             for i, (name, value) in enumerate(pinned.items())
@@ -171,9 +172,9 @@ class Connection:
             return True
         return False
 
-    def explain(self, sql: str, guards: Collection[Guard] = ()) -> bool:
-        """Let the server plan a statement without running it; return whether it succeeded."""
-        with suppress(Exception), self._statement(guards) as cursor:
+    def explain(self, sql: str, guards: Collection[Guard], seconds: int) -> bool:
+        """Let the server plan a statement without running it; return whether it succeeded in time."""
+        with suppress(Exception), self._statement(guards, seconds) as cursor:
             # The driver reads rows by COPY, which does not accept EXPLAIN.
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute(f"EXPLAIN (COSTS off) {sql}")

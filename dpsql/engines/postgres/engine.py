@@ -12,7 +12,7 @@ from dpsql.engines.postgres.connection import Connection
 from dpsql.engines.postgres.dialect import PostgresDialect
 from dpsql.engines.postgres.guard import Guard, raise_if_changed
 from dpsql.engines.postgres.schema import AS_STORED, columns_of, scan
-from dpsql.engines.remote import RemoteEngine
+from dpsql.engines.remote import PLANNING_SECONDS, RemoteEngine, check_digits
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
 from dpsql.errors import PolicyError
 from dpsql.policy import DatabaseSource
@@ -51,7 +51,7 @@ class PostgresEngine(RemoteEngine):
     @property
     def dialect(self) -> PostgresDialect:
         """See `RemoteEngine`."""
-        return PostgresDialect(self._scans)
+        return PostgresDialect(self._scans, self._policy.longest_value, self._policy.timeout)
 
     def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """See `RemoteEngine`."""
@@ -59,7 +59,9 @@ class PostgresEngine(RemoteEngine):
             raise PolicyError(f"tables.{table.name}.source: is not a table of the database")
         with self.connection() as connection:
             found = find_table(connection.ask, table, table.source)
-        columns = declared_columns(table, [(name, word) for name, _, word in columns_of(found)])
+        physical = [(name, word) for name, _, word in columns_of(found)]
+        check_digits(table, physical)
+        columns = declared_columns(table, physical)
         scanned = scan(table, found, columns, self._policy.longest_value)
         if not table.public:
             guard = Guard(table, table.source, columns, found)
@@ -92,7 +94,7 @@ class PostgresEngine(RemoteEngine):
         """See `RemoteEngine`."""
         sql = rows.executable_sql(statement, self.dialect)
         with self.connection() as connection:
-            planned = connection.explain(sql, self._guards.values())
+            planned = connection.explain(sql, self._guards.values(), PLANNING_SECONDS)
         if not planned:
             with self.connection() as connection:
                 raise_if_changed(self._guards.values(), connection.ask)

@@ -50,7 +50,8 @@ def _word(physical: str, modifier: int, builtin: bool) -> str:
         if modifier < 4 or scale < 0:
             return "DECIMAL(38,10)"  # without a declared scale: the owner may declare another
         return f"DECIMAL({(packed >> 16) & 0xFFFF},{scale})"
-    return _TYPES.get(physical, physical.upper()) if builtin else physical.upper()
+    # A type of an extension or of the owner's is named without its schema.
+    return _TYPES.get(physical, physical.upper()) if builtin else physical.rpartition(".")[2].upper()
 
 
 def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.errors import PolicyError
@@ -20,7 +22,10 @@ _SERDES = frozenset(
 
 
 def find_table(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noqa: ANN401  two classes of sessions
-    """Find a table or Parquet file; return the name to read it by, and its schema. No row is read."""
+    """Find a table or Parquet file; return the name to read it by, and its schema. No row is read.
+
+    The files of a table are listed again, and so are those that are read by the name from now on.
+    """
     source, found, typed = table.source, None, True
     with suppress(Exception):
         if isinstance(source, ParquetSource):
@@ -32,6 +37,7 @@ def find_table(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noq
             name = f"{quote(source.schema or 'default')}.{quote(source.table)}"
             entry = session.catalog.getTable(name)
             if entry.tableType in ("MANAGED", "EXTERNAL") and not entry.isTemporary:
+                session.catalog.refreshTable(name)
                 found = (name, session.table(name).schema)
                 typed = _has_typed_format(session, name)
     if found is None:
@@ -48,12 +54,37 @@ def find_table(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noq
     return found
 
 
+def files_of(session: Any, name: str) -> tuple[tuple[object, ...], ...]:  # noqa: ANN401  two classes of sessions
+    """Return the files of a table as they are listed, with the sizes and times of those of this machine."""
+    found: list[tuple[object, ...]] = []
+    for address in sorted(session.table(name).inputFiles()):
+        parts = urlsplit(address)
+        stamp: tuple[object, ...] = ()
+        if parts.scheme in ("", "file"):
+            with suppress(OSError):
+                stat = Path(unquote(parts.path)).stat()
+                stamp = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        found.append((address, *stamp))
+    return tuple(found)
+
+
+def identity(session: Any, name: str) -> tuple[object, ...]:  # noqa: ANN401  two classes of sessions
+    """Return what stays of a table when its rows change: its place, and when it was made."""
+    details = _details(session, name)
+    return tuple(details.get(word) for word in ("Type", "Provider", "Location", "Created Time"))
+
+
 def _has_typed_format(session: Any, name: str) -> bool:  # noqa: ANN401  two classes of sessions
     """Whether a table is stored in a listed format; False where the catalog does not say."""
+    details = _details(session, name)
+    provider = str(details.get("Provider", "")).lower()
+    return provider in _FORMATS or (provider == "hive" and details.get("Serde Library") in _SERDES)
+
+
+def _details(session: Any, name: str) -> dict[str, str]:  # noqa: ANN401  two classes of sessions
+    """Return what the catalog says of a table besides its columns."""
     described = [(row[0], row[1]) for row in session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()]
     # The columns come first, and may have any name.
     heads = (i for i, (what, _) in enumerate(described) if what.startswith("# Detailed Table"))
     start = max(heads, default=-1)
-    details = dict(described[start + 1 :]) if start >= 0 else {}
-    provider = str(details.get("Provider", "")).lower()
-    return provider in _FORMATS or (provider == "hive" and details.get("Serde Library") in _SERDES)
+    return dict(described[start + 1 :]) if start >= 0 else {}

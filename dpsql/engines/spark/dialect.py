@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.spark.forms import FORMS, string_literal
-from dpsql.engines.writer.dialect import Dialect, integer_bounds
+from dpsql.engines.writer.dialect import ONCE, Dialect, integer_bounds
 from dpsql.engines.writer.forms import Form
 from dpsql.engines.writer.value import Value, type_family
 from dpsql.types import BIGINT, HUGEINT, SqlType
@@ -35,6 +36,14 @@ class SparkDialect(Dialect):
     semi_joins: ClassVar[bool] = True
     group_frames: ClassVar[bool] = False
     digits: ClassVar[int | None] = 38
+    in_has_null: ClassVar[bool] = False
+    max_size: ClassVar[int] = 20_000
+    times: ClassVar[Mapping[str, float]] = {
+        **dict.fromkeys(("translate", "trim", "contains", "instr", "replace", "split_part"), 10_000),
+        **dict.fromkeys(("substring", "left", "right", "char_length", "octet_length", "md5"), 2_000),
+        **dict.fromkeys(("startswith", "endswith", "lpad", "rpad", "lower", "upper", "xxhash64"), 2_000),
+        **dict.fromkeys(("concat_ws", "try_validate_utf8"), 2_000),
+    }
 
     def text(self, value: str) -> str:
         """See `Dialect`."""
@@ -122,6 +131,15 @@ class SparkDialect(Dialect):
             total = super().aggregate(name, Value(exact, HUGEINT), distinct=distinct, tail=tail)
             return total.with_sql(f"CAST({total.sql} AS DECIMAL(38,0))")
         return super().aggregate(name, value, distinct=distinct, tail=tail)
+
+    def public_name(self, place: int, sql: str) -> str:
+        """See `Dialect`: views belong to the session, in which other statements run at the same time."""
+        return f"p_{hashlib.sha256(sql.encode()).hexdigest()[:32]}"
+
+    def once(self, operands: Mapping[int, str], body: str) -> str:
+        """See `Dialect`: the function of a list's only element has the operands as its parameter."""
+        listed = ", ".join(f"'x{i}', {sql}" for i, sql in operands.items())
+        return f"(transform(array(named_struct({listed})), {self.quote(ONCE)} -> {body})[0])"
 
     def hash_values(self, values: Sequence[str]) -> str:
         """See `Dialect`."""

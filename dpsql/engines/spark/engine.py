@@ -10,16 +10,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from dpsql.analysis import CompiledQuery
 from dpsql.engines.duckdb.sources import Reader, declared_columns
-from dpsql.engines.remote import RemoteEngine
+from dpsql.engines.remote import PLANNING_SECONDS, RemoteEngine, check_digits
 from dpsql.engines.spark.catalog import find_table
 from dpsql.engines.spark.connection import open_session, suppress_pyspark_warnings
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.spark.guard import check_facts
+from dpsql.engines.spark.guard import Guard, check_facts
+from dpsql.engines.spark.planning import Planner
 from dpsql.engines.spark.rows import arrow_rows
-from dpsql.engines.spark.schema import columns_of, scan
+from dpsql.engines.spark.schema import columns_of, padded_columns, scan
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
 from dpsql.policy import Policy, Table
+from dpsql.tree import Scan, walk
 
 
 class SparkEngine(RemoteEngine):
@@ -29,9 +32,19 @@ class SparkEngine(RemoteEngine):
         super().__init__(policy)
         self.local_files = "://" not in policy.engine
         self.session: Any = open_session(policy.engine)
-        self._lock = threading.RLock()  # one statement at a time: statements share the names of views
+        self._lock = threading.RLock()  # one statement runs at a time; others are planned meanwhile
+        self._planner = Planner(min(PLANNING_SECONDS, policy.timeout))
+        self._views = threading.Lock()
+        self._guards: dict[str, Guard] = {}
+        self._latest: dict[str, object] = {}
+        """The version of each table when it was refreshed last."""
+        self._versions: dict[str, dict[str, object]] = {}
+        """The versions of the tables of each statement when it was translated."""
         self._numbers = itertools.count()
         self._frames: dict[str, Any] = {}
+        """The public rows that are views of the session, by the views' names; those used last come last."""
+        self._runs: frozenset[str] = frozenset()
+        """The views of the statement that runs."""
         self._bound: tuple[Translated, Any] | None = None
         """The statement that was bound last and has not run yet, with its frame."""
         self.open_tables()
@@ -39,18 +52,46 @@ class SparkEngine(RemoteEngine):
     @property
     def dialect(self) -> SparkDialect:
         """See `RemoteEngine`."""
-        return SparkDialect(self._scans)
+        return SparkDialect(self._scans, self._policy.longest_value, self._policy.timeout)
 
     def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """See `RemoteEngine`."""
         with suppress_pyspark_warnings():
-            name, schema = find_table(self.session, table, f"dpsql_source_{next(self._numbers)}")
+            view = f"dpsql_source_{next(self._numbers)}"
+            name, schema = find_table(self.session, table, view)
         check_facts(self._policy)
         physical = columns_of(schema)
+        check_digits(table, physical)
         columns = declared_columns(table, physical)
+        if not table.public:
+            self._guards[table.name] = Guard.of(self.session, table, view, [n for n, _ in columns])
         return Reader(table, columns, "", ()), scan(
-            table, name, physical, columns, self._policy.longest_value
+            table, name, physical, columns, self._policy.longest_value, padded_columns(schema)
         )
+
+    def translate(self, compiled: CompiledQuery) -> str:
+        """See `RemoteEngine`: before a charge, the tables are refreshed and tested."""
+        versions = self._checked(compiled)
+        shown = super().translate(compiled)
+        self._versions[compiled.sql] = versions
+        while len(self._versions) > _STATEMENTS:
+            del self._versions[next(iter(self._versions))]
+        return shown
+
+    def current(self, compiled: CompiledQuery) -> bool:
+        """See `Engine`: a frame reads the files that were listed when it was bound."""
+        return self._checked(compiled) == self._versions.get(compiled.sql)
+
+    def _checked(self, compiled: CompiledQuery) -> dict[str, object]:
+        """Refresh the tables of a query, test that they are those that were opened, return their versions."""
+        names = {node.table for node in walk(compiled.query) if isinstance(node, Scan)}
+        guards = [guard for name, guard in self._guards.items() if name in names]
+        with suppress_pyspark_warnings():
+            versions: dict[str, object] = {g.table.name: g.check(self.session) for g in guards}
+        if self._latest | versions != self._latest:
+            self._bound = None  # it has the files of before
+            self._latest |= versions
+        return versions
 
     @contextmanager
     def connection(self) -> Iterator[str]:
@@ -60,12 +101,17 @@ class SparkEngine(RemoteEngine):
 
     def _frame(self, statement: Translated) -> Any:  # noqa: ANN401  two classes of frames
         """Register the public rows as views, and bind the statement."""
-        for public in statement.public:
-            if public.sql not in self._frames:
-                self._frames[public.sql] = self.session.createDataFrame(arrow_rows(public))
-                while len(self._frames) > 32:
-                    del self._frames[next(iter(self._frames))]
-            self._frames[public.sql].createOrReplaceTempView(public.name)
+        with self._views:
+            for public in statement.public:
+                frame = self._frames.pop(public.name, None)
+                if frame is None:
+                    frame = self.session.createDataFrame(arrow_rows(public))
+                    frame.createOrReplaceTempView(public.name)
+                self._frames[public.name] = frame
+            named = {p.name for p in statement.public}
+            for name in [n for n in self._frames if n not in named | self._runs][:-_VIEWS]:
+                del self._frames[name]
+                self.session.catalog.dropTempView(name)
         return self.session.sql(statement.sql)
 
     def _frame_to_run(self, statement: Translated) -> Any:  # noqa: ANN401  two classes of frames
@@ -78,17 +124,19 @@ class SparkEngine(RemoteEngine):
 
     def bind(self, statement: Translated) -> None:
         """See `RemoteEngine`."""
-        bound = False
-        with suppress(Exception), suppress_pyspark_warnings(), self._lock:
-            self._bound = None
+        if not self._planner.run(lambda: self._plan(statement)):
+            raise Untranslatable("Spark cannot plan this statement", "write it in a simpler form")
+
+    def _plan(self, statement: Translated) -> bool:
+        """Bind a statement and keep its frame; return whether it has the columns that it should."""
+        with suppress_pyspark_warnings():
             frame = self._frame(statement)
             bound = len(frame.schema.fields) == len(statement.columns)
             plan = getattr(frame, "_jdf", None)
             if plan is not None:
                 plan.queryExecution().optimizedPlan()  # Spark refuses some subqueries only here
-            self._bound = (statement, frame)
-        if not bound:
-            raise Untranslatable("Spark cannot plan this statement", "write it in a simpler form")
+        self._bound = (statement, frame)
+        return bound
 
     def fetch(self, connection: str, statement: Translated) -> pa.Table:
         """See `RemoteEngine`."""
@@ -98,9 +146,11 @@ class SparkEngine(RemoteEngine):
             add = here.addTag if here is self.session else here.addJobTag
             remove = here.removeTag if here is self.session else here.removeJobTag
             add(connection)
+            self._runs = frozenset(public.name for public in statement.public)
             try:
                 found = self._frame_to_run(statement).toArrow()
             finally:
+                self._runs = frozenset()
                 remove(connection)
         return found.rename_columns([f"c{i}" for i in range(found.num_columns)])
 
@@ -145,6 +195,12 @@ class SparkEngine(RemoteEngine):
             with suppress(Exception):
                 self.session.stop()
 
+
+_VIEWS = 64
+"""The most views of public rows that are kept besides those in use."""
+
+_STATEMENTS = 256
+"""The most statements whose tables' versions are kept until they are charged."""
 
 _STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 """Spark's conditions for a job, and over Connect an operation, that was cancelled."""

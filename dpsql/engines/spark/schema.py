@@ -46,12 +46,27 @@ def columns_of(schema: Any) -> list[tuple[str, str]]:  # noqa: ANN401  two class
     return found
 
 
+def padded_columns(schema: Any) -> frozenset[str]:  # noqa: ANN401  two classes of schemas
+    """Return the columns of type CHAR(n), whose texts Spark fills up with spaces."""
+    return frozenset(
+        field.name
+        for field in schema.fields
+        if field.dataType.simpleString().startswith("char(")
+        or str((getattr(field, "metadata", None) or {}).get(_KEPT_TYPE, "")).startswith("char(")
+    )
+
+
+_KEPT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+"""Where Spark keeps that a column of type STRING was declared CHAR or VARCHAR."""
+
+
 def scan(
     table: Table,
     name: str,
     physical: list[tuple[str, str]],
     columns: tuple[tuple[str, SqlType], ...],
     longest: int,
+    padded: frozenset[str] = frozenset(),
 ) -> tuple[str, dict[str, TargetColumn]]:
     """Return the SELECT that reads the declared columns with canonical values, and its columns by name."""
     dialect = SparkDialect({})
@@ -59,7 +74,7 @@ def scan(
 
     def cell(column: str, sql_type: SqlType) -> Cell:
         of, word = there[column.lower()]
-        value = _cell(dialect, of, word, sql_type)
+        value = _cell(dialect, of, word, sql_type, padded=of in padded)
         # Measures the stored bytes, so that only a short text is validated.
         text = f"CAST(r.{dialect.quote(of)} AS STRING)" if word == "VARCHAR" else value.sql
         return Cell(value, f"octet_length({text}) <= {longest}" if sql_type == VARCHAR else "")
@@ -67,7 +82,7 @@ def scan(
     return build_scan(table, columns, cell, name, "the table")
 
 
-def _cell(dialect: SparkDialect, name: str, word: str, sql_type: SqlType) -> Value:
+def _cell(dialect: SparkDialect, name: str, word: str, sql_type: SqlType, *, padded: bool) -> Value:
     cell = f"r.{dialect.quote(name)}"
     if sql_type.name in ("LIST", "STRUCT", "ENUM", "BLOB", "UUID", "TIME"):
         raise Untranslatable(f"values of type {sql_type.name} are not supported")
@@ -82,7 +97,9 @@ def _cell(dialect: SparkDialect, name: str, word: str, sql_type: SqlType) -> Val
         value = Value(cell, BOOLEAN)
     elif word == "VARCHAR":
         # Bytes that are not UTF-8 would fail when they are returned, which would disclose a row.
-        value = Value(f"try_validate_utf8(CAST({cell} AS STRING))", VARCHAR)
+        text = f"try_validate_utf8(CAST({cell} AS STRING))"
+        # The spaces at the end of a CHAR(n) are none of its text, as in PostgreSQL.
+        value = Value(f"TRIM(TRAILING ' ' FROM {text})" if padded else text, VARCHAR)
     elif word == "DATE":
         value = dated(cell, "DATE", DATE)
     elif word.startswith("TIMESTAMP"):

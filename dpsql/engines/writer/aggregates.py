@@ -27,11 +27,15 @@ def _aggregate(work: Writer, node: tree.Aggregate, scope: ColumnScope, over: str
     if node.filter is not None:
         where = f" FILTER (WHERE {condition(work, node.filter, scope)})"
     if name == "count" and not node.arguments:
-        return Value(f"COUNT(*){where}{over}", BIGINT)
+        made = Value(f"COUNT(*){where}{over}", BIGINT)
+        work.grouped.add(made.sql)
+        return made
     if node.order or len(node.arguments) != 1:
         raise work.refuse(f"{name} with ORDER BY, as for DOUBLE values", "CAST the values to BIGINT")
     value = work.expression(node.arguments[0], scope)
-    return work.dialect.aggregate(name, value, distinct=node.distinct, tail=where + over)
+    made = work.dialect.aggregate(name, value, distinct=node.distinct, tail=where + over)
+    work.grouped.add(made.sql)
+    return made
 
 
 def _window(work: Writer, node: tree.Window, scope: ColumnScope) -> Value:
@@ -50,6 +54,7 @@ def _window(work: Writer, node: tree.Window, scope: ColumnScope) -> Value:
             value = _function(work, node.function, scope, over, framed=node.frame is not None)
         case _:
             raise work.refuse("DISTINCT in a window")
+    work.grouped.add(value.sql)
     return value.with_sql(f"({value.sql})")
 
 

@@ -21,7 +21,7 @@ def _like(work: Writer, node: tree.Like, scope: ColumnScope) -> Value:
     if node.word == "ILIKE":
         value = work.form("lower", [value])
         parts = [p and str(work.schema_database.evaluate(f"lower({literal_sql(p)})")) for p in parts]
-    return Value(f"({work.dialect.like(value, parts)})", BOOLEAN)
+    return work.once([value], lambda values: Value(f"({work.dialect.like(values[0], parts)})", BOOLEAN))
 
 
 def pattern_parts(pattern: str, escape: str) -> list[str | None]:

@@ -68,7 +68,10 @@ def _between(work: Writer, node: tree.Between, scope: ColumnScope) -> Value:
     value, low, high = (work.expression(n, scope) for n in (node.operand, node.low, node.high))
     check_comparable(work, value, low)
     check_comparable(work, value, high)
-    return Value(f"(({value.sql} >= {low.sql}) AND ({value.sql} <= {high.sql}))", BOOLEAN)
+    return work.once(
+        [value, low, high],
+        lambda v: Value(f"(({v[0].sql} >= {v[1].sql}) AND ({v[0].sql} <= {v[2].sql}))", BOOLEAN),
+    )
 
 
 def _in_list(work: Writer, node: tree.InList, scope: ColumnScope) -> Value:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.schema_database import SchemaDatabase
+from dpsql.engines.writer.costs import Cost, measure
 from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.forms import fits, no_form
 from dpsql.engines.writer.public import PublicRelation, compute_public
-from dpsql.engines.writer.value import TargetColumn, Value, common_type, constant_range, type_family
+from dpsql.engines.writer.value import (
+    NOT_CONSTANT,
+    TargetColumn,
+    Value,
+    common_type,
+    constant_range,
+    type_family,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Aggregate, Call, Constant, Expr, OrderTerm, Parameter, Query, duckdb_sql, facts, walk
 from dpsql.types import NULL, SqlType
@@ -22,12 +30,21 @@ It writes these as others, in one version or all; none is volatile.
 """
 
 
+MAX_LENGTH = 1 << 20
+"""The most characters of a translated text without public rows: rules may repeat an operand."""
+
+_COPIED = 60
+"""The most words of an operand that is written again where a form names it again."""
+
+
 @dataclass(slots=True)
 class ColumnScope:
     """The columns that an expression may name, by table alias; `outer` is the enclosing query's scope."""
 
     tables: dict[str, dict[str, TargetColumn]]
     outer: ColumnScope | None = None
+    written: dict[Expr, Value] = field(default_factory=dict)
+    """The expressions that are written already: those with parts that are named again and again."""
 
     def column(self, table: str, name: str) -> TargetColumn | None:
         """Return a column of this scope or of the nearest enclosing one that has the table, or None."""
@@ -50,6 +67,12 @@ class Writer:
     rules: Mapping[type[Expr], Rule]
     """The rule of each node type of an expression: what is not here is refused."""
     public: dict[str, PublicRelation] = field(default_factory=dict)
+    names: dict[str, Cost] = field(default_factory=dict)
+    """The cost of each column that is named in the statement; of equal names the highest."""
+    grouped: set[str] = field(default_factory=set)
+    """The texts of aggregate and window functions: they belong to their SELECT, and to none within it."""
+    scans: set[str] = field(default_factory=set)
+    """The texts of the scans, whose length grows with the declared columns, and not with what is asked."""
 
     def refuse(self, what: str, hint: str | None = None) -> Untranslatable:
         """Return the error that the engine does not run a part of the statement."""
@@ -59,7 +82,7 @@ class Writer:
         """Send the rows of a public relation with the statement; one text is sent once."""
         sql = duckdb_sql(query)
         if sql not in self.public:
-            name = f"p{len(self.public)}"
+            name = self.dialect.public_name(len(self.public), sql)
             relation = self.cache.get(sql) or compute_public(self.schema_database, name, sql)
             self.cache[sql] = relation
             self.public[sql] = PublicRelation(name, sql, relation.rows, relation.columns)
@@ -67,11 +90,18 @@ class Writer:
 
     def expression(self, node: Expr, scope: ColumnScope) -> Value:
         """Write an expression by the rule of its node type; DuckDB evaluates constant expressions."""
+        found = scope.written.get(node)
+        if found is not None:
+            return found
         rule = self.rules.get(type(node))
         if rule is None:
             raise self.refuse(type(node).__name__)
         constant = self._constant(node)
-        return constant if constant is not None else rule(self, node, scope)
+        made = constant if constant is not None else rule(self, node, scope)
+        if len(made.sql) > MAX_LENGTH:
+            raise too_long()
+        scope.written[node] = made
+        return made
 
     def _constant(self, node: Expr) -> Value | None:
         """Write the value of a constant expression; return None for one that depends on a row."""
@@ -105,8 +135,50 @@ class Writer:
         forms = self.dialect.forms.get(name, ())
         for entry in forms:
             if fits(entry, values):
-                return entry.apply(values)
+                return self.once(values, entry.apply)
         raise no_form(name, self.dialect.name, bool(forms))
+
+    def name(self, sql: str, cost: Cost) -> None:
+        """Keep what a column that is named costs where an engine puts its expression there."""
+        known = self.names.get(sql)
+        if known is not None:
+            cost = known.most(cost)
+        self.names[sql] = cost
+
+    def cost(self, sql: str) -> Cost:
+        """Return the cost of a text of this statement."""
+        for scan in self.scans:
+            sql = sql.replace(scan, "")
+        return measure(sql, self.names, self.dialect.times)
+
+    def copied(self, value: Value) -> bool:
+        """Whether a value may be written more than once: it is short, or belongs to its SELECT."""
+        short = value.constant is not NOT_CONSTANT or self.cost(value.sql).words <= _COPIED
+        return short or any(text in value.sql for text in self.grouped)
+
+    def once(self, values: Sequence[Value], make: Callable[[list[Value]], Value]) -> Value:
+        """Write an expression of some operands such that none that is long is computed more than once."""
+        if all(map(self.copied, values)):
+            return make([*values])
+        named = [
+            v if v.constant is not NOT_CONSTANT else replace(v, sql=self.dialect.operand_name(i))
+            for i, v in enumerate(values)
+        ]
+        made = make(named)
+        again = any(
+            made.sql.count(name.sql) > 1 and not self.copied(v) for name, v in zip(named, values, strict=True)
+        )
+        return self.bound(values, made) if again and self.movable(values) else make([*values])
+
+    def bound(self, values: Sequence[Value], body: Value) -> Value:
+        """Write what names operands by their places, with the operands computed once each."""
+        names = {i: self.dialect.operand_name(i) for i in range(len(values))}
+        operands = {i: values[i].sql for i, name in names.items() if name in body.sql}
+        return replace(body, sql=self.dialect.once(operands, body.sql))
+
+    def movable(self, values: Sequence[Value]) -> bool:
+        """Whether a subquery may compute these values: no aggregate or window belongs to an outer SELECT."""
+        return not any(text in v.sql for v in values for text in self.grouped)
 
     def common(self, values: Sequence[Value]) -> tuple[list[str], SqlType]:
         """Return the texts of several results in their common type, and that type."""
@@ -121,6 +193,14 @@ class Writer:
             f"{self.expression(term.expr, scope).sql} {term.direction or 'ASC'} NULLS {term.nulls or 'LAST'}"
             for term in terms
         )
+
+
+def too_long() -> Untranslatable:
+    """Return the error that a statement is too long for an engine, as written or after substitution."""
+    return Untranslatable(
+        "the statement becomes too long for this engine",
+        "use fewer expressions that name a column of a subquery or one another several times",
+    )
 
 
 def _foldable(node: object, allowed: Collection[str]) -> bool:

@@ -31,6 +31,10 @@ _PYTHON |= {"T": date, "M": date, "C": time, "U": UUID}
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
+ONCE = "once"
+"""The name of the row of operands that are computed once."""
+
+
 class Dialect(ABC):
     """The SQL of one engine. Every text is written by a method here, none by a general transpiler."""
 
@@ -48,14 +52,26 @@ class Dialect(ABC):
     """Whether the engine has SEMI and ANTI JOIN."""
     group_frames: ClassVar[bool]
     """Whether the engine has window frames in GROUPS."""
-    max_translate_calls: ClassVar[int | None] = None
-    """Most calls of `translate` in one text, each of which takes long for a long text; None: any number."""
+    in_has_null: ClassVar[bool]
+    """Whether IN over a query has three values wherever it stands; else it has where WHERE ends in it."""
+    max_size: ClassVar[int]
+    """The largest size of a statement after substitution (see `Cost`): it is planned within a second."""
+    times: ClassVar[Mapping[str, float]]
+    """The microseconds that a call of a function, or an operator by its word, takes for a text of 64 KiB."""
 
     digits: ClassVar[int | None] = None
     """The most digits of a whole number, beyond which it is NULL; None: it has as many as it needs."""
 
-    def __init__(self, tables: Mapping[str, tuple[str, dict[str, TargetColumn]]]) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, tuple[str, dict[str, TargetColumn]]],
+        longest: int = 65_536,
+        timeout: int = 3600,
+    ) -> None:
+        """`longest` is the length of the longest text in bytes, `timeout` the seconds of a statement."""
         self._tables = tables
+        self.longest = longest
+        self.timeout = timeout
 
     def scan(self, table: str) -> tuple[str, dict[str, TargetColumn]]:
         """Return the FROM item (without alias) that reads a declared table, and its columns by name."""
@@ -136,9 +152,11 @@ class Dialect(ABC):
         elif a in "TM" and b in "TM" and value.value_range is not None:
             sql, value_range = f"CAST({x} AS {self.type_name(sql_type)})", value.value_range
         if sql is None:
+            hint = "declare the column with the other type in the policy"
+            if a == "N" and b == "D":
+                hint = "declare it as DECIMAL(18,s) in the policy, with s digits after the point"
             raise Untranslatable(
-                f"{self.name} does not convert {old} to {sql_type} as DuckDB does, for every value",
-                "declare the column with the other type in the policy",
+                f"{self.name} does not convert {old} to {sql_type} as DuckDB does, for every value", hint
             )
         return Value(f"({sql})", sql_type, value_range)
 
@@ -177,6 +195,18 @@ class Dialect(ABC):
     def same_column(self, a: Value, b: Value) -> str:
         """Write that two columns are equal or both NULL, in a form by which the engine can join."""
         return self.is_distinct(a.sql, b.sql, negated=True)
+
+    def public_name(self, place: int, sql: str) -> str:
+        """Return the name of a statement's public relation: by its place, or by its text."""
+        return f"p{place}"
+
+    @abstractmethod
+    def once(self, operands: Mapping[int, str], body: str) -> str:
+        """Write `body` with the operands at their places computed once: it names them by `operand_name`."""
+
+    def operand_name(self, place: int) -> str:
+        """Return the name of an operand that is computed once."""
+        return f"{self.quote(ONCE)}.{self.quote(f'x{place}')}"
 
     @abstractmethod
     def hash_values(self, values: Sequence[str]) -> str:

@@ -9,8 +9,9 @@ from decimal import Decimal
 from dpsql import tree
 from dpsql.engines.writer.conditions import condition
 from dpsql.engines.writer.context import ColumnScope, Rule, Writer
-from dpsql.engines.writer.value import Value, joint_range
-from dpsql.tree import Expr, expanded
+from dpsql.engines.writer.dialect import ONCE
+from dpsql.engines.writer.value import NOT_CONSTANT, TargetColumn, Value, joint_range
+from dpsql.tree import Expr, expanded, facts
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, NULL, SqlType
 
 
@@ -20,7 +21,8 @@ def _column(work: Writer, node: tree.Column, scope: ColumnScope) -> Value:
         raise work.refuse("a column that no table in scope has")
     quote = work.dialect.quote
     sql = f"{quote(node.table)}.{quote(found.name)}"
-    return Value(sql, found.type, found.value_range, one_zero=True)
+    work.name(sql, found.cost)
+    return Value(sql, found.type, found.value_range, one_zero=found.one_zero)
 
 
 def _null(work: Writer, node: tree.Constant, scope: ColumnScope) -> Value:
@@ -37,7 +39,22 @@ def _try(work: Writer, node: tree.Try, scope: ColumnScope) -> Value:
 
 
 def _apply(work: Writer, node: tree.Apply, scope: ColumnScope) -> Value:
-    return work.expression(expanded(node), scope)
+    """Write what a form stands for; arguments that it names more than once are computed once."""
+    again = [a for i, a in enumerate(node.arguments) if node.form.count(f"{{{i}}}") > 1 and facts(a).reads]
+    if all(work.copied(work.expression(argument, scope)) for argument in again):
+        return work.expression(expanded(node), scope)
+    read = {i: work.expression(a, scope) for i, a in enumerate(node.arguments) if facts(a).reads}
+    values = [read.get(i, Value("NULL", NULL, constant=None)) for i in range(len(node.arguments))]
+    if not work.movable(values):
+        return work.expression(expanded(node), scope)
+    columns, arguments = {}, list(node.arguments)
+    for i, value in enumerate(values):
+        if value.constant is NOT_CONSTANT:
+            name = f"x{i}"
+            columns[name] = TargetColumn(name, value.type, value.value_range, one_zero=value.one_zero)
+            arguments[i] = tree.Column(ONCE, name)
+    body = replace(node, arguments=tuple(arguments))
+    return work.bound(values, work.expression(expanded(body), ColumnScope({ONCE: columns}, scope)))
 
 
 def _case(work: Writer, node: tree.Case, scope: ColumnScope) -> Value:
@@ -63,12 +80,16 @@ def _cast(work: Writer, node: tree.Cast, scope: ColumnScope) -> Value:
         return Value(work.dialect.constant(None, wanted), wanted, constant=None)
     if value.type == wanted:
         return value
-    return replace(work.dialect.cast(value, wanted), one_zero=True)
+    return replace(work.once([value], lambda v: work.dialect.cast(v[0], wanted)), one_zero=True)
 
 
 def _steps(work: Writer, node: tree.Steps, scope: ColumnScope) -> Value:
     """Write a DOUBLE as steps, by operations that are exact in every engine; NaN is greater than infinity."""
-    x, constant = work.expression(node.operand, scope).sql, work.dialect.constant
+    return work.once([work.expression(node.operand, scope)], lambda values: _in_steps(work, node, values[0]))
+
+
+def _in_steps(work: Writer, node: tree.Steps, value: Value) -> Value:
+    x, constant = value.sql, work.dialect.constant
     ends = (node.low * node.step, node.high * node.step, 1 / node.step, node.step / 4)
     low, high, factor, near = (constant(float(end), DOUBLE) for end in ends)
     kind = HUGEINT if node.wide else BIGINT
@@ -93,14 +114,19 @@ def _saturated(work: Writer, node: tree.Saturated, scope: ColumnScope) -> Value:
     """Write a number cut to the ends of a type; what the engine computes exactly, it computes exactly."""
     value = work.expression(node.operand, scope)
     if node.near is not None and work.dialect.digits is not None:
-        near = work.expression(node.near, scope)
-        value = value.with_sql(work.dialect.or_near(value.sql, near.sql))
+        pair = [value, work.expression(node.near, scope)]
+        value = work.once(pair, lambda v: v[0].with_sql(work.dialect.or_near(v[0].sql, v[1].sql)))
     if node.type == HUGEINT:
         return value
     if node.fits:
         return work.dialect.cast(value, node.type)
     if node.type != BIGINT:
         raise work.refuse(f"a calculation of {node.type} that could have more digits")
+    return work.once([value], lambda values: _cut(work, values[0]))
+
+
+def _cut(work: Writer, value: Value) -> Value:
+    """Write a whole number cut to the ends of BIGINT."""
     low, high = (work.dialect.constant(end, HUGEINT) for end in (-(1 << 63), (1 << 63) - 1))
     # LEAST and GREATEST leave NULL out.
     x = value.sql

@@ -76,10 +76,14 @@ def _moved(work: Writer, node: tree.Moved, scope: ColumnScope) -> Value:
     if type_family(value.type) != "M":
         raise work.refuse("a move of anything but a timestamp")
     seconds = Value(str(node.seconds), BIGINT, constant=node.seconds)
-    made = work.form("add_second", [value, seconds]).sql
     first, last = (work.dialect.constant(end, TIMESTAMP) for end in _MOVABLE)
-    sql = f"(CASE WHEN {value.sql} BETWEEN {first} AND {last} THEN {made} END)"
-    return Value(sql, TIMESTAMP, (1, 9999))
+
+    def moved(values: list[Value]) -> Value:
+        (x,) = values
+        made = work.form("add_second", [x, seconds]).sql
+        return Value(f"(CASE WHEN {x.sql} BETWEEN {first} AND {last} THEN {made} END)", TIMESTAMP, (1, 9999))
+
+    return work.once([value], moved)
 
 
 OPERATORS: dict[str, Rule] = {

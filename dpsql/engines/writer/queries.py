@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dpsql import tree
 from dpsql.engines.writer.conditions import condition
 from dpsql.engines.writer.context import ColumnScope, Rule, Writer
+from dpsql.engines.writer.costs import NOTHING, Cost
 from dpsql.engines.writer.public import is_public
 from dpsql.engines.writer.value import TargetColumn, Value, common_type, joint_range, type_family
 from dpsql.lazy_dataclass import dataclass
@@ -16,10 +17,19 @@ from dpsql.types import BOOLEAN
 
 @dataclass(frozen=True, slots=True)
 class WrittenQuery:
-    """The SQL of a query, and its columns in order."""
+    """The SQL of a query, its columns in order, and the cost of its conditions and keys at all levels.
+
+    What a column costs is paid where it is named.
+    """
 
     sql: str
     columns: tuple[TargetColumn, ...]
+    rest: Cost = NOTHING
+
+    @property
+    def cost(self) -> Cost:
+        """The cost of the whole query."""
+        return sum((column.cost for column in self.columns), self.rest)
 
 
 @dataclass(slots=True)
@@ -29,6 +39,12 @@ class From:
     scope: ColumnScope
     sql: str = ""
     conditions: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()
+    """The conditions of joins."""
+    rest: Cost = NOTHING
+    """The costs of the queries in FROM, without their columns."""
+    columns: tuple[tuple[str, Cost], ...] = ()
+    """The names of their columns, and what each costs where it is named."""
 
 
 def query(work: Writer, node: Query, outer: ColumnScope | None) -> WrittenQuery:
@@ -49,8 +65,8 @@ def _set_operation(work: Writer, node: tree.SetOperation, outer: ColumnScope | N
         sql_type = common_type([a.type, b.type])
         if type_family(a.type) != type_family(b.type):
             raise work.refuse("a set operation of columns of different types")
-        columns.append(TargetColumn(a.name, sql_type, joint_range(pair)))
-    return WrittenQuery(f"({left.sql}) {node.word} ({right.sql})", tuple(columns))
+        columns.append(TargetColumn(a.name, sql_type, joint_range(pair), a.cost + b.cost))
+    return WrittenQuery(f"({left.sql}) {node.word} ({right.sql})", tuple(columns), left.rest + right.rest)
 
 
 def _select(work: Writer, node: tree.Select, outer: ColumnScope | None) -> WrittenQuery:
@@ -59,8 +75,9 @@ def _select(work: Writer, node: tree.Select, outer: ColumnScope | None) -> Writt
         _source(work, node.source, made)
     scope, conditions = made.scope, list(made.conditions)
     if node.where is not None:
-        conditions.append(condition(work, node.where, scope))
+        conditions.append(_where(work, node.where, scope))
     items = [(_name(item), work.expression(item.expr, scope)) for item in node.items]
+    parts = [*conditions, *made.on]
     listed = ", ".join(f"{v.sql} AS {work.dialect.quote(name)}" for name, v in items)
     sql = f"SELECT {'DISTINCT ' if node.distinct else ''}{listed}"
     if made.sql:
@@ -68,12 +85,30 @@ def _select(work: Writer, node: tree.Select, outer: ColumnScope | None) -> Writt
     if conditions:
         sql += " WHERE " + " AND ".join(f"({c})" for c in conditions)
     if node.group:
-        sql += " GROUP BY " + ", ".join(_key(work, key, scope, len(items)) for key in node.group)
+        parts += [_key(work, key, scope, len(items)) for key in node.group]
+        sql += " GROUP BY " + ", ".join(parts[-len(node.group) :])
     if node.order:
-        sql += " ORDER BY " + work.ordering(node.order, scope)
+        parts.append(work.ordering(node.order, scope))
+        sql += f" ORDER BY {parts[-1]}"
     if node.limit is not None:
         sql += f" LIMIT {node.limit}"
-    return WrittenQuery(sql, tuple(v.as_column(name) for name, v in items))
+    texts = [*parts, *(v.sql for _, v in items)]
+    # A column that nothing names may be computed all the same.
+    unread = (cost for name, cost in made.columns if not any(name in text for text in texts))
+    rest = sum((*map(work.cost, parts), *unread), made.rest)
+    return WrittenQuery(sql, tuple(v.as_column(name, work.cost(v.sql)) for name, v in items), rest)
+
+
+def _where(work: Writer, node: Expr, scope: ColumnScope) -> str:
+    """Write a condition for which NULL is as good as FALSE: a simple form of IN suffices there."""
+    match node:
+        case tree.Paren(inner):
+            return _where(work, inner, scope)
+        case tree.Binary("AND" | "OR" as word, left, right):
+            return f"({_where(work, left, scope)} {word} {_where(work, right, scope)})"
+        case tree.InQuery():
+            return _found(work, node, scope)[0]
+    return condition(work, node, scope)
 
 
 def _name(item: tree.Item) -> str:
@@ -101,6 +136,7 @@ def _scan(work: Writer, node: tree.Scan, made: From) -> None:
     if node.table not in work.private:
         raise work.refuse("a public table in FROM")
     text, made.scope.tables[node.alias] = work.dialect.scan(node.table)
+    work.scans.add(text)
     made.sql = f"{text} AS {work.dialect.quote(node.alias)}"
 
 
@@ -114,6 +150,8 @@ def _derived(work: Writer, node: tree.Derived, made: From) -> None:
         relation = query(work, node.query, made.scope.outer)
         columns = {c.name: c for c in relation.columns}
         made.sql = f"({relation.sql}) AS {name}"
+        made.rest += relation.rest
+        made.columns += tuple((f"{name}.{work.dialect.quote(c.name)}", c.cost) for c in relation.columns)
     made.scope.tables[node.alias] = columns
 
 
@@ -130,6 +168,8 @@ def _join(work: Writer, node: tree.Join, made: From) -> None:
         _source(work, node.right, right)
         word = "EXISTS" if kind == "SEMI" else "NOT EXISTS"
         on = condition(work, node.on, right.scope)
+        made.rest += right.rest
+        made.columns += right.columns
         made.conditions += (f"{word} (SELECT 1 FROM {right.sql} WHERE {on})",)
         return
     if made.conditions and kind in ("RIGHT", "FULL"):
@@ -138,6 +178,9 @@ def _join(work: Writer, node: tree.Join, made: From) -> None:
         )
     right = From(ColumnScope({}, left.outer))
     _source(work, node.right, right)
+    made.rest += right.rest
+    made.columns += right.columns
+    made.on += right.on
     both = ColumnScope({**left.tables, **right.scope.tables}, left.outer)
     if kind in ("SEMI", "ANTI"):
         made.sql += f" LEFT {kind} JOIN {right.sql}"
@@ -147,7 +190,8 @@ def _join(work: Writer, node: tree.Join, made: From) -> None:
     if node.on is not None:
         if kind == "FULL" and not work.dialect.full_join_conditions:
             _check_equalities(work, node.on)
-        made.sql += f" ON {condition(work, node.on, both)}"
+        made.on += (condition(work, node.on, both),)
+        made.sql += f" ON {made.on[-1]}"
 
 
 def _check_equalities(work: Writer, on: Expr) -> None:
@@ -170,10 +214,25 @@ def _unnest(work: Writer, node: tree.Unnest, made: From) -> None:
 
 
 def _in_query(work: Writer, node: tree.InQuery, scope: ColumnScope) -> Value:
+    """Write IN over a query; where it would be FALSE for NULL, the rows are looked through for NULL."""
+    found, value, relation = _found(work, node, scope)
+    if work.dialect.in_has_null:
+        return Value(found, BOOLEAN)
+    name = work.dialect.quote(relation.columns[0].name)
+    row = f"({relation.sql}) AS {work.dialect.quote('q')}"
+    some = f"EXISTS (SELECT 1 FROM {row})"
+    unknown = f"EXISTS (SELECT 1 FROM {row} WHERE {name} IS NULL)"
+    null = work.dialect.constant(None, BOOLEAN)
+    cases = f"WHEN NOT {some} THEN FALSE WHEN {value.sql} IS NULL OR {unknown} THEN {null}"
+    return Value(f"(CASE WHEN {found} THEN TRUE {cases} ELSE FALSE END)", BOOLEAN)
+
+
+def _found(work: Writer, node: tree.InQuery, scope: ColumnScope) -> tuple[str, Value, WrittenQuery]:
+    """Write IN over a query as the engine has it; return it with its two parts."""
     value, relation = work.expression(node.operand, scope), query(work, node.query, scope)
     if len(relation.columns) != 1 or type_family(relation.columns[0].type) != type_family(value.type):
         raise work.refuse("IN over a subquery of another type")
-    return Value(f"({value.sql} IN ({relation.sql}))", BOOLEAN)
+    return f"({value.sql} IN ({relation.sql}))", value, relation
 
 
 def _exists(work: Writer, node: tree.Exists, scope: ColumnScope) -> Value:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from dpsql.engines.protocol import Untranslatable
+from dpsql.engines.writer.costs import READING, measure
 from dpsql.engines.writer.value import TargetColumn, Value
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
@@ -63,6 +65,7 @@ def build_scan(
             if name.lower() in facts:
                 left_out.append(f"({read.within_limit}) IS NOT FALSE")
         cells.append(f"{sql} AS x{i}")
-        shown[name] = TargetColumn(f"x{i}", sql_type, read.value.value_range)
+        cost = replace(measure(sql, {}, {}), micros=READING if read.within_limit else 0.0)
+        shown[name] = TargetColumn(f"x{i}", sql_type, read.value.value_range, cost)
     where = f" WHERE {' AND '.join(left_out)}" if left_out else ""
     return f"(SELECT {', '.join(cells)} FROM {source} AS r{where})", shown

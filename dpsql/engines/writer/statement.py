@@ -8,15 +8,13 @@ from dpsql.analysis import CompiledQuery
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.writer import aggregates, calls, conditions, expressions, operators, queries
-from dpsql.engines.writer.context import Rule, Writer
+from dpsql.engines.writer.context import MAX_LENGTH, Rule, Writer, too_long
+from dpsql.engines.writer.costs import too_slow
 from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.public import PublicRelation
 from dpsql.engines.writer.value import TargetColumn
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Expr, Query
-
-MAX_LENGTH = 1 << 20
-"""The most characters of a translated text without public rows: rules may repeat an operand."""
 
 RULES: dict[type[Expr], Rule] = {
     **expressions.RULES,
@@ -67,13 +65,12 @@ def write(
         written = queries.query(work, query, None)
     except RecursionError:
         raise Untranslatable("the statement is nested too deeply for this engine") from None
-    if len(written.sql) > MAX_LENGTH:
-        raise Untranslatable("the statement becomes too long for this engine", "use fewer nested expressions")
-    # Each repeats its argument, so that one within another multiplies.
-    most = dialect.max_translate_calls
-    if most is not None and written.sql.count("translate(") > most:
+    cost = written.cost
+    if len(written.sql) > MAX_LENGTH or cost.size > dialect.max_size:
+        raise too_long()
+    if too_slow(cost, dialect.longest, dialect.timeout):
         raise Untranslatable(
-            f"{dialect.name} takes too long to change the case of so many texts",
-            "fewer of lower, upper and ILIKE, and none within another",
+            f"{dialect.name} takes too long for so many functions of one text as long as a text may be",
+            "use fewer functions of texts, above all of lower, upper and ILIKE, and none within another",
         )
     return Translated(written.sql, written.columns, tuple(work.public.values()))

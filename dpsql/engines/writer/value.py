@@ -6,6 +6,7 @@ from dataclasses import field, replace
 from datetime import date, datetime
 
 from dpsql.engines.protocol import Untranslatable
+from dpsql.engines.writer.costs import NAME, Cost
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, HUGEINT, NULL, SqlType
 
@@ -15,11 +16,16 @@ NOT_CONSTANT = object()
 
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """A column of a translated query: its name, its type, and its range (see `Value.value_range`)."""
+    """A column of a translated query: its name, its type, and its range (see `Value.value_range`).
+
+    `cost` is that of the expression which an engine may put in the place of the name.
+    """
 
     name: str
     type: SqlType
     value_range: tuple[float, float] | None = None
+    cost: Cost = NAME
+    one_zero: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +53,9 @@ class Value:
     constant: object = field(default=NOT_CONSTANT)
     one_zero: bool = False
 
-    def as_column(self, name: str) -> TargetColumn:
+    def as_column(self, name: str, cost: Cost = NAME) -> TargetColumn:
         """Return the column of a query that selects this value under a name."""
-        return TargetColumn(name, self.type, self.value_range)
+        return TargetColumn(name, self.type, self.value_range, cost)
 
     def with_sql(self, sql: str) -> Value:
         """Return the value with another SQL text, not marked as constant."""
