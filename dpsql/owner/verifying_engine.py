@@ -14,7 +14,7 @@ from dpsql.owner.facts import verify_domains, verify_facts
 from dpsql.owner.findings import Report, times
 from dpsql.owner.rows import verify_rows
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
-from dpsql.policy import DatabaseSource, Policy, Table, engine_kind, shown_length
+from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table, engine_kind, shown_length
 from dpsql.release import source_version
 from dpsql.types import VARCHAR
 from dpsql.versions import Versions
@@ -123,10 +123,28 @@ def _examine_postgres(report: Report, policy: Policy) -> Words:
 
 
 def _examine_spark(report: Report, policy: Policy) -> Words:
-    from dpsql.engines.spark.owner import describe_spark, spark_words  # noqa: PLC0415  an extra
+    from dpsql.engines.spark.guard import check_facts  # noqa: PLC0415  an extra
+    from dpsql.engines.spark.owner import (  # noqa: PLC0415
+        check_table,
+        describe_spark,
+        owner_session,
+        spark_words,
+    )
 
     try:
-        report.add(*_placed("database.engine", describe_spark(policy.engine)))
+        with owner_session(policy.engine) as session:
+            report.add(*_placed("database.engine", describe_spark(policy.engine, session)))
+            for table in policy.tables.values():
+                local = isinstance(table.source, ParquetSource) and "://" not in policy.engine
+                if not isinstance(table.source, DatabaseSource) and not (local and not table.public):
+                    continue
+                try:
+                    check_table(session, table, policy.longest_value)
+                except PolicyError as problem:
+                    _add_problem(report, table, problem)
+                else:
+                    report.add("ok", table.place("source"), "exists, types are as declared")
+        check_facts(policy)
     except Error as problem:
         _add_problem(report, None, problem)
     return spark_words

@@ -103,7 +103,10 @@ def find_table(ask: CatalogQuery, table: Table, source: DatabaseSource) -> Catal
     rows = ask(f"{CATALOG_QUERY} c.relkind IN ('r', 'p', 'v', 'm') AND {named}")
     key = f"tables.{table.name}.source"
     if len(rows) != 1:
-        raise PolicyError(f"{key}: the database has no table {schema}.{source.table}")
+        raise PolicyError(
+            f"{key}: the database has no table {schema}.{source.table}",
+            hint="`dpsql init` lists the tables that the role may read",
+        )
     seen = json.loads(str(rows[0][0]))
     found = catalog_table(seen)
     if found.view and not table.stable:

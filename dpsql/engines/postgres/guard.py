@@ -96,6 +96,4 @@ def raise_if_changed(guards: Iterable[Guard], ask: CatalogQuery) -> None:
             guard.check(ask)
         except (PolicyError, OperationalError) as problem:
             mend = getattr(problem, "hint", None) or "the owner runs `dpsql check`"
-            raise OperationalError(
-                f"{getattr(problem, 'message', problem)}; nothing was charged ({mend})"
-            ) from None
+            raise OperationalError(f"{getattr(problem, 'message', problem)} ({mend})") from None

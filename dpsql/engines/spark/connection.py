@@ -7,13 +7,14 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from dpsql.engines.memory import available
 from dpsql.engines.scratch import Scratch
+from dpsql.engines.spark.java import check_java
 from dpsql.errors import OperationalError, PolicyError
 
 _PINNED = {
@@ -67,8 +68,11 @@ _STARTING = threading.Lock()
 _SCRATCH: list[Scratch] = []
 
 
-def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes of sessions
-    """Return a new session of the engine a policy names: `spark`, or `sc://..`."""
+def open_session(engine: str, on_error: Callable[[BaseException], None] = lambda problem: None) -> Any:  # noqa: ANN401  pyspark has two classes of sessions
+    """Return a new session of the engine a policy names: `spark`, or `sc://..`.
+
+    `on_error` is called with the error for which there is none: its text is for the owner alone.
+    """
     try:
         import pyspark  # noqa: F401, PLC0415  an extra
     except ImportError:
@@ -82,9 +86,11 @@ def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes o
     session: Any = None
     pinned = False
     try:
-        with suppress(Exception), suppress_pyspark_warnings():
+        with suppress_pyspark_warnings():
             session = _connect(engine) if "://" in engine else _start()
             pinned = _pin(session)
+    except Exception as problem:  # noqa: BLE001  its text may name hosts and paths
+        on_error(problem)
     finally:
         if session is not None and not pinned and "://" in engine:
             with suppress(Exception):
@@ -95,6 +101,8 @@ def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes o
             hint="start it with spark.ui.enabled=false and spark.eventLog.enabled=false, without listeners",
         )
     if not pinned:
+        if "://" not in engine and session is None:
+            check_java()
         raise OperationalError("Spark cannot be started or reached as the policy says")
     return session
 
