@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,19 @@ _SERDES = frozenset(
 """Formats with typed columns, in which no row can make the others unreadable."""
 
 
-def find_table(session: Any, table: Table, temporary: str) -> tuple[str, Any]:  # noqa: ANN401  two classes of sessions
+def find_table(
+    session: Any,  # noqa: ANN401  two classes of sessions
+    table: Table,
+    temporary: str,
+    on_error: Callable[[BaseException], None] = lambda problem: None,
+) -> tuple[str, Any]:
     """Find a table or Parquet file; return the name to read it by, and its schema. No row is read.
 
     The files of a table are listed again, and so are those that are read by the name from now on. A Parquet
-    file is read by the name `temporary`.
+    file is read by the name `temporary`. `on_error` is called with Spark's error, for the owner alone.
     """
     source, found, typed, view = table.source, None, True, False
-    with suppress(Exception):
+    try:
         if isinstance(source, ParquetSource):
             frame = session.read.parquet(str(source.path))
             frame.createOrReplaceTempView(temporary)
@@ -44,6 +50,8 @@ def find_table(session: Any, table: Table, temporary: str) -> tuple[str, Any]:  
                 session.catalog.refreshTable(name)
                 found = (name, session.table(name).schema)
                 typed = _has_typed_format(session, name)
+    except Exception as problem:  # noqa: BLE001  its text may have paths
+        on_error(problem)
     if view and found is None:
         raise PolicyError(
             f"tables.{table.name}.source: {name} is a view, which could mix the rows of several units",

@@ -55,7 +55,14 @@ def describe_spark(address: str, session: Any) -> tuple[str, str]:  # noqa: ANN4
 
 def check_table(session: Any, table: Table, longest: int) -> None:  # noqa: ANN401  two classes of sessions
     """Raise `PolicyError` if a declared table is not as the policy says; no row is read."""
-    name, schema = find_table(session, table, "dpsql_check")
+    said: list[BaseException] = []
+    try:
+        name, schema = find_table(session, table, "dpsql_check", said.append)
+    except PolicyError as problem:
+        if not said:
+            raise
+        words = f"{problem.message}: {spark_words(said[0])}"
+        raise PolicyError(words, hint=problem.hint) from None
     physical = columns_of(schema)
     scan(table, name, physical, declared_columns(table, physical), longest, padded_columns(schema))
 
