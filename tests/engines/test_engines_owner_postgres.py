@@ -60,7 +60,9 @@ def init(shop: PostgresStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
     def run(*options: str) -> str:
         file = str(tmp_path / "dpsql.toml")
-        code = main(["-p", file, "init", address, "--unit", "customer_id", *options])
+        code = main(
+            ["-p", file, "init", address, "--unit", "customer_id", "--default-epsilon", "0.1", *options]
+        )
         said = capsys.readouterr().err
         assert code == 0, said
         return " ".join(said.split())

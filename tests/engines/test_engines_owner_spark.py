@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -24,6 +26,7 @@ POLICY = """
 engine = "spark"
 [budget]
 epsilon = 1
+default_epsilon = 0.1
 ledger = "ledger.sqlite"
 [tables.customers]
 source = "customers.parquet"
@@ -86,3 +89,16 @@ def test_a_view_needs_the_owners_word(tmp_path: Path) -> None:
             assert find_table(spark, stable, "")[0] == "`default`.`seen`"
         finally:
             spark.sql("DROP VIEW default.seen")
+
+
+def test_the_command_line_lets_spark_import_pandas() -> None:
+    # pyspark refuses to connect without pandas, which the command line hides for a quicker start.
+    code = (
+        "import sys; from dpsql.cli.__main__ import _WithoutPandas\n"
+        "sys.meta_path.insert(0, _WithoutPandas())\n"
+        "from dpsql.engines.spark.connection import open_session\n"
+        "try: open_session('sc://127.0.0.1:1/#')\n"
+        "except Exception: pass\n"
+        "import pandas"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)

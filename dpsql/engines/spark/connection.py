@@ -80,6 +80,8 @@ def open_session(engine: str, on_error: Callable[[BaseException], None] = lambda
             "database.engine: the package pyspark is not installed",
             hint="pip install dpsql[spark]",
         ) from None
+    # The command line hides pandas, without which pyspark refuses to connect.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "hides_pandas", False)]
     if "#" in engine:
         raise PolicyError("database.engine: the address contains a `#`")
     _disable_loggers()
