@@ -13,9 +13,10 @@ from support.stores import SparkStore
 
 from dpsql.cli.app import main
 from dpsql.engines.spark.catalog import find_table
+from dpsql.engines.spark.guard import Guard
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.owner import verify
-from dpsql.policy import DatabaseSource, Table, UnitColumn, ViewSource, load
+from dpsql.policy import DatabaseSource, ParquetSource, Table, UnitColumn, ViewSource, load
 from tests.narrow import engine_of
 
 pytestmark = pytest.mark.spark
@@ -67,9 +68,14 @@ def test_an_altered_column_is_named(tmp_path: Path) -> None:
     write(tmp_path, ROWS)
     (tmp_path / "dpsql.toml").write_text(POLICY, "utf-8")
     with closing(SparkStore(tmp_path).session(load(tmp_path / "dpsql.toml"))) as session:
+        spark = engine_of(session).session  # type: ignore[attr-defined]  # SparkEngine
+        source = ParquetSource(tmp_path / "customers.parquet")
+        declared = Table(name="customers", source=source, unit=UnitColumn("customer_id"))
+        find_table(spark, declared, "altered")
+        guard = Guard.of(spark, declared, "altered", ["customer_id", "mood"])
         write(tmp_path, ROWS.replace("i AS customer_id", "CAST(i AS VARCHAR) AS customer_id"))
         with pytest.raises(OperationalError, match="table customers: its column customer_id was altered"):
-            session.run("EXPLAIN SELECT COUNT(DISTINCT customer_id) AS n FROM customers")
+            guard.check(spark)
 
 
 def test_a_view_needs_the_owners_word(tmp_path: Path) -> None:
