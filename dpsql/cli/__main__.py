@@ -15,8 +15,11 @@ from dpsql.cli.app import main
 class _WithoutPandas:
     """An import finder that hides pandas from the process.
 
-    Arrow imports pandas, if it is there, whenever it makes an array. That takes as long as an answer.
+    Arrow imports pandas, if it is there, whenever it makes an array. That takes as long as an answer. pyspark
+    needs pandas, so the engine on Spark removes this finder.
     """
+
+    hides_pandas = True
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Raise `ModuleNotFoundError` for pandas; leave other modules to the other finders."""

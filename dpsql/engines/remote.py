@@ -7,6 +7,7 @@ import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,21 @@ class RemoteEngine(ABC):
     @abstractmethod
     def disconnect(self) -> None:
         """Close the connections that no statement uses."""
+
+    @property
+    def scans(self) -> Mapping[str, tuple[str, dict[str, TargetColumn]]]:
+        """The SELECT that reads each table that the engine holds, and its columns by declared name."""
+        return self._scans
+
+    @property
+    def private(self) -> frozenset[str]:
+        """The names of the private tables."""
+        return self._private
+
+    @property
+    def timeout(self) -> int:
+        """The seconds after which the engine stops a statement."""
+        return self._policy.timeout
 
     def close(self) -> None:
         """Close the connections to the data."""

@@ -7,8 +7,18 @@ that an analyst can reach calls it. ``verifying``, ``units``, ``second_paths``, 
 
 from dpsql.engines import engine_notice
 from dpsql.engines.duckdb.schema import Found, FoundColumn
+from dpsql.owner.engines import Skipped
 from dpsql.owner.findings import Finding, Report
 from dpsql.owner.introspection import introspect_sources
 from dpsql.owner.verifying import verify
 
-__all__ = ["Finding", "Found", "FoundColumn", "Report", "engine_notice", "introspect_sources", "verify"]
+__all__ = [
+    "Finding",
+    "Found",
+    "FoundColumn",
+    "Report",
+    "Skipped",
+    "engine_notice",
+    "introspect_sources",
+    "verify",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.engines.duckdb.checks import Inspector
+from dpsql.engines.exact import ExactQueries
 from dpsql.owner.findings import Report
 from dpsql.policy import Policy, Table, UnitRow
 from dpsql.policy.names import joined
@@ -10,7 +10,7 @@ from dpsql.policy.names import joined
 _ADVICE = "choose bounds without the rows: one that is copied from this share is a fact about the data"
 
 
-def verify_bounds(report: Report, inspector: Inspector, policy: Policy, table: Table) -> None:
+def verify_bounds(report: Report, inspector: ExactQueries, policy: Policy, table: Table) -> None:
     """Report the shares of a table's rows, groups and values that are beyond its bounds."""
     for column in table.bounds:
         _report_cut(report, inspector, table, column)
@@ -22,7 +22,12 @@ def verify_bounds(report: Report, inspector: Inspector, policy: Policy, table: T
 
 
 def _report_beyond(
-    report: Report, inspector: Inspector, policy: Policy, table: Table, bound: str, column: str | None = None
+    report: Report,
+    inspector: ExactQueries,
+    policy: Policy,
+    table: Table,
+    bound: str,
+    column: str | None = None,
 ) -> None:
     own, default = getattr(table, bound), getattr(policy.defaults, bound)
     most = default if own is None else own
@@ -44,7 +49,7 @@ def _report_beyond(
     report.add("note", place, f"{beyond / whole:.2%} of the {what} {words}: {advice}")
 
 
-def _report_cut(report: Report, inspector: Inspector, table: Table, column: str) -> None:
+def _report_cut(report: Report, inspector: ExactQueries, table: Table, column: str) -> None:
     beyond, whole = inspector.cut(table.name, column)
     place = table.place("bounds", column)
     if beyond:

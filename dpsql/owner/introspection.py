@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dpsql.engines.duckdb.schema import AskFormat, Found, introspect
 from dpsql.errors import PolicyError
+from dpsql.owner.engines import Skipped, introspect_engine, of_engine, split_engine
 from dpsql.policy import ParquetSource, files_of, fold, split_pattern
 
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
 
 
 def introspect_sources(
-    sources: Iterable[str | Path], ask: AskFormat = lambda name, form: form
+    sources: Iterable[str | Path],
+    ask: AskFormat = lambda name, form: form,
+    wanted: Sequence[str] = (),
+    on_skipped: Callable[[Skipped], None] = lambda skipped: None,
 ) -> list[Found]:
-    """Return the tables that Parquet files, CSV files and a DuckDB database declare; reads no row.
+    """Return the tables that files, a DuckDB database, PostgreSQL or Spark declare; reads no row.
 
     A source may be a folder or a pattern, whose files are one table; `NAME=SOURCE` calls that table NAME.
-    `ask` decides how CSV files are written.
+    `ask` decides how CSV files are written. `wanted` names tables of an engine; `on_skipped` is told of those
+    that no policy can declare.
 
     Raises `PolicyError` for a file that cannot be read, for a second database, and for two tables that would
     have one name.
     """
-    found = [table for source in sources for table in _named(str(source), ask)]
+    address, paths = split_engine(sources)
+    found = introspect_engine(address, wanted, on_skipped) if address else []
+    files = [table for source in paths for table in _named(source, ask)]
+    found += [of_engine(table, address) for table in files] if address else files
     if not found:
-        raise PolicyError("the database has no tables", hint="views are not read")
+        hint = None if address else "views are not read"
+        raise PolicyError("the database has no tables that a policy can declare", hint=hint)
     if len({table.database for table in found if table.database is not None}) > 1:
         raise PolicyError("a policy has one database", hint="copy the other one's tables to Parquet files")
     first: dict[str, str] = {}
@@ -37,7 +46,9 @@ def introspect_sources(
             hint = f"call one of them otherwise: {_other_name(table, found)}={table.source}"
             raise PolicyError(
                 f"{first[name]} and {table.source} would both be table {table.name}",
-                hint=hint if table.database is None else f"call the file otherwise: NAME={first[name]}",
+                hint=hint
+                if table.database is None and not table.engine
+                else f"call the file otherwise: NAME={first[name]}",
             )
         first[name] = table.source
     return found

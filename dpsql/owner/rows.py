@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dpsql.engines.duckdb.checks import Inspector
+from dpsql.engines.exact import ExactQueries
 from dpsql.owner.findings import Report
 from dpsql.policy import Policy, Table, UnitColumn, fold
 
 
-def verify_rows(report: Report, inspector: Inspector, policy: Policy, table: Table) -> None:
+def verify_rows(report: Report, inspector: ExactQueries, policy: Policy, table: Table) -> None:
     """Report that units have one row each, and NULLs in keys."""
     if table.public:
         return
@@ -22,7 +22,7 @@ def verify_rows(report: Report, inspector: Inspector, policy: Policy, table: Tab
             report.add("note", table.place("domain", column), text)
 
 
-def _report_single(report: Report, inspector: Inspector, policy: Policy, table: Table, unit: str) -> None:
+def _report_single(report: Report, inspector: ExactQueries, policy: Policy, table: Table, unit: str) -> None:
     """Report that no unit has two rows, which a policy may say and rows alone do not promise."""
     if any(len(fact) == 1 and fold(fact[0]) == fold(unit) for fact in table.unique):
         return

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpsql.engines.duckdb.checks import Inspector
+from dpsql.engines.exact import ExactQueries
 from dpsql.owner.findings import Report
 from dpsql.owner.naming import is_bare_key, names_rows
 from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold, path_of
 from dpsql.types import SqlType
 
 
-def verify_second_paths(report: Report, inspector: Inspector, policy: Policy, table: Table) -> set[str]:
+def verify_second_paths(report: Report, inspector: ExactQueries, policy: Policy, table: Table) -> set[str]:
     """Report rows that belong to one unit as declared and to another one in another way.
 
     Returns the folded names of the columns that name units, which were compared.
@@ -31,7 +31,9 @@ def verify_second_paths(report: Report, inspector: Inspector, policy: Policy, ta
     return compared
 
 
-def _others(inspector: Inspector, policy: Policy, table: Table) -> Iterator[tuple[str, UnitColumn | UnitVia]]:
+def _others(
+    inspector: ExactQueries, policy: Policy, table: Table
+) -> Iterator[tuple[str, UnitColumn | UnitVia]]:
     """Yield the columns that lead to a unit of the table's kind by their names, each with its way."""
     own = table.unit
     if not isinstance(own, UnitColumn | UnitVia):
@@ -65,7 +67,7 @@ def _declared(unit: UnitColumn | UnitVia) -> tuple[str, str]:
     return (fold(unit.table), fold(unit.via)) if isinstance(unit, UnitVia) else ("", fold(unit.column))
 
 
-def _type(inspector: Inspector, table: Table, column: str) -> SqlType:
+def _type(inspector: ExactQueries, table: Table, column: str) -> SqlType:
     return next(kind for name, kind in inspector.readers[table.name].columns if fold(name) == fold(column))
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 
-from dpsql.engines.duckdb.checks import Inspector, UnreadableError
+from dpsql.engines.exact import ExactQueries, UnreadableError
 from dpsql.owner.findings import Report, times
 from dpsql.owner.naming import is_bare_key, names_rows
 from dpsql.owner.second_paths import verify_second_paths
@@ -23,7 +23,7 @@ _NAMING = re.compile(
 """Words in a column's name which suggest that it identifies a person."""
 
 
-def verify_unit(report: Report, inspector: Inspector, policy: Policy, table: Table, rows: int) -> None:
+def verify_unit(report: Report, inspector: ExactQueries, policy: Policy, table: Table, rows: int) -> None:
     """Report rows without a unit, rows with two, and further columns that hold units."""
     unit = table.unit
     if isinstance(unit, (UnitColumn, UnitVia)):
@@ -33,7 +33,12 @@ def verify_unit(report: Report, inspector: Inspector, policy: Policy, table: Tab
 
 
 def _report_ownerless(
-    report: Report, inspector: Inspector, policy: Policy, table: Table, unit: UnitColumn | UnitVia, rows: int
+    report: Report,
+    inspector: ExactQueries,
+    policy: Policy,
+    table: Table,
+    unit: UnitColumn | UnitVia,
+    rows: int,
 ) -> None:
     place, nobody = table.place("unit"), inspector.ownerless(table.name)
     if isinstance(unit, UnitColumn):
@@ -48,7 +53,11 @@ def _report_ownerless(
 
 
 def _report_second_units(
-    report: Report, inspector: Inspector, table: Table, unit: UnitColumn | UnitVia, compared: Collection[str]
+    report: Report,
+    inspector: ExactQueries,
+    table: Table,
+    unit: UnitColumn | UnitVia,
+    compared: Collection[str],
 ) -> None:
     expected = _unit_type(inspector, unit.kind)
     own = unit.column if isinstance(unit, UnitColumn) else unit.via
@@ -81,7 +90,7 @@ def looks_like_units(column: str, values: int, shared: int, units: int) -> bool:
     )
 
 
-def verify_others(report: Report, inspector: Inspector, policy: Policy) -> None:
+def verify_others(report: Report, inspector: ExactQueries, policy: Policy) -> None:
     """Report tables whose rows seem to belong to units of another table, which they do not protect."""
     private = [t for t in policy.tables.values() if t.unit is not None and not t.trust_source]
     for table in private:
@@ -97,7 +106,7 @@ def _kind(table: Table) -> str | None:
     return table.unit.kind if table.unit is not None else None
 
 
-def _foreign_units(inspector: Inspector, table: Table, parent: Table) -> Iterator[str]:
+def _foreign_units(inspector: ExactQueries, table: Table, parent: Table) -> Iterator[str]:
     """Yield a text for each column with the name and the values of another table's unit or key."""
     own, owner = table.unit, parent.unit
     if own is None or owner is None or isinstance(owner, UnitRow):
@@ -126,7 +135,7 @@ def _foreign_units(inspector: Inspector, table: Table, parent: Table) -> Iterato
             yield f"{said}: here only {unit} is protected, not all rows of one {whom}{mend}"
 
 
-def verify_kinds(report: Report, inspector: Inspector, policy: Policy) -> None:
+def verify_kinds(report: Report, inspector: ExactQueries, policy: Policy) -> None:
     """Report units of one kind that have two types, and public tables with the column of a unit."""
     types: dict[str, tuple[str, str]] = {}
     columns: dict[str, str] = {}
@@ -146,7 +155,7 @@ def verify_kinds(report: Report, inspector: Inspector, policy: Policy) -> None:
                 report.add("note", joined("tables", name, "columns", column), text)
 
 
-def _unit_type(inspector: Inspector, kind: str) -> str:
+def _unit_type(inspector: ExactQueries, kind: str) -> str:
     """Return the type that the units of a kind are compared in."""
     for reader in inspector.readers.values():
         unit = reader.table.unit

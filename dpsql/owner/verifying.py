@@ -8,17 +8,19 @@ from contextlib import suppress
 from fractions import Fraction
 
 from dpsql.engines import engine_notice, length_check_key
-from dpsql.engines.duckdb.checks import Inspector, UnreadableError
+from dpsql.engines.duckdb.checks import Inspector
 from dpsql.engines.duckdb.diagnosis import opening_errors
+from dpsql.engines.exact import UnreadableError
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.owner.bounds import verify_bounds
+from dpsql.owner.facts import verify_domains, verify_facts
 from dpsql.owner.findings import Report, times
 from dpsql.owner.rows import verify_rows
 from dpsql.owner.sense import verify_sense
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
-from dpsql.policy import CsvFormat, CsvSource, EnumDomain, Policy, Table, shown_length
-from dpsql.policy.names import joined
+from dpsql.owner.verifying_engine import verify_engine
+from dpsql.policy import CsvFormat, CsvSource, Policy, Table, shown_length
 from dpsql.release import source_version, tables_read
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
 from dpsql.versions import Versions
@@ -40,10 +42,6 @@ def verify(policy: Policy, on_progress: OnProgress = lambda words, done, total: 
     on_progress
         Called with what is done now. What it is told is private, as the report is.
     """
-    if policy.engine != "duckdb":
-        raise PolicyError(
-            f"database.engine: data in {policy.engine} cannot be verified, only what DuckDB reads can"
-        )
     report, hashed = Report(), _Hashed(on_progress)
     versions = Versions(policy, on_read=hashed.read)
     if text := engine_notice():
@@ -52,6 +50,9 @@ def verify(policy: Policy, on_progress: OnProgress = lambda words, done, total: 
     if policy.budget.accounting == "zcdp" and policy.budget.delta > _LARGE_DELTA:
         text = "is more than 1e-4: with that chance nothing is promised; values like 1e-6 are customary"
         report.add("note", "budget.delta", text)
+    if policy.engine != "duckdb":
+        verify_engine(report, policy, on_progress)
+        return _located(report, policy)
     stamps = versions.stamps()
     try:
         inspector = Inspector(policy)
@@ -131,18 +132,12 @@ def _verify_table(
         _verify_values(report, inspector, table, lost)
         _verify_zones(report, inspector, table)
         short = _verify_lengths(report, inspector, policy, table)
-        for i, fact in enumerate(table.unique):
-            _verify_fact(report, inspector, table, i, fact)
-        _verify_not_null(report, inspector, table)
-        for column in table.complete:
-            _verify_complete(report, inspector, table, column)
+        verify_facts(report, inspector, table)
         if report.wrong == before and not table.public:
             report.passed[table.name] = version
             if short:
                 report.passed[length_check_key(table.name)] = version
-        for column, domain in table.domain.items():
-            if not isinstance(domain, EnumDomain) and column not in table.complete:
-                _verify_domain(report, inspector, table, column, rows)
+        verify_domains(report, inspector, table, rows)
         verify_unit(report, inspector, policy, table, rows)
         verify_rows(report, inspector, policy, table)
         verify_bounds(report, inspector, policy, table)
@@ -230,56 +225,6 @@ def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table:
         text = f"{times(longer, 'value')} longer than {limit} ([engine] longest_value): {what}"
         report.add("note", table.place("columns", column), text)
     return not found
-
-
-def _verify_fact(report: Report, inspector: Inspector, table: Table, i: int, fact: tuple[str, ...]) -> None:
-    place = f"{joined('tables', table.name)}.unique[{i}]"
-    values, rows = inspector.repeated(table.name, fact)
-    if values:
-        text = f"{times(values, 'value')} of {', '.join(fact)} stand in more than one row ({rows:,} rows)"
-        report.add("wrong", place, text)
-    else:
-        report.add("ok", place, f"{', '.join(fact)} is unique")
-
-
-def _verify_not_null(report: Report, inspector: Inspector, table: Table) -> None:
-    nulls = inspector.nulls(table.name, table.not_null)[0] if table.not_null else {}
-    for i, (column, number) in enumerate(nulls.items()):
-        place = f"{joined('tables', table.name)}.not_null[{i}]"
-        if number:
-            found = f"{column} is NULL in {times(number, 'row')} that have a unit"
-            report.add("wrong", place, f"{found}: leave it out, NULL is then a group")
-        else:
-            report.add("ok", place, f"{column} has no NULL")
-
-
-def _verify_complete(report: Report, inspector: Inspector, table: Table, column: str) -> None:
-    place = table.place("domain", column)
-    _, rows, nulls = inspector.outside(table.name, column)
-    if rows or nulls:
-        text = (
-            f"is not complete: {times(rows, 'row')} outside, {times(nulls, 'row')} with NULL: leave that out"
-        )
-        report.add("wrong", place, text)
-    else:
-        report.add("ok", place, "is complete")
-
-
-def _verify_domain(report: Report, inspector: Inspector, table: Table, column: str, total: int) -> None:
-    place = table.place("domain", column)
-    values, rows, _ = inspector.outside(table.name, column)
-    if values:
-        listed = inspector.outside_values(table.name, column)
-        shown = ", ".join(f"{text!r} ({times(n, 'row')})" for text, n in listed)
-        more = ", .." if values > len(listed) else ""
-        text = (
-            f"{times(rows, 'row')} outside of the domain ({rows / max(total, 1):.2%}), with "
-            f"{times(values, 'value')}: {shown}{more}. "
-            f"Where {column} is a group key, these rows are in no group, which may be meant"
-        )
-        report.add("note", place, text)
-    else:
-        report.add("ok", place, "covers every value")
 
 
 def _report_unreadable(report: Report, inspector: Inspector, table: Table, words: str) -> None:

@@ -54,6 +54,7 @@ from dpsql.policy.parts import (
     UnitVia,
     Value,
     ValuesDomain,
+    ViewSource,
 )
 from dpsql.policy.paths import path_of, protected
 from dpsql.policy.rules import is_one_type
@@ -97,6 +98,7 @@ __all__ = [
     "Value",
     "ValuesDomain",
     "View",
+    "ViewSource",
     "as_number",
     "checked_bounds",
     "engine_kind",

@@ -309,6 +309,12 @@ KEYS: dict[str, dict[str, Key]] = {
         "trust_source": Key(
             "`true` or `false`", "`false`", "skip reading the source once through its declared types"
         ),
+        "stable": Key(
+            "`true` or `false`",
+            "`false`",
+            "the source is a view of PostgreSQL or Spark, of which the owner says that each row comes from "
+            "rows of one unit (or from public ones), and that reading it never fails",
+        ),
     },
     "[tables.NAME.csv]": {
         "delimiter": Key("one character", "`,`", "what stands between two fields, such as `;` or a tab"),

@@ -28,6 +28,7 @@ from dpsql.policy.parts import (
     UnitVia,
     Value,
     ValuesDomain,
+    ViewSource,
 )
 from dpsql.policy.section import Section, described
 from dpsql.policy.table import Table
@@ -59,12 +60,12 @@ def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> 
     """Read a table; `kinds` are the unit kinds of all tables, which child tables inherit."""
     section = Section(raw, ("tables", name), KEYS["[tables.NAME]"])
     simple = section.simple()
-    kind = simple.pop("unit_kind", None)
+    kind, stable = simple.pop("unit_kind", None), simple.pop("stable", False)
     if simple.get("public") and kind is not None:
         raise wrong(section.place("unit_kind"), "a public table has no privacy unit")
     return Table(
         name=name,
-        source=_source(section, base),
+        source=_view(section, _source(section, base)) if stable else _source(section, base),
         unit=_unit(section, kind, kinds),
         columns=_columns(section),
         unique=_unique(section),
@@ -98,6 +99,13 @@ def _source(section: Section, base: Path) -> Source:
         f"{text[:80]!r} is neither a Parquet file, a CSV file nor a table of the database",
         "end it in .parquet or .csv, or write a table's name; convert other files to Parquet",
     )
+
+
+def _view(section: Section, source: Source) -> ViewSource:
+    """Return the source of a table that the owner calls a stable view."""
+    if not isinstance(source, DatabaseSource):
+        raise wrong(section.place("stable"), "is for views of PostgreSQL or Spark", "leave it out")
+    return ViewSource(source.schema, source.table)
 
 
 def _inside(folder: Path) -> str:

@@ -72,6 +72,9 @@ class Policy:
             raise wrong("tables", "a policy declares at least one table")
         tables = checked_names(self.tables, "tables")
         check_tables(tables)
+        for table in tables.values() if self.engine == "duckdb" else ():
+            if table.stable:
+                raise wrong(table.place("stable"), "is for views of PostgreSQL or Spark", "leave it out")
         views = check_views(self.views, tables)
         self.budget.check()
         for name, analyst in self.analysts.items():

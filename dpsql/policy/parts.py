@@ -21,6 +21,14 @@ class DatabaseSource:
     table: str
 
 
+@dataclass(frozen=True, slots=True)
+class ViewSource(DatabaseSource):
+    """The table is a view, of which the owner says that it is as good as a table (`stable = true`).
+
+    That is: each row comes from rows of one unit, or from public ones, and reading it never fails.
+    """
+
+
 Source = ParquetSource | CsvSource | DatabaseSource
 """The source of a declared table."""
 

@@ -20,6 +20,7 @@ from dpsql.policy.parts import (
     UnitColumn,
     UnitRow,
     UnitVia,
+    ViewSource,
 )
 from dpsql.policy.zone_rules import checked_zone
 from dpsql.types import TIMESTAMPTZ, SqlType
@@ -111,6 +112,11 @@ class Table:
     def complete(self) -> tuple[str, ...]:
         """The columns whose declared values are all that rows with a unit have."""
         return tuple(c for c, domain in self.domain.items() if getattr(domain, "complete", False))
+
+    @property
+    def stable(self) -> bool:
+        """Whether the source is a view that the owner calls stable."""
+        return isinstance(self.source, ViewSource)
 
     def declared_type(self, column: str, place: str, of: str = "the table") -> SqlType | None:
         """Return a column's declared type; None when the table's columns are not declared.

@@ -168,7 +168,7 @@ def test_rows_that_would_break_a_fact_do_not_come_in_while_it_is_used(postgres: 
         session.execute(prepared)
     assert str(caught.value) == FAILED
     before = session.budget().spent
-    with pytest.raises(QueryRefused):
+    with pytest.raises(OperationalError, match="no index of PostgreSQL"):
         session.run(f"{COUNT} WHERE other > 2")
     assert session.budget().spent == before
     session.close()
@@ -205,7 +205,7 @@ def test_a_table_that_is_another_after_opening_is_not_read(postgres: PostgresSto
     with pytest.raises(OperationalError) as caught:
         engine._run(made)
     assert str(caught.value) == FAILED
-    with pytest.raises(Untranslatable):
+    with pytest.raises(OperationalError, match="visits"):
         engine.bind(made)
     engine.close()
     schema_database.close()
@@ -247,8 +247,8 @@ REFUSED = {
         "CREATE FOREIGN TABLE attack.part () INHERITS (attack.visits) SERVER nowhere",
     ],
     "columns of type attack.text": [
-        "CREATE DOMAIN attack.text AS pg_catalog.text",
-        "ALTER TABLE attack.visits ALTER key TYPE attack.text",
+        "CREATE TYPE attack.text AS RANGE (subtype = int)",
+        "ALTER TABLE attack.visits ALTER key TYPE attack.text USING NULL",
     ],
 }
 

@@ -18,6 +18,7 @@ from dpsql.cli.progress import progress
 
 if TYPE_CHECKING:
     from dpsql.cli.settings import Settings
+    from dpsql.owner import Skipped
 
 __all__ = ["init_command"]
 
@@ -49,6 +50,14 @@ __all__ = ["init_command"]
     multiple=True,
     help="A column's public values: a,b,c or 0..23 or TABLE.COLUMN of a public table.",
 )
+@click.option(
+    "--table",
+    "tables",
+    metavar="[SCHEMA.]TABLE",
+    multiple=True,
+    help="A table of PostgreSQL or Spark, or a pattern such as 'shop.*'; a view is declared only if it is "
+    "named, which is your word that each of its rows comes from rows of one unit. [default: all tables]",
+)
 @click.option("--epsilon", metavar="X", help="All that can ever be spent. [default: 1]")
 @click.option("--delta", metavar="X", help="The same for delta, which undeclared keys need.")
 @click.option("--max-epsilon-per-query", metavar="X", help="The most one statement may take.")
@@ -56,11 +65,13 @@ __all__ = ["init_command"]
 @click.option("--default-delta", metavar="X", help="The same for delta.")
 @click.pass_obj
 def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  as declared above
-    """Write a commented policy for Parquet and CSV files or a DuckDB database.
+    """Write a commented policy for Parquet and CSV files, a DuckDB database, PostgreSQL or Spark.
 
     Reads names and types of columns, but no value, and asks for what the flags leave open. A folder, or a
-    pattern such as 'parts/*.parquet', is one table. A table is called as its file, or NAME. The policy is
-    written to the file that -p names, which must not exist yet.
+    pattern such as 'parts/*.parquet', is one table. A table is called as its file, or NAME. PostgreSQL is
+    postgresql://USER@HOST/DATABASE, or postgres for the database that PGHOST, PGUSER and PGDATABASE name;
+    Spark is sc://HOST:15002, or spark with Parquet files. The policy is written to the file that -p names,
+    which must not exist yet.
     """
     with uncharged("nothing was written"):
         return _init(settings, given)
@@ -80,7 +91,7 @@ def _init(settings: Settings, given: dict[str, Any]) -> int:
     ask = _asked if sys.stdin.isatty() else None
     on_csv = FormatQuestions(ask)
     with progress("looking at the sources"):
-        found = introspect_sources(options.sources, on_csv)
+        found = introspect_sources(options.sources, on_csv, given["tables"], _note_skipped)
     tables = Tables(found, options, ask)
     if given["epsilon"] is None:
         given["epsilon"] = ask("epsilon, all that can ever be spent", "1") if ask else "1"
@@ -110,6 +121,11 @@ def _init(settings: Settings, given: dict[str, Any]) -> int:
         "next: read it, state domains, then `dpsql check` verifies it against the data, for you alone"
     )
     return ExitCode.OK
+
+
+def _note_skipped(skipped: Skipped) -> None:
+    mend = f": {skipped.mend}" if skipped.mend else ""
+    narrate.note(f"left out: {skipped.name}, {skipped.why}{mend}")
 
 
 def _number(name: str, text: str) -> str:

@@ -98,8 +98,11 @@ def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path
     base = policy.absolute().parent
     databases = {table.found.database for table in tables if table.found.database is not None}
     paths = [f"path = {quoted(_relative(database, base))}" for database in databases]
+    engines = dict.fromkeys(table.found.engine for table in tables if table.found.engine)
+    paths += [f"engine = {quoted(engine)}" for engine in engines]
     parts = [
         _HEAD.format(schema=SCHEMA.as_uri()),
+        *_version(tables),
         *(_section("database", [(path, "only ever read")]) for path in paths),
         _section("budget", list(_budget(amounts, f"{policy.stem}-ledger.sqlite"))),
         *([_DEFAULTS] if any(table.unit not in (None, "ROW") for table in tables) else []),
@@ -107,6 +110,21 @@ def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path
         *(_table(table, base) for table in tables),
     ]
     return "\n".join(parts)
+
+
+_VERSION = """\
+# {said}
+data_version = "1"
+"""
+
+
+def _version(tables: list[Declared]) -> list[str]:
+    """Declare a version of the data where the rows of an engine may change unnoticed."""
+    if not any(table.found.engine for table in tables):
+        return []
+    return [
+        _VERSION.format(said="Change it whenever rows come or go: dpsql cannot see that a table changed.")
+    ]
 
 
 def quoted(text: str) -> str:
@@ -152,7 +170,10 @@ def _budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]
 
 def _table(table: Declared, base: Path) -> str:
     key, found = joined("tables", table.name), table.found
-    lines = [(f"source = {quoted(found.source if found.database else _relative(found.source, base))}", "")]
+    source = found.source if found.in_database else _relative(found.source, base)
+    lines = [(f"source = {quoted(source)}", "")]
+    if found.stable:
+        lines.append(("stable = true", "a view: you say that each row comes from rows of one unit"))
     if table.unit is None:
         lines.append(("public = true", "free and exact for everybody"))
     elif isinstance(table.unit, Via):

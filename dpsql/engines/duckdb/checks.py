@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,10 @@ from dpsql.analysis import quote
 from dpsql.engines.duckdb.csv_source import csv_format, stray_quote
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
 from dpsql.engines.duckdb.engine_words import engine_words
-from dpsql.engines.duckdb.sources import Reader
-from dpsql.engines.owned_rows import OwnedRows
-from dpsql.errors import InternalError
-from dpsql.policy import CsvSource, Unit, UnitColumn, UnitVia, checked_bounds, fold
-from dpsql.tree import duckdb_sql
-from dpsql.types import DOUBLE
+from dpsql.engines.exact import ExactQueries, UnreadableError
+from dpsql.policy import CsvSource
+from dpsql.tree import Select, duckdb_sql
+from dpsql.types import DOUBLE, SqlType
 
 _LONGEST_LINE = 300
 _YEARS = (0, 2_145_916_799)
@@ -26,11 +24,7 @@ _YEARS = (0, 2_145_916_799)
 _LONGEST_VALUE = 60
 
 
-class UnreadableError(Exception):
-    """The engine could not read a source. Its text is the engine's own and may quote private values."""
-
-
-class Inspector(DuckDBEngine):
+class Inspector(ExactQueries, DuckDBEngine):
     """A private database with exact queries for the owner; no analyst's session makes one."""
 
     def read(self, table: str) -> tuple[int, dict[str, int]]:
@@ -60,7 +54,7 @@ class Inspector(DuckDBEngine):
         cell = next(c for c, (name, _) in zip(reader.cells, reader.columns, strict=True) if name == column)
         listed = reader.unlimited_sql.removesuffix(f" FROM {reader.scan}")
         rows = f"{listed}, {cell} AS {quote('§')}, row_number() OVER () AS {quote('§n')} FROM {reader.scan}"
-        found = self._fetch_all(
+        found = self.fetch_all(
             f"SELECT {quote('§n')}, CAST({quote('§')} AS VARCHAR)[:{_LONGEST_VALUE}] FROM ({rows}) AS r "
             f"WHERE {quote('§')} IS NOT NULL AND {quote(column)} IS NULL ORDER BY 1 LIMIT {most}"
         )
@@ -155,173 +149,25 @@ class Inspector(DuckDBEngine):
             )
         )
 
-    def repeated(self, table: str, fact: tuple[str, ...]) -> tuple[int, int]:
-        """Return how many combinations of a unique fact's columns are repeated, and in how many rows."""
-        listed = ", ".join(quote(column) for column in fact)
-        row = self._fetch_one(
-            f"SELECT COUNT(*), COALESCE(SUM(n), 0) FROM (SELECT COUNT(*) AS n FROM main.{quote(table)}"
-            f"{self._with_unit(table)} GROUP BY {listed} HAVING COUNT(*) > 1) AS r"
-        )
-        return row[0], int(row[1])
+    def rows(self, table: str, alias: str) -> str:
+        """See `ExactQueries`."""
+        return f"main.{quote(self._reader(table).table.name)} AS {alias}"
 
-    def nulls(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
-        """Return for each column in how many rows with a unit it is NULL, and how many rows have one."""
-        rows, *there = self._fetch_one(duckdb_sql(self._owned_rows(table).nulls(columns)))
-        return {column: rows - n for column, n in zip(columns, there, strict=True)}, rows
+    def quote(self, name: str) -> str:
+        """See `ExactQueries`."""
+        return quote(name)
 
-    def outside(self, table: str, column: str) -> tuple[int, int, int]:
-        """Return how many distinct values of rows with a unit lie outside a column's declared domain.
+    def as_text(self, cell: str) -> str:
+        """See `ExactQueries`."""
+        return f"CAST({cell} AS VARCHAR)"
 
-        Also returned are the number of rows that have these values, and of those in which it is NULL.
-        """
-        rows = duckdb_sql(self._owned_rows(table).outside(column))
-        row = self._fetch_one(f"SELECT COUNT(DISTINCT v), COUNT(v), COUNT(*) - COUNT(v) FROM ({rows}) AS r")
-        return row[0], row[1], row[2]
+    def number(self, cell: str, sql_type: SqlType) -> tuple[str, Callable[[object], str]]:
+        """See `ExactQueries`."""
+        there = f"NOT isnan({cell})" if sql_type == DOUBLE else f"{cell} IS NOT NULL"
+        return there, lambda end: f"CAST('{end}' AS {sql_type.held})"
 
-    def outside_values(self, table: str, column: str, most: int = 5) -> list[tuple[str, int]]:
-        """Return the most frequent values outside a column's declared domain, with the rows of each."""
-        rows = duckdb_sql(self._owned_rows(table).outside(column))
-        found = self._fetch_all(
-            f"SELECT CAST(v AS VARCHAR)[:{_LONGEST_VALUE}], COUNT(*) FROM ({rows}) AS r "
-            f"WHERE v IS NOT NULL GROUP BY v ORDER BY 2 DESC, 1 LIMIT {most}"
-        )
-        return [(row[0], row[1]) for row in found]
-
-    def beyond(self, table: str, most: int, column: str | None = None) -> tuple[int, int]:
-        """Return how many rows of units are beyond the first `most` of each, and how many rows there are.
-
-        Of a column, the rows of each unit are those of its first `most` values, most frequent first.
-        """
-        unit, source = self._owned(table)
-        per = f"SELECT {unit} AS u, COUNT(*) AS r FROM {source} WHERE {unit} IS NOT NULL"
-        if column is None:
-            kept = f"SELECT r, LEAST(r, {most}) AS kept FROM ({per} GROUP BY u) AS g"
-        else:
-            cell = f"c.{quote(column)}"
-            place = "ROW_NUMBER() OVER (PARTITION BY u ORDER BY r DESC)"
-            kept = (
-                f"SELECT r, CASE WHEN {place} <= {most} THEN r ELSE 0 END AS kept "
-                f"FROM ({per} AND {cell} IS NOT NULL GROUP BY u, {cell}) AS g"
-            )
-        whole, left = self._fetch_one(
-            f"SELECT COALESCE(SUM(r), 0), COALESCE(SUM(kept), 0) FROM ({kept}) AS k"
-        )
-        return int(whole - left), int(whole)
-
-    def units_beyond(self, table: str, most: int) -> tuple[int, int]:
-        """Return how many units have more than `most` rows, and how many units there are."""
-        unit, source = self._owned(table)
-        per = f"SELECT COUNT(*) AS r FROM {source} WHERE {unit} IS NOT NULL GROUP BY {unit}"
-        row = self._fetch_one(f"SELECT COUNT(*) FILTER (WHERE r > {most}), COUNT(*) FROM ({per}) AS g")
-        return row[0], row[1]
-
-    def cut(self, table: str, column: str) -> tuple[int, int]:
-        """Return how many values lie beyond a column's declared bounds, and how many numbers there are.
-
-        Both are of the rows with a unit.
-        """
-        stated = self._reader(table).table.bounds[column]
-        sql_type = next(kind for name, kind in self.readers[table].columns if fold(name) == fold(column))
-        held = checked_bounds(stated, sql_type, "")
-        low, high = (f"CAST('{end}' AS {sql_type.held})" for end in (held.low, held.high))
-        there = "NOT isnan(v)" if sql_type == DOUBLE else "v IS NOT NULL"
-        row = self._fetch_one(
-            f"SELECT COUNT(*) FILTER (WHERE v < {low} OR v > {high}), COUNT(*) "
-            f"FROM ({duckdb_sql(self._owned_rows(table).values(column))}) AS r WHERE {there}"
-        )
-        return row[0], row[1]
-
-    def _owned_rows(self, table: str) -> OwnedRows:
-        return OwnedRows(self.readers, self.domains, table)
-
-    def _owned(self, table: str) -> tuple[str, str]:
-        """Return the expression of the unit of a table's rows, and the FROM item in which it stands."""
-        return self._path(self.readers[table].table.unit, f"main.{quote(table)} AS c")
-
-    def _path(self, unit: Unit | None, source: str, alias: str = "p") -> tuple[str, str]:
-        """Return the expression of the unit of the rows `c` of a FROM item, and the item joined to it.
-
-        Tables of a path are `p0`, `p1`, ..
-        """
-        at, hop = "c", 0
-        while isinstance(unit, UnitVia):
-            parent = self._reader(unit.table).table
-            there = f"{alias}{hop}"
-            same = f"{_as_text(f'{at}.{quote(unit.via)}')} = {_as_text(f'{there}.{quote(unit.column)}')}"
-            source = f"{source} LEFT JOIN main.{quote(parent.name)} AS {there} ON {same}"
-            unit, at, hop = parent.unit, there, hop + 1
-        if not isinstance(unit, UnitColumn):
-            raise InternalError("the rows of this table are units")
-        return f"{at}.{quote(unit.column)}", source
-
-    def ownerless(self, table: str) -> int:
-        """Return how many rows belong to no unit."""
-        if not isinstance(self.readers[table].table.unit, UnitColumn | UnitVia):
-            return 0
-        unit, source = self._owned(table)
-        return int(self._fetch_one(f"SELECT COUNT(*) FROM {source} WHERE {unit} IS NULL")[0])
-
-    def rows_and_units(self, table: str) -> tuple[int, int]:
-        """Return how many rows of a table have a unit, and how many units these are."""
-        unit, source = self._owned(table)
-        row = self._fetch_one(f"SELECT COUNT({unit}), COUNT(DISTINCT {unit}) FROM {source}")
-        return row[0], row[1]
-
-    def disagreeing(self, table: str, other: Unit) -> tuple[int, int]:
-        """Return in how many rows another way to a unit leads to another one, and in how many to any.
-
-        Rows that have no unit in the declared way are never counted, and are left out.
-        """
-        unit, source = self._owned(table)
-        second, source = self._path(other, source, "s")
-        differ = f"{_as_text(second)} <> {_as_text(unit)}"
-        row = self._fetch_one(
-            f"SELECT COUNT(*) FILTER (WHERE {differ}), COUNT(*) FROM {source} "
-            f"WHERE {unit} IS NOT NULL AND {second} IS NOT NULL"
-        )
-        return row[0], row[1]
-
-    def units(self, kind: str) -> int:
-        """Return how many units of a kind there are."""
-        return int(self._fetch_one(f"SELECT COUNT(DISTINCT u) FROM ({self._all_units(kind)}) AS r")[0])
-
-    def like_units(self, table: str, column: str, kind: str) -> tuple[int, int]:
-        """Return how many distinct values a column has, and how many of them are units of a kind."""
-        row = self._fetch_one(
-            f"SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE v IN ({self._all_units(kind)})) "
-            f"FROM (SELECT {_as_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
-        )
-        return row[0], row[1]
-
-    def shared(self, table: str, column: str, other: str, theirs: str) -> tuple[int, int]:
-        """Return how many distinct values a column has, and how many of them another table's column has."""
-        row = self._fetch_one(
-            f"SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER "
-            f"(WHERE v IN (SELECT {_as_text(quote(theirs))} FROM main.{quote(other)})) "
-            f"FROM (SELECT {_as_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
-        )
-        return row[0], row[1]
-
-    def _all_units(self, kind: str) -> str:
-        parts = []
-        for name, reader in self.readers.items():
-            unit = reader.table.unit
-            if isinstance(unit, UnitColumn) and unit.kind == kind:
-                parts.append(f"SELECT {_as_text(quote(unit.column))} AS u FROM main.{quote(name)}")
-        return " UNION ALL ".join(parts)
-
-    def _with_unit(self, table: str) -> str:
-        """Write the condition that excludes rows without a unit, which are never counted."""
-        unit = self.readers[table].table.unit
-        return f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
-
-    def _reader(self, table: str) -> Reader:
-        return next(reader for name, reader in self.readers.items() if fold(name) == fold(table))
-
-    def _fetch_one(self, sql: str) -> tuple[Any, ...]:
-        return self._fetch_all(sql)[0]
-
-    def _fetch_all(self, sql: str) -> list[tuple[Any, ...]]:
+    def fetch_all(self, sql: str) -> list[tuple[Any, ...]]:
+        """See `ExactQueries`."""
         try:
             with self._connection(counts_only=False).cursor() as cursor:
                 return cursor.execute(sql).fetchall()
@@ -331,10 +177,9 @@ class Inspector(DuckDBEngine):
         self._reopen()
         raise UnreadableError(text)
 
-
-def _as_text(cell: str) -> str:
-    """Cast a column to text: a wrong policy may compare columns of different types."""
-    return f"CAST({cell} AS VARCHAR)"
+    def fetch_of(self, rows: Select, listed: str, tail: str = "") -> list[tuple[Any, ...]]:
+        """See `ExactQueries`."""
+        return self.fetch_all(f"SELECT {listed} FROM ({duckdb_sql(rows)}) AS r{tail}")
 
 
 def check_quotes(path: Path, delimiter: str) -> None:

@@ -69,6 +69,10 @@ class Found:
         How many columns of a CSV file have no name; they are not among the others.
     folders
         The columns that are in the names of folders.
+    engine
+        The address of the engine that holds the table, as a policy names it; empty for DuckDB.
+    stable
+        Whether it is a view that the owner has named.
     """
 
     name: str
@@ -81,6 +85,13 @@ class Found:
     csv: CsvFormat | None = None
     unnamed: int = 0
     folders: tuple[str, ...] = ()
+    engine: str = ""
+    stable: bool = False
+
+    @property
+    def in_database(self) -> bool:
+        """Whether it is a table of a database or engine, not a file."""
+        return self.database is not None or (bool(self.engine) and not is_file(self.source))
 
 
 _DECLARABLE = {
@@ -100,6 +111,15 @@ AskFormat = Callable[[str, CsvFormat], CsvFormat]
 """Called with a table's name and the format found for its CSV files; returns the one that holds."""
 
 
+def is_file(source: str) -> bool:
+    """Whether a source is a file, a folder or a pattern of files, not the name of a table.
+
+    >>> is_file("visits.parquet"), is_file("shop.visits")
+    (True, False)
+    """
+    return source.lower().endswith((".parquet", ".pq", ".csv", ".csv.gz")) or "/" in source
+
+
 def introspect(path: Path, ask: AskFormat = lambda name, form: form) -> list[Found]:
     """Return the tables of files or of a DuckDB database; raises `PolicyError` with the engine's own words.
 
@@ -116,7 +136,7 @@ def introspect(path: Path, ask: AskFormat = lambda name, form: form) -> list[Fou
     folder, pattern = split_pattern(named, Path())
     if pattern is not None and (problem := pattern_problem(pattern)):
         raise PolicyError(f"{path}: {problem}")
-    name = _table_name(path.stem if pattern is None else folder.absolute().name)
+    name = table_name(path.stem if pattern is None else folder.absolute().name)
     suffix = Path(named).suffix.lower()
     if suffix in (".parquet", ".pq"):
         parquet = ParquetSource(folder, pattern)
@@ -156,7 +176,8 @@ def _without_type(column: FoundColumn) -> FoundColumn:
     return FoundColumn(column.name, SqlType("VARCHAR"))
 
 
-def _table_name(name: str) -> str:
+def table_name(name: str) -> str:
+    """Return a plain name made of the name of a file or table."""
     made = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "data"
     return f"t_{made}" if made[0].isdigit() else made
 
@@ -185,11 +206,11 @@ def _parquet(files: list[Path], partitioned: bool) -> tuple[FoundColumn, ...]:
 
 def _found_columns(name: str, physical: str) -> list[FoundColumn]:
     """Return a column, or the fields of a STRUCT."""
-    column = FoundColumn(name, _declarable_type(physical), physical)
+    column = FoundColumn(name, declarable_type(physical), physical)
     parts = fields_of(StoredColumn(name, physical, quote(name)))
     if [part.name for part in parts] == [name]:
         return [column]
-    return [FoundColumn(part.name, _declarable_type(part.type), part.type, column) for part in parts]
+    return [FoundColumn(part.name, declarable_type(part.type), part.type, column) for part in parts]
 
 
 _COLUMNS = """
@@ -233,15 +254,15 @@ def _database(path: Path) -> list[Found]:
     for schema, table, constraint, own, parent, theirs in keys:
         if constraint == "FOREIGN KEY" and len(own) == 1:
             parents.setdefault((schema, table), []).append(
-                (own[0], _qualified_name(schema, parent), theirs[0])
+                (own[0], qualified_name(schema, parent), theirs[0])
             )
         elif constraint != "FOREIGN KEY" and all((schema, table, column) in never_null for column in own):
             # The database's UNIQUE allows two NULLs; dpsql's does not.
             unique.setdefault((schema, table), []).append(tuple(own))
     return [
         Found(
-            name=_table_name(table if schema == "main" else f"{schema}_{table}"),
-            source=_qualified_name(schema, table),
+            name=table_name(table if schema == "main" else f"{schema}_{table}"),
+            source=qualified_name(schema, table),
             database=path,
             columns=tuple(found),
             unique=tuple(dict.fromkeys(unique.get((schema, table), ()))),
@@ -252,7 +273,8 @@ def _database(path: Path) -> list[Found]:
     ]
 
 
-def _qualified_name(schema: str, table: str) -> str:
+def qualified_name(schema: str, table: str) -> str:
+    """Write the name of a table as a policy does: without the schema `main`."""
     parts = [table] if schema == "main" else [schema, table]
     plain = r"[A-Za-z_][A-Za-z0-9_]*"
     return ".".join(
@@ -260,7 +282,7 @@ def _qualified_name(schema: str, table: str) -> str:
     )
 
 
-def _declarable_type(physical: str) -> SqlType | None:
+def declarable_type(physical: str) -> SqlType | None:
     """Return the type to declare for a physical type; None if analysts cannot use its values."""
     wide = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", physical)
     if wide and int(wide[1]) > 18:

@@ -120,8 +120,8 @@ class Connection:
                 cursor.execute(_BEGIN)
                 self._pin(cursor, self._timeout if seconds is None else min(self._timeout, seconds * 1000))
                 if guards:
-                    names = ", ".join(guard.name for guard in guards)
-                    cursor.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE")
+                    names = ", ".join(guard.name for guard in guards if guard.lockable)
+                    cursor.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE" if names else "SELECT 1 AS x")
                     for guard in guards:
                         guard.check(lambda sql: _rows(cursor, sql))
                 yield cursor

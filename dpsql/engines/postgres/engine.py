@@ -10,7 +10,7 @@ from dpsql.engines.postgres import rows
 from dpsql.engines.postgres.catalog import find_table
 from dpsql.engines.postgres.connection import Connection
 from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.postgres.guard import Guard
+from dpsql.engines.postgres.guard import Guard, raise_if_changed
 from dpsql.engines.postgres.schema import AS_STORED, columns_of, scan
 from dpsql.engines.remote import PLANNING_SECONDS, RemoteEngine, check_digits
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
@@ -71,7 +71,16 @@ class PostgresEngine(RemoteEngine):
         never_null = frozenset(
             n.lower() for n, kind, _ in columns_of(found) if n in enforced and kind in AS_STORED
         )
-        return Reader(table, columns, "", (), never_null=never_null), scanned
+        there = {column.name.lower(): self.dialect.quote(column.name) for column in found.columns}
+        return Reader(
+            table,
+            columns,
+            "",
+            (),
+            never_null=never_null,
+            scan=f"{found.text} AS r" if found.children else f"ONLY {found.text} AS r",
+            cells=tuple(f"r.{there[name.lower()]}" for name, _ in columns),
+        ), scanned
 
     def translate(self, compiled: CompiledQuery) -> str:
         """See `RemoteEngine`: before a charge, connections that the server has ended are closed."""
@@ -87,6 +96,8 @@ class PostgresEngine(RemoteEngine):
         with self.connection() as connection:
             planned = connection.explain(sql, self._guards.values(), PLANNING_SECONDS)
         if not planned:
+            with self.connection() as connection:
+                raise_if_changed(self._guards.values(), connection.ask)
             raise Untranslatable("PostgreSQL cannot plan this statement", "write it in a simpler form")
 
     def fetch(self, connection: Connection, statement: Translated) -> pa.Table:

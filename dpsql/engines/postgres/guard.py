@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dpsql.engines.postgres.catalog import CatalogQuery, CatalogTable, find_table
 from dpsql.engines.postgres.schema import index_distinguishes
 from dpsql.errors import OperationalError, PolicyError
@@ -28,8 +30,29 @@ class Guard:
         """Raise if the table was changed, or if no index enforces a declared unique fact any more."""
         found = find_table(ask, self.table, self.source)
         if found != self.found and self._identity(found) != self._identity(self.found):
-            raise OperationalError("a table was changed after it was opened")
+            raise OperationalError(self._changes(found))
         self.check_facts(found)
+
+    @property
+    def lockable(self) -> bool:
+        """Whether PostgreSQL locks it: materialized views it does not."""
+        return self.found.relation_kind != "m"
+
+    def _changes(self, found: CatalogTable) -> str:
+        """Say what is not as it was when the table was opened, in names of the policy."""
+        now = {c.name.lower(): c for c in found.columns}
+        for name, _ in self.columns:
+            then = next(c for c in self.found.columns if c.name.lower() == name.lower())
+            there = now.get(name.lower())
+            if there is None:
+                return f"table {self.table.name}: its column {name} is gone since it was opened"
+            if (there.number, there.type_name, there.modifier) != (
+                then.number,
+                then.type_name,
+                then.modifier,
+            ):
+                return f"table {self.table.name}: its column {name} was altered since it was opened"
+        return f"table {self.table.name} was replaced or altered since it was opened"
 
     def _identity(self, found: CatalogTable) -> tuple[object, ...]:
         names = {name.lower() for name, _ in self.columns}
@@ -38,7 +61,7 @@ class Guard:
             for c in found.columns
             if c.name.lower() in names
         )
-        return found.oid, found.text, found.relation_kind, found.children, read
+        return found.oid, found.text, found.relation_kind, found.children, found.definition, read
 
     def check_facts(self, found: CatalogTable) -> None:
         """Raise `PolicyError` unless an index of the server enforces each declared unique fact."""
@@ -64,3 +87,13 @@ class Guard:
                     "whole numbers, NUMERICs, texts, booleans or UUIDs declared with their own types, in a "
                     "table without partitions; or leave the fact out",
                 )
+
+
+def raise_if_changed(guards: Iterable[Guard], ask: CatalogQuery) -> None:
+    """Raise `OperationalError` in names of the policy if a table was altered, or may not be read any more."""
+    for guard in guards:
+        try:
+            guard.check(ask)
+        except (PolicyError, OperationalError) as problem:
+            mend = getattr(problem, "hint", None) or "the owner runs `dpsql check`"
+            raise OperationalError(f"{getattr(problem, 'message', problem)} ({mend})") from None

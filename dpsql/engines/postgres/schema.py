@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from dpsql.engines.postgres.catalog import CatalogColumn, CatalogTable
 from dpsql.engines.postgres.dialect import PostgresDialect
 from dpsql.engines.protocol import Untranslatable
@@ -29,6 +31,8 @@ _TYPES = {
     "uuid": "UUID",
     "bytea": "BYTEA",
     "json": "JSON",
+    "enum": "VARCHAR",
+    "citext": "VARCHAR",
 }
 _HEADER = 16
 """The most bytes that a stored value takes besides its content."""
@@ -66,7 +70,7 @@ def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) ->
             word = _word("numeric", column.modifier, column.builtin)
             # Without a precision, values may be infinite or are rounded; NaN is read as NULL.
             return column.modifier >= 4 and word == str(sql_type) and column.never_null
-        case "text" | "varchar" | "bpchar":
+        case "text" | "varchar" | "bpchar" | "enum":
             return sql_type.name == "VARCHAR"
         case "uuid":
             return sql_type.name == "UUID"
@@ -76,7 +80,7 @@ def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) ->
             return False
 
 
-AS_STORED = frozenset({"int2", "int4", "int8", "bool", "text", "varchar", "bpchar", "uuid"})
+AS_STORED = frozenset({"int2", "int4", "int8", "bool", "text", "varchar", "bpchar", "uuid", "enum", "citext"})
 """Types whose values are read as they are, so that one that is not NULL is none after the scan."""
 
 
@@ -97,6 +101,15 @@ def scan(
         return Cell(value, within_limit)
 
     return build_scan(table, columns, cell, source, "the database")
+
+
+def readable_as(found: CatalogTable, name: str, sql_type: SqlType) -> bool:
+    """Whether a column can be read with this type."""
+    by_name = {n: (n, physical, word) for n, physical, word in columns_of(found)}
+    with suppress(Untranslatable):
+        _cell(PostgresDialect({}), *by_name[name], sql_type.held)
+        return True
+    return False
 
 
 def _within_limit(cell: str, physical: str, value: Value, longest: int) -> str:
@@ -126,7 +139,10 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, sql_typ
                 return Value(f"({dialect.decimal(cell, sql_type)})", sql_type)
         case "bool":
             value = Value(cell, BOOLEAN)
-        case "text" | "varchar" | "bpchar" | "json":
+        case "enum":
+            # Not CAST: a database may have a cast of its own for the type, which could fail on a row.
+            value = Value(f'(CAST(enum_out({cell}) AS text) COLLATE "C")', VARCHAR)
+        case "text" | "varchar" | "bpchar" | "json" | "citext":
             value = Value(f'(CAST({cell} AS text) COLLATE "C")', VARCHAR)
         case "date":
             value = dated(cell, "date ", DATE)

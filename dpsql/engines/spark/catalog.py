@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,30 +22,48 @@ _SERDES = frozenset(
 """Formats with typed columns, in which no row can make the others unreadable."""
 
 
-def find_table(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noqa: ANN401  two classes of sessions
+def find_table(
+    session: Any,  # noqa: ANN401  two classes of sessions
+    table: Table,
+    temporary: str,
+    on_error: Callable[[BaseException], None] = lambda problem: None,
+) -> tuple[str, Any]:
     """Find a table or Parquet file; return the name to read it by, and its schema. No row is read.
 
-    The files of a table are listed again, and so are those that are read by the name from now on.
+    The files of a table are listed again, and so are those that are read by the name from now on. A Parquet
+    file is read by the name `temporary`. `on_error` is called with Spark's error, for the owner alone.
     """
-    source, found, typed = table.source, None, True
-    with suppress(Exception):
+    source, found, typed, view = table.source, None, True, False
+    try:
         if isinstance(source, ParquetSource):
             frame = session.read.parquet(str(source.path))
-            frame.createOrReplaceTempView(view)
-            found = (SparkDialect({}).quote(view), frame.schema)
+            frame.createOrReplaceTempView(temporary)
+            found = (SparkDialect({}).quote(temporary), frame.schema)
         elif isinstance(source, DatabaseSource):
             quote = SparkDialect({}).quote
             name = f"{quote(source.schema or 'default')}.{quote(source.table)}"
             entry = session.catalog.getTable(name)
-            if entry.tableType in ("MANAGED", "EXTERNAL") and not entry.isTemporary:
+            view = entry.tableType == "VIEW" and not entry.isTemporary
+            if view and table.stable:
+                found = (name, session.table(name).schema)
+            if not view and entry.tableType in ("MANAGED", "EXTERNAL") and not entry.isTemporary:
                 session.catalog.refreshTable(name)
                 found = (name, session.table(name).schema)
                 typed = _has_typed_format(session, name)
+    except Exception as problem:  # noqa: BLE001  its text may have paths
+        on_error(problem)
+    if view and found is None:
+        raise PolicyError(
+            f"tables.{table.name}.source: {name} is a view, which could mix the rows of several units",
+            hint="if each of its rows comes from rows of one unit, and reading it never fails: stable = true",
+        )
     if found is None:
         raise PolicyError(
             f"tables.{table.name}.source: Spark has no such table",
-            hint="views are not read: a view could mix the rows of several units",
+            hint="`dpsql init` lists the tables of its catalog",
         )
+    if table.stable and not view:
+        raise PolicyError(f"tables.{table.name}.stable: {found[0]} is no view", hint="leave it out")
     if not (typed or table.public):
         raise PolicyError(
             f"tables.{table.name}.source: the table is not stored as Parquet, ORC, Delta or Iceberg",
@@ -71,7 +90,8 @@ def files_of(session: Any, name: str) -> tuple[tuple[object, ...], ...]:  # noqa
 def identity(session: Any, name: str) -> tuple[object, ...]:  # noqa: ANN401  two classes of sessions
     """Return what stays of a table when its rows change: its place, and when it was made."""
     details = _details(session, name)
-    return tuple(details.get(word) for word in ("Type", "Provider", "Location", "Created Time"))
+    words = ("Type", "Provider", "Location", "Created Time", "View Text")
+    return tuple(details.get(word) for word in words)
 
 
 def _has_typed_format(session: Any, name: str) -> bool:  # noqa: ANN401  two classes of sessions

@@ -7,13 +7,14 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from dpsql.engines.memory import available
 from dpsql.engines.scratch import Scratch
+from dpsql.engines.spark.java import check_java
 from dpsql.errors import OperationalError, PolicyError
 
 _PINNED = {
@@ -68,8 +69,11 @@ _STARTING = threading.Lock()
 _SCRATCH: list[Scratch] = []
 
 
-def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes of sessions
-    """Return a new session of the engine a policy names: `spark`, or `sc://..`."""
+def open_session(engine: str, on_error: Callable[[BaseException], None] = lambda problem: None) -> Any:  # noqa: ANN401  pyspark has two classes of sessions
+    """Return a new session of the engine a policy names: `spark`, or `sc://..`.
+
+    `on_error` is called with the error for which there is none: its text is for the owner alone.
+    """
     try:
         import pyspark  # noqa: F401, PLC0415  an extra
     except ImportError:
@@ -77,18 +81,22 @@ def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes o
             "database.engine: the package pyspark is not installed",
             hint="pip install dpsql[spark]",
         ) from None
+    # The command line hides pandas, without which pyspark refuses to connect.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "hides_pandas", False)]
     if "#" in engine:
         raise PolicyError("database.engine: the address contains a `#`")
     _disable_loggers()
     session: Any = None
     pinned = False
     try:
-        with suppress(Exception), suppress_pyspark_warnings():
+        with suppress_pyspark_warnings():
             session = _connect(engine) if "://" in engine else _start()
             before = _try_briefly(session) if "://" in engine else []
             pinned = _pin(session)
             if before:
                 session.client.set_retry_policies(before)
+    except Exception as problem:  # noqa: BLE001  its text may name hosts and paths
+        on_error(problem)
     finally:
         if session is not None and not pinned and "://" in engine:
             end_session(session)
@@ -98,6 +106,8 @@ def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes o
             hint="start it with spark.ui.enabled=false and spark.eventLog.enabled=false, without listeners",
         )
     if not pinned:
+        if "://" not in engine and session is None:
+            check_java()
         raise OperationalError("Spark cannot be started or reached as the policy says")
     return session
 

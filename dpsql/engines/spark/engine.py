@@ -65,7 +65,9 @@ class SparkEngine(RemoteEngine):
         columns = declared_columns(table, physical)
         if not table.public:
             self._guards[table.name] = Guard.of(self.session, table, view, [n for n, _ in columns])
-        return Reader(table, columns, "", ()), scan(
+        there = {n.lower(): f"r.{self.dialect.quote(n)}" for n, _ in physical}
+        cells = tuple(there[n.lower()] for n, _ in columns)
+        return Reader(table, columns, "", (), scan=f"{name} AS r", cells=cells), scan(
             table, name, physical, columns, self._policy.longest_value, padded_columns(schema)
         )
 

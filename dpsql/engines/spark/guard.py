@@ -10,8 +10,6 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table
 
-CHANGED = "a table was changed after it was opened; nothing was charged"
-
 
 @dataclass(frozen=True, slots=True)
 class Guard:
@@ -38,8 +36,19 @@ class Guard:
         except Exception:  # noqa: BLE001  its text may have paths, and the rows that Spark stopped at
             seen = None
         if seen is None or seen[0] != self.found:
-            raise OperationalError(CHANGED)
+            raise OperationalError(f"{self._what(seen)}; nothing was charged")
         return seen[1]
+
+    def _what(self, seen: tuple[tuple[object, ...], tuple[object, ...]] | None) -> str:
+        """Say what is not as it was when the table was opened, in names of the policy."""
+        if seen is None:
+            return f"table {self.table.name} is gone or cannot be read (the owner runs `dpsql check`)"
+        then, now = dict(self.found[1]), dict(seen[0][1])  # type: ignore[call-overload]
+        for name, word in then.items():
+            if now.get(name) != word:
+                how = "was altered" if name in now else "is gone"
+                return f"table {self.table.name}: its column {name} {how} since it was opened"
+        return f"table {self.table.name} was replaced since it was opened (the owner runs `dpsql check`)"
 
     def look(self, session: Any) -> tuple[tuple[object, ...], tuple[object, ...]]:  # noqa: ANN401  see above
         """Refresh the table; return what it is, and its version."""

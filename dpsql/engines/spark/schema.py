@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from dpsql.engines.protocol import Untranslatable
@@ -80,6 +81,14 @@ def scan(
         return Cell(value, f"octet_length({text}) <= {longest}" if sql_type == VARCHAR else "")
 
     return build_scan(table, columns, cell, name, "the table")
+
+
+def readable_as(name: str, word: str, sql_type: SqlType) -> bool:
+    """Whether a column can be read with this type."""
+    with suppress(Untranslatable):
+        _cell(SparkDialect({}), name, word, sql_type.held, padded=False)
+        return True
+    return False
 
 
 def _cell(dialect: SparkDialect, name: str, word: str, sql_type: SqlType, *, padded: bool) -> Value:

@@ -356,13 +356,6 @@ def test_the_report_as_data(owner: Owner) -> None:
     assert "for the owner alone" in done.err
 
 
-def test_other_engines_are_not_verified(owner: Owner) -> None:
-    owner.policy = POLICY + '[database]\nengine = "spark"\n'
-    done = owner.check()
-    assert done.code == ExitCode.USAGE
-    assert "data in spark cannot be verified" in done.err
-
-
 def test_what_the_default_bounds_cut_is_shown_to_the_owner(owner: Owner) -> None:
     """50 units of 20 rows, in 12 hours: two in each of 8, one in each of 4."""
     owner.policy += "[defaults]\nrows_per_unit = 18\n"

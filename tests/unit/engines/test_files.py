@@ -42,7 +42,7 @@ def rows(policy: Path, listed: str = "*") -> list[tuple[Any, ...]]:
     inspector = Inspector(load(policy))
     try:
         assert inspector.vet("t")
-        return inspector._fetch_all(f"SELECT {listed} FROM main.t ORDER BY ALL")
+        return inspector.fetch_all(f"SELECT {listed} FROM main.t ORDER BY ALL")
     finally:
         inspector.close()
 
