@@ -77,7 +77,7 @@ class SparkEngine(RemoteEngine):
         shown = super().translate(compiled)
         self._versions[compiled.sql] = versions
         while len(self._versions) > _STATEMENTS:
-            del self._versions[next(iter(self._versions))]
+            self._versions.pop(next(iter(self._versions)), None)  # another thread may have done it
         return shown
 
     def current(self, compiled: CompiledQuery) -> bool:

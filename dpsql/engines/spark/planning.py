@@ -31,5 +31,9 @@ class Planner:
             done.set()
 
         thread = threading.Thread(target=body, daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # there are no more threads
+            self._free.release()
+            return False
         return done.wait(self._seconds) and results[-1]
