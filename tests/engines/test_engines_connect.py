@@ -174,7 +174,7 @@ def test_a_view_is_no_source_over_connect(policy: Path) -> None:
     policy.write_text(policy.read_text("utf-8").replace("shop.visits", "shop.mixed"), "utf-8")
     with pytest.raises(PolicyError) as caught:
         Session(load(policy))
-    assert "views" in (caught.value.hint or "")
+    assert "stable = true" in (caught.value.hint or "")
 
 
 @pytest.mark.spark
