@@ -127,6 +127,10 @@ class RemoteBackend(_SessionBackend["RemoteSession"]):
         key = hashlib.sha256(prepared.outgoing.text.encode()).hexdigest()
         return Asked(sql, key, prepared.price, prepared.private, prepared.setting, prepared)
 
+    async def free(self, sql: str) -> StatementResult:
+        """Run a statement that costs nothing; the server knows what is free of those that have a price."""
+        return await self._in_thread(lambda: self._session.run(sql, most=Charge()))
+
     async def budget(self) -> Budget:
         """Return what the analyst may still spend."""
         return await self._in_thread(self._session.budget)

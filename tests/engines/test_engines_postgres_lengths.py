@@ -240,7 +240,7 @@ def test_a_table_that_changes_while_it_is_counted_is_not_answered_for(place: Pos
         time.sleep(0.02)
     place.execute("CREATE TABLE long.child () INHERITS (long.parent)")
     worker.join()
-    assert problems == ["table visits was replaced or altered since it was opened"]
+    assert problems == ["table notes was replaced or altered since it was opened"]
     watcher.close()
     engine.close()
     schema_database.close()
