@@ -32,7 +32,6 @@ from dpsql.lazy_dataclass import dataclass
 MOST = 1_000
 """The most numbers that one noise is for: declared values, times the groups of the statement."""
 
-
 FEW = 100
 """So many values are always counted by their units; of more, the noise on the units of each is large."""
 

@@ -126,7 +126,7 @@ class OwnedRows:
         return next(kind for name, kind in self._reader(table).columns if name == column.name)
 
 
-def counted(rows: Query) -> Select:
+def count_rows(rows: Query) -> Select:
     """Return the query of how many rows a query has, as `n0`."""
     return Select((Item(Aggregate("COUNT"), "n0"),), Derived(rows, "r"))
 

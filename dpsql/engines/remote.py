@@ -20,7 +20,7 @@ from dpsql.analysis import CompiledQuery, quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_source
-from dpsql.engines.owned_rows import OwnedRows, counted
+from dpsql.engines.owned_rows import OwnedRows, count_rows
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import run
@@ -267,7 +267,7 @@ class RemoteEngine(ABC):
             rows = self._first_row(owned.nulls(reader.table.not_null))
             if rows is None or len(set(rows)) != 1:
                 return False
-        return all(self._first_row(counted(owned.outside(c))) == [0] for c in reader.table.complete)
+        return all(self._first_row(count_rows(owned.outside(c))) == [0] for c in reader.table.complete)
 
     def _first_row(self, query: Query) -> list[object] | None:
         """Return the first row of a query of the private tables, or None if it failed."""

@@ -7,8 +7,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from dpsql.engines.duckdb.schema import Found, is_file
-from dpsql.engines.skipped import Skipped
+from dpsql.engines.duckdb.schema import Found, Skipped, is_file
 from dpsql.errors import PolicyError
 from dpsql.policy import engine_kind, fold
 from dpsql.policy.engine_rules import check_engine

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from dpsql.engines import open_engine
 from dpsql.engines.exact import UnreadableError
@@ -34,9 +35,7 @@ def verify_engine(
     try:
         engine = open_engine(policy)
     except Error as problem:
-        hint = getattr(problem, "hint", None)
-        message = getattr(problem, "message", str(problem))
-        report.add("wrong", "policy", f"{message} ({hint})" if hint else message)
+        report.add("wrong", "policy", _with_hint(*_message(problem)))
         return
     if not isinstance(engine, RemoteEngine):
         raise InternalError("the engine is not a remote one")
@@ -109,12 +108,8 @@ def _examine_postgres(report: Report, policy: Policy) -> Words:
             for table in policy.tables.values():
                 if not isinstance(table.source, DatabaseSource):
                     continue
-                try:
+                with _of_table(report, table, "exists, may be read, types are as declared"):
                     check_table(connection, table, table.source, policy.longest_value)
-                except PolicyError as problem:
-                    _add_problem(report, table, problem)
-                else:
-                    report.add("ok", table.place("source"), "exists, may be read, types are as declared")
                 if stale := statistics(connection, table.source):
                     report.add("note", table.place("source"), stale)
     except PolicyError as problem:
@@ -138,16 +133,23 @@ def _examine_spark(report: Report, policy: Policy) -> Words:
                 local = isinstance(table.source, ParquetSource) and "://" not in policy.engine
                 if not isinstance(table.source, DatabaseSource) and not (local and not table.public):
                     continue
-                try:
+                with _of_table(report, table, "exists, types are as declared"):
                     check_table(session, table, policy.longest_value)
-                except PolicyError as problem:
-                    _add_problem(report, table, problem)
-                else:
-                    report.add("ok", table.place("source"), "exists, types are as declared")
         check_facts(policy)
     except Error as problem:
         _add_problem(report, None, problem)
     return spark_words
+
+
+@contextmanager
+def _of_table(report: Report, table: Table, said: str) -> Iterator[None]:
+    """Add what the block finds wrong with a table; what is said if it finds nothing."""
+    try:
+        yield
+    except PolicyError as problem:
+        _add_problem(report, table, problem)
+    else:
+        report.add("ok", table.place("source"), said)
 
 
 def _placed(place: str, found: tuple[str, str]) -> tuple[str, str, str]:
@@ -156,8 +158,16 @@ def _placed(place: str, found: tuple[str, str]) -> tuple[str, str, str]:
 
 def _add_problem(report: Report, table: Table | None, problem: Error) -> None:
     """Add an error of the catalog; its place is the key at which its text begins."""
-    message, hint = getattr(problem, "message", str(problem)), getattr(problem, "hint", None)
+    message, hint = _message(problem)
     place, colon, text = message.partition(": ")
     if not colon or " " in place:
         place, text = ("database.engine" if table is None else table.place()), message
-    report.add("wrong", place, f"{text} ({hint})" if hint else text)
+    report.add("wrong", place, _with_hint(text, hint))
+
+
+def _message(problem: Error) -> tuple[str, str | None]:
+    return getattr(problem, "message", str(problem)), getattr(problem, "hint", None)
+
+
+def _with_hint(text: str, hint: str | None) -> str:
+    return f"{text} ({hint})" if hint else text

@@ -65,6 +65,11 @@ class Users:
             return mock
         return Verifier.joined(account.verifiers(self.day()))
 
+    def accepts(self, name: str, keys: Keys) -> bool:
+        """Return whether these are the keys of a password or token of that name today."""
+        account = self.accounts.get(name)
+        return account is not None and any(keys in each.keys for each in account.verifiers(self.day()))
+
     def by_token(self, text: str) -> tuple[User, Keys] | None:
         """Return the user of a token, and what is stored of it.
 

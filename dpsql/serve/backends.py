@@ -47,8 +47,10 @@ class Asked:
 class Backend(ABC):
     """Answers statements of one analyst; `price` and `run` are its own, the rest are statements by these."""
 
-    policy: Policy | None
-    """The policy that is open now; None where it lies on a server."""
+    @property
+    @abstractmethod
+    def policy(self) -> Policy | None:
+        """The policy that is open now; None where it lies on a server."""
 
     @property
     @abstractmethod
@@ -102,7 +104,7 @@ class LocalBackend(_SessionBackend["Session"]):
         return self._session.analyst
 
     @property
-    def policy(self) -> Policy:  # type: ignore[override]  # it is read only
+    def policy(self) -> Policy:
         """The session's policy."""
         return self._session.policy
 

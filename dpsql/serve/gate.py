@@ -74,7 +74,7 @@ class Gate:
         user = self.users.user(login.user.name)
         if user is None or user.analyst != login.analyst:
             raise LoginEnded("the login is no longer valid")
-        if login.keys is not None and login.keys not in self.users.verifier(user.name).keys:
+        if login.keys is not None and not self.users.accepts(user.name, login.keys):
             raise LoginEnded("the login is no longer valid")
         return user
 
@@ -86,6 +86,6 @@ class Gate:
             return False
         return True
 
-    def named(self, name: str) -> dict[str, str]:
+    def log_field(self, name: str) -> dict[str, str]:
         """Return a name for the owner's log, if a user has it: people type passwords there."""
         return {"user": name} if name and self.users.state(name) != "unknown" else {}

@@ -43,7 +43,7 @@ class ServedBackend(Backend):
         return self.client.user.name
 
     @property
-    def policy(self) -> Policy:  # type: ignore[override]  # it is read only
+    def policy(self) -> Policy:
         """The policy that is open now."""
         return self._policy()
 

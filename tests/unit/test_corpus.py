@@ -110,18 +110,16 @@ def test_an_answer_is_wrong_if_it_is_wrong_twice(tmp_path: Path, source: str, ou
     assert [one.outcome for one in found] == [outcome]
 
 
-@pytest.mark.parametrize(("largest", "within"), [(60, True), (3, False)])
-def test_an_answer_is_within_its_error_unless_values_are_cut(
-    tmp_path: Path, largest: int, within: bool
-) -> None:
-    build = tmp_path / "build"
-    build.mkdir()
-    with duckdb.connect(str(build / "made.duckdb")) as con:
-        con.execute("CREATE TABLE t AS SELECT i AS id, i % 2 AS k, 50 AS x FROM range(400) r(i)")
-    (build / "made.toml").write_text(f"""
+def build(folder: Path, rows: str, budget: tuple[str, str], keys: list[int], ends: tuple[int, int]) -> None:
+    """Write what `within_error` reads: a table of `id`, `k` and `x`, each id a unit, and its policy."""
+    made = folder / "build"
+    made.mkdir()
+    with duckdb.connect(str(made / "made.duckdb")) as con:
+        con.execute(f"CREATE TABLE t AS {rows}")
+    (made / "made.toml").write_text(f"""
 [budget]
-epsilon = 100
-default_epsilon = 1
+epsilon = {budget[0]}
+default_epsilon = {budget[1]}
 ledger = "made-ledger.sqlite"
 [database]
 path = "made.duckdb"
@@ -129,10 +127,18 @@ path = "made.duckdb"
 source = "t"
 unit = "id"
 unique = [["id"]]
-domain = {{ k = [0, 1] }}
+domain = {{ k = {keys} }}
 not_null = ["k"]
-bounds = {{ x = {{ from = 0, to = {largest} }} }}
+bounds = {{ x = {{ from = {ends[0]}, to = {ends[1]} }} }}
 """)
+
+
+@pytest.mark.parametrize(("largest", "within"), [(60, True), (3, False)])
+def test_an_answer_is_within_its_error_unless_values_are_cut(
+    tmp_path: Path, largest: int, within: bool
+) -> None:
+    rows = "SELECT i AS id, i % 2 AS k, 50 AS x FROM range(400) r(i)"
+    build(tmp_path, rows, ("100", "1"), [0, 1], (0, largest))
     sql = "SELECT k, SUM(x) AS s, COUNT(*) AS n FROM t GROUP BY k ORDER BY k"
     assert within_error(tmp_path, "made", sql) == within
 
@@ -141,25 +147,8 @@ bounds = {{ x = {{ from = 0, to = {largest} }} }}
 def test_extremes_are_within_the_exact_ones_and_empty_groups_are_near_zero(
     tmp_path: Path, least: int, within: bool
 ) -> None:
-    build = tmp_path / "build"
-    build.mkdir()
-    with duckdb.connect(str(build / "made.duckdb")) as con:
-        con.execute("CREATE TABLE t AS SELECT i AS id, i % 2 AS k, i % 50 AS x FROM range(4000) r(i)")
-    (build / "made.toml").write_text(f"""
-[budget]
-epsilon = 1e5
-default_epsilon = 1e3
-ledger = "made-ledger.sqlite"
-[database]
-path = "made.duckdb"
-[tables.t]
-source = "t"
-unit = "id"
-unique = [["id"]]
-domain = {{ k = [0, 1, 2] }}
-not_null = ["k"]
-bounds = {{ x = {{ from = {least}, to = 100 }} }}
-""")
+    rows = "SELECT i AS id, i % 2 AS k, i % 50 AS x FROM range(4000) r(i)"
+    build(tmp_path, rows, ("1e5", "1e3"), [0, 1, 2], (least, 100))
     assert within_error(tmp_path, "made", "SELECT MAX(x) AS m FROM t") == within
     assert within_error(tmp_path, "made", "SELECT k, COUNT(*) AS n FROM t GROUP BY k")
 

@@ -16,7 +16,7 @@ from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.csv_source import csv_format, well_quoted
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_sources
-from dpsql.engines.owned_rows import OwnedRows, counted
+from dpsql.engines.owned_rows import OwnedRows, count_rows
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
@@ -219,7 +219,7 @@ class DuckDBEngine:
                 there = cursor.execute(duckdb_sql(owned.nulls(reader.table.not_null))).fetchall()[0]
                 held = len(set(there)) == 1
             for column in reader.table.complete:
-                outside = duckdb_sql(counted(owned.outside(column)))
+                outside = duckdb_sql(count_rows(owned.outside(column)))
                 held = held and cursor.execute(outside).fetchall() == [(0,)]
             return held, row[1] is not True
 

@@ -44,6 +44,15 @@ class FoundColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """A table that is left out, why, and the statement or option that would let it be declared."""
+
+    name: str
+    why: str
+    mend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """One table of a source.
 

@@ -12,13 +12,19 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from dpsql.engines.duckdb.schema import Found, FoundColumn, declarable_type, qualified_name, table_name
+from dpsql.engines.duckdb.schema import (
+    Found,
+    FoundColumn,
+    Skipped,
+    declarable_type,
+    qualified_name,
+    table_name,
+)
 from dpsql.engines.duckdb.sources import declared_columns
 from dpsql.engines.postgres.catalog import CATALOG_QUERY, CatalogTable, catalog_table, find_table
 from dpsql.engines.postgres.forms import string_literal
 from dpsql.engines.postgres.guard import Guard
 from dpsql.engines.postgres.schema import columns_of, index_distinguishes, readable_as, scan
-from dpsql.engines.skipped import Skipped
 from dpsql.errors import PolicyError
 from dpsql.policy import DatabaseSource, Table
 from dpsql.types import TIMESTAMPTZ, SqlType
@@ -123,7 +129,7 @@ def introspect_postgres(
     """
     found, skipped = [], []
     with owner_connection(address) as connection:
-        engine = _resolved(address, connection)
+        engine = _full_address(address, connection)
         rows = connection.ask(
             f"{CATALOG_QUERY} c.relkind IN ('r', 'p', 'v', 'm') AND NOT c.relispartition AND {_SYSTEM} "
             "ORDER BY n.nspname <> 'public', n.nspname, c.relname"
@@ -224,7 +230,7 @@ def _unique(table: CatalogTable) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(facts))
 
 
-def _resolved(address: str, connection: OwnerConnection) -> str:
+def _full_address(address: str, connection: OwnerConnection) -> str:
     """Return an address with the role and the database that libpq's environment stood for."""
     ((role, database),) = connection.ask("SELECT session_user::text AS u, current_database()::text AS d")
     parts = urlsplit(address)

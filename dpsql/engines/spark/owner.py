@@ -9,9 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dpsql.engines.duckdb.schema import Found, FoundColumn, declarable_type, qualified_name, table_name
+from dpsql.engines.duckdb.schema import (
+    Found,
+    FoundColumn,
+    Skipped,
+    declarable_type,
+    qualified_name,
+    table_name,
+)
 from dpsql.engines.duckdb.sources import declared_columns
-from dpsql.engines.skipped import Skipped
 from dpsql.engines.spark.catalog import find_table
 from dpsql.engines.spark.connection import end_session, open_session, suppress_pyspark_warnings
 from dpsql.engines.spark.schema import columns_of, padded_columns, readable_as, scan

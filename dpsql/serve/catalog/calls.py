@@ -9,7 +9,7 @@ from sqlglot import exp
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.functions import AGGREGATES, FUNCTIONS, PREFIX
-from dpsql.serve.catalog.names import function_name, trim_function
+from dpsql.serve.catalog.names import SESSION, function_name, trim_function
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.scope import Scope
 from dpsql.serve.catalog.typed import Typed, call, cast, wrap
@@ -78,15 +78,6 @@ def _aggregate(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
 
 
 # Functions that are written without parentheses, or with key words among their arguments.
-
-SESSION: dict[type[exp.Expr], str] = {
-    exp.CurrentUser: "current_user",
-    exp.CurrentRole: "current_role",
-    exp.SessionUser: "session_user",
-    exp.CurrentCatalog: "current_catalog",
-    exp.CurrentSchema: "current_schema",
-    exp.CurrentTimestamp: "current_timestamp",
-}
 
 
 def session(t: Typed, node: exp.Expr, scope: Scope) -> int | None:

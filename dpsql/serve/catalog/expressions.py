@@ -12,7 +12,7 @@ from sqlglot import exp
 from dpsql.serve.catalog import calls, operators, pg_types
 from dpsql.serve.catalog.errors import UnknownQuestion
 from dpsql.serve.catalog.functions import PREFIX
-from dpsql.serve.catalog.names import called, folded, type_oid
+from dpsql.serve.catalog.names import SESSION, called, folded, type_oid
 from dpsql.serve.catalog.pg_types import BOOL, UNKNOWN
 from dpsql.serve.catalog.scope import Scope
 from dpsql.serve.catalog.typed import Typed, call, cast, wrap
@@ -217,7 +217,7 @@ _RULES: Mapping[type[exp.Expr], _Rule] = {
     exp.Bracket: subscript,
     **dict.fromkeys((exp.Limit, exp.Offset), bound),
     exp.Anonymous: calls.function,
-    **dict.fromkeys(calls.SESSION, calls.session),
+    **dict.fromkeys(SESSION, calls.session),
     **dict.fromkeys((exp.Trim, exp.Substring, exp.StrPosition), calls.spelled),
     exp.Extract: calls.extract,
     exp.Interval: calls.interval,

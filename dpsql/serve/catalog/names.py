@@ -45,6 +45,15 @@ def trim_function(node: exp.Expr) -> str:
     return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim")
 
 
+SESSION: dict[type[exp.Expr], str] = {
+    exp.CurrentUser: "current_user",
+    exp.CurrentRole: "current_role",
+    exp.SessionUser: "session_user",
+    exp.CurrentCatalog: "current_catalog",
+    exp.CurrentSchema: "current_schema",
+    exp.CurrentTimestamp: "current_timestamp",
+}
+"""Functions of the session, which are written without parentheses."""
 _FIXED: dict[type[exp.Expr], str] = {
     exp.Coalesce: "coalesce",
     exp.Nullif: "nullif",
@@ -55,12 +64,7 @@ _FIXED: dict[type[exp.Expr], str] = {
     exp.Substring: "substring",
     exp.StrPosition: "position",
     exp.Extract: "extract",
-    exp.CurrentUser: "current_user",
-    exp.CurrentRole: "current_role",
-    exp.SessionUser: "session_user",
-    exp.CurrentCatalog: "current_catalog",
-    exp.CurrentSchema: "current_schema",
-    exp.CurrentTimestamp: "current_timestamp",
+    **SESSION,
     exp.CurrentDate: "current_date",
     exp.Tuple: "row",
 }

@@ -92,7 +92,7 @@ class Logins:
         login = self._gate().login(name, address, keys, certified)
         if login is None:
             fields = {"address": address, "protocol": "http", "reason": "wrong password", "outcome": "28P01"}
-            self._log("handshake failed", fields | self._gate().named(name))
+            self._log("handshake failed", fields | self._gate().log_field(name))
             raise RefusedError(401, "name or password is wrong")
         fields = {"user": name, "analyst": login.analyst, "address": address, "protocol": "http"}
         self._log("connected", fields)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from dpsql.serve.limits import Account, size_of
+from dpsql.serve.wire.errors import WireError
 
 
 class Sized(Protocol):
@@ -22,11 +23,21 @@ _One = TypeVar("_One", bound=Sized)
 class Kept(MutableMapping[str, _One]):
     """Things by name; raises `LimitExceeded`, and keeps nothing new, where the account has no room."""
 
+    most: ClassVar[int]
+    """Bytes of all of them together."""
+    too_long: ClassVar[str]
+    """What is said where they would be more."""
+
     def __init__(self, account: Account | None = None) -> None:
         self._account = account or Account()
         self._found: dict[str, tuple[_One, int]] = {}
         self.size = 0
         """The bytes of all of them."""
+
+    def check_room(self, size: int) -> None:
+        """Raise if there is no room for so many bytes more."""
+        if self.size + size > self.most:
+            raise WireError("54000", self.too_long)
 
     def __getitem__(self, name: str) -> _One:
         return self._found[name][0]

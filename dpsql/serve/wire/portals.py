@@ -10,8 +10,6 @@ from dpsql.serve.wire.sending import Rows
 from dpsql.serve.wire.statement import Result
 
 MOST_PORTALS = 100
-MOST_PARAMETERS = 8 << 20
-"""Bytes of the parameters of all portals of a connection together, as they are decoded."""
 MOST_HELD = 64 << 20
 """Bytes of the results of all portals of a connection together that have rows to send."""
 
@@ -35,6 +33,10 @@ class Portal:
 class Portals(Kept[Portal]):
     """Portals by name; the one without a name is replaced each time."""
 
+    most = 8 << 20
+    """Bytes of the parameters of all of them together, as they are decoded."""
+    too_long = "the parameters of the portals are too long together"
+
     def check(self, name: str, size: int) -> None:
         """Raise if there is no room for another portal with parameters of this size, or its name is taken."""
         if not name:
@@ -44,11 +46,6 @@ class Portals(Kept[Portal]):
         if len(self) >= MOST_PORTALS:
             raise WireError("54000", f"a connection has at most {MOST_PORTALS:,} portals")
         self.check_room(size)
-
-    def check_room(self, size: int) -> None:
-        """Raise if there is no room for so many bytes more."""
-        if self.size + size > MOST_PARAMETERS:
-            raise WireError("54000", "the parameters of the portals are too long together")
 
     def keep(self, name: str, portal: Portal) -> None:
         """Take in a portal that `check` had room for, if there is room for its decoded parameters."""

@@ -12,8 +12,6 @@ from dpsql.serve.wire.kept import Kept
 from dpsql.serve.wire.statement import Description, Statement
 
 MOST_STATEMENTS = 1_000
-MOST_TEXT = 4 << 20
-"""Bytes of all prepared statements of a connection together: texts, names, and descriptions of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +35,10 @@ class Prepared:
 class PreparedStatements(Kept[Prepared]):
     """Prepared statements by name; the one without a name is replaced each time."""
 
+    most = 4 << 20
+    """Bytes of all of them together: texts, names, and descriptions of columns."""
+    too_long = "the prepared statements of the connection are too long together"
+
     def check(self, name: str, text: str) -> None:
         """Raise if there is no room for another statement, or its name is taken."""
         if not name:
@@ -46,11 +48,6 @@ class PreparedStatements(Kept[Prepared]):
         if len(self) >= MOST_STATEMENTS:
             raise WireError("54000", f"a connection has at most {MOST_STATEMENTS:,} prepared statements")
         self.check_room(2 * size_of(text) + size_of(name))
-
-    def check_room(self, size: int) -> None:
-        """Raise if there is no room for so many bytes more."""
-        if self.size + size > MOST_TEXT:
-            raise WireError("54000", "the prepared statements of the connection are too long together")
 
     def keep(self, name: str, one: Prepared) -> None:
         """Take in a statement that `check` had room for, if there is room for its description, too."""

@@ -120,4 +120,4 @@ async def _log_in(channel: Channel, context: WireContext, *, tls_required: bool)
 def _log_failure(channel: Channel, context: WireContext, name: str, error: FatalError, reason: str) -> None:
     """Log a login that failed; a name that no user has is not written, it could be a password."""
     fields = {"address": channel.address, "reason": reason, "outcome": error.sqlstate}
-    context.log("handshake failed", fields | context.gate.named(name))
+    context.log("handshake failed", fields | context.gate.log_field(name))

@@ -108,5 +108,5 @@ def test_failed_logins_are_slowed_down_and_named_for_the_owner_alone() -> None:
     assert gate.delay("bob", "192.0.2.2") == 0
     assert gate.login("bob", "192.0.2.1", gate.verifier("bob").keys[0], "eve") is None
     assert gate.by_token(TOKEN, certified="eve") is None
-    assert gate.named("bob") == {"user": "bob"}
-    assert gate.named("a password") == gate.named("") == {}
+    assert gate.log_field("bob") == {"user": "bob"}
+    assert gate.log_field("a password") == gate.log_field("") == {}

@@ -298,8 +298,8 @@ def test_statements_and_portals_are_few(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_texts_parameters_and_held_rows_are_limited_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "MOST_TEXT", 2 * (2 * len("SELECT 'xxxxxxxx'") + COLUMN + 30))
-    monkeypatch.setattr(portals, "MOST_PARAMETERS", 200)
+    monkeypatch.setattr(prepared.PreparedStatements, "most", 2 * (2 * len("SELECT 'xxxxxxxx'") + COLUMN + 30))
+    monkeypatch.setattr(portals.Portals, "most", 200)
     monkeypatch.setattr(portals, "MOST_HELD", 1_000)
     texts, parameters, held = ask(
         [f.parse("SELECT 'xxxxxxxx'", str(n)) for n in range(3)],
