@@ -14,9 +14,9 @@ from dpsql.analysis.typed import Typed
 from dpsql.tree import kept
 from dpsql.types import DOUBLE, HUGEINT, SqlType
 
-_HIGHEST = 83
+HIGHEST = 83
 """The largest bound is 2 to this power, of 2^20 rows with 2^63 least steps; those of a DOUBLE are 2^-20."""
-_HIGHEST_ROWS = 20
+HIGHEST_ROWS = 20
 """The most rows of a unit that may count are 2 to this power."""
 
 
@@ -30,7 +30,7 @@ def is_auto(named: Sequence[exp.Expr]) -> bool:
 def rows_ladder(call: AggregateCall, most: int | None = None) -> Ladder:
     """Return the bounds on how many rows of a unit count, up to the least power of two from `most` on."""
     row = kept(whole(1), call.condition())
-    top = _HIGHEST_ROWS if most is None else min(_HIGHEST_ROWS, (most - 1).bit_length())
+    top = HIGHEST_ROWS if most is None else min(HIGHEST_ROWS, (most - 1).bit_length())
     ends = most is not None and most <= 1 << top
     return Ladder(Contribution.ROWS, row, 0, Fraction(1), top, call.by_row, ends)
 
@@ -58,16 +58,16 @@ def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     condition = call.condition()
     counted = kept(row, condition)
     if value.type == DOUBLE:
-        return Ladder(of, counted, scale, step, _HIGHEST, call.by_row)
-    total, power = of is Contribution.TOTAL, _power(value.type)
+        return Ladder(of, counted, scale, step, HIGHEST, call.by_row)
+    total, power = of is Contribution.TOTAL, power_of(value.type)
     single = call.one_row or call.by_row
     # A value beyond BIGINT has no type in an answer.
-    top = min(power + (0 if single else _HIGHEST_ROWS), _HIGHEST) if total else min(power, 63)
+    top = min(power + (0 if single else HIGHEST_ROWS), HIGHEST) if total else min(power, 63)
     ends = power <= top and (single or not total)
     return Ladder(of, counted, scale, step, top, call.by_row, ends)
 
 
-def _power(sql_type: SqlType) -> int:
+def power_of(sql_type: SqlType) -> int:
     """Return the least power of two that no value of an exact type exceeds, in its least steps."""
     if sql_type == HUGEINT:
         return 127

@@ -1,0 +1,190 @@
+"""Queries over what each unit has in a whole table: how many rows, how large a total.
+
+A measure of a unit is a whole number c >= 0, a function of the unit's own rows. What the queries return of
+all units is whole numbers, too: by how much units are above bounds (`scores`), and how many units lie between
+ends (`above`). `dpsql bounds` releases a bound and a histogram of a measure by them (`mechanisms`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.analysis import blocks
+from dpsql.analysis.binder import confirm
+from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.grids import BEYOND, huge, in_least_steps, in_search, whole, within
+from dpsql.analysis.released.auto import HIGHEST, HIGHEST_ROWS, power_of
+from dpsql.analysis.integers import in_full
+from dpsql.analysis.joins import from_clause
+from dpsql.analysis.plan import CompiledQuery, seal
+from dpsql.analysis.relation import From, select_list
+from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.errors import ProgrammingError
+from dpsql.language import Query, parse
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy, Table
+from dpsql.tree import (
+    Aggregate,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Derived,
+    Expr,
+    IsNull,
+    Item,
+    Paren,
+    Select,
+    duckdb_sql,
+    items,
+    quote,
+)
+from dpsql.types import BIGINT, DOUBLE
+
+ROWS = "rows"
+"""The measure of how many rows a unit has in a table."""
+FULL = 1 << 20
+"""What a unit adds to the score of a bound that it exceeds by an eighth or more."""
+
+
+def total_of(column: str) -> str:
+    """Return the measure that is the sum of the absolute values of a column over a unit's rows."""
+    return f"total of {column}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitMeasure:
+    """A measure of the units of a private table, and the query that has it for each unit.
+
+    Attributes
+    ----------
+    table, text
+        The table, and the measure in words: `rows`, or as `total_of` says.
+    unit
+        The kind of the unit, for messages.
+    step
+        What 1 is worth: 1 row, or a step of the column's values.
+    top
+        The power of two of the largest bound that is searched.
+    """
+
+    table: str
+    text: str
+    unit: str
+    step: Fraction
+    top: int
+    _units: Select
+    """Column `a`: the measure of each unit that has a row."""
+    _used: tuple[str, ...]
+    _catalog: Catalog
+    _policy: Policy
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """The bounds that are searched: powers of two, in ascending order."""
+        return tuple(1 << power for power in range(self.top + 1))
+
+    def scores(self) -> CompiledQuery:
+        """Return the query of the scores of all bounds but the largest, in one row.
+
+        That of a bound B is the sum over units of floor(`FULL` min((c - B)+ / (B/8), 1)): one unit more moves
+        each score by 0 to `FULL`, all in one direction.
+        """
+        value = Column("v", "a")
+        return self._sealed([_score(value, bound) for bound in self.bounds[:-1]])
+
+    def above(self, ends: Sequence[int]) -> CompiledQuery:
+        """Return the query of how many units are above each of some ends, in one row."""
+        value = Column("v", "a")
+        return self._sealed(
+            [
+                Aggregate("COUNT", (Case(((Binary(">", value, whole(end)), whole(1)),)),))
+                for end in ends
+            ]
+        )
+
+    def _sealed(self, numbers: Iterable[Expr]) -> CompiledQuery:
+        listed = items("n", tuple(numbers))
+        query = Select(listed, Derived(self._units, "v"))
+        sql = duckdb_sql(query)
+        counts_only = confirm(self._catalog, sql, self._policy)
+        return seal(query, sql, (), len(listed), self._used, counts_only=counts_only, order=())
+
+
+def _score(value: Expr, bound: int) -> Expr:
+    above = _between(Paren(Binary("-", value, whole(bound))), bound)
+    eighths = Paren(Binary("//", Paren(Binary("*", above, huge(whole(8 * FULL)))), huge(whole(bound))))
+    total = Aggregate("SUM", (Call("LEAST", (eighths, huge(whole(FULL)))),))
+    return Call("COALESCE", (Cast(total, BIGINT), whole(0)))
+
+
+def _between(value: Expr, limit: int) -> Expr:
+    """Return a number cut to 0 from below and to a limit from above."""
+    return Call("LEAST", (Call("GREATEST", (value, whole(0))), whole(limit)))
+
+
+def unit_measure(policy: Policy, catalog: Catalog, table: Table, column: str | None = None) -> UnitMeasure:
+    """Compile a measure of the units of a table: their rows, or the totals of a column.
+
+    Raises `ProgrammingError` if the table has no such measure: it is public, each of its rows is a unit, or
+    the column has no numbers.
+    """
+    what = "COUNT(*)" if column is None else f"SUM({quote(column)})"
+    query = parse(f"SELECT {what} FROM {quote(table.name)}")
+    assert isinstance(query, Query)  # noqa: S101  as written above
+    with query.source.limited_depth():
+        return _compiled(policy, catalog, table, column, query)
+
+
+def _compiled(
+    policy: Policy, catalog: Catalog, table: Table, column: str | None, query: Query
+) -> UnitMeasure:
+    compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
+    assert isinstance(query.tree, exp.Select)  # noqa: S101  as written
+    made = from_clause(compiler, query.tree, (), 1)
+    if made.owner is None or made.unit is None:
+        raise ProgrammingError(f"{table.name} is public: nothing in it is bounded")
+    if column is None and made.owner.row:
+        raise ProgrammingError(f"each row of {table.name} is a unit: it has one row")
+    used, kind = tuple(sorted(compiler.used)), made.owner.kind
+    if column is None:
+        units = _by_unit(made, None, Aggregate("COUNT", (Column("s", "u"),)))
+        return UnitMeasure(
+            table.name, ROWS, kind, Fraction(1), HIGHEST_ROWS, units, used, catalog, policy
+        )
+    value = compiler.expression(exp.column(exp.to_identifier(column, quoted=True)), made.scope)
+    if not value.type.numeric:
+        raise ProgrammingError(f"{table.name}.{column} is {value.type}, which has no totals")
+    value = in_full(value)
+    row, scale, step = in_search(value.guarded_node, value.type)
+    own = Column("s", "f0")
+    size = Call("abs", (own,))
+    if made.owner.row:
+        units = Select((Item(_steps(size, scale), "a"),), Derived(_rows(made, row), "s"))
+    else:
+        units = _by_unit(made, row, _steps(Aggregate("SUM", (size,)), scale))
+    top = HIGHEST if value.type == DOUBLE else min(HIGHEST, power_of(value.type) + HIGHEST_ROWS)
+    return UnitMeasure(table.name, total_of(column), kind, step, top, units, used, catalog, policy)
+
+
+def _rows(made: From, row: Expr | None) -> Select:
+    """Return the rows of a FROM clause: the unit `u`, and the value `f0` if there is one."""
+    values = () if row is None else (row,)
+    return Select((*select_list(made.unit, "k", ()), *items("f", values)), made.source)
+
+
+def _by_unit(made: From, row: Expr | None, aggregate: Expr) -> Select:
+    """Return one row for each unit with a row: an aggregate of its rows, as `a`."""
+    unit = Column("s", "u")
+    there = IsNull(unit, negated=True)
+    return Select((Item(aggregate, "a"),), Derived(_rows(made, row), "s"), there, group=(unit,))
+
+
+def _steps(total: Expr, scale: int) -> Expr:
+    """Return a total of values with so many decimals in steps, 0 for NULL."""
+    return within(in_least_steps(total, scale), BEYOND)
