@@ -12,6 +12,8 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `significance`: p-values of gaps;
 * `moments`: averages, sums and variances from the noisy moments of a column, by the laws of `linear` and
   `fieller`;
+* `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
+  of units by size;
 * `plan`: budget shares and predicted errors before spending;
 * `sparse_vector`, `renewals`: predicted hits, errors, coverage and charge of a sparse vector run;
 * `variance`: variances of the noises on their grid;
@@ -29,6 +31,7 @@ from dpsql.estimates.combine import Combined, from_measurement, from_top_k
 from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.hits import from_threshold
 from dpsql.estimates.intervals import Offsets, offsets
+from dpsql.estimates.kept_ladder import KeptLadder, Shared, thresholds
 from dpsql.estimates.measurement import (
     BoxNoise,
     GaussianNoise,
@@ -62,6 +65,7 @@ __all__ = [
     "Formula",
     "GapNoise",
     "GaussianNoise",
+    "KeptLadder",
     "LaplaceNoise",
     "Measurement",
     "MeasuringNoise",
@@ -69,6 +73,7 @@ __all__ = [
     "Offsets",
     "Outlook",
     "RowCount",
+    "Shared",
     "SharedNoise",
     "SparseVectorLaw",
     "Strategy",
@@ -96,6 +101,7 @@ __all__ = [
     "split_measuring",
     "threshold_gap_cdf",
     "threshold_gap_offsets",
+    "thresholds",
     "top_k_offsets",
     "with_noun",
 ]

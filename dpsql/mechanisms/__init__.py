@@ -11,7 +11,8 @@ Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`
 Measuring what was selected: `box` (one noise for all counts), `gaussian` (noise of concentrated privacy),
 `laplace` (each count), `anchor` (their total); `release_all` measures all groups, `Refinement` a count again
 with less noise.
-On a public grid of values: `quantile`, `extreme`. Among powers of two, a bound of contributions: `ladder`.
+On a public grid of values: `quantile`, `extreme`. Among powers of two, a bound of contributions: `ladder`;
+how many units contribute how much up to it: `Bins`.
 Interactive queries that are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
 ``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``),
 ``ranges`` selections by sums; ``arguments`` checks public facts, ``grid`` draws noise, ``tails`` certifies
@@ -25,6 +26,7 @@ random ranks.
 """
 
 from dpsql.mechanisms.arguments import Noise
+from dpsql.mechanisms.bins import Binned, Bins
 from dpsql.mechanisms.box import Box, BoxMeasured, box
 from dpsql.mechanisms.existence import Existing, ExistingGroups, existing_groups
 from dpsql.mechanisms.exponential import Exponential, exponential
@@ -37,7 +39,7 @@ from dpsql.mechanisms.histogram import Histograms
 from dpsql.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_sparse_vector
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
 from dpsql.mechanisms.joint import Joint, JointTopK, joint
-from dpsql.mechanisms.ladder import Ladder, Rung, ladder
+from dpsql.mechanisms.ladder import FULL, Ladder, Rung, excess_score, excess_scores, ladder
 from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_domain
 from dpsql.mechanisms.limited_then_stable import LimitedThenStable, OrderedThenSet, limited_then_stable
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
@@ -63,7 +65,10 @@ from dpsql.mechanisms.top_stable import StableSet, TopStable, top_stable
 from dpsql.order import OrderedCounts, SparseCounts, in_public_order
 
 __all__ = [
+    "FULL",
     "AdaptiveSparseVector",
+    "Binned",
+    "Bins",
     "Box",
     "BoxMeasured",
     "Checked",
@@ -119,6 +124,8 @@ __all__ = [
     "best_share",
     "box",
     "check_sparse",
+    "excess_score",
+    "excess_scores",
     "existing_groups",
     "exponential",
     "extreme",

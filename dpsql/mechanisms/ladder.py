@@ -1,16 +1,18 @@
-"""Choose a bound of contributions among powers of two, by how many units exceed each."""
+"""Choose a bound of contributions among powers of two, by how many units exceed each, and by how much."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.lazy_dataclass import dataclass
-from dpsql.mechanisms.arguments import counted, positive, whole
+from dpsql.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of
 from dpsql.mechanisms.mechanism import Result, in_one_call
@@ -19,6 +21,28 @@ from dpsql.privacy import Number, PrivacyLoss
 
 _ROOT = Fraction(141_421_356, 10**8)
 """The square root of 2: a public factor, whose last digits do not matter."""
+
+FULL = 1 << 20
+"""The excess score of a unit that exceeds a bound by an eighth of it or more."""
+
+
+def excess_score(contribution: int, rung: int) -> int:
+    """Return how much one unit adds to the score of a rung: floor(2^20 min((c - B)+/(B/8), 1)), for c >= 0.
+
+    It is from 0 to `FULL` at every rung B; a unit that is cut by little counts little. At B = 0 every unit
+    with c > 0 counts in full.
+
+    >>> [excess_score(c, 64) for c in (64, 65, 72, 1000)], excess_score(3, 0)
+    ([0, 131072, 1048576, 1048576], 1048576)
+    """
+    beyond = max(contribution - rung, 0)
+    return FULL if 8 * beyond >= max(rung, 1) else 8 * FULL * beyond // rung
+
+
+def excess_scores(contributions: Iterable[int], rungs: Sequence[int]) -> list[int]:
+    """Return the excess scores of all rungs, of units with these contributions: the sums over the units."""
+    units = list(contributions)
+    return [sum(excess_score(unit, rung) for unit in units) for rung in rungs]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -38,13 +62,16 @@ class Ladder(NoisyOrder[Rung]):
         Number of rungs: j is from 0 to below it.
     penalty
         What each rung costs more than the one before, in units.
+    sensitivity
+        How much one unit counts at a rung at most: 1 for numbers of units, `FULL` for excess scores.
 
     Notes
     -----
     With N_j the number of units whose contribution exceeds 2^j, it is noisy max with exponential noise on
     -(N_j + penalty j), the penalties public and rounded to the grid. *Private:* one unit more moves every N_j
     by 0 or 1, so these counts all move the same way, by at most 1, and `NoisyTopK` with k = 1 has the loss
-    1/scale = epsilon.
+    1/scale = epsilon. With the sums of `excess_score` for N_j, one unit more moves each by 0 to `FULL`, all
+    the same way: noise and penalties are `FULL` times as large, and the loss is the same.
 
     *The penalty.* Measured with noise of standard deviation s times the bound, sums have the least error near
     the bound that s units exceed: a little more of it loses as much by noise as it gains by cutting less. One
@@ -56,34 +83,38 @@ class Ladder(NoisyOrder[Rung]):
     """
 
     penalty: Fraction
+    sensitivity: int = 1
 
     @classmethod
-    def plan(cls, rungs: int, epsilon: Number, *, noise: Number = 0) -> Ladder:
+    def plan(cls, rungs: int, epsilon: Number, *, noise: Number = 0, sensitivity: int = 1) -> Ladder:
         """Plan a choice among so many rungs; free if there is only one.
 
-        `noise` is the scale of the Laplace noise that the sums get, as a multiple of the bound.
+        `noise` is the scale of the Laplace noise that the sums get, as a multiple of the bound; 0: what is
+        measured is not known, and a rung costs the least that it may.
 
         >>> float(Ladder.plan(41, "0.2", noise="1.25").penalty)
         12.5
         """
-        budget = positive(epsilon, "epsilon")
+        budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
         costs = max(_ROOT * positive(noise, "noise") if noise else Fraction(0), 5 / (2 * budget))
         if whole(rungs, "rungs") < 2:
-            return cls(rungs, 1, "exponential", Fraction(0), 0, costs, loss=PrivacyLoss())
-        scale = 1 / budget
+            return cls(rungs, 1, "exponential", Fraction(0), 0, costs, int(moved), loss=PrivacyLoss())
+        scale = moved / budget
         bits = grid_of("exponential", None, scale)
-        return cls(rungs, 1, "exponential", scale, bits, costs, loss=PrivacyLoss.of(budget))
+        return cls(rungs, 1, "exponential", scale, bits, costs, int(moved), loss=PrivacyLoss.of(budget))
 
     def cut(self, confidence: Fraction) -> float:
         """Predict how many units are cut at most, of those that twice the bound would not cut.
 
         Where it is more by t, the noise of the rung exceeded that of the next one by t, which has the
-        probability e^(-t/scale)/2.
+        probability e^(-t/scale)/2. By excess scores, units that are cut by less than an eighth of the bound
+        count as the part of a unit that their score is.
         """
-        return float(self.penalty) + float(self.scale) * max(0.0, -math.log(2 * (1 - confidence)))
+        scale = float(self.scale / self.sensitivity)
+        return float(self.penalty) + scale * max(0.0, -math.log(2 * (1 - confidence)))
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Rung:
-        """Choose by the numbers of units that exceed the bounds of the rungs, in order."""
+        """Choose by the numbers of units that exceed the bounds of the rungs, or by the scores of these."""
         array = counted(counts, self.groups, trials=True)
         if not self.scale:
             return Rung(self, np.zeros((*array.shape[:-1], 1), dtype=np.int64))
@@ -91,7 +122,8 @@ class Ladder(NoisyOrder[Rung]):
 
     def values(self, exceeding: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what the noise is added to, in grid steps."""
-        costs = [round(self.penalty * j * (1 << self.resolution)) for j in range(self.groups)]
+        each = self.penalty * self.sensitivity * (1 << self.resolution)
+        costs = [round(each * j) for j in range(self.groups)]
         limit = exact_noise.STEP_LIMIT
         return -(exact_noise.place(exceeding, self.resolution) + np.minimum(costs, limit).astype(np.int64))
 
@@ -110,12 +142,29 @@ AUDITED = (
             ("one above some", *_even(epsilon)),
         ],
     ),
+    AuditCase(
+        "ladder, by excess",
+        "a power of two that few units exceed by much",
+        partial(Ladder.plan, sensitivity=FULL),
+        inputs=lambda epsilon: [
+            ("one barely above the second", *_scored((9, 3, 2, 1), 3)),
+            ("one above all", *_scored((9, 3, 2, 1), 100)),
+            ("one above some", *_even(epsilon, FULL)),
+        ],
+    ),
 )
 """How it is audited."""
 
 
-def _even(epsilon: Fraction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _even(epsilon: Fraction, sensitivity: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return numbers of units at which all rungs are about as good, and those with one unit more."""
     costs = Ladder.plan(4, epsilon).penalty
     numbers = tuple(round(costs * (3 - j)) for j in range(4))
-    return numbers, (numbers[0] + 1, numbers[1] + 1, *numbers[2:])
+    more = (numbers[0] + 1, numbers[1] + 1, *numbers[2:])
+    return tuple(sensitivity * n for n in numbers), tuple(sensitivity * n for n in more)
+
+
+def _scored(units: tuple[int, ...], more: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the excess scores of units at the rungs 1 to 8, and those with one unit more."""
+    rungs = (1, 2, 4, 8)
+    return tuple(excess_scores(units, rungs)), tuple(excess_scores((*units, more), rungs))

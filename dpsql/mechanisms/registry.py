@@ -1,6 +1,7 @@
 """The registry of mechanisms: a mechanism listed here is audited."""
 
 from dpsql.mechanisms.audited import AuditCase
+from dpsql.mechanisms.bins import AUDITED as BINS
 from dpsql.mechanisms.box import AUDITED as BOX
 from dpsql.mechanisms.existence import AUDITED as EXISTENCE
 from dpsql.mechanisms.exponential import AUDITED as EXPONENTIAL
@@ -40,6 +41,7 @@ AUDITED: tuple[AuditCase, ...] = (
     *QUANTILE,
     *EXTREMES,
     *LADDER,
+    *BINS,
     *SPARSE_VECTOR,
     *SPARSE_VECTOR_BY_ROUNDS,
     *HYBRID_SPARSE_VECTOR,

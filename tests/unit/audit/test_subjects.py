@@ -135,6 +135,7 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "quantiles, three at once",
         "extreme, largest",
         "ladder",
+        "bins",
         "gaussian, a part shared",
         "gaussian, each count",
         "peeled top-k",
@@ -145,6 +146,8 @@ def test_the_catalogue_has_every_mechanism() -> None:
     functions = {name for name in mechanisms.__all__ if name[0].islower()} - {
         "best_share",
         "check_sparse",
+        "excess_score",
+        "excess_scores",
         "in_public_order",
         "usual_grid",
     }

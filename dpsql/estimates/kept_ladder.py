@@ -1,0 +1,289 @@
+"""What is kept of the contributions of units: noisy numbers of units by size, and what they say of a bound.
+
+All of it is a function of one release: a largest size M, and a noisy number of units in each bin of sizes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpsql.estimates.box import box_variance, pads
+from dpsql.estimates.closed_form import check_confidence
+from dpsql.estimates.variance import Real, laplace_variance
+from dpsql.lazy_dataclass import dataclass
+
+_PLACES = 20
+"""Binary places of the middle of a bin."""
+
+_MANY_GROUPS = 10
+"""From so many groups on, a kept ladder serves statements of twice its epsilon."""
+
+
+def thresholds(most: int) -> tuple[int, ...]:
+    """Return the upper ends of the bins up to M: the whole numbers floor(M/2^(i/2)), ascending, without 0.
+
+    A bin holds the sizes above the end of the one before, the first those above 0. Those of M are among those
+    of 2M, so numbers of units by the ends of a larger M can be added up.
+
+    >>> thresholds(16)
+    (1, 2, 4, 5, 8, 11, 16)
+    """
+    found, square = [], _at_least_one(most) ** 2
+    while square:
+        found.append(math.isqrt(square))
+        square >>= 1
+    return tuple(sorted(set(found)))
+
+
+def candidates(most: int) -> tuple[int, ...]:
+    """Return the bounds among which one is chosen: the whole numbers floor(M/2^(j/8)), descending, without 0.
+
+    >>> candidates(8)
+    (8, 7, 6, 5, 4, 3, 2, 1)
+    """
+    found, power = [], _at_least_one(most) ** 8
+    while power:
+        found.append(math.isqrt(math.isqrt(math.isqrt(power))))
+        power >>= 1
+    return tuple(sorted(set(found), reverse=True))
+
+
+class Shared(NamedTuple):
+    """The numbers of groups with what was cut given back by shares, and the ends of their intervals."""
+
+    value: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLadder:
+    """Noisy numbers of units by the size of what they contribute to a table: released once, and kept.
+
+    Sizes and bounds are whole numbers of steps. What is computed is in the unit of the measure: a step is
+    worth `step` of it.
+
+    Attributes
+    ----------
+    number
+        The number of the release.
+    table, measure
+        What of a unit is measured: its rows, or a total of a column, in a table.
+    step
+        What a step is worth.
+    version
+        Fingerprint of the version of the data.
+    made
+        When it was released, with a time zone.
+    epsilon
+        Of the whole release: a half chose M, the other half is for the noise of the bins.
+    most
+        M: the upper end of the bins, in steps; beyond 2M is no unit, as every interval assumes.
+    bins
+        Noisy numbers of units with sizes up to each of `thresholds(most)`, and last of those above M.
+
+    Notes
+    -----
+    The numbers of units above each threshold are sums of bins. They are made to decrease: half the sum of
+    the largest one at this threshold or above, and of the least one at it or below; and not negative. Their
+    differences are the numbers of units of the bins; a unit counts with the geometric middle of the whole
+    numbers in its bin, and above M with sqrt(2) M. All is computed in whole numbers, so that the same
+    release gives the same bound everywhere.
+    """
+
+    number: int
+    table: str
+    measure: str
+    step: Fraction
+    version: str
+    made: datetime
+    epsilon: Fraction
+    most: int
+    bins: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.epsilon.numerator <= 0 or self.step.numerator <= 0:
+            raise ValueError("epsilon and the step of a kept ladder are positive")
+        if not all(type(each) is int for each in (self.number, *self.bins)):
+            raise ValueError("the numbers of a kept ladder are whole")
+        if len(self.bins) != len(thresholds(self.most)) + 1:
+            raise ValueError("a kept ladder has a number for each of its bins")
+        if self.made.tzinfo is None:
+            raise ValueError("the time of a kept ladder has a time zone")
+
+    def cut(self, bound: int) -> float:
+        """Estimate how much of the total is beyond a bound on each unit."""
+        return float(Fraction(self._curve.cut(bound), 2 << _PLACES) * self.step)
+
+    def sd(self, bound: int) -> float:
+        """Return the standard deviation that the noise of the bins gives to `cut`."""
+        beyond = [float(max(middle - (bound << _PLACES), 0)) for middle in self._curve.middles]
+        noise = math.sqrt(laplace_variance(2 / self.epsilon, 0))
+        return noise * math.hypot(*beyond) * 0.5**_PLACES * float(self.step)
+
+    @property
+    def total(self) -> float:
+        """Estimate the total over all units."""
+        return self.cut(0)
+
+    @property
+    def units(self) -> float:
+        """Estimate the number of units that contribute anything."""
+        return self._curve.above[0] / 2
+
+    @property
+    def _curve(self) -> _Curve:
+        return _curve(self.most, self.bins)
+
+    def serves(self, epsilon: Fraction, *, groups: int = 1) -> bool:
+        """Return whether a statement of this epsilon gains by the bound of this ladder."""
+        return epsilon <= self.epsilon * (2 if groups >= _MANY_GROUPS else 1)
+
+    def choose_bound(self, epsilon: Fraction, *, groups: int = 1, counts: int = 1) -> int:
+        """Return the bound, in steps, that makes the least error: of noise, and of what is cut.
+
+        Parameters
+        ----------
+        epsilon
+            Of what is measured.
+        groups
+            Into how many groups the total is divided, for which `shared` gives back what is cut; 1: there
+            are none, and nothing is given back.
+        counts
+            How many numbers one noise is for.
+        """
+        if epsilon.numerator <= 0:
+            raise ValueError("epsilon must be positive")
+        kept = 4 * _at_least_one(groups) ** 2 if groups > 1 else 1
+        # v (B/epsilon)^2 + cut^2/kept, times all denominators.
+        variance = Fraction(box_variance(_at_least_one(counts), pads(counts)))
+        noise = (variance.numerator * epsilon.denominator**2 * kept) << 2 * (_PLACES + 1)
+        lost = variance.denominator * epsilon.numerator**2
+
+        def error(bound: int) -> int:
+            return noise * bound**2 + lost * self._curve.cut(bound) ** 2
+
+        return min(candidates(self.most), key=error)
+
+    def interval(
+        self, value: float, half_width: float, bound: int, *, confidence: Real = 0.95
+    ) -> tuple[float, float]:
+        """Return the interval of a total that was measured with a bound on each unit.
+
+        `half_width` is that of the noise, at this confidence.
+        """
+        beyond = math.hypot(half_width, _normal(confidence) * self.sd(bound))
+        return value - half_width, value + self.cut(bound) + beyond
+
+    def shared(
+        self,
+        values: ArrayLike,
+        half_width: ArrayLike,
+        bound: int,
+        *,
+        selected: bool = False,
+        confidence: Real = 0.95,
+    ) -> Shared:
+        """Return the numbers of groups with what a bound on each unit cut, divided by their shares.
+
+        The intervals assume that it lies at most twice as densely in a group as in the whole.
+
+        Parameters
+        ----------
+        values, half_width
+            The measured numbers of the groups, and half the widths of the intervals of their noise.
+        bound
+            On the total of a unit over all groups.
+        selected
+            Whether there are more groups than these: shares are then of `total`, else of their sum.
+        confidence
+            Of the intervals, and of the half widths.
+        """
+        found = np.asarray(values, dtype=np.float64)
+        width, kept = np.asarray(half_width, dtype=np.float64), np.maximum(found, 0)
+        whole = self.total if selected else float(kept.sum())
+        even = 1.0 if selected else 1 / max(found.size, 1)
+        share = np.minimum(kept / whole, 1) if whole > 0 else np.full(found.shape, even)
+        cut = self.cut(bound)
+        most = 2 * (cut + _normal(confidence) * self.sd(bound)) * share
+        return Shared(found + cut * share, found - width, found + width + most)
+
+    def to_json(self) -> str:
+        """Return the one text of this value: keys in order, no spaces, fractions as texts."""
+        written = {name: getattr(self, name) for name in ("number", "table", "measure", "version", "most")}
+        written |= {"step": str(self.step), "epsilon": str(self.epsilon), "bins": list(self.bins)}
+        written["made"] = self.made.isoformat()
+        return json.dumps(written, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> KeptLadder:
+        """Read what `to_json` wrote; `ValueError` for anything else."""
+        try:
+            read = json.loads(text)
+            read |= {name: Fraction(read[name]) for name in ("step", "epsilon")}
+            read |= {"bins": tuple(read["bins"]), "made": datetime.fromisoformat(read["made"])}
+            found = cls(**read)
+            same = found.to_json() == text
+        except (TypeError, KeyError, AttributeError, ArithmeticError) as error:
+            raise ValueError("this is not a kept ladder") from error
+        if not same:
+            raise ValueError("this is not a kept ladder as it is written")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """The estimated numbers of units by size, in whole numbers.
+
+    Attributes
+    ----------
+    middles
+        The size with which the units of a bin count, in 2^-20 steps; ascending.
+    above
+        Twice the number of units in this bin or beyond; it decreases.
+    """
+
+    middles: tuple[int, ...]
+    above: tuple[int, ...]
+
+    def cut(self, bound: int) -> int:
+        """Return twice what is beyond a bound, in 2^-20 steps."""
+        least, twice = bound << _PLACES, (*self.above, 0)
+        return sum(
+            (twice[i] - twice[i + 1]) * (middle - least)
+            for i, middle in enumerate(self.middles)
+            if middle > least
+        )
+
+
+@lru_cache(maxsize=256)
+def _curve(most: int, bins: tuple[int, ...]) -> _Curve:
+    ends = thresholds(most)
+    squares = [(low + 1) * high for low, high in zip((0, *ends), ends, strict=False)]
+    middles = [math.isqrt(square << 2 * _PLACES) for square in (*squares, 2 * most * most)]
+    beyond = list(accumulate(reversed(bins)))
+    highest = list(accumulate(beyond, max))[::-1]
+    least = accumulate(reversed(beyond), min)
+    above = [max(0, high + low) for high, low in zip(highest, least, strict=True)]
+    return _Curve(tuple(middles), tuple(above))
+
+
+def _at_least_one(value: int) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError("a size or number of a kept ladder is a whole number, at least 1")
+    return value
+
+
+def _normal(confidence: Real) -> float:
+    """Return the standard deviations to each side that cover normal noise at this confidence."""
+    return NormalDist().inv_cdf((1 + check_confidence(confidence)) / 2)

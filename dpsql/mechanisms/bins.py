@@ -1,0 +1,104 @@
+"""Release how many units contribute how much: a noisy number of units in each bin of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import count
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpsql import noise as exact_noise
+from dpsql.estimates import thresholds
+from dpsql.lazy_dataclass import dataclass
+from dpsql.mechanisms.arguments import counted, positive
+from dpsql.mechanisms.audited import AuditCase
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of
+from dpsql.mechanisms.mechanism import Mechanism, Result
+from dpsql.privacy import Number, PrivacyLoss
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Binned(Result["Bins"]):
+    """The noisy number of units in each bin, int64: by size, those beyond all thresholds last."""
+
+    number: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bins(Mechanism[Binned]):
+    """Two-sided geometric noise on the number of units in each bin of sizes.
+
+    Attributes
+    ----------
+    ends
+        Upper ends of the bins, ascending, in steps: `dpsql.estimates.thresholds` of the largest one, M.
+
+    Notes
+    -----
+    Bin i holds the units whose size, a whole number of steps, is above the end before it, the first those
+    above 0, and at most its own end; the last bin holds all above M. Noise on whole numbers with P(z)
+    proportional to e^(-epsilon |z|) is added to each number. *Private:* the ends depend on M alone, which is
+    public or was released before. So a unit is in one bin at most, and one unit more moves one number by 1:
+    the probability of any output changes by at most a factor e^epsilon. Where M was released with a loss of
+    its own, the losses add up.
+    """
+
+    ends: tuple[int, ...]
+    scale: Fraction
+    resolution: int
+
+    @classmethod
+    def plan(cls, most: int, epsilon: Number) -> Bins:
+        """Plan the bins up to a public size M, in steps.
+
+        >>> plan = Bins.plan(16, "0.25")
+        >>> plan.ends, plan.scale, plan.groups
+        ((1, 2, 4, 5, 8, 11, 16), Fraction(4, 1), 8)
+        """
+        scale = 1 / positive(epsilon, "epsilon")
+        ends = thresholds(most)
+        return cls(ends, scale, grid_of("geometric", None, scale), loss=PrivacyLoss.of(1 / scale))
+
+    @property
+    def groups(self) -> int:
+        """The number of bins."""
+        return len(self.ends) + 1
+
+    def counts(self, contributions: Iterable[int]) -> list[int]:
+        """Return the exact numbers of units in the bins, of units that contribute so many steps each."""
+        sizes = [size for size in contributions if size > 0]
+        beyond = [sum(size > end for size in sizes) for end in self.ends]
+        return [before - after for before, after in zip((len(sizes), *beyond), (*beyond, 0), strict=True)]
+
+    def gathered(self, ends: Sequence[int], counts: Sequence[int]) -> list[int]:
+        """Return the exact numbers of units in the bins, of those in the bins of a larger M.
+
+        `ends` are the thresholds of that M: each of these bins consists of whole ones of those. `counts` has
+        one number more, of the units beyond all.
+        """
+        if not set(self.ends) <= set(ends) or len(counts) != len(ends) + 1:
+            raise ValueError("the numbers are not of bins that these consist of")
+        found = [0] * self.groups
+        place = 0
+        for end, number in zip((*ends, None), counts, strict=True):
+            found[place] += number
+            if place < len(self.ends) and end == self.ends[place]:
+                place += 1
+        return found
+
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Binned:
+        """Add noise to the exact number of units in each bin, clamped to 2^60."""
+        values = exact_noise.place(counted(counts, self.groups, trials=True), self.resolution)
+        values += source.draw("laplace", self.scale, self.resolution, values.shape)
+        return Binned(self, values)
+
+
+def _of_size(groups: int, *, epsilon: Number) -> Bins:
+    """Plan as many bins as there are counts."""
+    return Bins.plan(next(most for most in count(1) if len(thresholds(most)) == max(groups - 1, 1)), epsilon)
+
+
+AUDITED = (AuditCase("bins", "the numbers of units by size, of which a unit is in one", _of_size, "one"),)
+"""How it is audited."""
