@@ -37,6 +37,7 @@ from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
+from dpsql.analysis.whole_tables import left_out
 from dpsql.errors import Obstacle, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
@@ -108,7 +109,7 @@ def _judged(
     Return its outermost block, the size of its domain, and its partitions.
     """
     compiler.max_rows = options.max_rows_contributed
-    compiler.finest = _finest(options)
+    compiler.epsilon, compiler.finest = options.epsilon, _finest(options)
     compiler.each_value &= may_count_units(options)
     block = outer_query(compiler, query)
     with compiler.part():
@@ -185,6 +186,7 @@ def _analyse(
         outside=outside,
         null_group=any(candidates.domain.null for candidates in block.domains),
         values=block.values,
+        left_out=tuple(left_out(compiler, count) for count in block.counts),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
     )
 

@@ -6,6 +6,7 @@ from datetime import date
 from fractions import Fraction
 from typing import Protocol
 
+from dpsql.analysis.kept_bounds import KeptLadders
 from dpsql.analysis.relation import Relation
 from dpsql.analysis.vocabulary import Vocabulary
 from dpsql.policy import Policy
@@ -24,6 +25,9 @@ class Catalog(Protocol):
 
     relations: dict[str, tuple[Policy, Relation]]
     """The declared tables that were compiled, by their names, each with the policy that declares it."""
+
+    kept_ladders: KeptLadders | None
+    """The kept ladders of the tables; None: there are none."""
 
     time_zone: str
     """The zone in which a time without an offset is read where an instant is wanted."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import NoReturn, Protocol, Self
 
 from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.expressions import MAX_NODES, Rule, check_arguments
+from dpsql.analysis.kept_bounds import WholeTable
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Cte, From, Relation, Scope
 from dpsql.analysis.typed import Typed
@@ -87,6 +89,10 @@ class StatementCompiler:
     """The columns of all items of FROM so far, by their generated names (`t1.c0`)."""
     max_rows: int | None = None
     """How many rows of a unit count in all groups together, as the statement's options say."""
+    epsilon: Fraction | None = None
+    """The epsilon of the statement; None: it asks for an error."""
+    whole: WholeTable | None = None
+    """The table of which the outermost block reads all rows; None: it reads others, or not all."""
     each_value: bool = True
     """Whether COUNT(DISTINCT x) may be answered by the numbers of units that have each declared value."""
     public_items: frozenset[str] = frozenset()

@@ -42,6 +42,7 @@ from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unit_facts import fact_names, fixed_values
 from dpsql.analysis.unmatched import unmatched
+from dpsql.analysis.whole_tables import whole_table
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Formula
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition, walked
@@ -162,6 +163,8 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     lost = unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
     compiler.public_items = frozenset(known.items)
     compiler.each_value &= is_alone(parsed, [node for _, node in nodes]) and not lost
+    domains = candidates_of(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
+    compiler.whole = None if lost else whole_table(compiler, select, len(keys), domains, len(nodes))
     calls = [
         ReleasedAggregate((Units(()),))
         if id(node) in lost
@@ -181,7 +184,6 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         uses[place] = tuple(_place(counts, each, fresh=fresh) for each in measure.counts)
     formulas = {place: m.formula for (place, _), m in zip(nodes, shown, strict=True) if m.formula is not None}
     places = {place: used[0] for place, used in uses.items()}
-    domains = candidates_of(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
     quantiles = {p: m.quantile for (p, _), m in zip(nodes, shown, strict=True) if m.quantile is not None}
     if quantiles and len(counts) > 1:
         mixed = next(node for place, node in nodes if place in quantiles)

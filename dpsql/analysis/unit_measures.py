@@ -20,6 +20,7 @@ from dpsql.analysis.grids import BEYOND, huge, in_least_steps, in_search, whole,
 from dpsql.analysis.released.auto import HIGHEST, HIGHEST_ROWS, power_of
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.joins import from_clause
+from dpsql.analysis.kept_bounds import ROWS, total_of
 from dpsql.analysis.plan import CompiledQuery, seal
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.rules import RULES_BY_NODE
@@ -45,16 +46,6 @@ from dpsql.tree import (
     quote,
 )
 from dpsql.types import BIGINT, DOUBLE
-
-ROWS = "rows"
-"""The measure of how many rows a unit has in a table."""
-FULL = 1 << 20
-"""What a unit adds to the score of a bound that it exceeds by an eighth or more."""
-
-
-def total_of(column: str) -> str:
-    """Return the measure that is the sum of the absolute values of a column over a unit's rows."""
-    return f"total of {column}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +80,14 @@ class UnitMeasure:
         """The bounds that are searched: powers of two, in ascending order."""
         return tuple(1 << power for power in range(self.top + 1))
 
-    def scores(self) -> CompiledQuery:
+    def scores(self, full: int) -> CompiledQuery:
         """Return the query of the scores of all bounds but the largest, in one row.
 
-        That of a bound B is the sum over units of floor(`FULL` min((c - B)+ / (B/8), 1)): one unit more moves
-        each score by 0 to `FULL`, all in one direction.
+        That of a bound B is the sum over units of floor(full min((c - B)+ / (B/8), 1)): one unit more moves
+        each score by 0 to `full`, all in one direction.
         """
         value = Column("v", "a")
-        return self._sealed([_score(value, bound) for bound in self.bounds[:-1]])
+        return self._sealed([_score(value, bound, full) for bound in self.bounds[:-1]])
 
     def above(self, ends: Sequence[int]) -> CompiledQuery:
         """Return the query of how many units are above each of some ends, in one row."""
@@ -116,10 +107,10 @@ class UnitMeasure:
         return seal(query, sql, (), len(listed), self._used, counts_only=counts_only, order=())
 
 
-def _score(value: Expr, bound: int) -> Expr:
+def _score(value: Expr, bound: int, full: int) -> Expr:
     above = _between(Paren(Binary("-", value, whole(bound))), bound)
-    eighths = Paren(Binary("//", Paren(Binary("*", above, huge(whole(8 * FULL)))), huge(whole(bound))))
-    total = Aggregate("SUM", (Call("LEAST", (eighths, huge(whole(FULL)))),))
+    eighths = Paren(Binary("//", Paren(Binary("*", above, huge(whole(8 * full)))), huge(whole(bound))))
+    total = Aggregate("SUM", (Call("LEAST", (eighths, huge(whole(full)))),))
     return Call("COALESCE", (Cast(total, BIGINT), whole(0)))
 
 

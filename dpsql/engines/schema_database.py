@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsql.analysis import DomainPart
+    from dpsql.analysis.kept_bounds import KeptLadders
     from dpsql.analysis.relation import Relation
     from dpsql.engines.duckdb.domains import Domains
     from dpsql.engines.duckdb.sources import Reader
@@ -78,6 +79,7 @@ class SchemaDatabase:
         self.domains = domains
         self.confirmed: dict[str, bool] = {}
         self.relations: dict[str, tuple[Policy, Relation]] = {}
+        self.kept_ladders: KeptLadders | None = None
         self._types: dict[str, SqlType] = {}
         self._values: dict[str, object] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}

@@ -119,7 +119,8 @@ def compile_released(
         return VALUES[call.name](call)
     if call.name in QUANTILES:
         return QUANTILES[call.name](call)
-    return ReleasedAggregate((RULES[call.name](call),))
+    part = RULES[call.name](call)
+    return ReleasedAggregate((part,), measure=call.measure)
 
 
 def _call(

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import function_name, predicate
+from dpsql.analysis.kept_bounds import WholeTable
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix, QueryRefused
@@ -149,6 +150,8 @@ class ReleasedAggregate:
     parts: tuple[Part, ...]
     argument: Argument | None = field(default=None, compare=False)
     """What it is of; None for counts of units and rows."""
+    measure: str = field(default="", compare=False)
+    """What of a unit its bound cuts, if it is of all rows of a table (`kept_bounds`); "" for other numbers."""
 
     def expression(self, parts: Sequence[Expr]) -> Expr:
         """Return the number, computed from the expressions of its parts."""
@@ -226,6 +229,8 @@ class AggregateCall:
     """Whether each unit has at most one row in all groups."""
     within: tuple[exp.Expr, bool] | None = None
     """The expression of WITHIN GROUP (ORDER BY ..), and whether it is descending."""
+    measure: str = ""
+    """What of a unit the bound cuts, once a rule has found it (`ReleasedAggregate.measure`)."""
 
     @property
     def name(self) -> str:
@@ -236,6 +241,11 @@ class AggregateCall:
     def by_row(self) -> bool:
         """Whether each row is a privacy unit."""
         return self.source.owner is not None and self.source.owner.row
+
+    @property
+    def whole(self) -> WholeTable | None:
+        """The table of which all rows are aggregated; None: others are, or not all."""
+        return None if self.conditions else self.compiler.whole
 
     def condition(self) -> tuple[Expr, ...]:
         """Return the conjunction of the conditions, if there are any."""

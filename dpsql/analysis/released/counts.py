@@ -7,6 +7,7 @@ from sqlglot import exp
 from dpsql.analysis.bounds import rows_per_unit, unit_column, unit_name, values_per_unit
 from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.integers import in_full
+from dpsql.analysis.kept_bounds import ROWS
 from dpsql.analysis.parsed import call_arguments, whole_number
 from dpsql.analysis.relation import From
 from dpsql.analysis.released.aggregate import AggregateCall, Part
@@ -291,7 +292,10 @@ def _rows(call: AggregateCall, bound: int | None) -> Part:
         return BoundedRows(call.condition(), bound)
     if call.single or call.by_row:
         return SingleRows(call.condition())
-    most = rows_per_unit(call.compiler, call.source)
+    most = call.compiler.max_rows
+    if call.whole is not None and (kept := call.whole.bound(ROWS)) is not None:
+        call.measure, most = ROWS, most or kept
+    most = most or rows_per_unit(call.compiler, call.source)
     if most is None and call.compiler.policy.defaults.auto_bounds:
         most = call.compiler.bound(rows_ladder(call))
     if most is None:

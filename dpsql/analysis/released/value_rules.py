@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
 from dpsql.analysis.integers import in_full
+from dpsql.analysis.kept_bounds import KEPT, total_of
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.parsed import call_arguments, number
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
@@ -71,6 +72,9 @@ def _as_declared(
 
     Bounds of the policy are noted as an assumption: values outside of them are cut.
     """
+    found = _of_whole_table(call, value, statistic)
+    if found is not None:
+        return replace(found, argument=argument, origin=KEPT)
     bounds = value.bounds
     if bounds is not None and max(-bounds.low, bounds.high) > _LARGEST:
         bounds = None
@@ -84,6 +88,30 @@ def _as_declared(
     assume_cut(call, argument, value.type, bounds)
     ends, origin = (bounds.low, bounds.high), bounds.origin
     return _by_rows(call, value, statistic, *ends, sample=sample, argument=argument, origin=origin)
+
+
+def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueCall | None:
+    """Bound a SUM over all rows of a table by its kept ladder of totals; None: there is none."""
+    name, single = _column_name(call, value), call.one_row or call.by_row
+    if call.whole is None or name is None or statistic != "sum":
+        return None
+    measure = total_of(name)
+    bound = call.whole.bound(measure)
+    if bound is None:
+        return None
+    whole = in_full(value)
+    low = Fraction(-1 if is_signed(value) else 0)
+    made = ValueCall("sum", whole, call.condition(), low, Fraction(1), False, 1, single, capped=bound)
+    return replace(made, finest=call.compiler.finest, measure=measure)
+
+
+def _column_name(call: AggregateCall, value: Typed) -> str | None:
+    """Return the declared name of the column that an argument is; None for any other expression."""
+    for origin in call.source.scope.origins:
+        for name, column in zip(origin.names, origin.columns, strict=True):
+            if column.node == value.node:
+                return name
+    return None
 
 
 def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:

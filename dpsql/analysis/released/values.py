@@ -61,6 +61,8 @@ class ValueCall:
     """B, the bound on the sum of a unit's absolute totals, in least steps, for a SUM that has no other."""
     finest: int = 40
     """The power of two of the largest such bound in least steps; beyond it, steps are coarser."""
+    measure: str = field(default="", compare=False)
+    """What of a unit the bound cuts, if all rows of a table are aggregated (`ReleasedAggregate.measure`)."""
     argument: str = field(default="", compare=False)
     origin: str = field(default="", compare=False)
 
@@ -194,8 +196,11 @@ def _as_few(part: Part, count: ReleasedAggregate) -> Part:
 
 
 def _of_moments(count: ReleasedAggregate, vectors: dict[ValueCall, Vector]) -> Measure | None:
-    """Return a count of rows as a sum of moments; None if no moments contain it."""
-    for call, vector in vectors.items():
+    """Return a count of rows as a sum of moments; None if no moments contain it.
+
+    A count of a whole table has a bound of its own, which is larger than that of an average.
+    """
+    for call, vector in () if count.measure else vectors.items():
         every, valued = _counted(call)
         if call.value.type != DOUBLE and count.parts == (_as_few(valued, count),):
             return Measure(_moments(vector, vector.degree + 1, call), RowCount(vector.degree + 1))
@@ -207,7 +212,7 @@ def _of_moments(count: ReleasedAggregate, vectors: dict[ValueCall, Vector]) -> M
 
 def _moments(vector: Vector, size: int, call: ValueCall) -> tuple[ReleasedAggregate, ...]:
     moments = (Moment(vector.row, vector, place) for place in range(size))
-    return tuple(ReleasedAggregate((moment,), call.described) for moment in moments)
+    return tuple(ReleasedAggregate((moment,), call.described, call.measure) for moment in moments)
 
 
 def _on(formula: Formula, vector: Vector) -> Formula:
@@ -231,7 +236,7 @@ def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
     grid, most = capped(call.value.type, most, signed=call.low < 0, finest=call.finest)
     value, scale = grid.uncut(call.value.guarded_node)
     total = CappedSum((call.kept(value),), grid, scale, call.single, most)
-    return ReleasedAggregate((total,), call.described)
+    return ReleasedAggregate((total,), call.described, call.measure)
 
 
 def _per_group(call: ValueCall) -> Measure:

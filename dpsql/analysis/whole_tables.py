@@ -1,0 +1,60 @@
+"""Statements over all rows of a table: which they are, and what the bounds of their numbers leave out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.domains import Candidates
+from dpsql.analysis.kept_bounds import LeftOut, WholeTable
+from dpsql.analysis.released import ReleasedAggregate
+from dpsql.analysis.released.counts import WeightedRows
+from dpsql.analysis.released.sums import CappedSum, Moment
+from dpsql.analysis.sparse import size_of
+from dpsql.policy import UnitRow, fold
+
+_MANY_GROUPS = 100
+"""As so many groups count those of keys without a domain, where a bound is chosen."""
+
+
+def whole_table(
+    compiler: StatementCompiler, select: exp.Select, keys: int, domains: Sequence[Candidates], numbers: int
+) -> WholeTable | None:
+    """Return the private table of which a SELECT reads all rows; None if it has no kept ladder.
+
+    `keys` says how many keys the SELECT has, `domains` which candidates they have, and `numbers` how many
+    numbers it releases of each group. A table whose rows are units has no rows of units to bound.
+    """
+    ladders, first = compiler.catalog.kept_ladders, select.args.get("from_")
+    if ladders is None or first is None or select.args.get("joins") or select.args.get("where") is not None:
+        return None
+    node = first.this
+    if not isinstance(node, exp.Table) or node.args.get("joins") or not isinstance(node.this, exp.Identifier):
+        return None
+    with_ = select.args.get("with_")
+    named = {fold(cte.alias) for cte in with_.expressions} if with_ is not None else set()
+    table = compiler.policy.table(node.name) if node.name.isascii() and fold(node.name) not in named else None
+    if table is None or table.public or isinstance(table.unit, UnitRow):
+        return None
+    if not ladders.of(table.name):
+        return None
+    known = sum(len(each.keys) for each in domains) == keys
+    groups = math.prod(size_of(compiler.catalog, each.domain) for each in domains) if known else _MANY_GROUPS
+    return WholeTable(table.name, compiler.epsilon, max(groups, 1), max(numbers, 1), ladders)
+
+
+def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut | None:
+    """Return what the bound of a number leaves out, as a kept ladder knows it; None: nothing is known."""
+    whole, part = compiler.whole, count.parts[0]
+    kept = None if whole is None or not count.measure else whole.ladders.find(whole.table, count.measure)
+    if kept is None:
+        return None
+    if isinstance(part, CappedSum):
+        signed = count.argument is None or count.argument.low < 0
+        return LeftOut(kept, int(part.most * part.grid.step / kept.ladder.step), signed)
+    if isinstance(part, WeightedRows):
+        return LeftOut(kept, part.most)
+    return LeftOut(kept, part.vector.most) if isinstance(part, Moment) else None
