@@ -3,6 +3,8 @@
 ====================  ===========================================================================
 ``ledger``            `Ledger`, what the session calls
 ``charging``          the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
+``ladders``           the life of a kept ladder: reserve, then settle or fail; what is kept
+``ladder_methods``    what `Ledger` does with kept ladders
 ``sharing``           releases that are given again, to their analyst or to another one
 ``refining``          counts that are released again with less noise: after which release, at what epsilon
 ``caps``              what the policy allows: in all, to each analyst, to groups, to one statement
@@ -44,6 +46,10 @@ from dpsql.ledger.events import Event
 from dpsql.ledger.ledger import Ledger, Opening
 from dpsql.ledger.records import (
     Entry,
+    KeptLadder,
+    LadderCharge,
+    LadderRequest,
+    LadderReservation,
     Lineage,
     RefinementStep,
     ReleaseInfo,
@@ -58,6 +64,10 @@ __all__ = [
     "Entry",
     "Event",
     "GroupCap",
+    "KeptLadder",
+    "LadderCharge",
+    "LadderRequest",
+    "LadderReservation",
     "Ledger",
     "Lineage",
     "Opening",

@@ -49,6 +49,15 @@ class Caps:
         return None if cap is None else self.filter_of(cap)
 
     @property
+    def filters(self) -> dict[str, Filter]:
+        """What each budget of the policy admits, by its key in the policy's file."""
+        return {
+            "budget": self.filter,
+            **{f"analysts.{_key(name)}": self.filter_of(cap) for name, cap in self.analysts.items()},
+            **{f"groups.{_key(name)}": self.filter_of(group.cap) for name, group in self.groups.items()},
+        }
+
+    @property
     def content(self) -> dict[str, Any]:
         """The caps as an event tells them."""
         return {
@@ -79,6 +88,10 @@ class Caps:
                 hint="give a name that it lists (analyst=..., --analyst NAME); for everybody else the owner"
                 ' writes [analysts."*"]',
             )
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() else f'"{name}"'
 
 
 def order_of(each: Filter | None) -> Fraction | None:

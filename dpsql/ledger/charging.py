@@ -62,7 +62,7 @@ def reserve(
         raise exceeded(price, Charge(caps.per_query, left.delta), "query")
     spend_own(connection, caps, analyst, loss, price=price)
     _admit(of_policy(connection, caps), loss, price)
-    _add(connection, POLICY, order_of(caps.filter), loss, loss)
+    add_charge(connection, POLICY, order_of(caps.filter), loss, loss)
     entries, at = list[int](), now()
     for request, reserved in zip(requests, losses, strict=True):
         who = (analyst, statement, request.selection, request.mechanism)
@@ -246,7 +246,7 @@ def spend_own(
     if own is not None:
         _admit(own, reserved, price)
     for name in {*names_of(connection, analyst), *orders}:
-        _add(connection, name, orders.get(name), reserved, reserved if charged is None else charged)
+        add_charge(connection, name, orders.get(name), reserved, reserved if charged is None else charged)
 
 
 def _admit(budget: ScopeBudget, loss: PrivacyLoss, price: Charge | None) -> None:
@@ -261,14 +261,14 @@ def _admit(budget: ScopeBudget, loss: PrivacyLoss, price: Charge | None) -> None
     raise exceeded(asked, budget.remaining, budget.name, other=other)
 
 
-def _add(
+def add_charge(
     connection: sqlite3.Connection,
     name: str,
     order: Fraction | None,
     reserved: PrivacyLoss,
     charged: PrivacyLoss,
 ) -> None:
-    """Add an entry that is not written yet to the total of a scope, at an order or at that of the total."""
+    """Add what is not written yet to the total of a scope, at an order or at that of the total."""
     before = at_order(connection, name, order)
     more = amounts(reserved, charged, before.order)
     after = Stored(before.totals + more, before.order)

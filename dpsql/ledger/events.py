@@ -86,14 +86,14 @@ def append(
 def stored_total(connection: sqlite3.Connection, name: str) -> Total | None:
     """Return the total of a scope as it is stored; None if nothing was charged to it."""
     row: Total | None = connection.execute(
-        "SELECT epsilon, delta, cost, alpha FROM scope WHERE name = ?", (name,)
+        "SELECT epsilon, delta, cost, alpha FROM total WHERE name = ?", (name,)
     ).fetchone()
     return row
 
 
 def stored_totals(connection: sqlite3.Connection) -> dict[str, Total]:
     """Return the totals of all scopes as they are stored."""
-    rows = connection.execute("SELECT name, epsilon, delta, cost, alpha FROM scope ORDER BY name")
+    rows = connection.execute("SELECT name, epsilon, delta, cost, alpha FROM total ORDER BY name")
     return {name: tuple(total) for name, *total in rows}
 
 

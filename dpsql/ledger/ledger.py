@@ -15,11 +15,12 @@ from typing import Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.ledger import charging, checking, events, limits, listing, refining, sharing
-from dpsql.ledger.accounts import reorder, standing
+from dpsql.ledger.accounts import check_ladders, reorder, standing
 from dpsql.ledger.budgets import Budget
 from dpsql.ledger.caps import ANYBODY, Caps, GroupCap
 from dpsql.ledger.events import Event
 from dpsql.ledger.high_water import HighWater
+from dpsql.ledger.ladder_methods import LadderMethods
 from dpsql.ledger.limits import Limits
 from dpsql.ledger.mark_places import MarkPlace, mark_place
 from dpsql.ledger.records import (
@@ -33,7 +34,7 @@ from dpsql.ledger.records import (
     StoredRelease,
 )
 from dpsql.ledger.seen import Seen
-from dpsql.ledger.store import Store
+from dpsql.ledger.store import Store, storable
 from dpsql.policy import Policy
 from dpsql.privacy import Charge, Filter, PrivacyLoss, Totals
 
@@ -53,7 +54,7 @@ class Opening(Enum):
     """If it is older than its mark, or missing, what the mark tells counts as spent in it from now on."""
 
 
-class Ledger:
+class Ledger(LadderMethods):
     """A durable record of charges; no crash, race or second process can spend a budget twice.
 
     A charge begins with `reserve` (durable before any data is read) and ends with `settle` (to the realised
@@ -98,7 +99,8 @@ class Ledger:
             Which policy it belongs to; another one's ledger is a `PolicyError`.
         total, per_query, analysts
             The caps, as the policy states them now: in all, on one statement's epsilon, per analyst. If any
-            analyst is named, others are refused, unless there is a cap for "*".
+            analyst is named, others are refused, unless there is a cap for "*". A cap below what the kept
+            ladders cost is a `PolicyError`.
         max_failures, max_cancelled
             How many statements of an analyst may fail or be cancelled. What runs counts towards both.
         max_failures_total, max_cancelled_total
@@ -125,6 +127,8 @@ class Ledger:
             if opening is Opening.ACCEPT:
                 opened.accepted = mark.accept(opened._store, lost)
             if opening is not Opening.INSPECT:
+                with opened._store.read() as connection:
+                    check_ladders(connection, caps)
                 opened._record_caps()
                 mark.open(opened._store)
         except BaseException:
@@ -234,8 +238,10 @@ class Ledger:
         PolicyError
             The policy lists its analysts, and this is none of them.
         """
-        name, text = _named(analyst), _text(statement)
-        asked = [replace(r, selection=_text(r.selection), mechanism=_text(r.mechanism)) for r in requests]
+        name, text = _named(analyst), storable(statement)
+        asked = [
+            replace(r, selection=storable(r.selection), mechanism=storable(r.mechanism)) for r in requests
+        ]
         with self._store.write() as connection:
             self._mark.hold(connection)
             for key in shared:
@@ -410,13 +416,13 @@ class Ledger:
     def recall(self, name: str) -> str | None:
         """Return the value stored under a name; None if there is none."""
         with self._store.read() as connection:
-            row = connection.execute("SELECT value FROM setting WHERE name = ?", (_text(name),)).fetchone()
+            row = connection.execute("SELECT value FROM setting WHERE name = ?", (storable(name),)).fetchone()
         return None if row is None else str(row[0])
 
     def remember(self, name: str, value: str) -> None:
         """Store a value under a name, replacing an older one."""
         with self._store.write() as connection:
-            connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_text(name), value))
+            connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (storable(name), value))
 
     def asked(
         self, question: str, statement: str, analyst: str, place: int = 1
@@ -427,7 +433,7 @@ class Ledger:
         same place among the releases of the statement.
         """
         with self._store.read() as connection:
-            return listing.asked(connection, question, _text(statement), _named(analyst), place)
+            return listing.asked(connection, question, storable(statement), _named(analyst), place)
 
     def check(self) -> list[str]:
         """Verify every invariant; return a sentence for each violation."""
@@ -449,14 +455,9 @@ def _place(high_water: str | os.PathLike[str] | bool | None) -> MarkPlace | None
     return mark_place(None if high_water is None or high_water is True else Path(high_water).resolve())
 
 
-def _text(text: str) -> str:
-    """Return text that SQLite can store: what is no valid Unicode is written as an escape."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 def _named(analyst: str) -> str:
     """Return an analyst's name, which must be valid: two names may not become one by escaping."""
-    if not isinstance(analyst, str) or not analyst or _text(analyst) != analyst or "\0" in analyst:
+    if not isinstance(analyst, str) or not analyst or storable(analyst) != analyst or "\0" in analyst:
         raise InterfaceError("an analyst has a name of printable characters")
     name = str.__str__(analyst)  # a subclass may compare as it likes
     if name == ANYBODY:

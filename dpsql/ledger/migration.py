@@ -13,7 +13,7 @@ from dpsql.ledger.amounts import DamagedError, read, read_charge
 from dpsql.ledger.totals import POLICY, scope
 from dpsql.privacy import Charge, Part, PrivacyLoss, PureDP, Realised, Stream
 
-VERSION: Final = 5
+VERSION: Final = 6
 """The present version of the schema."""
 
 _ADDED: Final = {
@@ -41,6 +41,10 @@ DROP TABLE entry;
 ALTER TABLE entry_now RENAME TO entry;
 """
 
+_KEPT_LADDERS: Final = "ALTER TABLE scope RENAME TO total;\n" + tables.BOUNDS
+"""What version 6 changed. The table of totals has another name, so that a process of version 5 that has the
+file open can charge nothing: it does not know that ladders count in every scope."""
+
 _COLUMNS: Final = "entry, at, analyst, statement, reading, mechanism, state, release, holder, shared"
 
 
@@ -50,17 +54,26 @@ def to_present(connection: sqlite3.Connection, found: int) -> None:
     A process of an older dpsql that has the file open finds neither its tables nor its columns any more, so
     that it can write nothing; what it had reserved stays charged in full.
     """
+    if found < 5:
+        _to_version_5(connection, found)
+    run(connection, _KEPT_LADDERS)
+    if found < 5:
+        _first_event(connection, found)
+    if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
+        raise DamagedError("a row refers to one that is missing")
+
+
+def _to_version_5(connection: sqlite3.Connection, found: int) -> None:
+    """Bring the tables of an older version to those of version 5, but for the first event."""
     for version, added in _ADDED.items():
         if version > found:
             run(connection, added)
     _check_totals(connection)
     run(connection, _NEW_NAMES + tables.META + tables.ENTRY.format(entry="entry_now"))
-    run(connection, tables.SCOPE + tables.RESTORED + tables.FAILED + tables.RELEASE_EVENT)
+    totals = tables.TOTAL.format(total="scope")
+    run(connection, totals + tables.RESTORED + tables.FAILED + tables.RELEASE_EVENT)
     _copy(connection)
     run(connection, _OLD_GONE + tables.ENTRY_TRIGGERS + tables.PROGRESS_RUNS)
-    _first_event(connection, found)
-    if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
-        raise DamagedError("a row refers to one that is missing")
 
 
 def run(connection: sqlite3.Connection, script: str) -> None:

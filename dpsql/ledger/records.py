@@ -71,6 +71,62 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
+class LadderRequest:
+    """A ladder that is to be measured and kept: of which measure of a unit, of which data, at which loss."""
+
+    source: str
+    """The table."""
+    measure: str
+    """What is measured of a unit, as text: it finds the ladder again, letter by letter."""
+    version: str
+    """The fingerprint of the data's version."""
+    statement: str
+    """The command that asks for it, for the owner."""
+    loss: PrivacyLoss
+    """Its loss, which is charged in full: one of pure differential privacy."""
+
+
+@dataclass(frozen=True, slots=True)
+class LadderReservation:
+    """Permission to measure one ladder, whose loss is charged durably already."""
+
+    number: int
+    """The number of the ladder: ladders have a sequence of their own, from 1."""
+    request: LadderRequest
+
+
+@dataclass(frozen=True, slots=True)
+class LadderCharge:
+    """What was charged for a ladder, for the owner, whether it was measured in the end or not."""
+
+    number: int
+    when: datetime
+    source: str
+    measure: str
+    version: str
+    statement: str
+    loss: PrivacyLoss
+    state: str
+    """`settled` (it is kept), or `reserved`, `failed` or `cancelled`: charged in full without a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLadder:
+    """A ladder that was measured: released to every analyst, and kept for all later statements."""
+
+    number: int
+    when: datetime
+    source: str
+    measure: str
+    version: str
+    statement: str
+    loss: PrivacyLoss
+    payload: bytes
+    event: Event
+    """The event that stored it."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredRelease:
     """A stored answer, which the same analyst gets again at no cost."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from dpsql.ledger import events
+from dpsql.ledger import events, ladders
 from dpsql.ledger.amounts import DamagedError, read_loss
 from dpsql.ledger.charging import entry_content, release_content
 from dpsql.ledger.migration import digest_of
 from dpsql.ledger.running_sums import RunningSums
-from dpsql.ledger.totals import POLICY, Stored, scope
+from dpsql.ledger.totals import BOUNDS, POLICY, Stored, scope
 from dpsql.privacy import PrivacyLoss
 
 _Record = Mapping[str, Any]
@@ -39,7 +39,9 @@ class _Replay:
         self._sums = RunningSums()
         self._running: dict[int, PrivacyLoss] = {}
         """The entries without an end, and what they have reserved."""
-        self._entries = self._releases = self._n = 0
+        self._measuring: set[int] = set()
+        """The ladders without an end."""
+        self._entries = self._releases = self._ladders = self._n = 0
         self._last: Mapping[str, Any] = {}
         self._rules: dict[str, Callable[[_Record], Iterator[str]]] = {
             "migration": self._migration,
@@ -49,6 +51,9 @@ class _Replay:
             "fail": self._ended("failed"),
             "cancel": self._ended("cancelled"),
             "restored": self._restored,
+            "bounds": self._ladders_reserved,
+            "bounds-settle": self._ladder_settled,
+            "bounds-fail": lambda record: self._ladders_ended("failed", [record["ladder"]]),
         }
 
     def compare(self, n: int, record: _Record) -> Iterator[str]:
@@ -73,7 +78,11 @@ class _Replay:
         rows = self._connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")
         if {entry for (entry,) in rows} != self._running.keys():
             yield "the entries that have not ended are not those of the events"
-        for table, number in (("entry", self._entries), ("release", self._releases)):
+        rows = self._connection.execute("SELECT number FROM bounds WHERE state = 'reserved'")
+        if {number for (number,) in rows} != self._measuring:
+            yield "the ladders that have not ended are not those of the events"
+        numbers = {"entry": self._entries, "release": self._releases, "bounds": self._ladders}
+        for table, number in numbers.items():
             (found,) = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
             if found != number:
                 yield f"the table {table} has {found} rows, and the events tell of {number}"
@@ -135,6 +144,7 @@ class _Replay:
 
     def _restored(self, record: _Record) -> Iterator[str]:
         yield from self._ended("cancelled")({"entries": record["ended"]})
+        yield from self._ladders_ended("cancelled", record.get("ladders", []))
         rows = self._connection.execute(
             "SELECT scope, epsilon, delta, cost, alpha, most FROM restored WHERE event = ?", (self._n,)
         ).fetchall()
@@ -142,6 +152,32 @@ class _Replay:
             yield "what was added to the totals is not what it was"
         for name, amounts in record["added"].items():
             self._sums.restore(name, tuple(amounts))
+
+    def _ladders_reserved(self, record: _Record) -> Iterator[str]:
+        for content in record["ladders"]:
+            number, loss = content["number"], read_loss(content["loss"])
+            if ladders.content_of(self._connection, number) != content:
+                yield f"ladder {number} is missing or not what it was when it was reserved"
+            self._ladders += 1
+            self._measuring.add(number)
+            self._sums.enter(("ladder", number), loss, loss, (BOUNDS, POLICY))
+
+    def _ladder_settled(self, record: _Record) -> Iterator[str]:
+        number = record["ladder"]
+        row = self._connection.execute(
+            "SELECT payload FROM bounds WHERE number = ? AND state = 'settled' AND event = ?",
+            (number, self._n),
+        ).fetchone()
+        if row is None or events.digest(row[0]) != record["payload"]:
+            yield f"ladder {number} is missing or not what it was when it was settled"
+        self._measuring.remove(number)
+
+    def _ladders_ended(self, state: str, numbers: Iterable[int]) -> Iterator[str]:
+        for number in numbers:
+            row = self._connection.execute("SELECT state FROM bounds WHERE number = ?", (number,)).fetchone()
+            if row != (state,):
+                yield f"ladder {number} has not {state}"
+            self._measuring.remove(number)
 
     def _ended(self, state: str) -> Callable[[_Record], Iterator[str]]:
         def compare(record: _Record) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from fractions import Fraction
 
-from dpsql.ledger import events
+from dpsql.ledger import events, ladders
 from dpsql.ledger.events import Total
 from dpsql.ledger.mark import Mark
 from dpsql.ledger.seen import Seen, begin
@@ -28,6 +28,7 @@ def accept(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str,
     running = [entry for (entry,) in connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")]
     connection.execute("UPDATE entry SET state = 'cancelled' WHERE state = 'reserved'")
     connection.execute("DELETE FROM running")
+    unmeasured = ladders.end_all(connection)
     common, added = _in_common(connection, seen, mark), dict[str, tuple[Totals, Row]]()
     for name, told in mark.totals.items():
         if name.startswith(group_scope("")):  # added up again when it is needed
@@ -41,10 +42,11 @@ def accept(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str,
         connection.execute("INSERT INTO restored VALUES (?, ?, ?, ?, ?, ?, ?)", row_of)
     for name in events.stored_totals(connection):
         if name.startswith(group_scope("")):
-            connection.execute("DELETE FROM scope WHERE name = ?", (name,))
+            connection.execute("DELETE FROM total WHERE name = ?", (name,))
     content = {
         "mark": {"ledger": mark.ledger, **asdict(mark.event)},
         "ended": running,
+        "ladders": unmeasured,
         "added": {name: [*row, _most(mark.totals[name])] for name, (_, row) in added.items()},
     }
     begin(connection, "restored", content, holder)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.ledger.amounts import read
-from dpsql.ledger.totals import POLICY, Stored, amounts, owner, restored_cost, scope
+from dpsql.ledger.totals import Stored, amounts, base, restored_cost
 from dpsql.privacy import PrivacyLoss, Totals
 
 _ZERO = Fraction(0)
@@ -19,13 +20,15 @@ class RunningSums:
     """The entries and what was restored so far, with totals of the scopes."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[PrivacyLoss, PrivacyLoss, tuple[str, ...]]] = {}
+        self._entries: dict[Hashable, tuple[PrivacyLoss, PrivacyLoss, tuple[str, ...]]] = {}
         self._restored: list[tuple[str, Restored]] = []
         self._totals: dict[tuple[str, Fraction | None], Stored] = {}
-        """By the policy's or an analyst's scope, and by order."""
+        """By scope (the policy's, an analyst's, that of the ladders), and by order."""
 
-    def enter(self, entry: int, reserved: PrivacyLoss, charged: PrivacyLoss, names: tuple[str, ...]) -> None:
-        """Add an entry, which counts in some scopes."""
+    def enter(
+        self, entry: Hashable, reserved: PrivacyLoss, charged: PrivacyLoss, names: tuple[str, ...]
+    ) -> None:
+        """Add an entry or a ladder, which counts in some scopes."""
         self._entries[entry] = reserved, charged, names
         for (name, order), total in self._totals.items():
             if name in names:
@@ -48,20 +51,18 @@ class RunningSums:
 
     def at(self, name: str, order: str | None) -> Stored:
         """Return the total of a scope at an order."""
-        analyst = owner(name)
-        base = POLICY if analyst is None else scope(analyst)
-        key = base, None if order is None else read(order)
+        key = base(name), None if order is None else read(order)
         if key not in self._totals:
             self._totals[key] = Stored(self._added_up(*key), key[1])
         return self._totals[key]
 
-    def _added_up(self, base: str, order: Fraction | None) -> Totals:
+    def _added_up(self, whose: str, order: Fraction | None) -> Totals:
         found = Totals()
         for reserved, charged, names in self._entries.values():
-            if base in names:
+            if whose in names:
                 found += amounts(reserved, charged, order)
         for name, (epsilon, delta, *costs) in self._restored:
-            if name == base:
+            if name == whose:
                 cost = _ZERO if order is None else restored_cost((costs[0], costs[1], costs[2]), order)
                 found += Totals(None if epsilon is None else read(epsilon), read(delta), cost)
         return found

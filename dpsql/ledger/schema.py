@@ -44,7 +44,7 @@ def create(path: Path, policy_id: str) -> bool:
             connection.execute("BEGIN IMMEDIATE")
             run(connection, tables.ALL)
             connection.execute("INSERT INTO setting VALUES ('policy', ?)", (policy_id,))
-            connection.execute("INSERT INTO scope (name, epsilon, delta) VALUES ('policy', '0/1', '0/1')")
+            connection.execute("INSERT INTO total (name, epsilon, delta) VALUES ('policy', '0/1', '0/1')")
             made = {"ledger": new_id(connection), "policy": policy_id, "version": VERSION}
             events.append(connection, "new", made)
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -81,6 +81,19 @@ def update(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA foreign_keys = ON")
 
 
+def check_present(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise if another process has brought the file to a newer version since this one has opened it."""
+    version = _version(connection)
+    if version > VERSION:
+        raise _newer(path, version)
+
+
+def _newer(path: Path, version: int) -> OperationalError:
+    return OperationalError(
+        f"the ledger {path.name} was written by a newer dpsql (schema {version}, known here: {VERSION})"
+    )
+
+
 def _version(connection: sqlite3.Connection) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
@@ -105,12 +118,10 @@ def _recognise(connection: sqlite3.Connection, path: Path, policy_id: str) -> No
             f"{path.name} is empty or no ledger of dpsql: restore it, or name another file"
         )
     if version > VERSION:
-        raise OperationalError(
-            f"the ledger {path.name} was written by a newer dpsql (schema {version}, known here: {VERSION})"
-        )
+        raise _newer(path, version)
     if version < 1:
         raise OperationalError(f"the ledger {path.name} is damaged: restore it from a backup")
-    table = "setting" if version == VERSION else "meta"
+    table = "setting" if version >= 5 else "meta"
     row = connection.execute(f"SELECT value FROM {table} WHERE name = 'policy'").fetchone()
     if row is None:
         raise OperationalError(f"the ledger {path.name} is damaged: restore it from a backup")

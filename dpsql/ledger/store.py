@@ -15,7 +15,7 @@ from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.ledger import faults as waiting
 from dpsql.ledger.events import check_newest
 from dpsql.ledger.faults import busy, faults
-from dpsql.ledger.schema import create, recognise, update
+from dpsql.ledger.schema import check_present, create, recognise, update
 
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
@@ -28,6 +28,11 @@ _PRAGMAS = (
     # finished one (its "WAL-reset bug"), so checkpoints are run by us: rarely, and under the write lock.
     "PRAGMA wal_autocheckpoint = 0",
 )
+
+
+def storable(text: str) -> str:
+    """Return text that SQLite can store: what is no valid Unicode is written as an escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class Store:
@@ -99,6 +104,7 @@ class Store:
             connection: sqlite3.Connection | None = None
             try:
                 connection = self._begin(*begin)
+                check_present(connection, self.path)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException as error:

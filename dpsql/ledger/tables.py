@@ -77,12 +77,13 @@ ALTER TABLE release ADD COLUMN event INTEGER;
 """The event that stored a release; NULL for those that are older than the events. It is written before the
 event, and is no declared reference: each event would search all releases for those that wait for it."""
 
-SCOPE: Final = """
--- The totals of the entries, so that a charge does not read them all.
-CREATE TABLE scope (
+TOTAL: Final = """
+-- The totals of the scopes, so that a charge does not read all entries.
+CREATE TABLE {total} (
     name TEXT PRIMARY KEY, epsilon TEXT, delta TEXT NOT NULL, cost TEXT, alpha TEXT
 ) WITHOUT ROWID;
 """
+"""The table of totals, for `str.format` with its name: `scope` in version 5."""
 
 RESTORED: Final = """
 -- What is charged beside the entries: the mark of a ledger that was lost or replaced told of it.
@@ -165,11 +166,39 @@ CREATE TRIGGER part_is_final BEFORE UPDATE ON part
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """
 
+BOUNDS: Final = """
+-- The ladders that are kept: what was measured, of which version of the data, at which loss, and the result.
+-- Each is released to all analysts, present and future, so its loss counts in every scope.
+CREATE TABLE bounds (
+    number INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    source TEXT NOT NULL,
+    measure TEXT NOT NULL,
+    version TEXT NOT NULL,
+    statement TEXT NOT NULL,
+    loss TEXT NOT NULL,
+    holder TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('reserved', 'settled', 'failed', 'cancelled')),
+    payload BLOB,
+    event INTEGER,
+    CHECK ((state = 'settled') = (payload IS NOT NULL)),
+    CHECK ((state = 'settled') = (event IS NOT NULL))
+);
+CREATE INDEX bounds_measure ON bounds (source, measure, number);
+CREATE TRIGGER bounds_stays BEFORE DELETE ON bounds
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER bounds_ends_once BEFORE UPDATE ON bounds
+WHEN OLD.state <> 'reserved' OR NEW.state = 'reserved' OR NEW.number IS NOT OLD.number OR NEW.at IS NOT OLD.at
+    OR NEW.source IS NOT OLD.source OR NEW.measure IS NOT OLD.measure OR NEW.version IS NOT OLD.version
+    OR NEW.statement IS NOT OLD.statement OR NEW.loss IS NOT OLD.loss OR NEW.holder IS NOT OLD.holder
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+"""
+
 ALL: Final = "".join(
     (
-        *(META, ENTRY.format(entry="entry"), RELEASE, RELEASE_EVENT, SCOPE, RESTORED),
+        *(META, ENTRY.format(entry="entry"), RELEASE, RELEASE_EVENT, TOTAL.format(total="total"), RESTORED),
         *(FAILED, RUNNING, CANCELLED),
-        *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS),
+        *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS, BOUNDS),
     )
 )
 """A new ledger."""

@@ -17,6 +17,9 @@ from dpsql.privacy import PrivacyLoss, Totals
 POLICY: Final = "policy"
 """The scope of everything that is released to anybody."""
 
+BOUNDS: Final = "bounds"
+"""The scope of the kept ladders, which all analysts know: its total counts in that of each of them."""
+
 _GROUP: Final = "group "
 _ZERO: Final = Fraction(0)
 
@@ -40,12 +43,18 @@ def member(group: str, analyst: str) -> str:
 
 
 def owner(name: str) -> str | None:
-    """Return the analyst whose entries a scope adds up; None: it is the policy's."""
-    if name == POLICY:
+    """Return the analyst whose entries a scope adds up; None: it is the policy's, or that of the ladders."""
+    if name in (POLICY, BOUNDS):
         return None
     if name.startswith(_GROUP):
         return str(json.loads(name.removeprefix(_GROUP))[1])
     return name.removeprefix(scope(""))
+
+
+def base(name: str) -> str:
+    """Return the scope whose entries a scope adds up: of a member of a group the analyst's own."""
+    analyst = owner(name)
+    return name if analyst is None else scope(analyst)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,7 @@ def amounts(reserved: PrivacyLoss, charged: PrivacyLoss, order: Fraction | None)
 def stored(connection: sqlite3.Connection, name: str) -> Stored | None:
     """Return the total of a scope as it is stored; None if there is none."""
     row = connection.execute(
-        "SELECT epsilon, delta, cost, alpha FROM scope WHERE name = ?", (name,)
+        "SELECT epsilon, delta, cost, alpha FROM total WHERE name = ?", (name,)
     ).fetchone()
     if row is not None:
         return Stored.read(row)
@@ -122,9 +131,19 @@ def at_order(connection: sqlite3.Connection, name: str, order: Fraction | None) 
     return Stored(replace(found.totals, cost=_added_up(connection, name, order)), order)
 
 
+def of_ladders(connection: sqlite3.Connection, order: Fraction | None) -> Totals:
+    """Return the total of all kept ladders, with costs at an order; None: without costs.
+
+    It is stored once and added where a scope is looked at, so that it counts in every analyst's and group's
+    scope from the first moment on, whenever this scope appears, is deleted or gets another name.
+    """
+    totals = at_order(connection, BOUNDS, order).totals
+    return replace(totals, cost=_ZERO) if order is None else totals
+
+
 def put(connection: sqlite3.Connection, name: str, total: Stored) -> None:
     """Write the total of a scope."""
-    connection.execute("INSERT OR REPLACE INTO scope VALUES (?, ?, ?, ?, ?)", (name, *total.row))
+    connection.execute("INSERT OR REPLACE INTO total VALUES (?, ?, ?, ?, ?)", (name, *total.row))
 
 
 def together(
@@ -153,23 +172,24 @@ def keep_members(connection: sqlite3.Connection, group: str, members: Iterable[s
 
 def names_of(connection: sqlite3.Connection, analyst: str) -> list[str]:
     """Return the stored scopes that an analyst's entries count in, but for the policy's."""
-    rows = connection.execute("SELECT name FROM scope WHERE name >= 'group [' AND name < 'group \\'")
+    rows = connection.execute("SELECT name FROM total WHERE name >= 'group [' AND name < 'group \\'")
     groups = [name for (name,) in rows if owner(name) == analyst]
     return [scope(analyst), *groups]
 
 
 def _added_up(connection: sqlite3.Connection, name: str, order: Fraction | None) -> Fraction:
-    """Return the cost at an order of all entries of a scope, and of what was restored."""
+    """Return the cost at an order of all entries and ladders of a scope, and of what was restored."""
     if order is None:
         return _ZERO
-    analyst = owner(name)
-    chosen, given = ("shared = 0", ()) if analyst is None else ("analyst = ?", (analyst,))
-    losses = connection.execute(f"SELECT charged_loss, COUNT(*) FROM entry WHERE {chosen} GROUP BY 1", given)
+    analyst, losses = owner(name), list[tuple[str, int]]()
+    if name != BOUNDS:
+        chosen, given = ("shared = 0", ()) if analyst is None else ("analyst = ?", (analyst,))
+        query = f"SELECT charged_loss, COUNT(*) FROM entry WHERE {chosen} GROUP BY 1"
+        losses += connection.execute(query, given).fetchall()
+    if analyst is None:
+        losses += connection.execute("SELECT loss, COUNT(*) FROM bounds GROUP BY 1").fetchall()
     cost = sum((n * read_loss(loss).cost(order) for loss, n in losses), _ZERO)
-    rows = connection.execute(
-        "SELECT cost, alpha, most FROM restored WHERE scope = ?",
-        (POLICY if analyst is None else scope(analyst),),
-    )
+    rows = connection.execute("SELECT cost, alpha, most FROM restored WHERE scope = ?", (base(name),))
     return cost + sum((restored_cost(row, order) for row in rows), _ZERO)
 
 

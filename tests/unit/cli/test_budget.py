@@ -169,7 +169,7 @@ def test_check_finds_a_sound_ledger_sound(shell: Shell, policy: Path) -> None:
 def test_check_finds_a_changed_total(shell: Shell, policy: Path) -> None:
     spend(policy, "ada", Charge(Fraction(1, 3)))
     with sqlite3.connect(policy.parent / "ledger.sqlite") as connection:
-        connection.execute("UPDATE scope SET epsilon = '0/1' WHERE name = 'policy'")
+        connection.execute("UPDATE total SET epsilon = '0/1' WHERE name = 'policy'")
     connection.close()
     code, _, err = shell("budget", "check")
     assert code == ExitCode.DATABASE

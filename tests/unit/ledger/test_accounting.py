@@ -54,7 +54,7 @@ def reserve(ledger: Ledger, loss: PrivacyLoss | None, analyst: str = "ann", n: i
 
 def total(path: Path, name: str = "policy") -> list[str | None]:
     with closing(sqlite3.connect(path)) as connection:
-        query = "SELECT epsilon, delta, cost, alpha FROM scope WHERE name = ?"
+        query = "SELECT epsilon, delta, cost, alpha FROM total WHERE name = ?"
         return list(connection.execute(query, (name,)).fetchone())
 
 
@@ -356,10 +356,10 @@ def test_what_was_restored_costs_at_most_its_epsilon_at_another_order(path: Path
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE scope SET cost = '1/100' WHERE name = 'policy'",
-        "UPDATE scope SET cost = NULL, alpha = NULL WHERE name = 'policy'",
-        "UPDATE scope SET alpha = '4/1' WHERE name = 'policy'",
-        "UPDATE scope SET epsilon = NULL WHERE name = 'policy'",
+        "UPDATE total SET cost = '1/100' WHERE name = 'policy'",
+        "UPDATE total SET cost = NULL, alpha = NULL WHERE name = 'policy'",
+        "UPDATE total SET alpha = '4/1' WHERE name = 'policy'",
+        "UPDATE total SET epsilon = NULL WHERE name = 'policy'",
     ],
 )
 def test_a_changed_cost_is_seen_when_the_file_is_opened(path: Path, change: str) -> None:

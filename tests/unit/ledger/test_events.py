@@ -135,7 +135,7 @@ def test_the_events_are_append_only(path: Path) -> None:
 HALF = "replace(epsilon, '/', '/2')"
 
 SEEN_AT_ONCE: list[tuple[str, ...]] = [
-    (f"UPDATE scope SET epsilon = {HALF} WHERE name = 'policy'",),
+    (f"UPDATE total SET epsilon = {HALF} WHERE name = 'policy'",),
     ("UPDATE event SET record = replace(record, 'event', 'Event') WHERE n = (SELECT max(n) FROM event)",),
     ("UPDATE event SET hash = lower(hex(zeroblob(32))) WHERE n = (SELECT max(n) FROM event)",),
     ("DELETE FROM event WHERE n = (SELECT max(n) - 1 FROM event)",),
@@ -178,8 +178,8 @@ SEEN_BY_CHECK: list[tuple[tuple[str, ...], str]] = [
     (
         (
             "UPDATE entry SET charged_loss = 'pure 1/20' WHERE entry = 1",
-            "UPDATE scope SET epsilon = '11/20' WHERE name = 'policy'",
-            "UPDATE scope SET epsilon = '1/2' WHERE name = 'analyst ann'",
+            "UPDATE total SET epsilon = '11/20' WHERE name = 'policy'",
+            "UPDATE total SET epsilon = '1/2' WHERE name = 'analyst ann'",
         ),
         "event 4: entry 1 or its release is not what it was",
     ),
@@ -187,8 +187,8 @@ SEEN_BY_CHECK: list[tuple[tuple[str, ...], str]] = [
     (
         (
             "DELETE FROM entry WHERE entry = 3",
-            "UPDATE scope SET epsilon = '1/2' WHERE name = 'policy'",
-            "UPDATE scope SET epsilon = '1/10' WHERE name = 'analyst bob'",
+            "UPDATE total SET epsilon = '1/2' WHERE name = 'policy'",
+            "UPDATE total SET epsilon = '1/10' WHERE name = 'analyst bob'",
             "DELETE FROM event WHERE n IN (7, 8)",
         ),
         "one before it is missing",

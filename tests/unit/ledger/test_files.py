@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import InternalError, OperationalError, PolicyError
-from dpsql.ledger import Ledger, RefinementStep, Request, Reservation, faults
+from dpsql.ledger import LadderRequest, Ledger, RefinementStep, Request, Reservation, faults
 from dpsql.ledger.migration import VERSION
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 TENTH = Charge(Fraction(1, 10))
 
@@ -264,6 +264,8 @@ def test_a_damaged_file(path: Path) -> None:
         number = ledger.settle(reserve(ledger), TENTH, release=b"x", reuse_key="k")
         step = RefinementStep(number, 2 * TENTH.epsilon)
         ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH, refines=step)
+        asked = LadderRequest("visits", "rows", "v1", "dpsql bounds visits", PrivacyLoss.of(TENTH.epsilon))
+        ledger.settle_ladder(ledger.reserve_ladder(asked), b"bins")
     with raw(path) as connection:  # of an empty table nothing can be lost
         (empty,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'restored'").fetchone()
     whole = path.read_bytes()
@@ -284,12 +286,12 @@ def test_a_damaged_file(path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE scope SET epsilon = '0.1'",
-        "UPDATE scope SET delta = NULL",
-        "UPDATE scope SET epsilon = '2/4'",
+        "UPDATE total SET epsilon = '0.1'",
+        "UPDATE total SET delta = NULL",
+        "UPDATE total SET epsilon = '2/4'",
         "DELETE FROM setting",
-        "DROP TABLE scope",
-        "DELETE FROM scope",
+        "DROP TABLE total",
+        "DELETE FROM total",
         "PRAGMA user_version = 0",
     ],
 )
@@ -384,14 +386,14 @@ def test_the_entries_cannot_be_changed_by_accident(path: Path) -> None:
 
 
 TAMPERINGS: list[tuple[str, str]] = [
-    ("UPDATE scope SET epsilon = '0/1' WHERE name = 'policy'", "the total of policy"),
-    ("UPDATE scope SET delta = '1/9' WHERE name = 'analyst ann'", "the total of analyst ann"),
-    ("DELETE FROM scope WHERE name = 'analyst ann'", "the total of analyst ann"),
+    ("UPDATE total SET epsilon = '0/1' WHERE name = 'policy'", "the total of policy"),
+    ("UPDATE total SET delta = '1/9' WHERE name = 'analyst ann'", "the total of analyst ann"),
+    ("DELETE FROM total WHERE name = 'analyst ann'", "the total of analyst ann"),
     (
-        "INSERT INTO scope (name, epsilon, delta) VALUES ('analyst bob', '1/2', '0/1')",
+        "INSERT INTO total (name, epsilon, delta) VALUES ('analyst bob', '1/2', '0/1')",
         "the total of analyst bob",
     ),
-    ("UPDATE scope SET epsilon = 'x' WHERE name = 'policy'", "unreadable"),
+    ("UPDATE total SET epsilon = 'x' WHERE name = 'policy'", "unreadable"),
     ("DELETE FROM entry WHERE state = 'reserved'", "the total of policy"),
     ("UPDATE entry SET charged_loss = 'pure 1' WHERE state = 'settled'", "more than was reserved"),
     ("UPDATE entry SET charged_loss = 'none' WHERE state = 'reserved'", "not charged in full"),
