@@ -25,6 +25,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.exclusive import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
+from dpsql.kept_ladders import LedgerLadders
 from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
 from dpsql.release import source_version, tables_read
@@ -45,6 +46,8 @@ class Engines:
     """The files of all tables as they were just before the engines were opened."""
     kept: KeptCounts = field(repr=False)
     """The exact counts of earlier statements on these files."""
+    newest_ladder: int = 0
+    """The number of the newest kept ladder when the engines were opened; 0: there was none."""
 
     @property
     def schema_database(self) -> SchemaDatabase:
@@ -135,7 +138,11 @@ class Database:
             stamps, held = self.versions.stamps(), self.versions.held()
             engine = open_engine(self.policy, self._memory, background=self._background)
             kept = KeptCounts(self.policy.keep)
-            engines = Engines(self.policy, engine, self.versions, stamps, kept)
+            stored = self.ledger.ladders()
+            if stored:
+                engine.schema_database.kept_ladders = LedgerLadders(self.policy, self.versions, stored)
+            newest = stored[-1].number if stored else 0
+            engines = Engines(self.policy, engine, self.versions, stamps, kept, newest)
             finalizer = weakref.finalize(engines, _close, self._process, engine, kept)
             finalizer.atexit = False
             if self.versions.held() == held:
@@ -152,7 +159,8 @@ class Database:
         """Return the engines, opened on the files as they are now: those that reuse keys name."""
         with self._lock:
             self.check()
-            if self.versions.stamps() != self._engines.stamps:
+            changed = self.versions.stamps() != self._engines.stamps
+            if changed or self.ledger.newest_ladder() != self._engines.newest_ladder:
                 self._engines.kept.close()  # those who count on the old files still may
                 self._engines, self._close_engines = self._open()
             return self._engines

@@ -172,14 +172,16 @@ def searched(sql_type: SqlType, *, signed: bool) -> Grid:
 def capped(sql_type: SqlType, most: int, *, signed: bool, finest: int) -> tuple[Grid, int]:
     """Return the grid of sums whose totals have a bound in steps of `searched`, and the bound in its steps.
 
-    A DOUBLE has no least step: the bound is then `MOST_STEPS`. A bound of an exact type beyond 2^`finest` is
-    as many steps, or 2^`finest` if that is less: each is a power of two of least steps.
+    A DOUBLE has no least step: the bound is then at most `MOST_STEPS` steps. A bound of an exact type beyond
+    2^`finest` is as many steps, or 2^`finest` if that is less: each is a power of two of least steps. What
+    is left of a bound beyond whole steps is left out of it.
     """
     grid = searched(sql_type, signed=signed)
     if sql_type != DOUBLE and most <= 1 << finest:
         return grid, most
     steps = MOST_STEPS if sql_type == DOUBLE else min(MOST_STEPS, 1 << finest)
-    return replace(grid, step=grid.step * most / steps), steps
+    above = Fraction(1 << (most - 1).bit_length(), steps)
+    return replace(grid, step=grid.step * above), int(most / above)
 
 
 def _root(value: int, degree: int) -> int:

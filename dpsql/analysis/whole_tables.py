@@ -53,8 +53,7 @@ def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut |
     if kept is None:
         return None
     if isinstance(part, CappedSum):
-        signed = count.argument is None or count.argument.low < 0
-        return LeftOut(kept, int(part.most * part.grid.step / kept.ladder.step), signed)
+        return LeftOut(kept, int(part.most * part.grid.step / kept.ladder.step), count.signed)
     if isinstance(part, WeightedRows):
         return LeftOut(kept, part.most)
     return LeftOut(kept, part.vector.most) if isinstance(part, Moment) else None

@@ -46,7 +46,7 @@ from dpsql.ledger.events import Event
 from dpsql.ledger.ledger import Ledger, Opening
 from dpsql.ledger.records import (
     Entry,
-    KeptLadder,
+    StoredLadder,
     LadderCharge,
     LadderRequest,
     LadderReservation,
@@ -64,7 +64,7 @@ __all__ = [
     "Entry",
     "Event",
     "GroupCap",
-    "KeptLadder",
+    "StoredLadder",
     "LadderCharge",
     "LadderRequest",
     "LadderReservation",

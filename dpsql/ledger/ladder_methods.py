@@ -9,7 +9,7 @@ from dataclasses import replace
 from dpsql.ledger import ladders
 from dpsql.ledger.caps import Caps
 from dpsql.ledger.high_water import HighWater
-from dpsql.ledger.records import KeptLadder, LadderCharge, LadderRequest, LadderReservation
+from dpsql.ledger.records import StoredLadder, LadderCharge, LadderRequest, LadderReservation
 from dpsql.ledger.seen import Seen
 from dpsql.ledger.store import Store, storable
 
@@ -57,7 +57,7 @@ class LadderMethods:
         """Charge one ladder, as `reserve_ladders` does."""
         return self.reserve_ladders([request])[0]
 
-    def settle_ladder(self, reservation: LadderReservation, payload: bytes) -> KeptLadder:
+    def settle_ladder(self, reservation: LadderReservation, payload: bytes) -> StoredLadder:
         """Keep a ladder that was measured; only after that may it be shown or used."""
         with self._store.write() as connection:
             self._mark.hold(connection)
@@ -71,16 +71,22 @@ class LadderMethods:
         with self._store.write() as connection:
             ladders.fail(connection, reservation)
 
-    def ladders(self) -> list[KeptLadder]:
+    def ladders(self) -> list[StoredLadder]:
         """Return all ladders that are kept, the newest last."""
         return self._shown(ladders.kept)
 
-    def ladder(self, source: str, measure: str) -> KeptLadder | None:
+    def newest_ladder(self) -> int:
+        """Return the number of the newest ladder that is kept; 0 if there is none."""
+        with self._store.read() as connection:
+            row = connection.execute("SELECT max(number) FROM bounds WHERE state = 'settled'").fetchone()
+        return int(row[0] or 0)
+
+    def ladder(self, source: str, measure: str) -> StoredLadder | None:
         """Return the newest ladder of a table and a measure of a unit in it; None if there is none."""
         found = self._shown(lambda connection: _some(ladders.newest(connection, source, measure)))
         return found[0] if found else None
 
-    def ladder_of(self, number: int) -> KeptLadder | None:
+    def ladder_of(self, number: int) -> StoredLadder | None:
         """Return the ladder of a number, however many newer ones there are; None if there is none."""
         found = self._shown(lambda connection: ladders.kept(connection, "b.number = ?", (number,)))
         return found[0] if found else None
@@ -90,7 +96,7 @@ class LadderMethods:
         with self._store.read() as connection:
             return ladders.charges(connection)
 
-    def _shown(self, find: Callable[[sqlite3.Connection], list[KeptLadder]]) -> list[KeptLadder]:
+    def _shown(self, find: Callable[[sqlite3.Connection], list[StoredLadder]]) -> list[StoredLadder]:
         """Return ladders; the mark is made as new as their events before."""
         with self._store.read() as connection:
             found = find(connection)
@@ -100,5 +106,5 @@ class LadderMethods:
         return found
 
 
-def _some(found: KeptLadder | None) -> list[KeptLadder]:
+def _some(found: StoredLadder | None) -> list[StoredLadder]:
     return [] if found is None else [found]

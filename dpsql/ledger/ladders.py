@@ -15,7 +15,7 @@ from dpsql.ledger.budgets import ScopeBudget
 from dpsql.ledger.caps import ANYBODY, Caps, order_of
 from dpsql.ledger.charging import add_charge, now
 from dpsql.ledger.events import Event
-from dpsql.ledger.records import KeptLadder, LadderCharge, LadderRequest, LadderReservation
+from dpsql.ledger.records import StoredLadder, LadderCharge, LadderRequest, LadderReservation
 from dpsql.ledger.totals import BOUNDS, POLICY, scope
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -57,7 +57,7 @@ def reserve(
     return tuple(LadderReservation(*each) for each in zip(numbers, requests, strict=True))
 
 
-def settle(connection: sqlite3.Connection, reservation: LadderReservation, payload: bytes) -> KeptLadder:
+def settle(connection: sqlite3.Connection, reservation: LadderReservation, payload: bytes) -> StoredLadder:
     """Keep what was measured; from now on every analyst knows it."""
     _check_reserved(connection, reservation)
     if not payload:
@@ -87,7 +87,7 @@ def end_all(connection: sqlite3.Connection) -> list[int]:
     return [number for (number,) in rows]
 
 
-def kept(connection: sqlite3.Connection, chosen: str = "1", given: Sequence[object] = ()) -> list[KeptLadder]:
+def kept(connection: sqlite3.Connection, chosen: str = "1", given: Sequence[object] = ()) -> list[StoredLadder]:
     """Return the ladders that were measured, as a condition chooses them, the newest last."""
     rows = connection.execute(
         "SELECT b.number, b.at, b.source, b.measure, b.version, b.statement, b.loss, b.payload, e.n, e.hash"
@@ -98,7 +98,7 @@ def kept(connection: sqlite3.Connection, chosen: str = "1", given: Sequence[obje
     return [_kept(*row) for row in rows]
 
 
-def newest(connection: sqlite3.Connection, source: str, measure: str) -> KeptLadder | None:
+def newest(connection: sqlite3.Connection, source: str, measure: str) -> StoredLadder | None:
     """Return the newest ladder of a measure that was measured."""
     chosen = (
         "b.number = (SELECT max(number) FROM bounds WHERE source = ? AND measure = ? AND state = 'settled')"
@@ -117,11 +117,11 @@ def _kept(
     payload: bytes,
     n: int | None,
     found: str,
-) -> KeptLadder:
+) -> StoredLadder:
     if n is None:
         raise DamagedError(f"the event of ladder {number} is missing")
     when, event = datetime.fromisoformat(at), Event(n, found)
-    return KeptLadder(number, when, source, measure, version, statement, read_loss(loss), payload, event)
+    return StoredLadder(number, when, source, measure, version, statement, read_loss(loss), payload, event)
 
 
 def charges(connection: sqlite3.Connection) -> list[LadderCharge]:

@@ -111,7 +111,7 @@ class LadderCharge:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLadder:
+class StoredLadder:
     """A ladder that was measured: released to every analyst, and kept for all later statements."""
 
     number: int

@@ -152,6 +152,8 @@ class ReleasedAggregate:
     """What it is of; None for counts of units and rows."""
     measure: str = field(default="", compare=False)
     """What of a unit its bound cuts, if it is of all rows of a table (`kept_bounds`); "" for other numbers."""
+    signed: bool = field(default=False, compare=False, kw_only=True)
+    """Whether what it cuts may be of either sign."""
 
     def expression(self, parts: Sequence[Expr]) -> Expr:
         """Return the number, computed from the expressions of its parts."""

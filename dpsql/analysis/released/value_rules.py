@@ -16,7 +16,7 @@ from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.parsed import call_arguments, number
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
 from dpsql.analysis.released.arguments import argument_text, assume_cut, with_bounds
-from dpsql.analysis.released.auto import has_negatives, is_auto, ladder, searched_ends, searched_rows
+from dpsql.analysis.released.auto import has_negatives, is_auto, is_signed, ladder, searched_ends, searched_rows
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
@@ -100,9 +100,9 @@ def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueC
     if bound is None:
         return None
     whole = in_full(value)
-    low = Fraction(-1 if is_signed(value) else 0)
+    low = Fraction(-1 if has_negatives(value.type) else 0)
     made = ValueCall("sum", whole, call.condition(), low, Fraction(1), False, 1, single, capped=bound)
-    return replace(made, finest=call.compiler.finest, measure=measure)
+    return replace(made, finest=call.compiler.finest, measure=measure, signed=is_signed(value))
 
 
 def _column_name(call: AggregateCall, value: Typed) -> str | None:

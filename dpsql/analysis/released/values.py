@@ -63,6 +63,8 @@ class ValueCall:
     """The power of two of the largest such bound in least steps; beyond it, steps are coarser."""
     measure: str = field(default="", compare=False)
     """What of a unit the bound cuts, if all rows of a table are aggregated (`ReleasedAggregate.measure`)."""
+    signed: bool = field(default=False, compare=False)
+    """Whether what it cuts may be of either sign."""
     argument: str = field(default="", compare=False)
     origin: str = field(default="", compare=False)
 
@@ -236,7 +238,7 @@ def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
     grid, most = capped(call.value.type, most, signed=call.low < 0, finest=call.finest)
     value, scale = grid.uncut(call.value.guarded_node)
     total = CappedSum((call.kept(value),), grid, scale, call.single, most)
-    return ReleasedAggregate((total,), call.described, call.measure)
+    return ReleasedAggregate((total,), call.described, call.measure, signed=call.signed)
 
 
 def _per_group(call: ValueCall) -> Measure:

@@ -1,0 +1,64 @@
+"""The kept ladders of a policy's tables as statements use them: the newest of each measure.
+
+`dpsql bounds` releases a ladder of the data as they are then. It gives bounds for ever, since a bound promises
+nothing; what lies beyond a bound it knows of that version of the data alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from dpsql.analysis import Kept
+from dpsql.estimates import KeptLadder
+from dpsql.release import tables_read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsql.ledger import StoredLadder
+    from dpsql.policy import Policy, Table
+    from dpsql.versions import Versions
+
+
+def version_of(policy: Policy, table: Table, versions: Versions) -> str:
+    """Return a hash of whose the rows of a table are, and one of the rows: "" where nothing tells a change."""
+    tables = tables_read(policy, [table.name])
+    units = _hash(repr([(each.name, each.unit) for each in tables]))
+    if policy.data_version is not None:
+        return f"{units}.{_hash(f'declared {policy.data_version}')}"
+    return f"{units}.{versions.content(tables)[:32] if versions.tell(tables) else ''}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class LedgerLadders:
+    """The kept ladders of a ledger, each with whether it is of the data as they are now."""
+
+    def __init__(self, policy: Policy, versions: Versions, stored: Sequence[StoredLadder]) -> None:
+        self._policy, self._versions = policy, versions
+        self._kept: dict[str, dict[str, KeptLadder]] = {}
+        self._current: dict[str, str] = {}
+        for each in stored:
+            ladder = KeptLadder.from_json(each.payload.decode())
+            self._kept.setdefault(ladder.table, {})[ladder.measure] = ladder
+
+    def of(self, table: str) -> tuple[str, ...]:
+        """Return the measures of a table of which a ladder is kept."""
+        return tuple(self._kept.get(table, ()))
+
+    def find(self, table: str, measure: str) -> Kept | None:
+        """Return the newest ladder of a measure of a table; None if there is none.
+
+        A ladder of another declaration of the unit is none: it measured the parts of other units.
+        """
+        ladder = self._kept.get(table, {}).get(measure)
+        declared = self._policy.table(table)
+        if ladder is None or declared is None:
+            return None
+        if table not in self._current:
+            self._current[table] = version_of(self._policy, declared, self._versions)
+        (units, data), (own, then) = self._current[table].split("."), ladder.version.split(".")
+        return Kept(ladder, bool(then) and then == data) if own == units else None

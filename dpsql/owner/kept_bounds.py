@@ -1,0 +1,137 @@
+"""Releases kept ladders: how large the parts of units in a table are, charged once to every analyst.
+
+Each ladder is two mechanisms, one after the other: a search for a size M that few units exceed by much, and
+noise on the number of units in each bin of sizes up to M. The charge is durable before a row is read.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.analysis.unit_measures import UnitMeasure, unit_measure
+from dpsql.errors import OperationalError, ProgrammingError
+from dpsql.estimates import KeptLadder
+from dpsql.kept_ladders import version_of
+from dpsql.ledger import LadderRequest
+from dpsql.mechanisms import FULL, Bins, Ladder
+from dpsql.policy import Policy
+from dpsql.privacy import PrivacyLoss
+from dpsql.release import tables_read
+from dpsql.running import sealed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dpsql.database import Database, Engines
+    from dpsql.ledger import LadderReservation
+
+SHARE = Fraction(1, 20)
+"""What a ladder costs by default, as a share of the policy's epsilon."""
+_FAILED = "the ladder was not measured, nobody was told anything; its charge is kept"
+
+
+def measure_named(database: Database, name: str) -> UnitMeasure:
+    """Return the measure that `TABLE` or `TABLE.COLUMN` names; `ProgrammingError` if there is none."""
+    table_name, _, column_name = name.partition(".")
+    policy, catalog = database.policy, database.engines().schema_database
+    table = policy.table(table_name) if table_name.isascii() else None
+    if table is None:
+        private = ", ".join(each.name for each in policy.tables.values() if not each.public)
+        raise ProgrammingError(f"there is no table {table_name}\nHint: one of {private}")
+    column = None
+    if column_name:
+        known = [each for each, kind in catalog.columns(table.name) if kind.numeric]
+        column = next((each for each in known if each.lower() == column_name.lower()), None)
+        if column is None:
+            raise ProgrammingError(
+                f"{table.name} has no column {column_name} with numbers\nHint: one of {', '.join(known)}"
+            )
+    return unit_measure(policy, catalog, table, column)
+
+
+def kept_of(database: Database, measure: UnitMeasure) -> KeptLadder | None:
+    """Return the ladder of a measure that is kept of the data as they are now; None if there is none."""
+    ladders = database.engines().schema_database.kept_ladders
+    found = None if ladders is None else ladders.find(measure.table, measure.text)
+    return found.ladder if found is not None and found.current else None
+
+
+def loss_of(epsilon: Fraction) -> PrivacyLoss:
+    """Return the loss of a ladder: half of epsilon for its size, half for its bins."""
+    return PrivacyLoss.of(epsilon / 2, times=2)
+
+
+def release_ladders(
+    database: Database, measures: Iterable[UnitMeasure], epsilon: Fraction, statement: str
+) -> list[KeptLadder]:
+    """Charge, measure and keep a ladder of each measure, at this epsilon each; all are charged or none.
+
+    Raises `BudgetExceeded` if a scope does not allow them all, and `OperationalError` if one could not be
+    measured: its charge is kept.
+    """
+    asked, engines, policy = list(measures), database.engines(), database.policy
+    requests = []
+    for each in asked:
+        table = policy.tables[each.table]
+        database.vet(engines, [each.table])
+        version = version_of(policy, table, engines.versions)
+        requests.append(LadderRequest(each.table, each.text, version, statement, loss_of(epsilon)))
+    reserved = database.ledger.reserve_ladders(requests)
+    waiting = list(zip(asked, reserved, strict=True))
+    found: list[KeptLadder] = []
+    try:
+        while waiting:
+            measure, reservation = waiting[0]
+            found.append(_kept(database, engines, measure, reservation, epsilon))
+            del waiting[0]
+    finally:
+        for _, reservation in waiting:
+            database.ledger.fail_ladder(reservation)
+    return found
+
+
+def _kept(
+    database: Database,
+    engines: Engines,
+    measure: UnitMeasure,
+    reservation: LadderReservation,
+    epsilon: Fraction,
+) -> KeptLadder:
+    """Measure one ladder whose charge is reserved, and keep it."""
+    reads = tables_read(database.policy, [measure.table])
+    made = sealed(lambda: _measured(engines, database.policy, measure, epsilon), otherwise=None)
+    if made is None or not engines.unchanged(reads):
+        raise OperationalError(_FAILED)
+    most, bins = made
+    ladder = KeptLadder(
+        reservation.number,
+        measure.table,
+        measure.text,
+        measure.step,
+        reservation.request.version,
+        datetime.now(UTC),
+        epsilon,
+        most,
+        bins,
+    )
+    database.ledger.settle_ladder(reservation, ladder.to_json().encode())
+    return ladder
+
+
+def _measured(
+    engines: Engines, policy: Policy, measure: UnitMeasure, epsilon: Fraction
+) -> tuple[int, tuple[int, ...]]:
+    """Return M and the noisy numbers of units in its bins, in steps of the measure."""
+    reads = tables_read(policy, [measure.table])
+    scores = np.concatenate(engines.count(measure.scores(FULL), reads).n)
+    search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=FULL)
+    # The last bound is taken for enough, as in a search within a statement.
+    most = 2 * measure.bounds[int(search.run(np.append(scores, 0)).rung[0])]
+    bins = Bins.plan(most, epsilon / 2)
+    above = np.concatenate(engines.count(measure.above((0, *bins.ends)), reads).n)
+    counts = above - np.append(above[1:], 0)
+    return most, tuple(int(number) for number in bins.run(counts).number)
