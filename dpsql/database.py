@@ -24,8 +24,8 @@ from dpsql.engines import (
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.exclusive import OwnerProcess
-from dpsql.lazy_dataclass import dataclass
 from dpsql.kept_ladders import LedgerLadders
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
 from dpsql.release import source_version, tables_read

@@ -1,7 +1,7 @@
 """The kept ladders of a policy's tables as statements use them: the newest of each measure.
 
-`dpsql bounds` releases a ladder of the data as they are then. It gives bounds for ever, since a bound promises
-nothing; what lies beyond a bound it knows of that version of the data alone.
+`dpsql bounds` releases a ladder of the data as they are then. It gives bounds for ever, since a bound
+promises nothing; what lies beyond a bound it knows of that version of the data alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def version_of(policy: Policy, table: Table, versions: Versions) -> str:
-    """Return a hash of whose the rows of a table are, and one of the rows: "" where nothing tells a change."""
+    """Return a hash of whose the rows of a table are, and one of the rows: "" where no change shows."""
     tables = tables_read(policy, [table.name])
     units = _hash(repr([(each.name, each.unit) for each in tables]))
     if policy.data_version is not None:

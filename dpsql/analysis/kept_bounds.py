@@ -58,12 +58,20 @@ class WholeTable:
     ladders: KeptLadders
 
     def bound(self, measure: str) -> int | None:
-        """Return the bound on a unit with the least error, in steps of the ladder; None: no ladder is kept."""
+        """Return the bound on a unit with the least error, in steps of the ladder; None: there is none."""
         found = self.ladders.find(self.table, measure)
         if found is None:
             return None
         ladder, epsilon = found.ladder, self.epsilon or found.ladder.epsilon
         return ladder.choose_bound(epsilon, groups=self.groups, counts=self.numbers)
+
+    def average_bound(self) -> int | None:
+        """Return the bound on the rows of a unit with which averages have the least error; None as above."""
+        found = self.ladders.find(self.table, ROWS)
+        if found is None:
+            return None
+        epsilon = self.epsilon or found.ladder.epsilon
+        return found.ladder.choose_average_bound(epsilon, groups=self.groups)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.grids import BEYOND, huge, in_least_steps, in_search, whole, within
-from dpsql.analysis.released.auto import HIGHEST, HIGHEST_ROWS, power_of
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.kept_bounds import ROWS, total_of
 from dpsql.analysis.plan import CompiledQuery, seal
 from dpsql.analysis.relation import From, select_list
+from dpsql.analysis.released.auto import HIGHEST, HIGHEST_ROWS, power_of
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.errors import ProgrammingError
 from dpsql.language import Query, parse
@@ -93,10 +93,7 @@ class UnitMeasure:
         """Return the query of how many units are above each of some ends, in one row."""
         value = Column("v", "a")
         return self._sealed(
-            [
-                Aggregate("COUNT", (Case(((Binary(">", value, whole(end)), whole(1)),)),))
-                for end in ends
-            ]
+            [Aggregate("COUNT", (Case(((Binary(">", value, whole(end)), whole(1)),)),)) for end in ends]
         )
 
     def _sealed(self, numbers: Iterable[Expr]) -> CompiledQuery:
@@ -145,9 +142,7 @@ def _compiled(
     used, kind = tuple(sorted(compiler.used)), made.owner.kind
     if column is None:
         units = _by_unit(made, None, Aggregate("COUNT", (Column("s", "u"),)))
-        return UnitMeasure(
-            table.name, ROWS, kind, Fraction(1), HIGHEST_ROWS, units, used, catalog, policy
-        )
+        return UnitMeasure(table.name, ROWS, kind, Fraction(1), HIGHEST_ROWS, units, used, catalog, policy)
     value = compiler.expression(exp.column(exp.to_identifier(column, quoted=True)), made.scope)
     if not value.type.numeric:
         raise ProgrammingError(f"{table.name}.{column} is {value.type}, which has no totals")

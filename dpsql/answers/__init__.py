@@ -11,6 +11,7 @@ was asked for. ``method`` has the types, ``measuring`` the numbers of selected g
 from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.choose import choose, considered
 from dpsql.answers.error_target import by_default_error, least_epsilon
+from dpsql.answers.left_out import left_out_sentences, with_left_out
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.outside import outside_of, sentences_of
@@ -35,10 +36,12 @@ __all__ = [
     "details",
     "doubles",
     "least_epsilon",
+    "left_out_sentences",
     "number_texts",
     "numbers",
     "outside_of",
     "rows",
     "sentences_of",
     "together",
+    "with_left_out",
 ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
-from dpsql.answers import BoundSearches, NoisyResult, details, outside_of, rows, together
+from dpsql.answers import BoundSearches, NoisyResult, details, outside_of, rows, together, with_left_out
 from dpsql.composition.outer import value_over
 from dpsql.database import Database
 from dpsql.engines import Counts, running_statement
@@ -247,7 +247,8 @@ def _request(part: PreparedPrivate, place: int, places: int) -> Request:
 
 def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     """Count and run the mechanism; called by `Running.finish` after the charge was written."""
-    plan, counts, answer = _answered(prepared)
+    plan, counts, found = _answered(prepared)
+    answer = with_left_out(plan, found)
     shown = rows(plan, answer, counts)
     charge = _priced(prepared, answer)
     table, places = details(plan, answer, shown)

@@ -46,7 +46,6 @@ from dpsql.ledger.events import Event
 from dpsql.ledger.ledger import Ledger, Opening
 from dpsql.ledger.records import (
     Entry,
-    StoredLadder,
     LadderCharge,
     LadderRequest,
     LadderReservation,
@@ -56,6 +55,7 @@ from dpsql.ledger.records import (
     Request,
     Reservation,
     Settled,
+    StoredLadder,
     StoredRelease,
 )
 
@@ -64,7 +64,6 @@ __all__ = [
     "Entry",
     "Event",
     "GroupCap",
-    "StoredLadder",
     "LadderCharge",
     "LadderRequest",
     "LadderReservation",
@@ -77,6 +76,7 @@ __all__ = [
     "Reservation",
     "ScopeBudget",
     "Settled",
+    "StoredLadder",
     "StoredRelease",
     "rows_of",
     "shown",

@@ -15,7 +15,7 @@ from dpsql.ledger.budgets import ScopeBudget
 from dpsql.ledger.caps import ANYBODY, Caps, order_of
 from dpsql.ledger.charging import add_charge, now
 from dpsql.ledger.events import Event
-from dpsql.ledger.records import StoredLadder, LadderCharge, LadderRequest, LadderReservation
+from dpsql.ledger.records import LadderCharge, LadderRequest, LadderReservation, StoredLadder
 from dpsql.ledger.totals import BOUNDS, POLICY, scope
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -87,7 +87,9 @@ def end_all(connection: sqlite3.Connection) -> list[int]:
     return [number for (number,) in rows]
 
 
-def kept(connection: sqlite3.Connection, chosen: str = "1", given: Sequence[object] = ()) -> list[StoredLadder]:
+def kept(
+    connection: sqlite3.Connection, chosen: str = "1", given: Sequence[object] = ()
+) -> list[StoredLadder]:
     """Return the ladders that were measured, as a condition chooses them, the newest last."""
     rows = connection.execute(
         "SELECT b.number, b.at, b.source, b.measure, b.version, b.statement, b.loss, b.payload, e.n, e.hash"

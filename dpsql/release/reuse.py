@@ -56,6 +56,8 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     for it. Of the policy and the data, only the tables that the statement reads enter. Each part has its own
     hash, so that the parts in which two keys differ are known. With `again` every file is read again.
 
+    The kept ladders that know what an answer leaves out are part of it, since its intervals depend on them.
+
     Two layouts give answers with other noise, so that of a statement whose costs are divided is part of it.
 
     Where a time zone was looked up, the version of the database of zones is part of it.
@@ -75,6 +77,11 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
         options["delta"] = repr(None)
     if plan.apart > 1:  # its intervals are wider
         options["apart"] = repr(plan.apart)
+    if any(plan.left_out):
+        known = [
+            None if each is None else (each.kept.ladder.number, each.kept.current) for each in plan.left_out
+        ]
+        options["ladders"] = repr(known)
     tables = tables_read(policy, plan.compiled.tables)
     unnamed = tuple(replace(output, name="") for output in plan.outputs)
     parts = (

@@ -151,7 +151,7 @@ class ReleasedAggregate:
     argument: Argument | None = field(default=None, compare=False)
     """What it is of; None for counts of units and rows."""
     measure: str = field(default="", compare=False)
-    """What of a unit its bound cuts, if it is of all rows of a table (`kept_bounds`); "" for other numbers."""
+    """What of a unit its bound cuts, if it is of all rows of a table (`kept_bounds`); else ""."""
     signed: bool = field(default=False, compare=False, kw_only=True)
     """Whether what it cuts may be of either sign."""
 

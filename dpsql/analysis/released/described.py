@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpsql.analysis.kept_bounds import KEPT
 from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
 from dpsql.analysis.released.arguments import ends_text
 from dpsql.analysis.released.cells import CellRows, Quantile
@@ -57,6 +58,8 @@ def cut_of(
 
 
 def _cut_values(argument: Argument, formula: Formula | None, unit: str) -> str:
+    if argument.origin == KEPT:
+        return f"the total of a {unit} in all groups is cut to {decimal(argument.high)} ({KEPT})"
     if argument.searched:
         what = f"the total of a {unit} in all groups" if formula is None else "each value"
         return f"{what} is cut to a bound that is {argument.origin}"

@@ -10,13 +10,21 @@ from functools import partial
 from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
+from dpsql.analysis.grids import in_search
 from dpsql.analysis.integers import in_full
-from dpsql.analysis.kept_bounds import KEPT, total_of
+from dpsql.analysis.kept_bounds import KEPT, ROWS, total_of
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.parsed import call_arguments, number
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
 from dpsql.analysis.released.arguments import argument_text, assume_cut, with_bounds
-from dpsql.analysis.released.auto import has_negatives, is_auto, is_signed, ladder, searched_ends, searched_rows
+from dpsql.analysis.released.auto import (
+    has_negatives,
+    is_auto,
+    is_signed,
+    ladder,
+    searched_ends,
+    searched_rows,
+)
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
@@ -100,8 +108,9 @@ def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueC
     if bound is None:
         return None
     whole = in_full(value)
-    low = Fraction(-1 if has_negatives(value.type) else 0)
-    made = ValueCall("sum", whole, call.condition(), low, Fraction(1), False, 1, single, capped=bound)
+    most = bound * in_search(whole.guarded_node, whole.type)[2]
+    low = -most if has_negatives(value.type) else Fraction(0)
+    made = ValueCall("sum", whole, call.condition(), low, most, False, 1, single, capped=bound)
     return replace(made, finest=call.compiler.finest, measure=measure, signed=is_signed(value))
 
 
@@ -141,7 +150,13 @@ def _by_rows(
 ) -> ValueCall:
     """Bound a call by the values of rows; the rows of a unit are also searched for a bound if asked for."""
     single = call.one_row or call.by_row
-    most = 1 if single else rows_per_unit(call.compiler, call.source)
+    most: int | None = 1
+    measure = ""
+    if not single and call.whole is not None and call.compiler.max_rows is None and not search:
+        kept = call.whole.bound(ROWS) if statistic == "sum" else call.whole.average_bound()
+        most, measure = (kept, ROWS) if kept is not None else (None, "")
+    if not single and not measure:
+        most = rows_per_unit(call.compiler, call.source)
     if search or (most is None and call.compiler.policy.defaults.auto_bounds):
         most = searched_rows(call, most)
     if most is None:
@@ -165,6 +180,7 @@ def _by_rows(
         sample=sample,
         argument=argument,
         origin=origin,
+        measure=measure if statistic == "avg" else "",
     )
 
 

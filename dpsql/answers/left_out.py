@@ -1,0 +1,163 @@
+"""What the bounds of numbers leave out, as kept ladders know it: in the values, the intervals and in words.
+
+The interval of a number is then about the exact answer of the SQL on all rows of the table: it has the noise,
+and what is beyond the bound on each unit. It takes for granted that no unit has more than twice what the
+ladder searched (M), and in groups that what is beyond the bound lies at most twice as densely in one group as
+in the whole. All of it is computed from releases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.answers import measuring
+from dpsql.estimates import Average, Combined, figure
+from dpsql.language import AllGroups
+from dpsql.render.lines import slot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.analysis import LeftOut, Plan
+    from dpsql.answers.method import NoisyResult
+    from dpsql.estimates import Formula
+
+AVERAGE_DIFFERS = 20
+"""An average is taken to move by at most this part of the range, for the share of its rows that is left out:
+one divided by it."""
+
+
+def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
+    """Return an answer whose intervals have what is left out of the numbers; in groups it is shared."""
+    known = {p: each for p, each in enumerate(plan.left_out) if each is not None and each.kept.current}
+    if not known:
+        return answer
+    outside = answer.outside
+    counts = list(answer.counts)
+    beyond = [] if outside is None else list(outside.counts)
+    for place, each in known.items():
+        found, last = counts[place], beyond[place] if beyond else None
+        if found is None or plan.counts[place].share not in (None, plan.counts[place].parts[0]):
+            continue
+        if not plan.key_types:
+            counts[place] = _of_all(plan, place, each, found)
+            continue
+        whole = found if last is None else _both(found, last)
+        made = _in_groups(plan, place, each, whole)
+        size = len(found.value)
+        counts[place] = made.taken(np.arange(size))
+        if last is not None:
+            beyond[place] = made.taken(np.arange(size, len(whole.value)))
+    values = {
+        (uses, formula): _average(known[uses[0]], formula, each) if uses[0] in known else each
+        for (uses, formula), each in answer.values.items()
+    }
+    if outside is not None:
+        outside = replace(outside, counts=tuple(beyond))
+    return replace(answer, counts=tuple(counts), values=values, outside=outside)
+
+
+def _of_all(plan: Plan, place: int, left: LeftOut, found: Combined) -> Combined:
+    """Widen the interval of a number of all rows: of parts that are not negative, on the upper side alone."""
+    cut, noise = _cut_and_noise(plan, place, left)
+
+    def above(ends: NDArray[np.float64]) -> NDArray[np.float64]:
+        return found.value + cut + np.hypot(ends - found.value, noise)
+
+    def below(ends: NDArray[np.float64]) -> NDArray[np.float64]:
+        return found.value - cut - np.hypot(found.value - ends, noise) if left.signed else ends
+
+    ends = None if found.together is None else (below(found.together[0]), above(found.together[1]))
+    return replace(found, low=below(found.low), high=above(found.high), together=ends)
+
+
+def _in_groups(plan: Plan, place: int, left: LeftOut, found: Combined) -> Combined:
+    """Give back what is left out to groups by their shares; of either sign, it is on both sides instead."""
+    cut, noise = _cut_and_noise(plan, place, left)
+    if left.signed:
+        return _moved(found, 0.0, cut + noise, cut + noise)
+    step = float(plan.counts[place].step)
+    every = isinstance(plan.selection, AllGroups) and plan.selection.limit is None and plan.partitions is None
+    shared = left.kept.ladder.shared(
+        found.value * step,
+        np.zeros(len(found.value)),
+        left.bound,
+        selected=not every,
+        confidence=measuring.confidence_of(plan),
+    )
+    shift = shared.value / step - found.value
+    return _moved(found, shift, 0.0, shared.high / step - found.value)
+
+
+def _moved(
+    found: Combined,
+    shift: NDArray[np.float64] | float,
+    below: NDArray[np.float64] | float,
+    above: NDArray[np.float64] | float,
+) -> Combined:
+    ends = None if found.together is None else (found.together[0] - below, found.together[1] + above)
+    return replace(
+        found, value=found.value + shift, low=found.low - below, high=found.high + above, together=ends
+    )
+
+
+def _average(left: LeftOut, formula: Formula, found: Combined) -> Combined:
+    """Widen the interval of an average by what the rows that are left out may move it."""
+    if not isinstance(formula, Average):
+        return found
+    ladder = left.kept.ladder
+    share = min(1.0, ladder.cut(left.bound) / max(ladder.total, 1.0))
+    moved = share * float(formula.high - formula.low) / AVERAGE_DIFFERS
+    return _moved(found, 0.0, moved, moved)
+
+
+def _both(found: Combined, last: Combined) -> Combined:
+    """Return the estimates of the groups, then of the rows in no group."""
+    ends = None
+    if found.together is not None and last.together is not None:
+        pairs = zip(found.together, last.together, strict=True)
+        low, high = (np.concatenate(pair) for pair in pairs)
+        ends = (low, high)
+    value, stddev, least, most = (
+        np.concatenate([getattr(found, name), getattr(last, name)])
+        for name in ("value", "stddev", "low", "high")
+    )
+    return Combined(value, stddev, least, most, ends)
+
+
+def _cut_and_noise(plan: Plan, place: int, left: LeftOut) -> tuple[float, float]:
+    """Return what is left out, and the half width of its noise, in steps of a number."""
+    step, ladder = float(plan.counts[place].step), left.kept.ladder
+    return ladder.cut(left.bound) / step, _half_width(plan, left) / step
+
+
+def _half_width(plan: Plan, left: LeftOut) -> float:
+    level = (1 + float(measuring.confidence_of(plan))) / 2
+    return NormalDist().inv_cdf(level) * left.kept.ladder.sd(left.bound)
+
+
+def left_out_sentences(plan: Plan) -> dict[str, str]:
+    """Return the sentences on what bounds leave out, for the properties of a release."""
+    found: dict[str, list[str]] = {"cut": [], "bound": []}
+    for place, left in enumerate(plan.left_out):
+        if left is not None:
+            name, text = _sentence(plan, place, left)
+            found[name].append(text)
+    return {slot(name): "; ".join(dict.fromkeys(texts)) for name, texts in found.items() if texts}
+
+
+def _sentence(plan: Plan, place: int, left: LeftOut) -> tuple[str, str]:
+    """Return what a bound leaves out of a number, and the slot of the line in which it is said."""
+    ladder, unit = left.kept.ladder, plan.unit
+    bound = figure(left.bound * float(ladder.step))
+    what = f"{ladder.measure.removeprefix('total of ')} of a {unit} beyond {bound} in {ladder.table}"
+    if not left.kept.current:
+        when = f"{ladder.made:%d %B %Y}"
+        return "cut", f"left out: {what}; how much is not known since the data changed after {when}"
+    cut = ladder.cut(left.bound)
+    size = f"about {figure(cut)}, at most {figure(cut + _half_width(plan, left))}"
+    return "bound", f"left out: {what}, {size} (in the range)"
