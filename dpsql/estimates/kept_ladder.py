@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_right
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -43,19 +44,6 @@ def thresholds(most: int) -> tuple[int, ...]:
         found.append(math.isqrt(square))
         square >>= 1
     return tuple(sorted(set(found)))
-
-
-def candidates(most: int) -> tuple[int, ...]:
-    """Return the bounds among which one is chosen: the whole numbers floor(M/2^(j/8)), descending, without 0.
-
-    >>> candidates(8)
-    (8, 7, 6, 5, 4, 3, 2, 1)
-    """
-    found, power = [], _at_least_one(most) ** 8
-    while power:
-        found.append(math.isqrt(math.isqrt(math.isqrt(power))))
-        power >>= 1
-    return tuple(sorted(set(found), reverse=True))
 
 
 class Shared(NamedTuple):
@@ -99,6 +87,11 @@ class KeptLadder:
     differences are the numbers of units of the bins; a unit counts with the geometric middle of the whole
     numbers in its bin, and above M with sqrt(2) M. All is computed in whole numbers, so that the same
     release gives the same bound everywhere.
+
+    A bound that is chosen is an end of a bin, so that it is known of each bin whether its units are cut: were
+    all of them as large as its end, a bound at the middle would seem to cut none. For the same reason
+    intervals count with the largest size of each bin, above M with 2M; they assume nothing of the sizes but
+    that no unit is beyond 2M.
     """
 
     number: int
@@ -114,43 +107,44 @@ class KeptLadder:
     def __post_init__(self) -> None:
         if self.epsilon.numerator <= 0 or self.step.numerator <= 0:
             raise ValueError("epsilon and the step of a kept ladder are positive")
+        texts = (self.table, self.measure, self.version)
         if not all(type(each) is int for each in (self.number, *self.bins)):
             raise ValueError("the numbers of a kept ladder are whole")
+        if not all(type(each) is str for each in texts):
+            raise ValueError("the names in a kept ladder are texts")
         if len(self.bins) != len(thresholds(self.most)) + 1:
             raise ValueError("a kept ladder has a number for each of its bins")
         if self.made.tzinfo is None:
             raise ValueError("the time of a kept ladder has a time zone")
 
-    def cut(self, bound: int) -> float:
-        """Estimate how much of the total is beyond a bound on each unit."""
-        return float(Fraction(self._curve.cut(bound), 2 << _PLACES) * self.step)
+    def cut(self, bound: int, *, largest: bool = False) -> float:
+        """Estimate how much of the total is beyond a bound on each unit; by the largest sizes of the bins."""
+        return float(Fraction(self._curve(largest).cut(bound), 2 << _PLACES) * self.step)
 
-    def sd(self, bound: int) -> float:
+    def sd(self, bound: int, *, largest: bool = False) -> float:
         """Return the standard deviation that the noise of the bins gives to `cut`."""
-        beyond = [float(max(middle - (bound << _PLACES), 0)) for middle in self._curve.middles]
+        beyond = [float(max(size - (bound << _PLACES), 0)) for size in self._curve(largest).sizes]
         noise = math.sqrt(laplace_variance(2 / self.epsilon, 0))
         return noise * math.hypot(*beyond) * 0.5**_PLACES * float(self.step)
+
+    def most_cut(self, bound: int, *, confidence: Real = 0.95) -> float:
+        """Return the upper end of what may be beyond a bound, at a confidence."""
+        return self.cut(bound, largest=True) + _normal(confidence) * self.sd(bound, largest=True)
 
     @property
     def total(self) -> float:
         """Estimate the total over all units."""
         return self.cut(0)
 
-    @property
-    def units(self) -> float:
-        """Estimate the number of units that contribute anything."""
-        return self._curve.above[0] / 2
-
-    @property
-    def _curve(self) -> _Curve:
-        return _curve(self.most, self.bins)
+    def _curve(self, largest: bool) -> _Curve:
+        return _curve(self.most, self.bins, largest)
 
     def serves(self, epsilon: Fraction, *, groups: int = 1) -> bool:
         """Return whether a statement of this epsilon gains by the bound of this ladder."""
         return epsilon <= self.epsilon * (2 if groups >= _MANY_GROUPS else 1)
 
     def choose_bound(self, epsilon: Fraction, *, groups: int = 1, counts: int = 1) -> int:
-        """Return the bound, in steps, that makes the least error: of noise, and of what is cut.
+        """Return the end of a bin, in steps, that makes the least error as a bound: of noise, and by the cut.
 
         Parameters
         ----------
@@ -170,10 +164,12 @@ class KeptLadder:
         noise = (variance.numerator * epsilon.denominator**2 * kept) << 2 * (_PLACES + 1)
         lost = variance.denominator * epsilon.numerator**2
 
-        def error(bound: int) -> int:
-            return noise * bound**2 + lost * self._curve.cut(bound) ** 2
+        curve = self._curve(largest=False)
 
-        return min(candidates(self.most), key=error)
+        def error(bound: int) -> int:
+            return noise * bound**2 + lost * curve.cut(bound) ** 2
+
+        return min(thresholds(self.most), key=error)
 
     def choose_average_bound(self, epsilon: Fraction, *, groups: int = 1) -> int:
         """Return the bound on rows, in steps, that makes the least error of averages.
@@ -204,8 +200,9 @@ class KeptLadder:
 
         `half_width` is that of the noise, at this confidence.
         """
-        beyond = math.hypot(half_width, _normal(confidence) * self.sd(bound))
-        return value - half_width, value + self.cut(bound) + beyond
+        deviation = _normal(confidence) * self.sd(bound, largest=True)
+        beyond = self.cut(bound, largest=True) + math.hypot(half_width, deviation)
+        return value - half_width, value + beyond
 
     def shared(
         self,
@@ -236,9 +233,8 @@ class KeptLadder:
         whole = self.total if selected else float(kept.sum())
         even = 1.0 if selected else 1 / max(found.size, 1)
         share = np.minimum(kept / whole, 1) if whole > 0 else np.full(found.shape, even)
-        cut = self.cut(bound)
-        most = 2 * (cut + _normal(confidence) * self.sd(bound)) * share
-        return Shared(found + cut * share, found - width, found + width + most)
+        most = 2 * self.most_cut(bound, confidence=confidence) * share
+        return Shared(found + self.cut(bound) * share, found - width, found + width + most)
 
     def to_json(self) -> str:
         """Return the one text of this value: keys in order, no spaces, fractions as texts."""
@@ -269,35 +265,42 @@ class _Curve:
 
     Attributes
     ----------
-    middles
+    sizes
         The size with which the units of a bin count, in 2^-20 steps; ascending.
     above
-        Twice the number of units in this bin or beyond; it decreases.
+        Twice the number of units in this bin or beyond; it decreases, to 0 after the last bin.
+    total
+        Twice the total of these units, in 2^-20 steps.
     """
 
-    middles: tuple[int, ...]
+    sizes: tuple[int, ...]
     above: tuple[int, ...]
+    total: tuple[int, ...]
 
     def cut(self, bound: int) -> int:
         """Return twice what is beyond a bound, in 2^-20 steps."""
-        least, twice = bound << _PLACES, (*self.above, 0)
-        return sum(
-            (twice[i] - twice[i + 1]) * (middle - least)
-            for i, middle in enumerate(self.middles)
-            if middle > least
-        )
+        least = bound << _PLACES
+        first = bisect_right(self.sizes, least)
+        return self.total[first] - least * self.above[first]
 
 
-@lru_cache(maxsize=256)
-def _curve(most: int, bins: tuple[int, ...]) -> _Curve:
+@lru_cache(maxsize=512)
+def _curve(most: int, bins: tuple[int, ...], largest: bool) -> _Curve:
+    sizes = [end << _PLACES for end in (*thresholds(most), 2 * most)] if largest else _middles(most)
+    beyond = list(accumulate(reversed(bins)))[::-1]
+    highest = list(accumulate(reversed(beyond), max))[::-1]
+    least = accumulate(beyond, min)
+    above = [*(max(0, high + low) for high, low in zip(highest, least, strict=True)), 0]
+    each = [(above[i] - above[i + 1]) * size for i, size in enumerate(sizes)]
+    total = list(accumulate(reversed(each), initial=0))[::-1]
+    return _Curve(tuple(sizes), tuple(above), tuple(total))
+
+
+def _middles(most: int) -> list[int]:
+    """Return the geometric middles of the whole numbers of the bins, in 2^-20 steps."""
     ends = thresholds(most)
     squares = [(low + 1) * high for low, high in zip((0, *ends), ends, strict=False)]
-    middles = [math.isqrt(square << 2 * _PLACES) for square in (*squares, 2 * most * most)]
-    beyond = list(accumulate(reversed(bins)))
-    highest = list(accumulate(beyond, max))[::-1]
-    least = accumulate(reversed(beyond), min)
-    above = [max(0, high + low) for high, low in zip(highest, least, strict=True)]
-    return _Curve(tuple(middles), tuple(above))
+    return [math.isqrt(square << 2 * _PLACES) for square in (*squares, 2 * most * most)]
 
 
 def _at_least_one(value: int) -> int:

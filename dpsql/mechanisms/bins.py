@@ -57,9 +57,9 @@ class Bins(Mechanism[Binned]):
         >>> plan.ends, plan.scale, plan.groups
         ((1, 2, 4, 5, 8, 11, 16), Fraction(4, 1), 8)
         """
-        scale = 1 / positive(epsilon, "epsilon")
-        ends = thresholds(most)
-        return cls(ends, scale, grid_of("geometric", None, scale), loss=PrivacyLoss.of(1 / scale))
+        budget, ends = positive(epsilon, "epsilon"), thresholds(most)
+        scale = 1 / budget
+        return cls(ends, scale, grid_of("geometric", None, scale), loss=PrivacyLoss.of(budget))
 
     @property
     def groups(self) -> int:

@@ -36,7 +36,9 @@ def excess_score(contribution: int, rung: int) -> int:
     ([0, 131072, 1048576, 1048576], 1048576)
     """
     beyond = max(contribution - rung, 0)
-    return FULL if 8 * beyond >= max(rung, 1) else 8 * FULL * beyond // rung
+    if 8 * beyond >= rung:
+        return FULL if beyond else 0
+    return 8 * FULL * beyond // rung
 
 
 def excess_scores(contributions: Iterable[int], rungs: Sequence[int]) -> list[int]:

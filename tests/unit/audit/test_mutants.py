@@ -97,8 +97,12 @@ def extreme(changed: types.ModuleType) -> Callable[..., object]:
     return batches(changed.Extreme.plan)
 
 
-def ladder(changed: types.ModuleType) -> Callable[..., object]:
-    return batches(changed.Ladder.plan)
+def ladder(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
+    return batches(changed.Ladder.plan, **options)
+
+
+def bins(changed: types.ModuleType) -> Callable[..., object]:
+    return batches(changed._of_size)
 
 
 def limited_domain(changed: types.ModuleType) -> Callable[..., object]:
@@ -302,9 +306,25 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "ladder: half of the scale": (
         ladder,
         "ladder",
+        "scale = moved / budget",
+        "scale = moved / budget / 2",
+        [Pair("one above the first", (3, 1, 0, 0), (4, 1, 0, 0))],
+        {},
+    ),
+    "ladder by excess: noise for scores of 1": (
+        ladder,
+        "ladder",
+        "scale = moved / budget",
+        "scale = 1 / budget",
+        [Pair("one above the first", (2 << 20, 1 << 20, 0, 0), (3 << 20, 1 << 20, 0, 0))],
+        {"sensitivity": 1 << 20},
+    ),
+    "bins: half of the noise": (
+        bins,
+        "bins",
         "scale = 1 / budget",
         "scale = 1 / budget / 2",
-        [Pair("one above the first", (3, 1, 0, 0), (4, 1, 0, 0))],
+        ONE,
         {},
     ),
     "limited domain: bar too low": (

@@ -1,0 +1,97 @@
+"""Totals that are measured with the bound of a kept ladder, many times, against the best constant bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.estimates import KeptLadder, count_offset
+from dpsql.mechanisms import FULL, Bins, Ladder, Laplace, NoiseSource
+
+RUNGS = 41
+
+Sizes = NDArray[np.int64]
+
+
+def scores(sizes: Sizes) -> list[int]:
+    """Return the excess scores of the rungs 2^0 to 2^40, as `excess_scores` does for few units."""
+    found = []
+    for j in range(RUNGS):
+        rung = 1 << j
+        beyond = np.clip(sizes - rung, 0, -(-rung // 8))
+        found.append(int(np.minimum(8 * FULL * beyond // rung, FULL).sum()))
+    return found
+
+
+def released(
+    sizes: Sizes, epsilon: Fraction, runs: int, source: NoiseSource, *, step: Fraction = Fraction(1)
+) -> Iterator[KeptLadder]:
+    """Release kept ladders of this epsilon, as a half for M and a half for the bins."""
+    ladder = Ladder.plan(RUNGS, epsilon / 2, sensitivity=FULL)
+    rungs = ladder.run(np.tile(np.array(scores(sizes)), (runs, 1)), source).rung[:, 0]
+    top = Bins.plan(1 << RUNGS, 1)
+    exact = np.bincount(np.searchsorted(np.array(top.ends), sizes[sizes > 0]), minlength=top.groups).tolist()
+    for rung in np.unique(rungs).tolist():
+        bins = Bins.plan(2 << rung, epsilon / 2)
+        counts = bins.gathered(top.ends, exact)
+        for found in bins.run(np.tile(counts, (int((rungs == rung).sum()), 1)), source).number.tolist():
+            made = datetime(2026, 1, 1, tzinfo=UTC)
+            yield KeptLadder(1, "t", "rows", step, "v", made, epsilon, 2 << rung, tuple(found))
+
+
+def best_error(sizes: Sizes, epsilon: float, variance: float = 2.0) -> float:
+    """Return the least error, root of its mean square, over all constant bounds; what is cut is known."""
+    ordered = np.sort(sizes)
+    beyond = np.append(np.cumsum(ordered[::-1])[::-1], 0)
+    bounds = np.unique(np.ceil(2 ** (np.arange(RUNGS * 32) / 32)))
+    first = np.searchsorted(ordered, bounds, side="right")
+    cut = beyond[first] - bounds * (len(ordered) - first)
+    return float(np.sqrt(variance * (bounds / epsilon) ** 2 + cut**2).min())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What many runs had: errors over the best one, and how often the exact total was covered."""
+
+    ratio: float
+    covered: float
+    by_noise: float
+    width: float
+    total: float
+    spread: float
+
+
+def simulated(sizes: Sizes, kept: Fraction, epsilon: Fraction, runs: int, source: NoiseSource) -> Outcome:
+    """Measure the total of all sizes with a kept ladder of its own in each run."""
+    exact = int(sizes.sum())
+    ordered = np.sort(sizes)
+    below = np.append(0, np.cumsum(ordered))
+    errors, covered, noise, widths, totals = [], 0, 0, [], []
+    for ladder in released(sizes, kept, runs, source):
+        bound = ladder.choose_bound(epsilon)
+        first = int(np.searchsorted(ordered, bound, side="right"))
+        clipped = int(below[first]) + bound * (len(ordered) - first)
+        plan = Laplace.plan(1, epsilon, sensitivity=bound)
+        value = float(plan.run(np.array([clipped]), source).value[0])
+        half = count_offset(plan.scale, 0.95, resolution=plan.resolution)
+        low, high = ladder.interval(value, half, bound)
+        errors.append(value - exact)
+        covered += low <= exact <= high
+        noise += value - half <= exact <= value + half
+        widths.append(high - low)
+        totals.append(ladder.total / exact)
+    best = best_error(sizes, float(epsilon))
+    return Outcome(
+        math.sqrt(float(np.mean(np.square(errors)))) / best,
+        covered / runs,
+        noise / runs,
+        float(np.mean(widths)) / (3.92 * best),
+        float(np.mean(totals)),
+        float(np.std(totals)),
+    )
