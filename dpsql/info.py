@@ -111,6 +111,13 @@ def words(
     }
 
 
+def _left_out(plan: Plan) -> dict[str, object]:
+    """Return what EXPLAIN shows of what bounds leave out, and of what intervals take for granted."""
+    found = left_out_sentences(plan)
+    assumes = found.pop("assumes", None)
+    return {"left_out": [*found.values()] or None, "assumes": assumes}
+
+
 def _of_ranks(method: Method) -> dict[str, str]:
     """Return what is known of the ranks of quantiles, or of extremes, for the line below an answer."""
     match method.quote.outlook:
@@ -197,7 +204,7 @@ def _facts(
         "domain_size": plan.candidates,
         "null_group": plan.null_group or None,
         "outside": "one more number of this release" if plan.outside else None,
-        "left_out": [*left_out_sentences(plan).values()] or None,
+        **_left_out(plan),
         "considered": considered(plan),
         "assumed": [str(each) for each in plan.assumed] or None,
         "warnings": [*filter(None, (prepared.note, prepared.of_intervals)), *quote.notes] or None,

@@ -9,7 +9,6 @@ in the whole. All of it is computed from releases.
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,7 +109,7 @@ def _average(left: LeftOut, formula: Formula, found: Combined) -> Combined:
     if not isinstance(formula, Average):
         return found
     ladder = left.kept.ladder
-    share = min(1.0, ladder.cut(left.bound) / max(ladder.total, 1.0))
+    share = min(1.0, ladder.cut(left.bound, largest=True) / max(ladder.total, 1.0))
     moved = share * float(formula.high - formula.low) / AVERAGE_DIFFERS
     return _moved(found, 0.0, moved, moved)
 
@@ -130,34 +129,52 @@ def _both(found: Combined, last: Combined) -> Combined:
 
 
 def _cut_and_noise(plan: Plan, place: int, left: LeftOut) -> tuple[float, float]:
-    """Return what is left out, and the half width of its noise, in steps of a number."""
+    """Return the most that is left out without the ladder's noise, and that noise's half width, in steps."""
     step, ladder = float(plan.counts[place].step), left.kept.ladder
-    return ladder.cut(left.bound) / step, _half_width(plan, left) / step
+    cut = ladder.cut(left.bound, largest=True)
+    return cut / step, (_most_cut(plan, left) - cut) / step
 
 
-def _half_width(plan: Plan, left: LeftOut) -> float:
-    level = (1 + float(measuring.confidence_of(plan))) / 2
-    return NormalDist().inv_cdf(level) * left.kept.ladder.sd(left.bound)
+def _most_cut(plan: Plan, left: LeftOut) -> float:
+    return left.kept.ladder.most_cut(left.bound, confidence=measuring.confidence_of(plan))
 
 
 def left_out_sentences(plan: Plan) -> dict[str, str]:
-    """Return the sentences on what bounds leave out, for the properties of a release."""
+    """Return the sentences on what bounds leave out, and on what is taken for granted, for a release."""
     found: dict[str, list[str]] = {"cut": [], "bound": []}
-    for place, left in enumerate(plan.left_out):
-        if left is not None:
-            name, text = _sentence(plan, place, left)
-            found[name].append(text)
-    return {slot(name): "; ".join(dict.fromkeys(texts)) for name, texts in found.items() if texts}
+    assumed: list[str] = []
+    for left in dict.fromkeys(each for each in plan.left_out if each is not None):
+        name, text = _sentence(plan, left)
+        found[name].append(text)
+        assumed += _assumed(plan, left) if name == "bound" else []
+    said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
+    return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
 
 
-def _sentence(plan: Plan, place: int, left: LeftOut) -> tuple[str, str]:
-    """Return what a bound leaves out of a number, and the slot of the line in which it is said."""
-    ladder, unit = left.kept.ladder, plan.unit
+def _sentence(plan: Plan, left: LeftOut) -> tuple[str, str]:
+    """Return what a bound leaves out, and the slot of the line in which it is said."""
+    ladder = left.kept.ladder
     bound = figure(left.bound * float(ladder.step))
-    what = f"{ladder.measure.removeprefix('total of ')} of a {unit} beyond {bound} in {ladder.table}"
+    what = f"{_measured(left)} of a {plan.unit} beyond {bound} in {ladder.table}"
     if not left.kept.current:
-        when = f"{ladder.made:%d %B %Y}"
-        return "cut", f"left out: {what}; how much is not known since the data changed after {when}"
-    cut = ladder.cut(left.bound)
-    size = f"about {figure(cut)}, at most {figure(cut + _half_width(plan, left))}"
-    return "bound", f"left out: {what}, {size} (in the range)"
+        return "cut", f"{what}, how much is not known since the data changed after {ladder.made:%d %B %Y}"
+    cut = figure(ladder.cut(left.bound))
+    return "bound", f"{what}, about {cut}, at most {figure(_most_cut(plan, left))} (in the range)"
+
+
+def _assumed(plan: Plan, left: LeftOut) -> list[str]:
+    """Return what the intervals take for granted, in sentences."""
+    ladder = left.kept.ladder
+    found = [
+        f"no {plan.unit} has more than {figure(2 * ladder.most * float(ladder.step))} "
+        f"{_measured(left)} in {ladder.table}"
+    ]
+    if plan.key_types and not left.signed:
+        found.append("what is left out lies at most twice as densely in a group as in the whole")
+    if any(isinstance(output.formula, Average) for output in plan.outputs):
+        found.append("the rows left out move an average by at most a twentieth of the range, for their share")
+    return found
+
+
+def _measured(left: LeftOut) -> str:
+    return left.kept.ladder.measure.removeprefix("total of ")

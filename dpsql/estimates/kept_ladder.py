@@ -186,12 +186,12 @@ class KeptLadder:
         """
         if epsilon.numerator <= 0:
             raise ValueError("epsilon must be positive")
-        noise = Fraction(6 * _at_least_one(groups), 5) / epsilon
+        noise, curve = Fraction(6 * _at_least_one(groups), 5) / epsilon, self._curve(largest=False)
 
         def error(bound: int) -> Fraction:
-            return (noise * bound) ** 2 + Fraction(self._curve.cut(bound), 100 << _PLACES) ** 2
+            return (noise * bound) ** 2 + Fraction(curve.cut(bound), 100 << _PLACES) ** 2
 
-        return min(candidates(self.most), key=error)
+        return min(thresholds(self.most), key=error)
 
     def interval(
         self, value: float, half_width: float, bound: int, *, confidence: Real = 0.95
