@@ -117,10 +117,10 @@ class Parts:
         return np.bincount(self.unit, self.number).astype(np.int64)
 
     def clipped(self, bound: float) -> NDArray[np.float64]:
-        """Return the totals of the groups, the parts of a unit with more than the bound weighted down to it."""
+        """Return the totals of the groups; the parts of a unit beyond the bound are weighted down to it."""
         sizes = self.sizes
         weight = np.minimum(1, bound / np.maximum(sizes, 1))[self.unit]
-        return np.bincount(self.group, weight * self.number, minlength=self.groups)
+        return np.bincount(self.group, weight * self.number, minlength=self.groups).astype(np.float64)
 
 
 @dataclass(frozen=True)
