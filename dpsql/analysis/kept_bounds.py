@@ -84,10 +84,17 @@ class LeftOut:
         The ladder.
     bound
         The bound on each unit, in steps of the ladder.
-    signed
-        Whether what is cut may be of either sign.
+    lowest, highest
+        What 1 of the measure is worth at least, if that is below 0, and at most, if that is above: a row of a
+        sum has a value within its bounds.
     """
 
     kept: Kept
     bound: int
-    signed: bool = False
+    lowest: Fraction = Fraction(0)
+    highest: Fraction = Fraction(1)
+
+    @property
+    def signed(self) -> bool:
+        """Whether what is cut may be of either sign."""
+        return self.lowest < 0

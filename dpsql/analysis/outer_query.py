@@ -164,7 +164,8 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     compiler.public_items = frozenset(known.items)
     compiler.each_value &= is_alone(parsed, [node for _, node in nodes]) and not lost
     domains = candidates_of(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
-    compiler.whole = None if lost else whole_table(compiler, select, len(keys), domains, len(nodes))
+    selected = None if parsed is None else parsed[0]
+    compiler.whole = None if lost else whole_table(compiler, select, len(keys), domains, len(nodes), selected)
     calls = [
         ReleasedAggregate((Units(()),))
         if id(node) in lost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -12,8 +13,9 @@ from dpsql.analysis.domains import Candidates
 from dpsql.analysis.kept_bounds import LeftOut, WholeTable
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.counts import WeightedRows
-from dpsql.analysis.released.sums import CappedSum, Moment
+from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.analysis.sparse import size_of
+from dpsql.language import Selection, TopK
 from dpsql.policy import UnitRow, fold
 
 _MANY_GROUPS = 100
@@ -21,12 +23,19 @@ _MANY_GROUPS = 100
 
 
 def whole_table(
-    compiler: StatementCompiler, select: exp.Select, keys: int, domains: Sequence[Candidates], numbers: int
+    compiler: StatementCompiler,
+    select: exp.Select,
+    keys: int,
+    domains: Sequence[Candidates],
+    numbers: int,
+    selection: Selection | None,
 ) -> WholeTable | None:
     """Return the private table of which a SELECT reads all rows; None if it has no kept ladder.
 
     `keys` says how many keys the SELECT has, `domains` which candidates they have, and `numbers` how many
-    numbers it releases of each group. A table whose rows are units has no rows of units to bound.
+    numbers it releases of each group. The largest k of d groups have larger parts of the whole than others,
+    and at most all of it: as many as sqrt(k d) groups are counted for them. A table whose rows are units has
+    no rows of units to bound.
     """
     ladders, first = compiler.catalog.kept_ladders, select.args.get("from_")
     if ladders is None or first is None or select.args.get("joins") or select.args.get("where") is not None:
@@ -43,6 +52,8 @@ def whole_table(
         return None
     known = sum(len(each.keys) for each in domains) == keys
     groups = math.prod(size_of(compiler.catalog, each.domain) for each in domains) if known else _MANY_GROUPS
+    if isinstance(selection, TopK):
+        groups = max(math.isqrt(groups * min(selection.k, groups)), min(groups, 2))
     return WholeTable(table.name, compiler.epsilon, max(groups, 1), max(numbers, 1), ladders)
 
 
@@ -53,7 +64,11 @@ def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut |
     if kept is None:
         return None
     if isinstance(part, CappedSum):
-        return LeftOut(kept, int(part.most * part.grid.step / kept.ladder.step), count.signed)
+        bound = int(part.most * part.grid.step / kept.ladder.step)
+        return LeftOut(kept, bound, Fraction(-1 if count.signed else 0))
+    if isinstance(part, RowSum):
+        lowest, highest = (end * part.grid.step for end in (part.grid.low, part.grid.high))
+        return LeftOut(kept, part.most, min(lowest, Fraction(0)), max(highest, Fraction(0)))
     if isinstance(part, WeightedRows):
         return LeftOut(kept, part.most)
     return LeftOut(kept, part.vector.most) if isinstance(part, Moment) else None

@@ -9,12 +9,13 @@ in the whole. All of it is computed from releases.
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsql.answers import measuring
-from dpsql.estimates import Average, Combined, figure
+from dpsql.estimates import Average, Combined, Deviation, RowCount, SumOfRows, Variance, figure
 from dpsql.language import AllGroups
 from dpsql.render.lines import slot
 
@@ -42,17 +43,14 @@ def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
         found, last = counts[place], beyond[place] if beyond else None
         if found is None or plan.counts[place].share not in (None, plan.counts[place].parts[0]):
             continue
-        if not plan.key_types:
-            counts[place] = _of_all(plan, place, each, found)
-            continue
         whole = found if last is None else _both(found, last)
-        made = _in_groups(plan, place, each, whole)
+        made = _widened(plan, each, whole, float(plan.counts[place].step))
         size = len(found.value)
         counts[place] = made.taken(np.arange(size))
         if last is not None:
             beyond[place] = made.taken(np.arange(size, len(whole.value)))
     values = {
-        (uses, formula): _average(known[uses[0]], formula, each) if uses[0] in known else each
+        (uses, formula): _of_formula(plan, known[uses[0]], formula, each) if uses[0] in known else each
         for (uses, formula), each in answer.values.items()
     }
     if outside is not None:
@@ -60,36 +58,61 @@ def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
     return replace(answer, counts=tuple(counts), values=values, outside=outside)
 
 
-def _of_all(plan: Plan, place: int, left: LeftOut, found: Combined) -> Combined:
+def _widened(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:
+    """Return a number of all rows, or the numbers of groups, with what is left out in the intervals."""
+    if not plan.key_types:
+        return _of_all(plan, left, found, step)
+    return _in_groups(plan, left, found, step)
+
+
+def _of_all(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:
     """Widen the interval of a number of all rows: of parts that are not negative, on the upper side alone."""
-    cut, noise = _cut_and_noise(plan, place, left)
+    cut = left.kept.ladder.cut(left.bound, largest=True) / step
+    noise = _most_cut(plan, left) / step - cut
+    highest, lowest = float(left.highest), float(-left.lowest)
 
     def above(ends: NDArray[np.float64]) -> NDArray[np.float64]:
-        return found.value + cut + np.hypot(ends - found.value, noise)
+        return found.value + cut * highest + np.hypot(ends - found.value, noise * highest)
 
     def below(ends: NDArray[np.float64]) -> NDArray[np.float64]:
-        return found.value - cut - np.hypot(found.value - ends, noise) if left.signed else ends
+        return found.value - cut * lowest - np.hypot(found.value - ends, noise * lowest)
 
     ends = None if found.together is None else (below(found.together[0]), above(found.together[1]))
     return replace(found, low=below(found.low), high=above(found.high), together=ends)
 
 
-def _in_groups(plan: Plan, place: int, left: LeftOut, found: Combined) -> Combined:
-    """Give back what is left out to groups by their shares; of either sign, it is on both sides instead."""
-    cut, noise = _cut_and_noise(plan, place, left)
+def _in_groups(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:
+    """Give back what is left out to groups by their shares.
+
+    Of either sign, it is on both sides instead; and what is known in rows only widens a sum of their values.
+    """
+    most = _most_cut(plan, left) / step
     if left.signed:
-        return _moved(found, 0.0, cut + noise, cut + noise)
-    step = float(plan.counts[place].step)
-    every = isinstance(plan.selection, AllGroups) and plan.selection.limit is None and plan.partitions is None
+        return _moved(found, 0.0, most * float(-left.lowest), most * float(left.highest))
     shared = left.kept.ladder.shared(
         found.value * step,
         np.zeros(len(found.value)),
         left.bound,
-        selected=not every,
+        selected=not _every_group(plan),
         confidence=measuring.confidence_of(plan),
     )
+    if left.highest != 1:
+        return _moved(found, 0.0, 0.0, most * float(left.highest) * _shares(plan, found.value))
     shift = shared.value / step - found.value
     return _moved(found, shift, 0.0, shared.high / step - found.value)
+
+
+def _every_group(plan: Plan) -> bool:
+    """Whether the groups of an answer, with what is in none, are all rows of the table."""
+    every = isinstance(plan.selection, AllGroups) and plan.selection.limit is None
+    return every and plan.partitions is None and plan.domain_size is not None
+
+
+def _shares(plan: Plan, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return twice the share of each group in the whole, at most 1; 1 where the whole is not known."""
+    there = np.maximum(values, 0)
+    whole = float(there.sum())
+    return np.minimum(2 * there / whole, 1) if whole > 0 and _every_group(plan) else np.ones(len(values))
 
 
 def _moved(
@@ -104,12 +127,19 @@ def _moved(
     )
 
 
-def _average(left: LeftOut, formula: Formula, found: Combined) -> Combined:
+def _of_formula(plan: Plan, left: LeftOut, formula: Formula, found: Combined) -> Combined:
+    """Widen the interval of a number that follows from moments, all of which have one bound on rows."""
+    if isinstance(formula, RowCount):
+        return _widened(plan, left, found, 1.0)
+    if isinstance(formula, SumOfRows):
+        worth = (min(formula.low, Fraction(0)), max(formula.high, Fraction(0)))
+        return _widened(plan, replace(left, lowest=worth[0], highest=worth[1]), found, 1.0)
+    return _average(plan, left, formula, found) if isinstance(formula, Average) else found
+
+
+def _average(plan: Plan, left: LeftOut, formula: Average, found: Combined) -> Combined:
     """Widen the interval of an average by what the rows that are left out may move it."""
-    if not isinstance(formula, Average):
-        return found
-    ladder = left.kept.ladder
-    share = min(1.0, ladder.cut(left.bound, largest=True) / max(ladder.total, 1.0))
+    share = min(1.0, _most_cut(plan, left) / max(left.kept.ladder.total, 1.0))
     moved = share * float(formula.high - formula.low) / AVERAGE_DIFFERS
     return _moved(found, 0.0, moved, moved)
 
@@ -128,13 +158,6 @@ def _both(found: Combined, last: Combined) -> Combined:
     return Combined(value, stddev, least, most, ends)
 
 
-def _cut_and_noise(plan: Plan, place: int, left: LeftOut) -> tuple[float, float]:
-    """Return the most that is left out without the ladder's noise, and that noise's half width, in steps."""
-    step, ladder = float(plan.counts[place].step), left.kept.ladder
-    cut = ladder.cut(left.bound, largest=True)
-    return cut / step, (_most_cut(plan, left) - cut) / step
-
-
 def _most_cut(plan: Plan, left: LeftOut) -> float:
     return left.kept.ladder.most_cut(left.bound, confidence=measuring.confidence_of(plan))
 
@@ -143,23 +166,31 @@ def left_out_sentences(plan: Plan) -> dict[str, str]:
     """Return the sentences on what bounds leave out, and on what is taken for granted, for a release."""
     found: dict[str, list[str]] = {"cut": [], "bound": []}
     assumed: list[str] = []
-    for left in dict.fromkeys(each for each in plan.left_out if each is not None):
-        name, text = _sentence(plan, left)
+    known = [(place, each) for place, each in enumerate(plan.left_out) if each is not None]
+    for left in dict.fromkeys(each for _, each in known):
+        places = {place for place, each in known if each == left}
+        name, text = _sentence(plan, left, places)
         found[name].append(text)
-        assumed += _assumed(plan, left) if name == "bound" else []
+        assumed += _assumed(plan, left) if left.kept.current else []
     said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
     return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
 
 
-def _sentence(plan: Plan, left: LeftOut) -> tuple[str, str]:
-    """Return what a bound leaves out, and the slot of the line in which it is said."""
+def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
+    """Return what a bound leaves out of the numbers at some places, and the slot in which it is said."""
     ladder = left.kept.ladder
     bound = figure(left.bound * float(ladder.step))
     what = f"{_measured(left)} of a {plan.unit} beyond {bound} in {ladder.table}"
     if not left.kept.current:
         return "cut", f"{what}, how much is not known since the data changed after {ladder.made:%d %B %Y}"
     cut = figure(ladder.cut(left.bound))
-    return "bound", f"{what}, about {cut}, at most {figure(_most_cut(plan, left))} (in the range)"
+    of = [
+        output.name
+        for output in plan.outputs
+        if isinstance(output.formula, (Variance, Deviation)) and places & {*output.uses}
+    ]
+    where = f"not in the range of {', '.join(of)}" if of else "in the range"
+    return "bound", f"{what}, about {cut}, at most {figure(_most_cut(plan, left))} ({where})"
 
 
 def _assumed(plan: Plan, left: LeftOut) -> list[str]:

@@ -174,8 +174,8 @@ class KeptLadder:
     def choose_average_bound(self, epsilon: Fraction, *, groups: int = 1) -> int:
         """Return the bound on rows, in steps, that makes the least error of averages.
 
-        Weighting a unit keeps its own average, so what is cut moves an average little: by a fiftieth of the
-        range of the values for all rows, as the error that is weighed against the noise.
+        Weighting a unit keeps its own average, so what is cut moves an average little: by a twentieth of the
+        range of the values for all rows, as intervals assume. That is weighed against the noise.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class KeptLadder:
         noise, curve = Fraction(6 * _at_least_one(groups), 5) / epsilon, self._curve(largest=False)
 
         def error(bound: int) -> Fraction:
-            return (noise * bound) ** 2 + Fraction(curve.cut(bound), 100 << _PLACES) ** 2
+            return (noise * bound) ** 2 + Fraction(curve.cut(bound), 40 << _PLACES) ** 2
 
         return min(thresholds(self.most), key=error)
 
@@ -224,13 +224,14 @@ class KeptLadder:
         bound
             On the total of a unit over all groups.
         selected
-            Whether there are more groups than these: shares are then of `total`, else of their sum.
+            Whether there are more groups than these: shares are then of what a total measured with this
+            bound would be, else of their sum.
         confidence
             Of the intervals, and of the half widths.
         """
         found = np.asarray(values, dtype=np.float64)
         width, kept = np.asarray(half_width, dtype=np.float64), np.maximum(found, 0)
-        whole = self.total if selected else float(kept.sum())
+        whole = max(self.total - self.cut(bound), 0.0) if selected else float(kept.sum())
         even = 1.0 if selected else 1 / max(found.size, 1)
         share = np.minimum(kept / whole, 1) if whole > 0 else np.full(found.shape, even)
         most = 2 * self.most_cut(bound, confidence=confidence) * share

@@ -132,6 +132,10 @@ WHOLE = [
     "region, SUM(ratio) AS s FROM orders GROUP BY 1",
     "SUM(debt) AS s FROM orders",
     "AVG(amount) AS a FROM orders",
+    "AVG(ratio) AS a FROM orders",
+    "STDDEV(amount) AS a FROM orders",
+    "SUM(amount * 2) AS s FROM orders",
+    "SUM(amount, contribution_bounds_per_row => (0, 100)) AS s FROM orders",
 ]
 NOT_WHOLE = [
     "COUNT(*) AS n FROM orders WHERE region = 'a'",
@@ -141,7 +145,6 @@ NOT_WHOLE = [
     "COUNT(*) AS n FROM (SELECT * FROM orders) AS t",
     "COUNT(DISTINCT user_id) AS n FROM orders",
     "COUNT(amount) AS n FROM orders",
-    "SUM(amount * 2) AS s FROM orders",
     "MEDIAN(amount) AS m FROM orders",
     "COUNT(*) AS n FROM users",
 ]

@@ -101,7 +101,7 @@ def _as_declared(
 def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueCall | None:
     """Bound a SUM over all rows of a table by its kept ladder of totals; None: there is none."""
     name, single = _column_name(call, value), call.one_row or call.by_row
-    if call.whole is None or name is None or statistic != "sum":
+    if call.whole is None or name is None or statistic != "sum" or call.compiler.max_rows is not None:
         return None
     measure = total_of(name)
     bound = call.whole.bound(measure)
@@ -152,12 +152,12 @@ def _by_rows(
     single = call.one_row or call.by_row
     most: int | None = 1
     measure = ""
-    if not single and call.whole is not None and call.compiler.max_rows is None and not search:
+    if not single and call.whole is not None:
         kept = call.whole.bound(ROWS) if statistic == "sum" else call.whole.average_bound()
-        most, measure = (kept, ROWS) if kept is not None else (None, "")
+        most, measure = (call.compiler.max_rows or kept, ROWS) if kept is not None else (None, "")
     if not single and not measure:
         most = rows_per_unit(call.compiler, call.source)
-    if search or (most is None and call.compiler.policy.defaults.auto_bounds):
+    if not measure and (search or (most is None and call.compiler.policy.defaults.auto_bounds)):
         most = searched_rows(call, most)
     if most is None:
         raise call.refuse(
@@ -180,7 +180,7 @@ def _by_rows(
         sample=sample,
         argument=argument,
         origin=origin,
-        measure=measure if statistic == "avg" else "",
+        measure=measure,
     )
 
 

@@ -230,7 +230,7 @@ def _alone(call: ValueCall) -> ReleasedAggregate:
     grid = grid_of(call.value.type, call.low, call.high, call.most)
     value = grid.steps(call.value.guarded_node, shifted=False)
     total = RowSum((call.kept(value),), grid, 0, call.single, call.most)
-    return ReleasedAggregate((total,), call.described)
+    return ReleasedAggregate((total,), call.described, call.measure)
 
 
 def _capped(call: ValueCall, most: int) -> ReleasedAggregate:

@@ -157,12 +157,19 @@ def test_an_interval_covers_what_is_cut(confidence: float | Fraction) -> None:
     assert shared.high == pytest.approx([37 + 0.75 * twice, 17 + 0.25 * twice, 3])
 
 
-def test_selected_groups_have_their_share_of_the_ladders_total() -> None:
-    total, cut = ONE_EACH.total, ONE_EACH.cut(5)
-    shared = ONE_EACH.shared([total / 4, total / 8, 2 * total], 1.0, 5, selected=True)
-    assert shared.value - np.array([total / 4, total / 8, 2 * total]) == pytest.approx(
-        [cut / 4, cut / 8, cut]
-    )
+def test_selected_groups_have_their_share_of_what_the_ladder_leaves_of_its_total() -> None:
+    cut = ONE_EACH.cut(5)
+    left = ONE_EACH.total - cut
+    measured = [left / 4, left / 8, 2 * left]
+    shared = ONE_EACH.shared(measured, 1.0, 5, selected=True)
+    assert shared.value - np.array(measured) == pytest.approx([cut / 4, cut / 8, cut])
+
+
+def test_all_groups_as_selected_ones_get_back_all_that_is_cut() -> None:
+    cut = ONE_EACH.cut(5)
+    left = ONE_EACH.total - cut
+    shared = ONE_EACH.shared([left * 0.7, left * 0.3], 1.0, 5, selected=True)
+    assert shared.value.sum() == pytest.approx(ONE_EACH.total)
 
 
 def test_where_no_group_has_anything_each_has_an_even_share() -> None:
@@ -247,3 +254,22 @@ def test_other_texts_are_refused(text: str) -> None:
 def test_arguments_are_checked(given_: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"."):
         ONE_EACH.choose_bound(**given_)  # type: ignore[arg-type]  # whatever is given
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1, 4), Fraction(4)])
+@pytest.mark.parametrize("groups", [1, 12])
+def test_the_bound_of_averages_weighs_the_noise_against_what_intervals_assume(
+    epsilon: Fraction, groups: int
+) -> None:
+    def error(bound: int) -> float:
+        noise = 1.2 * bound * groups / float(epsilon)
+        return noise**2 + (ONE_EACH.cut(bound) / 20) ** 2
+
+    best = min(thresholds(ONE_EACH.most), key=error)
+    assert ONE_EACH.choose_average_bound(epsilon, groups=groups) == best
+    assert ONE_EACH.choose_average_bound(epsilon / 8, groups=groups) <= best
+
+
+def test_an_epsilon_of_averages_is_positive() -> None:
+    with pytest.raises(ValueError, match="epsilon must be positive"):
+        ONE_EACH.choose_average_bound(Fraction(0))
