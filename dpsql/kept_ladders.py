@@ -61,4 +61,7 @@ class LedgerLadders:
         if table not in self._current:
             self._current[table] = version_of(self._policy, declared, self._versions)
         (units, data), (own, then) = self._current[table].split("."), ladder.version.split(".")
-        return Kept(ladder, bool(then) and then == data) if own == units else None
+        if own != units:
+            return None
+        told = bool(then and data)
+        return Kept(ladder, told and then == data, told)

@@ -32,6 +32,8 @@ class Kept:
 
     ladder: KeptLadder
     current: bool
+    told: bool = True
+    """Whether anything tells which version is read now, and was then."""
 
 
 class KeptLadders(Protocol):

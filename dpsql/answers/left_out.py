@@ -181,6 +181,8 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
     ladder = left.kept.ladder
     bound = figure(left.bound * float(ladder.step))
     what = f"{_measured(left)} of a {plan.unit} beyond {bound} in {ladder.table}"
+    if not left.kept.told:
+        return "cut", f"{what}, how much is not known: no data_version tells whether the data changed"
     if not left.kept.current:
         return "cut", f"{what}, how much is not known since the data changed after {ladder.made:%d %B %Y}"
     cut = figure(ladder.cut(left.bound))

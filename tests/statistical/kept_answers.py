@@ -116,7 +116,7 @@ class Asked:
         return plan, shown(with_left_out(plan, noisy)), shown(noisy)
 
     def answered(self, text: str, name: str, exact: Mapping[object, float] | float) -> Answered:
-        """Answer a statement once with the ladders of each run; its exact answer is by group, or one number."""
+        """Answer a statement once with the ladders of each run; the exact one is by group, or a number."""
         covered, by_noise, errors, widths, added = [], [], [], [], []
         for run in range(self.runs):
             self.ladders.now = {key: drawn[run] for key, drawn in self._drawn.items()}

@@ -1,9 +1,8 @@
 """Statements over all visits of the clinic with kept ladders: coverage of the exact answer, and errors.
 
-Exact answers are those of plain SQL on the rows that have a patient. If intervals covered with probability .95,
-and each run by itself, a count of covered runs would fall below `fewest` with probability 1e-9; they cover
-more. In groups, shares of covered numbers are asked for that 200 other runs of 30 never came near; and the
-errors are compared with the best constant bound on rows, which knows the data, in the long form.
+Exact answers are those of plain SQL on the rows that have a patient. If intervals covered with probability
+.95, and each run by itself, a count of covered runs would fall below `fewest` with probability 1e-9; they
+cover more. Errors are compared with the best constant bound on rows, which knows the data, in the long form.
 """
 
 from __future__ import annotations
