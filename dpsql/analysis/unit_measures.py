@@ -149,7 +149,8 @@ def _compiled(
     value = in_full(value)
     row, scale, step = in_search(value.guarded_node, value.type)
     own = Column("s", "f0")
-    size = Call("abs", (own,))
+    # The absolute value of the least BIGINT is none.
+    size = Call("abs", (own if scale else huge(own),))
     if made.owner.row:
         units = Select((Item(_steps(size, scale), "a"),), Derived(_rows(made, row), "s"))
     else:

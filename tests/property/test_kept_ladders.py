@@ -1,7 +1,7 @@
 """The privacy claim with bounds of kept ladders: removing a unit moves every number by what the plan says.
 
 The databases and the claim are those of the statement fuzz; every table there has ladders of its rows and of
-the totals of all its columns with numbers, of random sizes. Whole-table statements are made here, other ones by
+the totals of all its columns with numbers, of random sizes. Whole-table statements are made here, others by
 the fuzz: a ladder changes nothing of them, or it is found.
 """
 

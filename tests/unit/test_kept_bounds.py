@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -10,6 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +19,7 @@ import pytest
 from dpsql.analysis import LeftOut, Plan
 from dpsql.database import Database
 from dpsql.errors import BudgetExceeded, ProgrammingError
-from dpsql.estimates import KeptLadder
+from dpsql.estimates import KeptLadder, thresholds
 from dpsql.kept_ladders import version_of
 from dpsql.ledger import LadderRequest
 from dpsql.owner.kept_bounds import kept_of, loss_of, measure_named, release_ladders
@@ -28,9 +30,11 @@ from tests.narrow import present, private
 POLICY = """
 [budget]
 epsilon = 1e9
+delta = 0.5
 ledger = "ledger.sqlite"
 [analysts.alice]
 epsilon = 1e9
+delta = 0.5
 [defaults]
 rows_per_unit = 2
 [tables.orders]
@@ -116,8 +120,6 @@ def test_a_ladder_has_the_units_of_each_bin(database: Database) -> None:
     ends = [1, 2, 4, 5, 8]
     below = [sum(size <= end for size in sizes) for end in ends]
     own = kept.ladder.bins
-    from dpsql.estimates import thresholds
-
     places = [thresholds(kept.ladder.most).index(end) for end in ends]
     assert [sum(own[: place + 1]) for place in places] == below
 
@@ -209,6 +211,95 @@ def test_groups_get_back_what_is_left_out_by_their_shares(session: Session) -> N
     kept = sum(min(rows_of_user(u), 4) for u in range(USERS))
     assert abs(sum(found) - kept - ladder.cut(4)) < 1
     assert abs(sum(found) - whole) < 0.1 * whole
+
+
+def shown(session: Session, rest: str, options: str) -> tuple[list[dict[str, float]], str]:
+    """Answer a statement; return its rows with their details, and the line below."""
+    release = present(session.run(statement(rest, options)).release)
+    return release.table.to_pylist(), release.line
+
+
+def exact(session: Session, rest: str) -> list[tuple[object, ...]]:
+    """Return what plain SQL says on the same rows."""
+    path = present(session.policy.path).parent / "orders.parquet"
+    with duckdb.connect() as own:
+        return own.execute(f"SELECT {rest}".replace("FROM orders", f"FROM '{path}'")).fetchall()
+
+
+def test_the_largest_groups_get_back_what_is_left_out_by_their_shares_of_the_whole(session: Session) -> None:
+    options = "epsilon = 100000, max_rows_contributed = 4"
+    by = "region, COUNT(*) AS n FROM orders GROUP BY region"
+    every, _ = shown(session, by, options)
+    largest, _ = shown(session, f"{by} ORDER BY n DESC LIMIT 2", options)
+    ladder = present(left_of(session, by)[0]).kept.ladder
+    counted = sum(min(rows_of_user(u), 4) for u in range(USERS))
+    found = {row["region"]: row["n"] for row in every}
+    for row in largest:
+        assert row["n"] == pytest.approx(found[row["region"]], rel=0.01)
+        assert row["n_low"] * ladder.total / (ladder.total - ladder.cut(4)) == pytest.approx(
+            row["n"], rel=0.01
+        )
+    assert ladder.total - ladder.cut(4) == pytest.approx(counted, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "AVG(amount, contribution_bounds_per_row => (0, 100)) AS a FROM orders",
+        "SUM(debt, contribution_bounds_per_row => (-2, 38)) AS a FROM orders",
+        "SUM(amount * 2, contribution_bounds_per_row => (0, 200)) AS a FROM orders",
+        "region, SUM(amount, contribution_bounds_per_row => (0, 100)) AS a FROM orders GROUP BY region",
+        "SUM(amount, contribution_bounds_per_row => (0, 100)) AS a, AVG(amount, contribution_bounds_per_row "
+        "=> (0, 100)) AS b FROM orders",
+    ],
+)
+def test_rows_that_a_written_bound_cuts_are_in_the_intervals_of_sums_and_averages(
+    session: Session, rest: str
+) -> None:
+    found, line = shown(session, rest, "epsilon = 100000, max_rows_contributed = 6")
+    plain = re.sub(r", contribution_bounds_per_row => \(.*?\)", "", rest)
+    true = {
+        row[0] if "region" in rest else None: row[-2 if ", AVG" in rest else -1]
+        for row in exact(session, plain)
+    }
+    for row in found:
+        assert row["a_low"] < float(str(true[row.get("region")])) < row["a_high"]
+        assert row["a_high"] - row["a_low"] > 100 * row["a_stddev"]
+    assert "left out: rows of a user beyond 6 in orders" in line
+    assert "(in the range)" in line
+
+
+def test_a_written_bound_on_rows_is_that_of_a_sum_as_well(session: Session) -> None:
+    (left,) = left_of(session, "SUM(amount) AS s FROM orders", "epsilon = 1000, max_rows_contributed = 4")
+    assert present(left).bound == 4
+    assert present(left).kept.ladder.measure == "rows"
+    assert present(left).lowest == 0
+    assert present(left).highest == 50
+
+
+def test_a_number_whose_interval_lacks_what_is_cut_is_named(session: Session) -> None:
+    options = "epsilon = 1000, max_rows_contributed = 4"
+    _, line = shown(session, "COUNT(*) AS n, STDDEV(amount) AS d FROM orders", options)
+    assert "(not in the range of d)" in line
+
+
+def test_a_search_of_values_needs_none_of_rows_where_a_ladder_has_their_bound(session: Session) -> None:
+    plan = plan_of(session, "AVG(ratio) AS a FROM orders")
+    assert present(plan.left_out[0]).bound >= 8
+    assert len(plan.ladders) == 2
+
+
+def test_groups_of_undeclared_keys_are_not_taken_for_all_rows(session: Session) -> None:
+    """Only groups above a bar are shown: what is left out is not divided among them alone."""
+    rest = "debt, COUNT(*) AS n FROM orders GROUP BY debt"
+    options = "epsilon = 1000, delta = 0.001, max_groups_contributed = 8"
+    found, _ = shown(session, rest, options)
+    left = next(each for each in left_of(session, rest, options) if each is not None)
+    ladder, bound = left.kept.ladder, left.bound
+    factor = ladder.total / (ladder.total - ladder.cut(bound))
+    assert 0 < len(found) < 48
+    for row in found:
+        assert row["n"] == pytest.approx(row["n_low"] * factor, abs=2)
 
 
 def test_statements_price_and_explain_what_is_left_out(session: Session) -> None:
@@ -305,6 +396,22 @@ def test_what_has_no_measure_is_refused(database: Database, name: str, message: 
         measure_named(database, name)
 
 
+def test_a_ladder_has_totals_at_the_ends_of_64_bits(tmp_path: Path) -> None:
+    least = -(2**63)
+    rows = {"user_id": [1, 1, 2, 3, 4, None], "x": [least, least, 2**63 - 1, None, 5, least]}
+    table = pa.table({name: pa.array(values, pa.int64()) for name, values in rows.items()})
+    pq.write_table(table, tmp_path / "orders.parquet")
+    policy, _, _ = POLICY.partition("[tables.orders.domain]")
+    (tmp_path / "dpsql.toml").write_text(policy)
+    with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
+        (ladder,) = release_ladders(
+            opened, [measure_named(opened, "orders.x")], Fraction(10**6), "dpsql bounds"
+        )
+    ends = (*thresholds(ladder.most), 2 * ladder.most)
+    found = [end for end, number in zip(ends, ladder.bins, strict=True) if number]
+    assert [5 <= found[0] < 10, 2**63 - 1 <= found[1] < 2**64, found[2] >= 2**64] == [True] * 3
+
+
 def _kept_with(database: Database, name: str, most: int) -> None:
     """Keep a ladder whose best bound is a size that is no power of two."""
     measure = measure_named(database, name)
@@ -312,8 +419,6 @@ def _kept_with(database: Database, name: str, most: int) -> None:
     version = version_of(policy, policy.tables[measure.table], engines.versions)
     request = LadderRequest(measure.table, measure.text, version, "test", loss_of(Fraction(1)))
     reservation = database.ledger.reserve_ladder(request)
-    from dpsql.estimates import thresholds
-
     bins = (*(1000 for _ in thresholds(most)), 0)
     now = datetime.datetime.now(datetime.UTC)
     ladder = KeptLadder(

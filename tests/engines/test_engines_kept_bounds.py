@@ -1,0 +1,99 @@
+"""Kept ladders of PostgreSQL and Spark tables: the exact figures are DuckDB's, and statements use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import pytest
+from support.stores import Store
+from test_engines_true_answers import DATA, POLICY
+
+from dpsql.database import Database
+from dpsql.mechanisms import FULL, Bins
+from dpsql.owner.kept_bounds import kept_of, measure_named, release_ladders
+from dpsql.policy import Policy, load
+from dpsql.release import tables_read
+from dpsql.session import Session
+from tests.narrow import present, private
+
+MEASURES = ("encounters", "encounters.minutes", "orders", "results", "results.value")
+"""Rows and totals: of a column that names the unit, and of paths of two and three keys."""
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    folder = tmp_path_factory.mktemp("duckdb")
+    with duckdb.connect() as connection:
+        for name, sql in DATA.items():
+            connection.execute(f"COPY ({sql}) TO '{folder / name}.parquet'")
+    (folder / "dpsql.toml").write_text(POLICY, encoding="utf-8")
+    with closing(Database(load(folder / "dpsql.toml"))) as opened:
+        yield opened
+
+
+def policy_of(store: Store, text: str) -> Policy:
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        return store.policy(text, store.put(connection, DATA))
+
+
+def figures(database: Database, name: str) -> list[list[int]]:
+    """Return the exact figures from which a ladder of a measure is drawn."""
+    measure, engines = measure_named(database, name), database.engines()
+    reads = tables_read(database.policy, [measure.table])
+    ends = (0, *Bins.plan(4_096, 1).ends)
+    found = (engines.count(each, reads).n for each in (measure.scores(FULL), measure.above(ends)))
+    return [np.concatenate(each).tolist() for each in found]
+
+
+def test_the_figures_of_ladders_are_those_of_duckdb(store: Store, plain: Database) -> None:
+    with closing(Database(policy_of(store, POLICY))) as opened:
+        for name in MEASURES:
+            own = figures(opened, name)
+            assert own == figures(plain, name)
+            assert own[1][0] > 10
+
+
+STATEMENTS = {
+    "SELECT COUNT(*) AS n FROM encounters": "SELECT COUNT(*) FROM encounters",
+    "SELECT SUM(minutes) AS n FROM encounters": "SELECT SUM(minutes) FROM encounters",
+    "SELECT SUM(value) AS n FROM results": "SELECT SUM(value) FROM results",
+}
+
+
+def test_statements_use_the_ladders_of_a_declared_version(store: Store, plain: Database) -> None:
+    policy = replace(
+        policy_of(store, POLICY.replace("epsilon = 1000\n", "epsilon = 1e9\n")), data_version="1"
+    )
+    with closing(Database(policy)) as opened, closing(Session(opened, "alice")) as asked:
+        measures = [measure_named(opened, name) for name in MEASURES]
+        release_ladders(opened, measures, Fraction(10**5), "dpsql bounds")
+        for sql in STATEMENTS:
+            bound = sql.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000)", 1)
+            left = present(private(asked.prepare(bound)).plan.left_out[0])
+            assert left.kept.current
+            release = present(asked.run(bound).release)
+            with closing(Session(plain, "bob")) as other:
+                counted = private(other.prepare(bound)).counting.count().n[0][0]
+            low, high = (release.table.column(end)[0].as_py() for end in ("n_low", "n_high"))
+            assert low - 5 <= counted <= high + 5
+            assert "(in the range)" in release.line
+
+
+def test_without_a_version_nothing_is_known_of_what_is_cut(store: Store) -> None:
+    text = POLICY.replace("epsilon = 1000\n", "epsilon = 1e9\n")
+    with closing(Database(policy_of(store, text))) as opened, closing(Session(opened, "alice")) as asked:
+        measure = measure_named(opened, "encounters")
+        release_ladders(opened, [measure], Fraction(10**5), "dpsql bounds")
+        bound = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000) COUNT(*) AS n FROM encounters"
+        left = present(private(asked.prepare(bound)).plan.left_out[0])
+        assert not left.kept.current
+        assert not left.kept.told
+        assert kept_of(opened, measure) is None
+        release = present(asked.run(bound).release)
+        assert "no data_version tells whether the data changed" in release.line
