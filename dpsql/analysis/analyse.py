@@ -110,6 +110,9 @@ def _judged(
     """
     compiler.max_rows = options.max_rows_contributed
     compiler.epsilon, compiler.finest = options.epsilon, _finest(options)
+    if options.epsilon is None:
+        own = "error" in options.at
+        compiler.error, compiler.default_error = (options.error, None) if own else (None, options.error)
     compiler.each_value &= may_count_units(options)
     block = outer_query(compiler, query)
     with compiler.part():

@@ -91,6 +91,10 @@ class StatementCompiler:
     """How many rows of a unit count in all groups together, as the statement's options say."""
     epsilon: Fraction | None = None
     """The epsilon of the statement; None: it asks for an error."""
+    error: Fraction | None = None
+    """The error that it asks for, in the unit of its numbers."""
+    default_error: Fraction | None = None
+    """The error that the connection asks for: one of counts."""
     whole: WholeTable | None = None
     """The table of which the outermost block reads all rows; None: it reads others, or not all."""
     each_value: bool = True

@@ -58,13 +58,26 @@ class WholeTable:
     numbers: int
     """How many numbers of each group are released."""
     ladders: KeptLadders
+    error: Fraction | None = None
+    """The error that the statement asks for, in the unit of its numbers."""
+    default_error: Fraction | None = None
+    """The error that the connection asks for: one of counts."""
 
-    def bound(self, measure: str) -> int | None:
-        """Return the bound on a unit with the least error, in steps of the ladder; None: there is none."""
+    def bound(self, measure: str, largest: Fraction = Fraction(1)) -> int | None:
+        """Return the bound on a unit with the least error, in steps of the ladder; None: there is none.
+
+        Where an error is asked for, it is the least bound that cuts a small part of it. `largest` is the
+        largest value of a row, in multiples of which a sum has the error of counts.
+        """
         found = self.ladders.find(self.table, measure)
         if found is None:
             return None
         ladder, epsilon = found.ladder, self.epsilon or found.ladder.epsilon
+        error = self.error
+        if self.default_error is not None:
+            error = self.default_error * (1 if measure == ROWS else largest)
+        if error is not None:
+            return ladder.bound_within(error, groups=self.groups)
         return ladder.choose_bound(epsilon, groups=self.groups, counts=self.numbers)
 
     def average_bound(self) -> int | None:

@@ -54,7 +54,15 @@ def whole_table(
     groups = math.prod(size_of(compiler.catalog, each.domain) for each in domains) if known else _MANY_GROUPS
     if isinstance(selection, TopK):
         groups = max(math.isqrt(groups * min(selection.k, groups)), min(groups, 2))
-    return WholeTable(table.name, compiler.epsilon, max(groups, 1), max(numbers, 1), ladders)
+    return WholeTable(
+        table.name,
+        compiler.epsilon,
+        max(groups, 1),
+        max(numbers, 1),
+        ladders,
+        compiler.error,
+        compiler.default_error,
+    )
 
 
 def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut | None:

@@ -105,7 +105,8 @@ def by_default_error(plan: Plan, epsilon: Fraction | None) -> Options:
     argument = None if place is None else plan.counts[place].argument
     if argument is None:
         return options
-    return replace(options, error=options.error * max(abs(argument.low), abs(argument.high)))
+    largest = argument.largest or max(abs(argument.low), abs(argument.high))
+    return replace(options, error=options.error * largest)
 
 
 def predicted_error(plan: Plan, epsilon: Fraction) -> float | None:

@@ -171,6 +171,19 @@ class KeptLadder:
 
         return min(thresholds(self.most), key=error)
 
+    def bound_within(self, error: Fraction, *, groups: int = 1) -> int:
+        """Return the least end of a bin that cuts at most half of an error, as a bound; M if none does.
+
+        The error is one of a number, in the unit of the measure. Of groups, each is given back its share of
+        what is cut, so that half of an even share counts.
+        """
+        if error.numerator <= 0:
+            raise ValueError("an error must be positive")
+        parts = 2 * _at_least_one(groups) if groups > 1 else 1
+        curve, most = self._curve(largest=False), error * parts / self.step * (1 << _PLACES)
+        ends = thresholds(self.most)
+        return next((end for end in ends if curve.cut(end) <= most), ends[-1])
+
     def choose_average_bound(self, epsilon: Fraction, *, groups: int = 1) -> int:
         """Return the bound on rows, in steps, that makes the least error of averages.
 

@@ -289,6 +289,25 @@ def test_a_search_of_values_needs_none_of_rows_where_a_ladder_has_their_bound(se
     assert len(plan.ladders) == 2
 
 
+def test_an_error_that_is_asked_for_has_a_bound_that_cuts_little_of_it(session: Session) -> None:
+    (small,) = left_of(session, "COUNT(*) AS n FROM orders", "error = 2")
+    (large,) = left_of(session, "COUNT(*) AS n FROM orders", "error = 400")
+    ladder = present(large).kept.ladder
+    assert ladder.cut(present(small).bound) <= 1
+    assert 100 < ladder.cut(present(large).bound) <= 200
+    (total,) = left_of(session, "SUM(amount) AS s FROM orders", "error = 4000")
+    assert 100 < present(total).kept.ladder.cut(present(total).bound) <= 2_000
+
+
+def test_an_error_of_the_connection_is_one_of_counts_for_a_total_as_well(database: Database) -> None:
+    with closing(Session(database, "alice")) as asked:
+        asked.run("SET dp_error = 100")
+        plan = private(asked.prepare("SELECT SUM(amount) AS s FROM orders")).plan
+    assert plan.options.error == 100 * 50
+    left = present(plan.left_out[0])
+    assert left.kept.ladder.cut(left.bound) <= 2_500
+
+
 def test_groups_of_undeclared_keys_are_not_taken_for_all_rows(session: Session) -> None:
     """Only groups above a bar are shown: what is left out is not divided among them alone."""
     rest = "debt, COUNT(*) AS n FROM orders GROUP BY debt"

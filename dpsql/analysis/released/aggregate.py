@@ -132,6 +132,8 @@ class Argument:
     """The origin of the bounds, in words; "" if the statement says them."""
     per_group: bool
     """Whether a unit's total, or average, in a group is cut; else each row's value."""
+    largest: Fraction | None = None
+    """The largest absolute value of a row, if a bound on totals says nothing of it and the policy does."""
 
     @property
     def searched(self) -> bool:

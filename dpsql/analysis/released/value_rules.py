@@ -104,14 +104,17 @@ def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueC
     if call.whole is None or name is None or statistic != "sum" or call.compiler.max_rows is not None:
         return None
     measure = total_of(name)
-    bound = call.whole.bound(measure)
+    ends = value.bounds
+    largest = None if ends is None else max(abs(ends.low), abs(ends.high))
+    bound = call.whole.bound(measure, largest or Fraction(1))
     if bound is None:
         return None
     whole = in_full(value)
     most = bound * in_search(whole.guarded_node, whole.type)[2]
     low = -most if has_negatives(value.type) else Fraction(0)
     made = ValueCall("sum", whole, call.condition(), low, most, False, 1, single, capped=bound)
-    return replace(made, finest=call.compiler.finest, measure=measure, signed=is_signed(value))
+    made = replace(made, finest=call.compiler.finest, measure=measure, signed=is_signed(value))
+    return replace(made, largest=largest)
 
 
 def _column_name(call: AggregateCall, value: Typed) -> str | None:

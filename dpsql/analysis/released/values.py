@@ -67,6 +67,8 @@ class ValueCall:
     """Whether what it cuts may be of either sign."""
     argument: str = field(default="", compare=False)
     origin: str = field(default="", compare=False)
+    largest: Fraction | None = field(default=None, compare=False)
+    """The largest absolute value of a row that the policy names, where a unit's totals are bounded."""
 
     @property
     def column(self) -> ValueCall:
@@ -80,7 +82,7 @@ class ValueCall:
     @property
     def described(self) -> Argument:
         """What is cut, for EXPLAIN."""
-        return Argument(self.argument, self.low, self.high, self.origin, self.per_group)
+        return Argument(self.argument, self.low, self.high, self.origin, self.per_group, self.largest)
 
     @property
     def formula(self) -> Formula:

@@ -273,3 +273,19 @@ def test_the_bound_of_averages_weighs_the_noise_against_what_intervals_assume(
 def test_an_epsilon_of_averages_is_positive() -> None:
     with pytest.raises(ValueError, match="epsilon must be positive"):
         ONE_EACH.choose_average_bound(Fraction(0))
+
+
+@pytest.mark.parametrize("groups", [1, 12])
+@pytest.mark.parametrize("error", [Fraction(1, 10), Fraction(3), Fraction(40)])
+def test_a_bound_for_an_error_is_the_least_that_cuts_half_of_it(error: Fraction, groups: int) -> None:
+    allowed = float(error) / 2 * (2 * groups if groups > 1 else 1)
+    ends = thresholds(ONE_EACH.most)
+    least = next((end for end in ends if ONE_EACH.cut(end) <= allowed), ends[-1])
+    assert ONE_EACH.bound_within(error, groups=groups) == least
+    coarse = replace(ONE_EACH, step=Fraction(1, 100))
+    assert coarse.bound_within(error / 100, groups=groups) == least
+
+
+def test_an_error_for_a_bound_is_positive() -> None:
+    with pytest.raises(ValueError, match="error must be positive"):
+        ONE_EACH.bound_within(Fraction(0))
