@@ -228,7 +228,9 @@ class KeptLadder:
     ) -> Shared:
         """Return the numbers of groups with what a bound on each unit cut, divided by their shares.
 
-        The intervals assume that it lies at most twice as densely in a group as in the whole.
+        The intervals assume that it lies at most twice as densely in a group as in the whole. Of all groups
+        the shares are given back. Where the largest were selected, half of them are: units beyond the bound
+        tend to have more groups than others, and less of their whole in the largest.
 
         Parameters
         ----------
@@ -248,7 +250,8 @@ class KeptLadder:
         even = 1.0 if selected else 1 / max(found.size, 1)
         share = np.minimum(kept / whole, 1) if whole > 0 else np.full(found.shape, even)
         most = 2 * self.most_cut(bound, confidence=confidence) * share
-        return Shared(found + self.cut(bound) * share, found - width, found + width + most)
+        back = self.cut(bound) * (share / 2 if selected else share)
+        return Shared(found + back, found - width, found + width + most)
 
     def to_json(self) -> str:
         """Return the one text of this value: keys in order, no spaces, fractions as texts."""

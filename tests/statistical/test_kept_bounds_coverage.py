@@ -104,7 +104,7 @@ def test_groups_are_covered_and_add_up(short: Asked) -> None:
 def test_the_largest_groups_are_covered(short: Asked) -> None:
     found = short.answered(TOP, "n", exact("COUNT(*)", "diagnosis_code"))
     assert found.covered.mean() >= 0.95
-    assert found.added < 0.02
+    assert found.added < 0.035
 
 
 @pytest.mark.slow

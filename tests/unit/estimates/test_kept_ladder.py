@@ -157,19 +157,19 @@ def test_an_interval_covers_what_is_cut(confidence: float | Fraction) -> None:
     assert shared.high == pytest.approx([37 + 0.75 * twice, 17 + 0.25 * twice, 3])
 
 
-def test_selected_groups_have_their_share_of_what_the_ladder_leaves_of_its_total() -> None:
+def test_selected_groups_have_half_of_their_share_of_what_the_ladder_leaves_of_its_total() -> None:
     cut = ONE_EACH.cut(5)
     left = ONE_EACH.total - cut
     measured = [left / 4, left / 8, 2 * left]
     shared = ONE_EACH.shared(measured, 1.0, 5, selected=True)
-    assert shared.value - np.array(measured) == pytest.approx([cut / 4, cut / 8, cut])
+    assert shared.value - np.array(measured) == pytest.approx([cut / 8, cut / 16, cut / 2])
 
 
-def test_all_groups_as_selected_ones_get_back_all_that_is_cut() -> None:
+def test_all_groups_as_selected_ones_get_back_half_of_what_is_cut() -> None:
     cut = ONE_EACH.cut(5)
     left = ONE_EACH.total - cut
     shared = ONE_EACH.shared([left * 0.7, left * 0.3], 1.0, 5, selected=True)
-    assert shared.value.sum() == pytest.approx(ONE_EACH.total)
+    assert shared.value.sum() == pytest.approx(ONE_EACH.total - cut / 2)
 
 
 def test_where_no_group_has_anything_each_has_an_even_share() -> None:
