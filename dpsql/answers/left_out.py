@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql.answers import measuring
-from dpsql.estimates import Average, Combined, Deviation, RowCount, SumOfRows, Variance, figure
+from dpsql.estimates import Average, Combined, Deviation, RowCount, Shared, SumOfRows, Variance, figure
 from dpsql.language import AllGroups
 from dpsql.render.lines import slot
 
@@ -88,18 +88,28 @@ def _in_groups(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combi
     """
     most = _most_cut(plan, left) / step
     if left.signed:
-        return _moved(found, 0.0, most * float(-left.lowest), most * float(left.highest))
-    shared = left.kept.ladder.shared(
-        found.value * step,
-        np.zeros(len(found.value)),
-        left.bound,
-        selected=not _every_group(plan),
-        confidence=measuring.confidence_of(plan),
-    )
+        return _moved(found, most * float(-left.lowest), most * float(left.highest))
     if left.highest != 1:
-        return _moved(found, 0.0, 0.0, most * float(left.highest) * _shares(plan, found.value))
-    shift = shared.value / step - found.value
-    return _moved(found, shift, 0.0, shared.high / step - found.value)
+        return _moved(found, 0.0, most * float(left.highest) * _shares(plan, found.value))
+
+    def shared(high: NDArray[np.float64]) -> Shared:
+        return left.kept.ladder.shared(
+            found.value * step,
+            (high - found.value) * step,
+            left.bound,
+            selected=not _every_group(plan),
+            confidence=measuring.confidence_of(plan),
+        )
+
+    made = shared(found.high)
+    ends = found.together and (found.together[0], shared(found.together[1]).high / step)
+    return replace(
+        found,
+        value=made.value / step,
+        stddev=found.stddev * made.grows,
+        high=made.high / step,
+        together=ends,
+    )
 
 
 def _every_group(plan: Plan) -> bool:
@@ -115,16 +125,9 @@ def _shares(plan: Plan, values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.minimum(2 * there / whole, 1) if whole > 0 and _every_group(plan) else np.ones(len(values))
 
 
-def _moved(
-    found: Combined,
-    shift: NDArray[np.float64] | float,
-    below: NDArray[np.float64] | float,
-    above: NDArray[np.float64] | float,
-) -> Combined:
+def _moved(found: Combined, below: float, above: NDArray[np.float64] | float) -> Combined:
     ends = None if found.together is None else (found.together[0] - below, found.together[1] + above)
-    return replace(
-        found, value=found.value + shift, low=found.low - below, high=found.high + above, together=ends
-    )
+    return replace(found, low=found.low - below, high=found.high + above, together=ends)
 
 
 def _of_formula(plan: Plan, left: LeftOut, formula: Formula, found: Combined) -> Combined:
@@ -141,7 +144,7 @@ def _average(plan: Plan, left: LeftOut, formula: Average, found: Combined) -> Co
     """Widen the interval of an average by what the rows that are left out may move it."""
     share = min(1.0, _most_cut(plan, left) / max(left.kept.ladder.total, 1.0))
     moved = share * float(formula.high - formula.low) / AVERAGE_DIFFERS
-    return _moved(found, 0.0, moved, moved)
+    return _moved(found, moved, moved)
 
 
 def _both(found: Combined, last: Combined) -> Combined:

@@ -52,6 +52,8 @@ class Shared(NamedTuple):
     value: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    grows: float
+    """By how much the noise of a value is more than that of the number it is computed from, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,8 @@ class KeptLadder:
     ) -> Shared:
         """Return the numbers of groups with what a bound on each unit cut, divided by their shares.
 
-        The intervals assume that it lies at most twice as densely in a group as in the whole. Of all groups
+        The intervals assume that it lies at most twice as densely in a group as in the whole: in each that of
+        the most that the group may have within the bound. Of all groups
         the shares are given back. Where the largest were selected, half of them are: units beyond the bound
         tend to have more groups than others, and less of their whole in the largest.
 
@@ -246,12 +249,17 @@ class KeptLadder:
         """
         found = np.asarray(values, dtype=np.float64)
         width, kept = np.asarray(half_width, dtype=np.float64), np.maximum(found, 0)
-        whole = max(self.total - self.cut(bound), 0.0) if selected else float(kept.sum())
+        left = max(self.total - self.cut(bound), 0.0)
+        whole, back = (left, self.cut(bound) / 2) if selected else (float(kept.sum()), self.cut(bound))
         even = 1.0 if selected else 1 / max(found.size, 1)
-        share = np.minimum(kept / whole, 1) if whole > 0 else np.full(found.shape, even)
-        most = 2 * self.most_cut(bound, confidence=confidence) * share
-        back = self.cut(bound) * (share / 2 if selected else share)
-        return Shared(found + back, found - width, found + width + most)
+
+        def share(values: NDArray[np.float64], of: float) -> NDArray[np.float64]:
+            return np.minimum(np.maximum(values, 0) / of, 1) if of > 0 else np.full(found.shape, even)
+
+        high = found + width
+        most = 2 * self.most_cut(bound, confidence=confidence) * share(high, min(whole, left) or whole)
+        grows = 1 + back / whole if whole > 0 else 1.0
+        return Shared(found + back * share(found, whole), found - width, high + most, grows)
 
     def to_json(self) -> str:
         """Return the one text of this value: keys in order, no spaces, fractions as texts."""

@@ -154,7 +154,20 @@ def test_an_interval_covers_what_is_cut(confidence: float | Fraction) -> None:
     cut, twice = ONE_EACH.cut(5), 2 * (most + z * deviation)
     assert shared.value == pytest.approx([30 + 0.75 * cut, 10 + 0.25 * cut, -2])
     assert shared.low == pytest.approx([23, 3, -7])
-    assert shared.high == pytest.approx([37 + 0.75 * twice, 17 + 0.25 * twice, 3])
+    whole = min(40, ONE_EACH.total - cut)
+    shares = [min(each / whole, 1) for each in (37, 17, 3)]
+    assert shared.high == pytest.approx(
+        [37 + shares[0] * twice, 17 + shares[1] * twice, 3 + shares[2] * twice]
+    )
+    assert shared.grows == pytest.approx(1 + cut / 40)
+
+
+def test_intervals_of_groups_have_the_cut_of_all_that_a_group_may_have() -> None:
+    """A group that noise shows as empty may have something, and its share of what is cut."""
+    empty = ONE_EACH.shared([40.0, -6.0], [8.0, 8.0], 5)
+    assert empty.value[1] == -6
+    assert empty.high[1] > 2 + 2 * ONE_EACH.cut(5) * 2 / 40
+    assert empty.low[1] == -14
 
 
 def test_selected_groups_have_half_of_their_share_of_what_the_ladder_leaves_of_its_total() -> None:
