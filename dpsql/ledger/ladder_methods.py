@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dpsql.ledger import ladders
+from dpsql.ledger.accounts import all_of
+from dpsql.ledger.budgets import ScopeBudget
 from dpsql.ledger.caps import Caps
 from dpsql.ledger.high_water import HighWater
 from dpsql.ledger.records import LadderCharge, LadderRequest, LadderReservation, StoredLadder
 from dpsql.ledger.seen import Seen
 from dpsql.ledger.store import Store, storable
+from dpsql.privacy import PrivacyLoss
 
 
 class LadderMethods:
@@ -56,6 +59,16 @@ class LadderMethods:
     def reserve_ladder(self, request: LadderRequest) -> LadderReservation:
         """Charge one ladder, as `reserve_ladders` does."""
         return self.reserve_ladders([request])[0]
+
+    def check_ladders(self, loss: PrivacyLoss) -> None:
+        """Raise `BudgetExceeded`, as `reserve_ladders` would, if ladders of this loss together do not fit."""
+        with self._store.read() as connection:
+            ladders.check_room(connection, self._caps, loss)
+
+    def ladder_scopes(self) -> list[ScopeBudget]:
+        """Return the budgets in which a ladder counts: of the policy, of analysts and of groups."""
+        with self._store.read() as connection:
+            return all_of(connection, self._caps)
 
     def settle_ladder(self, reservation: LadderReservation, payload: bytes) -> StoredLadder:
         """Keep a ladder that was measured; only after that may it be shown or used."""

@@ -35,11 +35,9 @@ def reserve(
         if each.loss.epsilon is None or each.loss.delta or not each.loss.parts:
             raise InternalError("a ladder has a loss of pure differential privacy")
     loss = sum((each.loss for each in requests), PrivacyLoss())
-    refusing = [budget for budget in all_of(connection, caps) if not budget.admits(loss)]
     if not requests:
         raise InternalError("no ladder is asked for")
-    if refusing:
-        raise _exceeded(loss.charge, refusing)
+    check_room(connection, caps, loss)
     for name in (POLICY, BOUNDS):
         add_charge(connection, name, order_of(caps.filter), loss, loss)
     at, holder, numbers = now(), process_identity.current(), list[int]()
@@ -55,6 +53,13 @@ def reserve(
     content = {"ladders": [content_of(connection, number) for number in numbers]}
     events.append(connection, "bounds", content, [BOUNDS])
     return tuple(LadderReservation(*each) for each in zip(numbers, requests, strict=True))
+
+
+def check_room(connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss) -> None:
+    """Raise `BudgetExceeded`, which names them, if scopes do not admit the loss of ladders."""
+    refusing = [budget for budget in all_of(connection, caps) if not budget.admits(loss)]
+    if refusing:
+        raise _exceeded(loss.charge, refusing)
 
 
 def settle(connection: sqlite3.Connection, reservation: LadderReservation, payload: bytes) -> StoredLadder:
@@ -168,7 +173,7 @@ def _check_reserved(connection: sqlite3.Connection, reservation: LadderReservati
 
 def _exceeded(asked: Charge, refusing: Sequence[ScopeBudget]) -> BudgetExceeded:
     """Return the error that names all scopes which refuse a ladder; the owner alone reads it."""
-    left = [f"{_named(each.name)} ({shown(each.remaining.epsilon, up=False)} left)" for each in refusing]
+    left = [f"{scope_words(each.name)} ({shown(each.remaining.epsilon, up=False)} left)" for each in refusing]
     least = min((each.remaining for each in refusing), key=lambda charge: charge.epsilon)
     raised = "caps" if any(each.name != POLICY for each in refusing) else "budget"
     return BudgetExceeded(
@@ -181,7 +186,12 @@ def _exceeded(asked: Charge, refusing: Sequence[ScopeBudget]) -> BudgetExceeded:
     )
 
 
-def _named(name: str) -> str:
+def scope_words(name: str) -> str:
+    """Return whose budget a scope is, for the owner.
+
+    >>> scope_words("policy"), scope_words("analyst *"), scope_words("group guests")
+    ("the policy's budget", 'each new analyst (*)', 'group guests')
+    """
     if name == POLICY:
         return "the policy's budget"
     return "each new analyst (*)" if name == scope(ANYBODY) else name
