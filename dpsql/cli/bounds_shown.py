@@ -6,9 +6,9 @@ import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpsql.render.cells import folded
+from dpsql.render.cells import escape_controls, folded
 from dpsql.render.figures import Estimate, charged, left
-from dpsql.render.grid import Column, column, draw, span
+from dpsql.render.grid import column, draw, span
 from dpsql.render.plots import bars
 
 if TYPE_CHECKING:
@@ -113,14 +113,11 @@ def _bars(bins: Sequence[Bin], what: str, many: str, style: Style) -> str:
         column(many, numbers, style, number=True),
     ]
     drawn = bars(estimates, (style.columns or 80) - span([each.width for each in columns]) - 3, style)
-    return draw([*columns, *_some(drawn)], style)
-
-
-def _some(drawn: Column | None) -> list[Column]:
-    return [] if drawn is None else [drawn]
+    return draw(columns if drawn is None else [*columns, drawn], style)
 
 
 def _fitted(text: str, style: Style) -> str:
+    text = escape_controls(text, style.encoding)
     lines = [text] if style.columns is None else folded(text, style.columns)
     return "".join(f"{line}\n" for line in lines)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpsql.cli.settings import Settings
-    from dpsql.ledger import Budget, Entry, Ledger
+    from dpsql.ledger import Budget, Entry, LadderCharge, Ledger
     from dpsql.privacy import Charge, PrivacyLoss
     from dpsql.render.grid import Style
 
@@ -171,19 +171,34 @@ def _report(ledger: Ledger, analyst: str | None, like: Fraction | None, style: S
     from dpsql.render.plots import chart
 
     budget = ledger.budget(analyst)
-    entries = ledger.entries(analyst)
+    entries, ladders = ledger.entries(analyst), ledger.ladder_charges()
     text = _amounts(budget, like, style)
     spent = [(e.when, e.charged.epsilon or Fraction(0)) for e in reversed(entries)]
-    text += chart(spent, budget.total.epsilon, style)
+    spent += [(each.when, each.loss.charge.epsilon) for each in ladders]
+    text += chart(sorted(spent), budget.total.epsilon, style)
+    text += _for_everybody(ladders, style) if ladders else ""
     if entries:
         text += _shares("analyst", [(e.analyst, e) for e in entries], style)
         text += _shares("mechanism", [(e.mechanism, e) for e in entries], style)
         text += _list(entries[:_SHOWN], style)
         if len(entries) > _SHOWN:
             text += f"the latest {_SHOWN} of {len(entries)} entries; --json has all\n"
-    else:
+    elif not ladders:
         text += "nothing was asked yet\n"
     return text
+
+
+def _for_everybody(ladders: Sequence[LadderCharge], style: Style) -> str:
+    """List what `dpsql bounds` charged, which counts in every budget, whether it was measured or not."""
+    from dpsql.render.figures import charged
+
+    columns = [
+        column("ladder", [str(each.number) for each in ladders], style, number=True),
+        column("when (UTC)", [f"{each.when:%Y-%m-%d %H:%M}" for each in ladders], style, firm=True),
+        column("for everybody", [f"{each.source}: {each.measure}" for each in ladders], style),
+        column("epsilon", [charged(each.loss.charge.epsilon) for each in ladders], style, number=True),
+    ]
+    return draw(columns, style)
 
 
 def _amounts(budget: Budget, like: Fraction | None, style: Style) -> str:
@@ -277,6 +292,17 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
                 **_loss(e.charged),
             }
             for e in reversed(ledger.entries(analyst))
+        ],
+        "for_everybody": [
+            {
+                "ladder": each.number,
+                "when": each.when.isoformat(),
+                "table": each.source,
+                "measure": each.measure,
+                "command": each.statement,
+                **_loss(each.loss),
+            }
+            for each in ledger.ladder_charges()
         ],
     }
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

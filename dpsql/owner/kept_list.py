@@ -210,7 +210,7 @@ def why_not(policy: Policy, table: str, measure: str) -> str | None:
     declared = policy.tables[table]
     if isinstance(declared.unit, UnitRow):
         return f"each row of {table} is a unit: statements need no bound on what several rows have"
-    if measure == ROWS and _has_one_row(policy, declared):
+    if measure == ROWS and has_one_row(policy, declared):
         return f"a {_kind(declared)} has one row in {table} (`unique`): counts of rows need no bound"
     return None
 
@@ -230,7 +230,7 @@ def askable(database: Database) -> list[str]:
             found.append(table.name)
         keys = _keys(table)
         declared = {fold(column) for column in (*table.bounds, *table.domain)}
-        single = _has_one_row(policy, table)
+        single = has_one_row(policy, table)
         found += [
             f"{table.name}.{name}"
             for name, kind in catalog.columns(table.name)
@@ -251,12 +251,12 @@ def _keys(table: Table) -> set[str]:
     return found | ({fold(table.unit.via)} if isinstance(table.unit, UnitVia) else set())
 
 
-def _has_one_row(policy: Policy, table: Table) -> bool:
-    """Whether a unit has at most one row, by a fact of the policy."""
+def has_one_row(policy: Policy, table: Table) -> bool:
+    """Return whether a unit has at most one row, by a fact of the policy."""
     facts = {fold(fact[0]) for fact in table.unique if len(fact) == 1}
     if isinstance(table.unit, UnitColumn):
         return fold(table.unit.column) in facts
     if not isinstance(table.unit, UnitVia) or fold(table.unit.via) not in facts:
         return False
     parent = policy.table(table.unit.table)
-    return parent is not None and _has_one_row(policy, parent)
+    return parent is not None and has_one_row(policy, parent)

@@ -57,11 +57,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"render", "policy", "language", "analysis", "versions", "zones"},
     "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
+    "kept_ladders": {"analysis", "estimates", "ledger", "policy", "release", "versions"},
     "database": {
         "analysis",
         "engines",
         "errors",
         "exclusive",
+        "kept_ladders",
         "ledger",
         "policy",
         "release",
@@ -106,7 +108,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"ledger", "policy", "prepared", "refining", "release", "rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
-    "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"},
+    "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"}
+    # What measures and shows kept ladders runs a mechanism, and charges it.
+    | {"database", "estimates", "kept_ladders", "ledger", "mechanisms", "privacy", "running"},
     # The front ends.
     "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "login", "release", "sessions"},
     "dbapi": BASE
