@@ -56,15 +56,29 @@ def bounds_command(
         )
     as_json = json_ or settings.format == "json"
     with settings.answers("table") as out, _opened(settings) as database:
-        if not names:
-            _list(database, out, as_json=as_json)
+        if names:
+            find_bounds(database, names, out, epsilon=epsilon, again=again, yes=yes, as_json=as_json)
         else:
-            with uncharged("nothing was charged"):
-                price = _price(database, epsilon)
-                measures = _measures(database, names, again=again)
-                _agree(database, measures, price, yes=yes)
-            _release(database, measures, price, out, as_json=as_json)
+            _list(database, out, as_json=as_json)
     return ExitCode.OK
+
+
+def find_bounds(
+    database: Database,
+    names: Sequence[str],
+    out: Output,
+    *,
+    epsilon: str | None = None,
+    again: bool = False,
+    yes: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Say the price of ladders, ask unless it is agreed to, then charge, measure, keep and show them."""
+    with uncharged("nothing was charged"):
+        price = _price(database, epsilon)
+        measures = _measures(database, names, again=again)
+        _agree(database, measures, price, yes=yes)
+    _release(database, measures, price, out, as_json=as_json)
 
 
 @contextmanager

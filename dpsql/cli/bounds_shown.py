@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpsql.render.cells import escape_controls, folded
-from dpsql.render.figures import Estimate, charged, left
+from dpsql.render.figures import Estimate, at_unit, charged, half_text, left, unit_of
 from dpsql.render.grid import column, draw, span
 from dpsql.render.plots import bars
 
@@ -69,7 +69,7 @@ def _listed(found: Sequence[KeptBound], style: Style) -> str:
     epsilons = dict.fromkeys(charged(each.epsilon) for each in found)
     said = (
         f"bound: how much of a unit a statement with epsilon {' or '.join(epsilons)} over the whole table "
-        "counts; left out: what all units have beyond it, which its interval covers"
+        "counts; left out: what all units have beyond it (in its range)"
     )
     return draw(columns, style) + _fitted(said, style)
 
@@ -91,10 +91,10 @@ def _one(kept: KeptBound, style: Style) -> str:
         f"up to {amount(kept.bound)}",
     ]
     if kept.left_out is None:
-        lines.append("what is beyond that is not known: no change of these data shows")
+        lines.append("what that leaves out is not known: no change of these data shows")
     else:
         about, most = map(amount, kept.left_out)
-        lines.append(f"beyond that are about {about}, at most {most}, which its interval has")
+        lines.append(f"left out by that: about {about}, at most {most} (in its range)")
         lines.append(f"taken for granted: no {unit} has more than {amount(kept.largest)} {what}")
     below = "".join(_fitted(line, style) for line in lines)
     return _fitted(head, style) + _bars(kept.bins(joined=True), what, kept.units, style) + below
@@ -105,9 +105,13 @@ def _bars(bins: Sequence[Bin], what: str, many: str, style: Style) -> str:
     estimates: list[Estimate | None] = [
         Estimate(float(b.units), b.units - b.half_width, b.units + b.half_width) for b in bins
     ]
-    texts = [each.text(pm=style.pm) for each in estimates if each is not None]
-    wide = max(len(value) for value, _ in texts), max(len(half) for _, half in texts)
-    numbers = [f"{value.rjust(wide[0])} {half.rjust(wide[1])}" for value, half in texts]
+    places = [max(unit_of(each.half_width) or 0, 0) for each in bins]
+    halves = [half_text(each.half_width, place) for each, place in zip(bins, places, strict=True)]
+    wide = max(map(len, halves))
+    numbers = [
+        f"{at_unit(float(each.units), place)} {style.pm} {half.rjust(wide)}"
+        for each, place, half in zip(bins, places, halves, strict=True)
+    ]
     columns = [
         column(what, [each.text for each in bins], style, firm=True),
         column(many, numbers, style, number=True),
