@@ -57,9 +57,8 @@ def bounds_command(
     as_json = json_ or settings.format == "json"
     with settings.answers("table") as out, _opened(settings) as database:
         if names:
-            find_bounds(database, names, out, epsilon=epsilon, again=again, yes=yes, as_json=as_json)
-        else:
-            _list(database, out, as_json=as_json)
+            return find_bounds(database, names, out, epsilon=epsilon, again=again, yes=yes, as_json=as_json)
+        _list(database, out, as_json=as_json)
     return ExitCode.OK
 
 
@@ -72,13 +71,16 @@ def find_bounds(
     again: bool = False,
     yes: bool = False,
     as_json: bool = False,
-) -> None:
+) -> ExitCode:
     """Say the price of ladders, ask unless it is agreed to, then charge, measure, keep and show them."""
     with uncharged("nothing was charged"):
         price = _price(database, epsilon)
         measures = _measures(database, names, again=again)
-        _agree(database, measures, price, yes=yes)
+        if not _agrees(database, measures, price, yes=yes):
+            narrate.note("nothing was charged")
+            return ExitCode.INTERRUPTED
     _release(database, measures, price, out, as_json=as_json)
+    return ExitCode.OK
 
 
 @contextmanager
@@ -164,8 +166,8 @@ def _useful(database: Database, name: str) -> UnitMeasure:
     return measure
 
 
-def _agree(database: Database, measures: Sequence[UnitMeasure], price: Fraction, *, yes: bool) -> None:
-    """Say the price and who pays it, and ask; raise unless the owner agrees and all can pay."""
+def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction, *, yes: bool) -> bool:
+    """Say the price and who pays it, and ask whether the owner agrees; raise unless all can pay."""
     from dpsql.cli.bounds_shown import left_of, names_of, price_of
     from dpsql.owner.kept_bounds import loss_of
     from dpsql.owner.kept_list import tells_changes
@@ -182,13 +184,12 @@ def _agree(database: Database, measures: Sequence[UnitMeasure], price: Fraction,
                 "data_version in the policy first"
             )
     if yes:
-        return
+        return True
     if not sys.stdin.isatty():
         raise click.UsageError(
             "nobody is at a terminal to agree to the price, and nothing was charged\nHint: --yes agrees"
         )
-    if not click.confirm("Charge it?", err=True):
-        raise click.Abort
+    return click.confirm("Charge it?", err=True)
 
 
 def _release(

@@ -101,7 +101,7 @@ class Owner:
         assert "internal error" not in done.err
         return done
 
-    def spent(self, analyst: str | None = None) -> Fraction:
+    def spent(self, analyst: str | None = None) -> Fraction | int:
         with Ledger.of(load(self.path)) as ledger:
             return ledger.budget(analyst).spent.epsilon
 
