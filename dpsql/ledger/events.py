@@ -124,7 +124,7 @@ def read_record(record: str) -> dict[str, Any]:
     """Read the record of an event; `DamagedError` for what `append` does not write."""
     try:
         content = json.loads(record)
-    except ValueError:
+    except (ValueError, TypeError):
         raise DamagedError("an event is no JSON") from None
     if not isinstance(content, dict) or not isinstance(content.get("totals"), dict) or "event" not in content:
         raise DamagedError("an event is incomplete")
