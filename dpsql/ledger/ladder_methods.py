@@ -77,7 +77,8 @@ class LadderMethods:
 
     def ladder(self, source: str, measure: str) -> KeptLadder | None:
         """Return the newest ladder of a table and a measure of a unit in it; None if there is none."""
-        found = self._shown(lambda connection: _some(ladders.newest(connection, source, measure)))
+        named = storable(source), storable(measure)
+        found = self._shown(lambda connection: ladders.newest(connection, *named))
         return found[0] if found else None
 
     def ladder_of(self, number: int) -> KeptLadder | None:
@@ -98,7 +99,3 @@ class LadderMethods:
         if seen is not None:
             self._mark.cover(self._store, seen)
         return found
-
-
-def _some(found: KeptLadder | None) -> list[KeptLadder]:
-    return [] if found is None else [found]

@@ -98,12 +98,10 @@ def kept(connection: sqlite3.Connection, chosen: str = "1", given: Sequence[obje
     return [_kept(*row) for row in rows]
 
 
-def newest(connection: sqlite3.Connection, source: str, measure: str) -> KeptLadder | None:
-    """Return the newest ladder of a measure that was measured."""
-    chosen = (
-        "b.number = (SELECT max(number) FROM bounds WHERE source = ? AND measure = ? AND state = 'settled')"
-    )
-    return next(iter(kept(connection, chosen, (source, measure))), None)
+def newest(connection: sqlite3.Connection, source: str, measure: str) -> list[KeptLadder]:
+    """Return the newest ladder of a measure that was measured, if there is one."""
+    of_both = "SELECT max(number) FROM bounds WHERE source = ? AND measure = ? AND state = 'settled'"
+    return kept(connection, f"b.number = ({of_both})", (source, measure))
 
 
 def _kept(
