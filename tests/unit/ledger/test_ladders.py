@@ -2,62 +2,25 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError, PolicyError
-from dpsql.ledger import GroupCap, LadderRequest, Ledger, Reservation, process_identity
+from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, PolicyError
+from dpsql.ledger import GroupCap, LadderRequest, process_identity
 from dpsql.ledger.ledger import Opening
 from dpsql.privacy import Charge, Filter, PrivacyLoss
+from tests.kept_ladders import Open, asked, cost, keep, ledger_in, reserve, spent
 
-Open = Callable[..., Ledger]
 MILLIONTH = Fraction(1, 10**6)
-
-
-def cost(epsilon: str) -> Charge:
-    return Charge(Fraction(epsilon))
-
-
-def asked(epsilon: str, measure: str = "rows", version: str = "v1") -> LadderRequest:
-    """A ladder as it is measured: a search and bins, of half its epsilon each."""
-    loss = PrivacyLoss.of(Fraction(epsilon) / 2, times=2)
-    return LadderRequest("visits", measure, version, "dpsql bounds visits", loss)
-
-
-def keep(ledger: Ledger, epsilon: str, measure: str = "rows", payload: bytes = b"bins") -> int:
-    return ledger.settle_ladder(ledger.reserve_ladder(asked(epsilon, measure)), payload).number
-
-
-def reserve(ledger: Ledger, epsilon: str, analyst: str = "ann") -> Reservation:
-    return ledger.reserve(analyst=analyst, statement="s", selection="r", mechanism="m", charge=cost(epsilon))
-
-
-def spent(ledger: Ledger, analyst: str | None = None) -> Fraction:
-    return ledger.budget(analyst).spent.epsilon
 
 
 @pytest.fixture
 def open_ledger(tmp_path: Path) -> Iterator[Open]:
-    opened: list[Ledger] = []
-
-    def go(**given: object) -> Ledger:
-        for before in opened:
-            before.close()
-        options: dict[str, object] = {"total": cost("10"), "analysts": {"*": cost("10")}, **given}
-        mark = tmp_path / "mark"
-        opened.append(
-            Ledger.open(tmp_path / "ledger.sqlite", policy_id="p", high_water=mark, **options)  # type: ignore[arg-type]
-        )
-        return opened[-1]
-
-    yield go
-    for each in opened:
-        each.close()
+    with ledger_in(tmp_path) as opened:
+        yield opened
 
 
 # --- what is charged, and what is kept -------------------------------------------------------------------
@@ -179,11 +142,8 @@ def test_every_cap_has_to_admit_it_and_those_that_do_not_are_named(open_ledger: 
         ledger.reserve_ladder(asked("7/10"))
     error = caught.value
     assert "analyst ann (0.5 left), analyst dan (0.5 left), group team (0.6 left)\nHint: raise" in str(error)
-    assert (error.scope, error.requested, error.remaining) == (
-        "analyst ann",
-        (Fraction(7, 10), 0),
-        (Fraction(1, 2), 0),
-    )
+    assert error.scope == "analyst ann"
+    assert (error.requested[0], error.remaining[0]) == (Fraction(7, 10), Fraction(1, 2))
     with pytest.raises(BudgetExceeded, match=r"each new analyst \(\*\) \(2 left\)"):
         ledger.reserve_ladder(asked("11/5"))
     assert (ledger.ladder_charges(), spent(ledger)) == ([], Fraction(29, 10)), "nothing was charged"
@@ -356,162 +316,3 @@ def test_many_small_ladders_fit_as_many_small_statements_do(open_ledger: Open) -
         PolicyError, match=r"analysts\.ann: the kept ladders of this ledger cost epsilon 4\.62"
     ):
         open_ledger(**{**given, "analysts": {"ann": Charge(Fraction(9, 10), MILLIONTH)}})
-
-
-# --- the file, the mark and the check --------------------------------------------------------------------
-
-
-def raw(path: Path, *changes: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
-        for change in changes:
-            connection.execute(change)
-
-
-def test_a_ladder_is_append_only(open_ledger: Open, tmp_path: Path) -> None:
-    ledger = open_ledger()
-    keep(ledger, "1/4")
-    ledger.reserve_ladder(asked("1/4"))
-    with closing(sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)) as connection:
-        for change in (
-            "DELETE FROM bounds",
-            "UPDATE bounds SET payload = x'00' WHERE number = 1",
-            "UPDATE bounds SET state = 'reserved', payload = NULL, event = NULL WHERE number = 1",
-            *(
-                f"UPDATE bounds SET {name} = 'x' WHERE number = 2"
-                for name in ("loss", "version", "measure", "source")
-            ),
-        ):
-            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-                connection.execute(change)
-    assert ledger.check() == []
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ("DELETE FROM bounds WHERE number = 1", "ladder 1 is missing"),
-        ("DELETE FROM bounds WHERE number = 2", "the total of bounds is not the sum"),
-        ("UPDATE bounds SET loss = 'pure 1/100' WHERE number = 1", "the total of bounds is not the sum"),
-        ("UPDATE bounds SET loss = 'x' WHERE number = 1", "unreadable"),
-        ("UPDATE bounds SET version = 'v2' WHERE number = 2", "ladder 2 is missing or not what it was"),
-        ("UPDATE bounds SET payload = x'00' WHERE number = 1", "ladder 1 is missing or not what it was"),
-        ("UPDATE bounds SET event = 2 WHERE number = 1", "ladder 1 is missing or not what it was"),
-        ("UPDATE bounds SET state = 'failed' WHERE number = 2", "have not ended are not those of the events"),
-        ("UPDATE bounds SET state = 'reserved' WHERE number = 3", "ladder 3 has not failed"),
-        (
-            "INSERT INTO bounds VALUES (9, '', '', '', '', '', 'none', '', 'failed', NULL, NULL)",
-            "the table bounds has 4 rows, and the events tell of 3",
-        ),
-        ("DELETE FROM total WHERE name = 'bounds'", "the total of bounds"),
-        ("UPDATE total SET epsilon = '1/100' WHERE name = 'bounds'", "the total of bounds"),
-    ],
-)
-def test_check_finds_what_was_tampered_with(
-    open_ledger: Open, tmp_path: Path, change: str, says: str
-) -> None:
-    ledger = open_ledger()
-    keep(ledger, "1/4")
-    ledger.reserve_ladder(asked("1/4"))
-    ledger.fail_ladder(ledger.reserve_ladder(asked("1/4")))
-    reserve(ledger, "1/4")
-    assert ledger.check() == []
-    raw(tmp_path / "ledger.sqlite", change)
-    found = open_ledger(opening=Opening.INSPECT).check()
-    assert any(says in problem for problem in found), found
-
-
-def test_ladders_that_were_lost_with_the_ledger_count_for_analysts_who_come_later(
-    open_ledger: Open, tmp_path: Path
-) -> None:
-    ledger = open_ledger()
-    keep(ledger, "1/4")
-    reserve(ledger, "1/10")
-    ledger.close()
-    older = (tmp_path / "ledger.sqlite").read_bytes()
-    ledger = open_ledger()
-    keep(ledger, "1/2")
-    held = ledger.reserve_ladder(asked("1/8"))
-    number = ledger.settle(reserve(ledger, "1/10", "bob"), cost("1/10"), release=b"x")
-    ledger.close()
-    (tmp_path / "ledger.sqlite").write_bytes(older)
-    with pytest.raises(OperationalError, match="older than the mark"):
-        open_ledger()
-    ledger = open_ledger(opening=Opening.ACCEPT)
-    assert ledger.accepted is not None
-    assert ledger.accepted["bounds"].epsilon == Fraction(5, 8)
-    lost = Fraction(7, 8)
-    assert [spent(ledger, who) for who in ("ann", "bob", "new")] == [lost + Fraction(1, 10)] * 2 + [lost]
-    assert spent(ledger) == lost + Fraction(1, 5)
-    assert [each.number for each in ledger.ladders()] == [1]
-    with pytest.raises(InternalError, match="no such ladder"):
-        ledger.settle_ladder(held, b"bins")
-    assert ledger.check() == []
-    assert number == 1
-    assert spent(open_ledger(), "later") == lost
-
-
-def test_a_ledger_that_is_made_anew_from_its_mark_has_the_ladders(open_ledger: Open, tmp_path: Path) -> None:
-    ledger = open_ledger()
-    keep(ledger, "1/4")
-    ledger.close()
-    for file in tmp_path.glob("ledger.sqlite*"):
-        file.unlink()
-    ledger = open_ledger(opening=Opening.ACCEPT)
-    assert spent(ledger) == spent(ledger, "new") == Fraction(1, 4)
-    keep(ledger, "1/4")
-    assert spent(ledger) == spent(ledger, "new") == Fraction(1, 2)
-    assert ledger.check() == []
-    ledger.close()
-    with pytest.raises(PolicyError, match=r"cost epsilon 0\.5"):
-        open_ledger(analysts={"ann": cost("1/4")})
-
-
-def test_a_ladder_that_was_being_measured_when_the_ledger_was_restored_is_none(
-    open_ledger: Open, tmp_path: Path
-) -> None:
-    ledger = open_ledger()
-    held = ledger.reserve_ladder(asked("1/4"))
-    ledger.close()
-    older = (tmp_path / "ledger.sqlite").read_bytes()
-    ledger = open_ledger()
-    keep(ledger, "1/4")
-    ledger.close()
-    (tmp_path / "ledger.sqlite").write_bytes(older)
-    ledger = open_ledger(opening=Opening.ACCEPT)
-    with pytest.raises(InternalError, match="twice"):
-        ledger.settle_ladder(held, b"bins")
-    assert [each.state for each in ledger.ladder_charges()] == ["cancelled"]
-    assert spent(ledger, "ann") == Fraction(1, 2)
-    assert ledger.check() == []
-
-
-def test_a_ladder_is_in_the_mark_before_it_is_shown(
-    open_ledger: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger = open_ledger()
-    held = ledger.reserve_ladder(asked("1/4"))
-    with Ledger.open(
-        tmp_path / "ledger.sqlite",
-        policy_id="p",
-        total=cost("10"),
-        analysts={"*": cost("10")},
-        high_water=tmp_path / "mark",
-    ) as other:
-
-        def fails(*given: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        from dpsql.ledger.mark_file import MarkFile
-
-        with monkeypatch.context() as full:
-            full.setattr(MarkFile, "write", fails)
-            with pytest.raises(OSError, match="No space"):
-                ledger.settle_ladder(held, b"bins")
-            for ask in (other.ladders, lambda: other.ladder("visits", "rows"), lambda: other.ladder_of(1)):
-                with pytest.raises(OSError, match="No space"):
-                    ask()
-        assert [each.payload for each in other.ladders()] == [b"bins"]
-        assert other.head().hash in (next(iter(tmp_path.glob("mark*"))).read_text())
