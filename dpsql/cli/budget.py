@@ -253,20 +253,17 @@ def _list(entries: Sequence[Entry], style: Style) -> str:
 
 
 def _ladders(ladders: Sequence[LadderCharge], style: Style) -> str:
-    """Show what was charged for kept ladders, the newest first."""
+    """Show what was charged for ladders, the newest first; one that was not measured is not kept."""
     shown = ladders[::-1]
     columns = [
         column("ladder", [str(each.number) for each in shown], style, number=True),
         column("when (UTC)", [f"{each.when:%Y-%m-%d %H:%M}" for each in shown], style, firm=True),
         column("table", [each.source for each in shown], style),
-        column("measure", [each.measure + _without(each) for each in shown], style),
+        column("measure", [each.measure for each in shown], style),
         column("epsilon", [_epsilon(each.loss) for each in shown], style, number=True),
+        column("kept", ["yes" if each.state == "settled" else "no" for each in shown], style),
     ]
     return draw(columns, style)
-
-
-def _without(ladder: LadderCharge) -> str:
-    return "" if ladder.state == "settled" else " (charged, no result)"
 
 
 def _as_json(ledger: Ledger, analyst: str | None) -> str:

@@ -166,11 +166,10 @@ def _exceeded(asked: Charge, refusing: Sequence[ScopeBudget]) -> BudgetExceeded:
     """Return the error that names all scopes which refuse a ladder; the owner alone reads it."""
     left = [f"{_named(each.name)} ({shown(each.remaining.epsilon, up=False)} left)" for each in refusing]
     least = min((each.remaining for each in refusing), key=lambda charge: charge.epsilon)
-    raised = "caps" if any(each.name != POLICY for each in refusing) else "budget"
     return BudgetExceeded(
-        f"what every analyst is told is charged to the policy, to each analyst and to each group: epsilon"
-        f" {shown(asked.epsilon, up=True)}, for which too little is left of {', '.join(left)}\n"
-        f"Hint: raise these {raised} in the policy, or end these accounts, then ask again",
+        f"what all analysts are to know costs epsilon {shown(asked.epsilon, up=True)} of the policy's budget"
+        f" and of that of every analyst and group; too little is left of {', '.join(left)}\n"
+        "Hint: raise these budgets in the policy, or take these accounts out of it, then ask again",
         (asked.epsilon, asked.delta),
         (least.epsilon, least.delta),
         scope=refusing[0].name,
