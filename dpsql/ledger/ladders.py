@@ -32,8 +32,8 @@ def reserve(
     nothing is given back when it is settled.
     """
     for each in requests:
-        if each.loss.epsilon is None or each.loss.delta or not each.loss.parts:
-            raise InternalError("a ladder has a loss of pure differential privacy")
+        if not each.loss.epsilon or each.loss.delta:
+            raise InternalError("a ladder has a loss of pure differential privacy, above 0")
     loss = sum((each.loss for each in requests), PrivacyLoss())
     refusing = [budget for budget in all_of(connection, caps) if not budget.admits(loss)]
     if not requests:
@@ -53,7 +53,7 @@ def reserve(
             raise InternalError("the ledger gave a ladder no number")
         numbers.append(cursor.lastrowid)
     content = {"ladders": [content_of(connection, number) for number in numbers]}
-    events.append(connection, "bounds", content, [BOUNDS])
+    events.append(connection, "bounds", content)
     return tuple(LadderReservation(*each) for each in zip(numbers, requests, strict=True))
 
 
@@ -68,7 +68,7 @@ def settle(connection: sqlite3.Connection, reservation: LadderReservation, paylo
         (payload, n, reservation.number),
     )
     content = {"ladder": reservation.number, "payload": events.digest(payload)}
-    events.append(connection, "bounds-settle", content, [BOUNDS])
+    events.append(connection, "bounds-settle", content)
     (found,) = kept(connection, "b.number = ?", (reservation.number,))
     return found
 
@@ -77,7 +77,7 @@ def fail(connection: sqlite3.Connection, reservation: LadderReservation) -> None
     """End a reservation without a ladder: it stays charged in full."""
     _check_reserved(connection, reservation)
     connection.execute("UPDATE bounds SET state = 'failed' WHERE number = ?", (reservation.number,))
-    events.append(connection, "bounds-fail", {"ladder": reservation.number}, [BOUNDS])
+    events.append(connection, "bounds-fail", {"ladder": reservation.number})
 
 
 def end_all(connection: sqlite3.Connection) -> list[int]:

@@ -106,7 +106,12 @@ def test_a_reservation_ends_once_and_by_its_own_process(
 
 @pytest.mark.parametrize(
     "loss",
-    [PrivacyLoss(), PrivacyLoss.gaussian(Fraction(1, 100)), PrivacyLoss.of(Fraction(1), MILLIONTH)],
+    [
+        PrivacyLoss(),
+        PrivacyLoss.of(Fraction(0)),
+        PrivacyLoss.gaussian(Fraction(1, 100)),
+        PrivacyLoss.of(Fraction(1), MILLIONTH),
+    ],
 )
 def test_only_a_pure_loss_is_one_of_a_ladder(open_ledger: Open, loss: PrivacyLoss) -> None:
     ledger = open_ledger()

@@ -84,6 +84,22 @@ def test_check_finds_what_was_tampered_with(
     assert any(says in problem for problem in found), found
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["DELETE FROM total WHERE name = 'bounds'", "UPDATE total SET epsilon = '0/1' WHERE name = 'bounds'"],
+)
+def test_what_all_ladders_cost_is_compared_whenever_the_file_is_opened(
+    open_ledger: Open, tmp_path: Path, change: str
+) -> None:
+    ledger = open_ledger()
+    keep(ledger, "1/4")
+    ledger.settle(reserve(ledger, "1/4"), cost("1/4"))
+    ledger.close()
+    raw(tmp_path / "ledger.sqlite", change)
+    with pytest.raises(OperationalError, match="its totals are not those of event"):
+        open_ledger()
+
+
 def test_ladders_that_were_lost_with_the_ledger_count_for_analysts_who_come_later(
     open_ledger: Open, tmp_path: Path
 ) -> None:

@@ -357,7 +357,7 @@ print(len(seen), *sorted(set(seen)))
 
 @pytest.mark.parametrize(
     ("where", "stride"),
-    [("execute", 2), pytest.param("call", 1, marks=pytest.mark.slow)],
+    [("execute", 3), pytest.param("call", 1, marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize(("before", "entries", "spent"), [(4, 10, "344/105"), (5, 12, "10")])
 def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
