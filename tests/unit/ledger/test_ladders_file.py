@@ -13,6 +13,7 @@ import pytest
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.ledger import Ledger
 from dpsql.ledger.ledger import Opening
+from dpsql.privacy import Charge, Filter
 from tests.kept_ladders import Open, asked, cost, keep, ledger_in, reserve, spent
 
 
@@ -128,6 +129,29 @@ def test_ladders_that_were_lost_with_the_ledger_count_for_analysts_who_come_late
     assert ledger.check() == []
     assert number == 1
     assert spent(open_ledger(), "later") == lost
+
+
+def test_a_lost_ladder_costs_at_most_its_epsilon_at_an_analysts_order(
+    open_ledger: Open, tmp_path: Path
+) -> None:
+    whole, own = (Charge(Fraction(epsilon), Fraction(1, 10**6)) for epsilon in (4, 1))
+    given: dict[str, object] = {
+        "total": whole,
+        "analysts": {"ann": own, "*": whole},
+        "filter_of": lambda budget: Filter.of(budget, "zcdp"),
+    }
+    open_ledger(**given).close()
+    older = (tmp_path / "ledger.sqlite").read_bytes()
+    ledger = open_ledger(**given)
+    keep(ledger, "1/20")
+    ledger.settle(reserve(ledger, "1/10", "bob"), cost("1/10"), release=b"x")
+    before = ledger.budget("new").cost
+    ledger.close()
+    (tmp_path / "ledger.sqlite").write_bytes(older)
+    ledger = open_ledger(opening=Opening.ACCEPT, **given)
+    assert ledger.budget("new").cost == before, "the order is the one that the mark tells of"
+    assert ledger.budget("ann").cost == Fraction(1, 20), "what others asked does not count"
+    assert ledger.check() == []
 
 
 def test_a_ledger_that_is_made_anew_from_its_mark_has_the_ladders(open_ledger: Open, tmp_path: Path) -> None:
