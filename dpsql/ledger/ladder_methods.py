@@ -9,7 +9,7 @@ from dataclasses import replace
 from dpsql.ledger import ladders
 from dpsql.ledger.caps import Caps
 from dpsql.ledger.high_water import HighWater
-from dpsql.ledger.records import LadderCharge, LadderRequest, LadderReservation, StoredLadder
+from dpsql.ledger.records import StoredLadder, LadderCharge, LadderRequest, LadderReservation
 from dpsql.ledger.seen import Seen
 from dpsql.ledger.store import Store, storable
 
@@ -83,7 +83,8 @@ class LadderMethods:
 
     def ladder(self, source: str, measure: str) -> StoredLadder | None:
         """Return the newest ladder of a table and a measure of a unit in it; None if there is none."""
-        found = self._shown(lambda connection: _some(ladders.newest(connection, source, measure)))
+        named = storable(source), storable(measure)
+        found = self._shown(lambda connection: ladders.newest(connection, *named))
         return found[0] if found else None
 
     def ladder_of(self, number: int) -> StoredLadder | None:
@@ -104,7 +105,3 @@ class LadderMethods:
         if seen is not None:
             self._mark.cover(self._store, seen)
         return found
-
-
-def _some(found: StoredLadder | None) -> list[StoredLadder]:
-    return [] if found is None else [found]
