@@ -96,7 +96,8 @@ class LadderMethods:
 
     def ladder(self, source: str, measure: str) -> StoredLadder | None:
         """Return the newest ladder of a table and a measure of a unit in it; None if there is none."""
-        found = self._shown(lambda connection: _some(ladders.newest(connection, source, measure)))
+        named = storable(source), storable(measure)
+        found = self._shown(lambda connection: ladders.newest(connection, *named))
         return found[0] if found else None
 
     def ladder_of(self, number: int) -> StoredLadder | None:
@@ -117,7 +118,3 @@ class LadderMethods:
         if seen is not None:
             self._mark.cover(self._store, seen)
         return found
-
-
-def _some(found: StoredLadder | None) -> list[StoredLadder]:
-    return [] if found is None else [found]

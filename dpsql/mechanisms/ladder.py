@@ -149,6 +149,7 @@ AUDITED = (
         "a power of two that few units exceed by much",
         partial(Ladder.plan, sensitivity=FULL),
         inputs=lambda epsilon: [
+            ("one above the first", (3 * FULL, FULL, 0, 0), (4 * FULL, FULL, 0, 0)),
             ("one barely above the second", *_scored((9, 3, 2, 1), 3)),
             ("one above all", *_scored((9, 3, 2, 1), 100)),
             ("one above some", *_even(epsilon, FULL)),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,4 +95,72 @@ def simulated(sizes: Sizes, kept: Fraction, epsilon: Fraction, runs: int, source
         float(np.mean(widths)) / (3.92 * best),
         float(np.mean(totals)),
         float(np.std(totals)),
+    )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What each unit has in each group: positions of units and groups, and how much."""
+
+    unit: NDArray[np.int64]
+    group: NDArray[np.int64]
+    number: NDArray[np.int64]
+
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return int(self.group.max()) + 1
+
+    @property
+    def sizes(self) -> Sizes:
+        """The total of each unit over all groups."""
+        return np.bincount(self.unit, self.number).astype(np.int64)
+
+    def clipped(self, bound: float) -> NDArray[np.float64]:
+        """Return the totals of the groups; the parts of a unit beyond the bound are weighted down to it."""
+        sizes = self.sizes
+        weight = np.minimum(1, bound / np.maximum(sizes, 1))[self.unit]
+        return np.bincount(self.group, weight * self.number, minlength=self.groups).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class GroupOutcome:
+    """As `Outcome`, over all groups; and how far their sum is off, with shares given back and without."""
+
+    ratio: float
+    covered: float
+    by_noise: float
+    added: float
+    unshifted: float
+
+
+def simulated_groups(
+    parts: Parts, kept: Fraction, epsilon: Fraction, runs: int, source: NoiseSource
+) -> GroupOutcome:
+    """Measure the totals of all groups with a kept ladder of its own in each run."""
+    exact, sizes = parts.clipped(math.inf), parts.sizes
+    clipped = cache(parts.clipped)
+    errors, covered, noise, added, before = [], [], [], [], []
+    for ladder in released(sizes, kept, runs, source):
+        bound = ladder.choose_bound(epsilon, groups=parts.groups)
+        plan = Laplace.plan(parts.groups, epsilon, groups_per_unit=1, sensitivity=bound)
+        drawn = plan.run(np.zeros(parts.groups, dtype=np.int64), source).value
+        value = clipped(bound) + drawn
+        half = count_offset(plan.scale, 0.95, resolution=plan.resolution)
+        shared = ladder.shared(value, half, bound)
+        errors.append(np.square(shared.value - exact).mean())
+        covered.append(((shared.low <= exact) & (exact <= shared.high)).mean())
+        noise.append((np.abs(value - exact) <= half).mean())
+        added.append(abs(shared.value.sum() / exact.sum() - 1))
+        before.append(abs(value.sum() / exact.sum() - 1))
+    best = min(
+        math.sqrt(2 * (bound / float(epsilon)) ** 2 + float(np.square(clipped(bound) - exact).mean()))
+        for bound in np.unique(np.ceil(2 ** (np.arange(1, 8 * math.log2(sizes.max()) + 2) / 8))).tolist()
+    )
+    return GroupOutcome(
+        math.sqrt(float(np.mean(errors))) / best,
+        float(np.mean(covered)),
+        float(np.mean(noise)),
+        float(np.mean(added)),
+        float(np.mean(before)),
     )

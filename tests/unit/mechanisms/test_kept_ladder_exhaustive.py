@@ -143,7 +143,7 @@ def test_bins_from_exact_data_are_found_out_by_their_ends_alone() -> None:
 def test_a_unit_moves_every_score_the_same_way_by_at_most_one_unit(rung: int) -> None:
     sizes = sorted({*range(20), *(rung + rung * part // 80 + each for part in range(90) for each in (0, 1))})
     scores = [excess_score(size, rung) for size in sizes]
-    exact = [min(Fraction(8 * max(size - rung, 0), rung), 1) for size in sizes]
+    exact = [min(Fraction(8 * max(size - rung, 0), rung), Fraction(1)) for size in sizes]
     assert scores == [math.floor(FULL * each) for each in exact]
     assert scores == sorted(scores)
     assert scores[0] == 0

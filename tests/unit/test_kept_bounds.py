@@ -1,0 +1,346 @@
+"""Statements over all rows of a table with a kept ladder: their bounds, intervals, lines and keys."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpsql.analysis import LeftOut, Plan
+from dpsql.database import Database
+from dpsql.errors import BudgetExceeded, ProgrammingError
+from dpsql.estimates import KeptLadder
+from dpsql.kept_ladders import version_of
+from dpsql.ledger import LadderRequest
+from dpsql.owner.kept_bounds import kept_of, loss_of, measure_named, release_ladders
+from dpsql.policy import load
+from dpsql.session import Session
+from tests.narrow import present, private
+
+POLICY = """
+[budget]
+epsilon = 1e9
+ledger = "ledger.sqlite"
+[analysts.alice]
+epsilon = 1e9
+[defaults]
+rows_per_unit = 2
+[tables.orders]
+source = "orders.parquet"
+unit = "user_id"
+unit_kind = "user"
+[tables.orders.domain]
+region = { values = ["a", "b", "c"], complete = true }
+[tables.orders.bounds]
+amount = { from = 0, to = 50 }
+[tables.users]
+source = "users.parquet"
+unit = "ROW"
+[tables.names]
+source = "names.parquet"
+public = true
+"""
+USERS = 400
+
+
+def rows_of_user(user: int) -> int:
+    """Return how many rows a user has: 1 to 8, and 40 of each hundredth."""
+    return 40 if user % 100 == 0 else user % 8 + 1
+
+
+def write(folder: Path, more: int = 0) -> None:
+    """Write the tables: amounts are DECIMAL, ratios DOUBLE, debts of either sign."""
+    made = [
+        (u, "abc"[(u + i) % 3], Decimal(f"{(u * 31 + i * 17) % 90}.25"), i - 2)
+        for u in range(USERS)
+        for i in range(rows_of_user(u))
+    ] + [(1, "a", Decimal("1.00"), 0)] * more
+    users, regions, amounts, debts = zip(*made, strict=True)
+    columns = {
+        "user_id": pa.array(users),
+        "region": pa.array(regions),
+        "amount": pa.array(amounts, pa.decimal128(8, 2)),
+        "ratio": pa.array([float(a) / 4 for a in amounts]),
+        "debt": pa.array(debts, pa.int64()),
+    }
+    pq.write_table(pa.table(columns), folder / "orders.parquet")
+    pq.write_table(pa.table({"age": [1, 2, 3]}), folder / "users.parquet")
+    pq.write_table(pa.table({"region": ["a", "b", "c"], "number": [1, 2, 3]}), folder / "names.parquet")
+    (folder / "dpsql.toml").write_text(POLICY)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """A policy's database with ladders that have hardly any noise."""
+    folder = tmp_path_factory.mktemp("kept")
+    write(folder)
+    with closing(Database(load(folder / "dpsql.toml"))) as opened:
+        names = ("orders", "orders.amount", "orders.ratio", "orders.debt")
+        release_ladders(opened, [measure_named(opened, n) for n in names], Fraction(10**6), "dpsql bounds")
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def session(database: Database) -> Iterator[Session]:
+    with closing(Session(database, "alice")) as opened:
+        yield opened
+
+
+def statement(rest: str, options: str = "epsilon = 1000") -> str:
+    return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {rest}"
+
+
+def plan_of(session: Session, rest: str, options: str = "epsilon = 1000") -> Plan:
+    return private(session.prepare(statement(rest, options))).plan
+
+
+def left_of(session: Session, rest: str, options: str = "epsilon = 1000") -> list[LeftOut | None]:
+    return list(plan_of(session, rest, options).left_out)
+
+
+def test_a_ladder_has_the_units_of_each_bin(database: Database) -> None:
+    ladders = present(database.engines().schema_database.kept_ladders)
+    kept = present(ladders.find("orders", "rows"))
+    sizes = [rows_of_user(u) for u in range(USERS)]
+    assert kept.current
+    assert kept.ladder.most >= 40
+    assert sum(kept.ladder.bins) == USERS
+    ends = [1, 2, 4, 5, 8]
+    below = [sum(size <= end for size in sizes) for end in ends]
+    own = kept.ladder.bins
+    from dpsql.estimates import thresholds
+
+    places = [thresholds(kept.ladder.most).index(end) for end in ends]
+    assert [sum(own[: place + 1]) for place in places] == below
+
+
+WHOLE = [
+    "COUNT(*) AS n FROM orders",
+    "region, COUNT(*) AS n FROM orders GROUP BY region",
+    "region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY n DESC LIMIT 1",
+    "region, COUNT(*) AS n FROM orders GROUP BY region HAVING n > 5",
+    "SUM(amount) AS s FROM orders",
+    "SUM(o.amount) AS s FROM orders AS o",
+    "region, SUM(ratio) AS s FROM orders GROUP BY 1",
+    "SUM(debt) AS s FROM orders",
+    "AVG(amount) AS a FROM orders",
+]
+NOT_WHOLE = [
+    "COUNT(*) AS n FROM orders WHERE region = 'a'",
+    "COUNT(*) FILTER (WHERE region = 'a') AS n FROM orders",
+    "COUNT(*) AS n FROM orders JOIN names USING (region)",
+    "COUNT(*) AS n FROM (SELECT * FROM orders WHERE amount > 3) AS t",
+    "COUNT(*) AS n FROM (SELECT * FROM orders) AS t",
+    "COUNT(DISTINCT user_id) AS n FROM orders",
+    "COUNT(amount) AS n FROM orders",
+    "SUM(amount * 2) AS s FROM orders",
+    "MEDIAN(amount) AS m FROM orders",
+    "COUNT(*) AS n FROM users",
+]
+
+
+@pytest.mark.parametrize("rest", WHOLE)
+def test_all_rows_of_a_table_have_the_bound_of_its_ladder(session: Session, rest: str) -> None:
+    found = [present(each) for each in left_of(session, rest)]
+    plan = plan_of(session, rest)
+    assert found
+    assert all(each.kept.current and each.bound >= 8 for each in found)
+    assert not any("policy" in each.where and "rows" in each.what for each in plan.assumed)
+
+
+@pytest.mark.parametrize("rest", NOT_WHOLE)
+def test_other_statements_have_none(session: Session, rest: str) -> None:
+    assert not any(left_of(session, rest))
+
+
+def test_a_table_in_a_common_table_expression_of_its_name_is_another(session: Session) -> None:
+    text = "WITH orders AS (SELECT * FROM orders WHERE region = 'a') " + statement(
+        "COUNT(*) AS n FROM orders"
+    )
+    assert not any(private(session.prepare(text)).plan.left_out)
+
+
+def test_a_bound_that_the_statement_writes_is_taken_and_what_it_cuts_is_known(session: Session) -> None:
+    options = "epsilon = 1000, max_rows_contributed = 3"
+    (left,) = left_of(session, "COUNT(*) AS n FROM orders", options)
+    assert present(left).bound == 3
+    release = present(session.run(statement("COUNT(*) AS n FROM orders", options)).release)
+    value, low, high = (release.table.column(name)[0].as_py() for name in ("n", "n_low", "n_high"))
+    whole, kept = sum(map(rows_of_user, range(USERS))), sum(min(rows_of_user(u), 3) for u in range(USERS))
+    assert abs(value - kept) < 1
+    assert low < kept + 1
+    assert low < whole < high
+    assert "left out: rows of a user beyond 3 in orders" in release.line
+    assert "(in the range)" in release.line
+
+
+@pytest.mark.parametrize(("of", "signed"), [("amount", False), ("ratio", True), ("debt", True)])
+def test_sums_are_what_sql_says_and_signed_ones_widen_on_both_sides(
+    session: Session, of: str, signed: bool
+) -> None:
+    (left,) = left_of(session, f"SUM({of}) AS s FROM orders")
+    assert present(left).signed == signed
+    release = present(session.run(statement(f"SUM({of}) AS s FROM orders")).release)
+    path = present(session.policy.path).parent / "orders.parquet"
+    truth = sum(pq.read_table(path).column(of).to_pylist())
+    low, high = (release.table.column(name)[0].as_py() for name in ("s_low", "s_high"))
+    assert low < truth < high
+
+
+def test_groups_get_back_what_is_left_out_by_their_shares(session: Session) -> None:
+    options = "epsilon = 100000, max_rows_contributed = 4"
+    release = present(
+        session.run(statement("region, COUNT(*) AS n FROM orders GROUP BY region", options)).release
+    )
+    whole = sum(map(rows_of_user, range(USERS)))
+    found = release.table.column("n").to_pylist()
+    ladder = present(present(plan_of(session, "COUNT(*) FROM orders").left_out[0])).kept.ladder
+    kept = sum(min(rows_of_user(u), 4) for u in range(USERS))
+    assert abs(sum(found) - kept - ladder.cut(4)) < 1
+    assert abs(sum(found) - whole) < 0.1 * whole
+
+
+def test_statements_price_and_explain_what_is_left_out(session: Session) -> None:
+    rows = session.run("EXPLAIN " + statement("COUNT(*) AS n FROM orders")).table.to_pylist()
+    found = {row["property"]: row["value"] for row in rows}
+    assert found["left_out"].startswith("left out: rows of a user beyond ")
+    assert found["assumes"].startswith("no user has more than ")
+    assert found["epsilon"] == "1000"
+
+
+def test_other_data_leave_the_bound_and_end_what_is_known(tmp_path: Path) -> None:
+    write(tmp_path)
+    with (
+        closing(Database(load(tmp_path / "dpsql.toml"))) as opened,
+        closing(Session(opened, "alice")) as asked,
+    ):
+        release_ladders(opened, [measure_named(opened, "orders")], Fraction(10**6), "dpsql bounds")
+        before = plan_of(asked, "COUNT(*) AS n FROM orders").left_out[0]
+        write(tmp_path, more=1)
+        after = plan_of(asked, "COUNT(*) AS n FROM orders").left_out[0]
+        assert present(before).kept.current
+        assert not present(after).kept.current
+        assert present(after).bound == present(before).bound
+        release = present(asked.run(statement("COUNT(*) AS n FROM orders")).release)
+        assert "how much is not known since the data changed" in release.line
+        assert kept_of(opened, measure_named(opened, "orders")) is None
+
+
+def test_a_ladder_of_another_unit_is_not_used(tmp_path: Path) -> None:
+    write(tmp_path)
+    with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
+        release_ladders(opened, [measure_named(opened, "orders")], Fraction(10**6), "dpsql bounds")
+    (tmp_path / "dpsql.toml").write_text(POLICY.replace('unit = "user_id"', 'unit = "debt"'))
+    with (
+        closing(Database(load(tmp_path / "dpsql.toml"))) as opened,
+        closing(Session(opened, "alice")) as asked,
+    ):
+        assert not any(left_of(asked, "COUNT(*) AS n FROM orders"))
+
+
+def test_a_session_that_is_open_uses_a_ladder_that_comes(tmp_path: Path) -> None:
+    write(tmp_path)
+    with (
+        closing(Database(load(tmp_path / "dpsql.toml"))) as opened,
+        closing(Session(opened, "alice")) as asked,
+    ):
+        first = private(asked.prepare(statement("COUNT(*) AS n FROM orders")))
+        with closing(Database(load(tmp_path / "dpsql.toml"))) as owner:
+            release_ladders(owner, [measure_named(owner, "orders")], Fraction(10**6), "dpsql bounds")
+        second = private(asked.prepare(statement("COUNT(*) AS n FROM orders")))
+        assert not any(first.plan.left_out)
+        assert all(second.plan.left_out)
+        assert first.key != second.key
+
+
+def test_the_charge_is_everybodys_and_durable_before_a_row_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
+        measure = measure_named(opened, "orders")
+        monkeypatch.setattr("dpsql.owner.kept_bounds._measured", _fails)
+        with pytest.raises(Exception, match="its charge is kept"):
+            release_ladders(opened, [measure], Fraction(5), "dpsql bounds")
+        assert opened.ledger.budget("alice").spent.epsilon == 5
+        assert opened.ledger.budget(None).spent.epsilon == 5
+        assert not opened.ledger.ladders()
+
+
+def _fails(*given: object) -> None:
+    raise ValueError("12345 rows")
+
+
+def test_a_ladder_that_a_scope_does_not_admit_is_refused_uncharged(tmp_path: Path) -> None:
+    write(tmp_path)
+    with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
+        with pytest.raises(BudgetExceeded, match="alice"):
+            release_ladders(opened, [measure_named(opened, "orders")], Fraction(2 * 10**9), "dpsql bounds")
+        assert opened.ledger.budget(None).spent.epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing", "there is no table nothing"),
+        ("names", "names is public"),
+        ("users", "each row of users is a unit"),
+        ("orders.region", "no column region with numbers"),
+        ("orders.nothing", "no column nothing with numbers"),
+    ],
+)
+def test_what_has_no_measure_is_refused(database: Database, name: str, message: str) -> None:
+    with pytest.raises(ProgrammingError, match=message):
+        measure_named(database, name)
+
+
+def _kept_with(database: Database, name: str, most: int) -> None:
+    """Keep a ladder whose best bound is a size that is no power of two."""
+    measure = measure_named(database, name)
+    policy, engines = database.policy, database.engines()
+    version = version_of(policy, policy.tables[measure.table], engines.versions)
+    request = LadderRequest(measure.table, measure.text, version, "test", loss_of(Fraction(1)))
+    reservation = database.ledger.reserve_ladder(request)
+    from dpsql.estimates import thresholds
+
+    bins = (*(1000 for _ in thresholds(most)), 0)
+    now = datetime.datetime.now(datetime.UTC)
+    ladder = KeptLadder(
+        reservation.number, measure.table, measure.text, measure.step, version, now, Fraction(1), most, bins
+    )
+    database.ledger.settle_ladder(reservation, ladder.to_json().encode())
+
+
+@pytest.mark.parametrize("most", [7, 100, 1_000_003, 3 * 2**41 + 5, 5 * 2**60 + 1])
+@pytest.mark.parametrize("of", ["amount", "ratio", "debt"])
+def test_no_unit_moves_a_sum_beyond_any_bound_of_a_ladder(tmp_path: Path, of: str, most: int) -> None:
+    """Every unit is removed in turn: the exact numbers move by no more than the plan says."""
+    write(tmp_path)
+    with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
+        _kept_with(opened, f"orders.{of}", most)
+        path = tmp_path / "orders.parquet"
+        table = pq.read_table(path)
+        with closing(Session(opened, "alice")) as asked:
+            whole = private(asked.prepare(statement(f"SUM({of}) AS s FROM orders", "epsilon = 0.01")))
+            count, left = whole.plan.counts[0], present(whole.plan.left_out[0])
+            full = int(whole.counting.count().n[0][0])
+            ladder = left.kept.ladder
+            assert count.bound * count.step <= most * ladder.step
+            assert left.bound <= most
+        for user in (0, 1, 7, 100, 399):
+            mask = [u != user for u in table.column("user_id").to_pylist()]
+            pq.write_table(table.filter(pa.array(mask)), path)
+            with closing(Session(opened, "alice")) as asked:
+                fewer = private(asked.prepare(statement(f"SUM({of}) AS s FROM orders", "epsilon = 0.01")))
+                assert replace(fewer.plan.counts[0].parts[0]) == whole.plan.counts[0].parts[0]
+                low, high = count.move
+                assert low <= full - int(fewer.counting.count().n[0][0]) <= high
+            pq.write_table(table, path)
