@@ -17,6 +17,7 @@ import pytest
 
 from dpsql.cli import main
 from dpsql.cli.exits import ExitCode
+from dpsql.database import Engines
 from dpsql.estimates import KeptLadder
 from dpsql.ledger import Ledger
 from dpsql.owner import kept_list
@@ -151,7 +152,7 @@ def test_a_ladder_is_charged_to_everybody_and_shown(owner: Owner) -> None:
     ]
     assert [owner.spent(name) for name in (None, "ada", "who comes later")] == [50, 50, 50]
     (ladder,) = owner.ladders()
-    assert (ladder.table, ladder.measure, ladder.epsilon) == ("visits", "rows", 50)
+    assert (ladder.table, ladder.measure, ladder.epsilon) == ("visits", "rows", Fraction(50))
     # At this epsilon there is no noise: M is twice the first power of two that nobody exceeds by much.
     assert ladder.most == 128
     heading, *rows = cells(done, "persons")
@@ -404,16 +405,23 @@ def test_the_report_goes_to_a_file(owner: Owner, tmp_path: Path) -> None:
     assert (refused.code, owner.spent()) == (ExitCode.USAGE, 50)
 
 
-def test_a_measurement_that_fails_keeps_its_charge(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.database import Engines
-
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (RuntimeError("secret 41"), ExitCode.DATABASE, "its charge is kept\nHint: "),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED, "what was charged stays charged"),
+    ],
+)
+def test_a_measurement_that_fails_keeps_its_charge(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: ExitCode, said: str
+) -> None:
     def fail(*given: Any) -> None:
-        raise RuntimeError("secret 41")
+        raise error
 
     monkeypatch.setattr(Engines, "count", fail)
     done = owner("bounds", "visits", "visits.cost", "--yes")
-    assert (done.code, done.out, owner.spent()) == (ExitCode.DATABASE, "", 100)
-    assert "its charge is kept\nHint: " in done.err
+    assert (done.code, done.out, owner.spent()) == (code, "", 100)
+    assert said in done.err
     assert "secret" not in done.err
     assert owner.ladders() == []
 
