@@ -1,4 +1,4 @@
--- The functions of the catalogue that are macros, one after another; `functions.py` reads this file.
+-- The functions of the catalogue that are macros, one after another; `postgres_data.py` reads this file.
 --
 --     name(types of the arguments) -> type of the result: body
 --

@@ -11,7 +11,7 @@ from dpsql.engines.protocol import Cancelled
 from dpsql.engines.worker import RunningStatement, running_statement
 from dpsql.serve.catalog import Catalog, Facts, QuestionTimedOut, QuestionTooLarge, UnknownQuestion
 from dpsql.serve.catalog import catalog as of_catalog
-from dpsql.serve.catalog.wall import check
+from dpsql.serve.catalog.database import check_sql
 from tests.serve.catalog_cases import Declared, policy
 
 FACTS = Facts("alice", 4711)
@@ -145,6 +145,17 @@ def test_answers_are_bounded(catalog: Catalog, text: str, monkeypatch: pytest.Mo
         catalog.answer(text, FACTS)
 
 
+def test_a_description_has_the_time_limit_of_an_answer(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "SELECT relname AS described_in_time FROM pg_class"
+    with monkeypatch.context() as limited:
+        limited.setattr("dpsql.serve.catalog.catalog.MAX_SECONDS", 0.0)
+        with pytest.raises(QuestionTimedOut):
+            catalog.describe(text, FACTS)
+    assert [column.name for column in catalog.describe(text, FACTS).columns] == ["described_in_time"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -245,11 +256,11 @@ def test_the_database_is_locked(catalog: Catalog) -> None:
 )
 def test_the_second_wall_refuses_other_sql(catalog: Catalog, sql: str) -> None:
     with pytest.raises(UnknownQuestion):
-        check(catalog._connection.cursor(), sql)
+        check_sql(catalog._connection.cursor(), sql)
 
 
 def test_the_second_wall_lets_generated_sql_pass(catalog: Catalog) -> None:
-    check(catalog._connection.cursor(), "SELECT pgf_lower(c.relname) FROM _pgc.pg_class AS c")
+    check_sql(catalog._connection.cursor(), "SELECT pgf_lower(c.relname) FROM _pgc.pg_class AS c")
 
 
 def _doubled(levels: int) -> str:
