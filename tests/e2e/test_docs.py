@@ -11,6 +11,7 @@ import csv
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import pytest
 from dpsql.cli import main
 from dpsql.language import split
 from dpsql.policy import load
+from tests.commands import Commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "examples").glob("*.md"))]
@@ -58,13 +60,13 @@ BLOCKS = {page: blocks_of(page) for page in PAGES}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, commands: Commands) -> Path:
     """Copies of data/ and examples/, and `dpsql` on the path."""
     for name in ("data", "examples"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.sqlite*", "reproduce"))
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "dpsql"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dpsql.cli "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(commands.command)} "$@"\n')
     command.chmod(0o755)
     return tmp_path
 
