@@ -1,5 +1,6 @@
-"""Commands of `dpsql` in forks of one process that has loaded it: each is a process, but loads nothing.
+"""Commands of `dpsql`, and Python's, in forks of one process that has loaded dpsql.
 
+Each is a process of its own, but loads nothing.
 Loading Python and dpsql takes longer than most commands do. What depends on the start (which modules are
 loaded, signals, a terminal) is tested with processes that load all.
 
@@ -55,7 +56,7 @@ class Commands:
         address, client = folder / "commands", folder / "client.py"
         client.write_text(CLIENT, "utf-8")
         self.command = [sys.executable, "-I", "-S", str(client), str(address)]
-        """What stands in the place of `dpsql`."""
+        """What stands in the place of `dpsql`; with `python` and a text behind it, in that of `python -c`."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.commands", str(address)],
             cwd=ROOT,
@@ -119,6 +120,10 @@ def _answer(link: socket.socket, start: Any) -> NoReturn:
         sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115  it stays open
         sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", 1, encoding, "backslashreplace", closefd=False)  # noqa: SIM115
+        if arguments[:1] == ["python"]:
+            del sys.meta_path[0]
+            exec(arguments[1], {"__name__": "__main__"})
+            sys.exit()
         sys.argv = ["dpsql", *arguments]
         sys.exit(start())
     _, status = os.waitpid(child, 0)

@@ -14,7 +14,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -73,7 +72,7 @@ def folder(tmp_path: Path, commands: Commands) -> Path:
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command,
+        [shutil.which(command[0], path=str(folder / "bin")) or command[0], *command[1:]],
         cwd=folder,
         capture_output=True,
         encoding="utf-8",
@@ -106,7 +105,7 @@ def executed(folder: Path, block: Block, capfd: Capture) -> None:
         script = re.sub(r"^\$ ", "", block.text, flags=re.M)
         done = run(folder, "bash", "-euo", "pipefail", "-c", script)
     elif block.language == "python":
-        done = run(folder, sys.executable, "-c", block.text)
+        done = run(folder, "dpsql", "python", block.text)
     elif block.language in ("sql", "sql refused"):
         (folder / "page.sql").write_text(block.text, "utf-8")
         done = here(capfd, "-p", str(folder / "data" / "clinic.toml"), "-f", str(folder / "page.sql"))
