@@ -71,8 +71,9 @@ class Calls(Conversions):
 
     def _aggregate(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate an aggregate or a window function; DISTINCT and ORDER BY stand in its arguments."""
-        name, result = AGGREGATES[folded(node.this)]
-        node.set("this", name)
+        name = folded(node.this)
+        result = AGGREGATES[name]
+        node.set("this", "bool_and" if name == "every" else name)
         if node.expressions and isinstance(node.expressions[0], exp.Distinct):
             distinct, *rest = node.expressions  # sqlglot takes all arguments for those of DISTINCT
             node.set("expressions", [exp.Distinct(expressions=distinct.expressions[:1])])

@@ -205,7 +205,7 @@ _ENGINE_FUNCTIONS = frozenset(
     | {"list_contains", "list_transform", "list_bool_or", "list_bool_and", "list_value", "list_slice"}
     | {"struct_extract", "unnest", "generate_subscripts", "left", "nullif", "greatest", "least", "count_star"}
     | {"date_part", "date_trunc", "json_object", "json_array", "concat", "concat_ws"}
-    | {name for name, _ in AGGREGATES.values()}
+    | (AGGREGATES.keys() - {"every"})
 )
 """DuckDB's functions and operators that the translator or sqlglot writes."""
 _NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})

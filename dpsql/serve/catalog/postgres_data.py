@@ -108,43 +108,16 @@ class Function:
 
 
 AGGREGATES = {
-    "count": ("count", "int8"),
-    "min": ("min", "extreme"),
-    "max": ("max", "extreme"),
-    "sum": ("sum", "sum"),
-    "avg": ("avg", "float8"),
-    "array_agg": ("array_agg", "array"),
-    "string_agg": ("string_agg", "text"),
-    "bool_and": ("bool_and", "bool"),
-    "bool_or": ("bool_or", "bool"),
-    "every": ("bool_and", "bool"),
-    **{name: (name, "int8") for name in ("row_number", "rank", "dense_rank")},
-    **{name: (name, "same") for name in ("lag", "lead", "first_value", "last_value")},
+    **dict.fromkeys(("count", "row_number", "rank", "dense_rank"), "int8"),
+    **dict.fromkeys(("min", "max"), "extreme"),
+    "sum": "sum",
+    "avg": "float8",
+    "array_agg": "array",
+    "string_agg": "text",
+    **dict.fromkeys(("bool_and", "bool_or", "every"), "bool"),
+    **dict.fromkeys(("lag", "lead", "first_value", "last_value"), "same"),
 }
-"""The aggregates and window functions: DuckDB's name, and the type of the result."""
-
-_GRANTED = {
-    **dict.fromkeys(("table", "column", "any_column"), "'SELECT'"),
-    **dict.fromkeys(("schema", "language", "type"), "'USAGE'"),
-    "database": "'CONNECT'",
-    "function": "'EXECUTE'",
-    **dict.fromkeys(("sequence", "tablespace", "server", "foreign_data_wrapper"), ""),
-}
-"""What an analyst may do with an object of each kind; all else he may not."""
-
-
-def _privilege_functions() -> str:
-    """Return the lines of `has_table_privilege` and the like."""
-    lines = []
-    for kind, granted in _GRANTED.items():
-        for count in (3, 4) if kind == "column" else (2, 3):
-            last = "abcd"[count - 1]
-            held = f"list_has_any(string_split(replace(upper({last}), ' ', ''), ','), [{granted}]::VARCHAR[])"
-            missing = " OR ".join(f"{name} IS NULL" for name in "abcd"[:count])
-            body = f"CASE WHEN {missing} THEN NULL ELSE {held} END"
-            lines.append(f"has_{kind}_privilege({'any, ' * (count - 1)}text) -> bool: {body}")
-    return "\n".join(lines)
-
+"""The aggregates and window functions, and the types of their results; `every` is DuckDB's `bool_and`."""
 
 _LINE = re.compile(
     r"(?P<name>\w+)\((?P<arguments>[^)]*)\) -> "
@@ -171,7 +144,5 @@ def _read_functions(text: str) -> Mapping[tuple[str, int], Function]:
     return found
 
 
-FUNCTIONS = _read_functions(
-    (files(__package__) / "functions.sql").read_text(encoding="utf-8") + _privilege_functions()
-)
+FUNCTIONS = _read_functions((files(__package__) / "functions.sql").read_text(encoding="utf-8"))
 """The functions with macros, by name and number of arguments."""
