@@ -9,7 +9,7 @@ from sqlglot import exp
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.conversions import Conversions, Scope, call, cast, wrap
 from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.parse import SESSION, folded, trim_function
+from dpsql.serve.catalog.parse import SESSION, fold_name, trim_function
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import AGGREGATES, FUNCTIONS, PREFIX, Function
 
@@ -23,7 +23,7 @@ class Calls(Conversions):
 
     def function(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate the call of a function of the closed list."""
-        name = folded(node.this)
+        name = fold_name(node.this)
         if name in SPECIALS:
             return SPECIALS[name](self, node, scope)
         if name in AGGREGATES:
@@ -50,11 +50,11 @@ class Calls(Conversions):
             if wanted == "any":
                 self.settle(value.node, UNKNOWN)
             elif value.type == UNKNOWN or wanted == "text":
-                self.convert(value, pg_types.named_type(wanted))
+                self.convert(value, pg_types.function_type(wanted))
         if function.result in ("same", "element"):
             own = values[0].type
             return own if function.result == "same" else pg_types.element(own)
-        return pg_types.named_type(function.result)
+        return pg_types.function_type(function.result)
 
     def replace_by_call(self, node: exp.Expr, scope: Scope, name: str, *arguments: exp.Expr) -> int | None:
         """Translate a node as the call of a function."""
@@ -71,7 +71,7 @@ class Calls(Conversions):
 
     def _aggregate(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate an aggregate or a window function; DISTINCT and ORDER BY stand in its arguments."""
-        name = folded(node.this)
+        name = fold_name(node.this)
         result = AGGREGATES[name]
         node.set("this", "bool_and" if name == "every" else name)
         if node.expressions and isinstance(node.expressions[0], exp.Distinct):
@@ -89,7 +89,7 @@ class Calls(Conversions):
                 return None if own is None else pg_types.array_of(own)
             case "sum":
                 return pg_types.INT8 if own in (pg_types.INT2, pg_types.INT4) else pg_types.NUMERIC
-        return pg_types.named_type(result)
+        return pg_types.function_type(result)
 
     # Functions that are written without parentheses, or with key words among their arguments.
 
@@ -165,12 +165,12 @@ class Calls(Conversions):
 
     def concat(self, node: exp.Expr, scope: Scope) -> int:
         """Translate `concat(..)` and `concat_ws(separator, ..)`, which leave NULL out."""
-        node.replace(_short(call(folded(node.this), *map(_short, self.texts(node, scope)))))
+        node.replace(_short(call(fold_name(node.this), *map(_short, self.texts(node, scope)))))
         return TEXT
 
     def json(self, node: exp.Expr, scope: Scope) -> int:
         """Translate `json_build_object('key', value, ..)` and `json_build_array(value, ..)`."""
-        name = folded(node.this).replace("_build", "")
+        name = fold_name(node.this).replace("_build", "")
         if name == "json_object" and len(node.expressions) % 2:
             raise UnknownQuestion("json_build_object")
         for part in list(node.expressions):
@@ -194,7 +194,7 @@ class Calls(Conversions):
         oid = self.expression(value, scope)
         if not isinstance(part, exp.Literal) or oid in (UNKNOWN, *pg_types.TEXTS):
             raise UnknownQuestion("date_part")
-        return oid if folded(node.this) == "date_trunc" else pg_types.FLOAT8
+        return oid if fold_name(node.this) == "date_trunc" else pg_types.FLOAT8
 
 
 def _short(node: exp.Expr) -> exp.Expr:

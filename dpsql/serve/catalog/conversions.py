@@ -54,10 +54,10 @@ class Scope:
                 return source
         return None if self.outer is None else self.outer.source(column, table)
 
-    def named(self, table: str) -> Source | None:
+    def source_of_name(self, table: str) -> Source | None:
         """Return the source of a name, from the innermost SELECT that has it."""
         found = next((source for source in self.sources if source.name == table), None)
-        return found if found is not None or self.outer is None else self.outer.named(table)
+        return found if found is not None or self.outer is None else self.outer.source_of_name(table)
 
     def star_columns(self, table: str) -> list[tuple[str, str]]:
         """Return columns and sources that `*` or `table.*` stands for: merged columns first."""

@@ -65,7 +65,7 @@ def arrow_rows(relation: Relation, rows: Sequence[Mapping[str, object]]) -> pa.T
     """Return rows of a relation as a table with the relation's columns."""
     return pa.table(
         [
-            pa.array([row.get(name) for row in rows], pg_types.stored_type(oid))
+            pa.array([row.get(name) for row in rows], pg_types.storage_type(oid))
             for name, oid in relation.columns
         ],
         names=[name for name, _ in relation.columns],
@@ -106,7 +106,7 @@ class Names:
         for oid, shown in known.type_names.items():
             types.setdefault(shown, oid)
         for spelling in ("int", "integer", "decimal", "float", "char"):
-            types[spelling] = pg_types.named(spelling) or 0
+            types[spelling] = pg_types.oid_of_name(spelling) or 0
         for oid, name in self.shown["proc"].items():
             for key in (name, f"pg_catalog.{name}"):
                 self.keys["proc"].setdefault(key, oid)

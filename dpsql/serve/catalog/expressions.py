@@ -13,7 +13,7 @@ from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.calls import Calls
 from dpsql.serve.catalog.conversions import Scope, Value, call, cast, wrap
 from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.parse import SESSION, called, folded, type_oid
+from dpsql.serve.catalog.parse import SESSION, call_in, fold_name, type_oid
 from dpsql.serve.catalog.pg_types import BOOL, TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import PREFIX
 
@@ -49,18 +49,18 @@ class Expressions(Calls):
 
     def column(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate a column, by its name and source; a source alone is its only column."""
-        name, table = node.name, folded(node.args.get("table"))
+        name, table = node.name, fold_name(node.args.get("table"))
         node.set("db", None)
         source = scope.source(name, table)
         if source is not None:
             return next(one.type for one in source.columns if one.name == name)
         if name == "tableoid" and scope.sources:
-            source = scope.named(table) or scope.sources[0]
+            source = scope.source_of_name(table) or scope.sources[0]
             node.replace(cast(exp.Literal.number(source.oid), pg_types.OID))
             return pg_types.OID
         if not table and name in ("user", "current_role") and not node.this.args.get("quoted"):
             return self.replace_by_call(node, scope, name)
-        source = None if table else scope.named(name)
+        source = None if table else scope.source_of_name(name)
         if source is not None and len(source.columns) == 1:
             node.replace(exp.column(source.columns[0].name, source.name, quoted=True))
             return source.columns[0].type
@@ -68,7 +68,7 @@ class Expressions(Calls):
 
     def field(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate `(x).field`, and `pg_catalog.function(..)`."""
-        function = called(node)
+        function = call_in(node)
         if function is None:
             self.expression(node.this, scope)
             return None

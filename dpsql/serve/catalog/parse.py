@@ -135,21 +135,21 @@ def _with_kind(token: Token, kind: TokenType) -> Token:
 def output_name(node: exp.Expr) -> str:
     """Return the name of an output column, as PostgreSQL's `FigureColname` finds it."""
     if isinstance(node, exp.Alias):
-        return folded(node.args["alias"])
+        return fold_name(node.args["alias"])
     return _figure(node)[0] or "?column?"
 
 
-def folded(identifier: exp.Expr | str | None) -> str:
+def fold_name(identifier: exp.Expr | str | None) -> str:
     """Return a name; one that is not quoted is in lower case."""
     if isinstance(identifier, exp.Identifier):
         return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()
     return "" if identifier is None else str(identifier).lower()
 
 
-def called(node: exp.Expr) -> exp.Anonymous | None:
+def call_in(node: exp.Expr) -> exp.Anonymous | None:
     """Return the call of a function, without the schema of the catalogue before it; None for other nodes."""
     if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
-        if folded(node.this) not in SCHEMAS:
+        if fold_name(node.this) not in SCHEMAS:
             raise UnknownQuestion("schema of a function")
         return node.expression
     return node if isinstance(node, exp.Anonymous) else None
@@ -195,13 +195,13 @@ def _figure(node: exp.Expr | None) -> tuple[str, int]:
         return fixed, 2
     match node:
         case exp.Column():
-            return folded(node.this), 2
+            return fold_name(node.this), 2
         case exp.Identifier():
-            return folded(node), 2
+            return fold_name(node), 2
         case exp.Dot():
             return _figure(node.expression)
         case exp.Anonymous():
-            return folded(node.this), 2
+            return fold_name(node.this), 2
         case exp.Trim():
             return trim_function(node), 2
         case exp.Paren() | exp.Bracket() | exp.Filter() | exp.Window() | exp.Collate():
@@ -257,8 +257,8 @@ def type_oid(kind: exp.Expr) -> int | None:
     if kind.this == exp.DType.USERDEFINED:
         name = kind.args["kind"]
         if isinstance(name, exp.Dot):
-            name = name.expression if folded(name.this) in SCHEMAS else None
+            name = name.expression if fold_name(name.this) in SCHEMAS else None
         internal = isinstance(name, exp.Identifier) and name.name == "char"
-        return pg_types.CHAR if internal else pg_types.named(folded(name))
+        return pg_types.CHAR if internal else pg_types.oid_of_name(fold_name(name))
     name = kind.this.value if isinstance(kind.this, exp.DType) else str(kind.this)
-    return _TYPES.get(kind.this) or pg_types.named(name.lower())
+    return _TYPES.get(kind.this) or pg_types.oid_of_name(name.lower())

@@ -115,27 +115,27 @@ def array_of(oid: int) -> int:
     return data().arrays.get(TEXT if oid == UNKNOWN else oid, data().arrays[TEXT])
 
 
-def named(name: str) -> int | None:
+def oid_of_name(name: str) -> int | None:
     """Return the type that a name or a spelling of the standard means."""
     return _SPELLINGS.get(name) or data().type_oids.get(name)
 
 
-def named_type(name: str) -> int:
+def function_type(name: str) -> int:
     """Return the OID of a type that `functions.sql` names."""
     if name.endswith("[]"):
-        return array_of(named_type(name[:-2]))
-    oid = CHAR if name == '"char"' else named(name)
+        return array_of(function_type(name[:-2]))
+    oid = CHAR if name == '"char"' else oid_of_name(name)
     if oid is None:
         raise ValueError(f"no type {name}")
     return oid
 
 
-def bound_type(kind: str) -> int:
+def oid_of_duckdb(kind: str) -> int:
     """Return the type of a column that DuckDB describes."""
     if kind.startswith(("STRUCT", "TUPLE")):
         return RECORD_ARRAY if kind.endswith("[]") else RECORD
     if kind.endswith("[]"):
-        return array_of(bound_type(kind[:-2]))
+        return array_of(oid_of_duckdb(kind[:-2]))
     return _BOUND.get(kind.partition("(")[0], TEXT)
 
 
@@ -155,11 +155,11 @@ def arrow_type(oid: int) -> pa.DataType:
     return pa.string() if item is None else pa.list_(arrow_type(item))
 
 
-def stored_type(oid: int) -> pa.DataType:
+def storage_type(oid: int) -> pa.DataType:
     """Return the Arrow type of the values of a column inside the catalogue's database."""
     item = element(oid)
     if item is not None:
-        return pa.list_(stored_type(item))
+        return pa.list_(storage_type(item))
     return pa.uint32() if oid in NAMED_OIDS else arrow_type(oid)
 
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.serve.catalog.facts import Route, Signal, UnknownQuestion
-from dpsql.serve.catalog.parse import BEGINNINGS, called, folded, output_name, parse, tokenize
+from dpsql.serve.catalog.parse import BEGINNINGS, call_in, fold_name, output_name, parse, tokenize
 from dpsql.serve.catalog.postgres_data import SCHEMAS, Relation, data
 
 
@@ -54,10 +54,10 @@ def _has_catalogue_name(tokens: Sequence[Token]) -> bool:
 
 
 def _route_tree(tree: exp.Expr) -> Route | None:
-    own = {folded(table.args["alias"].this) for table in tree.find_all(exp.CTE)}
+    own = {fold_name(table.args["alias"].this) for table in tree.find_all(exp.CTE)}
     found = set()
     for table in tree.find_all(exp.Table):
-        schema, name = folded(table.args.get("db")), folded(table.this)
+        schema, name = fold_name(table.args.get("db")), fold_name(table.this)
         if not isinstance(table.this, exp.Identifier) or (not schema and name in own):
             continue  # a function, or a common table expression
         known = schema in SCHEMAS or (not schema and find("", name) is not None)
@@ -82,10 +82,10 @@ def signal(text: str, parameters: Sequence[object]) -> Signal | None:
     try:
         tree = parse(text)
         item = tree.expressions[0] if isinstance(tree, exp.Select) else exp.Null()
-        call = called(item.unalias())
+        call = call_in(item.unalias())
     except UnknownQuestion:
         return None
-    kind = None if call is None else _SIGNALS.get(folded(call.this))
+    kind = None if call is None else _SIGNALS.get(fold_name(call.this))
     if call is None or kind is None or len(tree.expressions) != 1 or len(call.expressions) != 1:
         return None
     number: exp.Expr | None = call.expressions[0]
@@ -106,12 +106,12 @@ def described_signal(text: str) -> tuple[str, int] | None:
 def _compared_pid(tree: exp.Expr, argument: exp.Expr | None) -> exp.Expr | None:
     """Return the number of `pid .. FROM pg_stat_activity WHERE pid = number`."""
     table, condition = tree.args["from_"].this, tree.args["where"].this.unnest()
-    if not isinstance(table, exp.Table) or folded(table.this) != "pg_stat_activity":
+    if not isinstance(table, exp.Table) or fold_name(table.this) != "pg_stat_activity":
         return None
-    if folded(table.args.get("db")) not in ("", "pg_catalog") or not isinstance(condition, exp.EQ):
+    if fold_name(table.args.get("db")) not in ("", "pg_catalog") or not isinstance(condition, exp.EQ):
         return None
     columns = (argument, condition.this)
-    if not all(isinstance(one, exp.Column) and folded(one.this) == "pid" for one in columns):
+    if not all(isinstance(one, exp.Column) and fold_name(one.this) == "pid" for one in columns):
         return None
     number: exp.Expr = condition.expression
     return number

@@ -19,7 +19,7 @@ from dpsql.serve.catalog.conversions import Column, Scope, Source, Tables, call,
 from dpsql.serve.catalog.database import OWN_TABLE, Names
 from dpsql.serve.catalog.expressions import Expressions
 from dpsql.serve.catalog.facts import CatalogColumn, UnknownQuestion
-from dpsql.serve.catalog.parse import called, folded, output_name, parse
+from dpsql.serve.catalog.parse import call_in, fold_name, output_name, parse
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import FUNCTIONS, PREFIX, SCHEMAS
 from dpsql.serve.catalog.relations import LIVE
@@ -201,7 +201,7 @@ class Translator(Expressions):
         match node:
             case exp.Table(this=exp.Identifier()):
                 self._relation(node, scope)
-            case exp.Table() | exp.Lateral() if called(node.this) is not None:
+            case exp.Table() | exp.Lateral() if call_in(node.this) is not None:
                 self._function(node, scope)
             case exp.Subquery() if _holds_table(node.this):
                 self._source(node.this, scope)
@@ -254,10 +254,10 @@ class Translator(Expressions):
 
     def _function(self, node: exp.Expr, scope: Scope) -> None:
         """Replace a function in FROM by a query: a row for each element of its list, or for its value."""
-        alias, function = node.args.get("alias"), called(node.this)
-        if function is None or folded(node.args.get("db")) not in ("", *SCHEMAS):
+        alias, function = node.args.get("alias"), call_in(node.this)
+        if function is None or fold_name(node.args.get("db")) not in ("", *SCHEMAS):
             raise UnknownQuestion("function")
-        name = folded(function.this)
+        name = fold_name(function.this)
         single = alias.name if alias is not None and alias.name else name
         known = FUNCTIONS.get((name, len(function.expressions)))
         if name == "unnest" and len(function.expressions) > 1:
@@ -268,7 +268,7 @@ class Translator(Expressions):
         elif known is not None and known.returns_set:
             oid = self.macro(known, function, scope)
             lists, rows = [function], call("unnest", function)
-            fields = [Column(field, pg_types.named_type(kind)) for field, kind in known.fields]
+            fields = [Column(field, pg_types.function_type(kind)) for field, kind in known.fields]
             columns = fields or [Column(single, oid)]
             keys = [exp.Literal.string(column.name) for column in fields]
             cells = [call("struct_extract", rows.copy(), key) for key in keys] or [rows]
@@ -332,7 +332,7 @@ def _name_columns(values: exp.Expr) -> None:
 
 def _column_of(column: Column, kind: str) -> CatalogColumn:
     """Return a column with a type: PostgreSQL's if it was followed, else that of DuckDB."""
-    oid = pg_types.bound_type(kind) if column.type is None else column.type
+    oid = pg_types.oid_of_duckdb(kind) if column.type is None else column.type
     oid = TEXT if oid == UNKNOWN else oid
     return CatalogColumn(column.name, pg_types.arrow_type(oid), oid)
 
