@@ -143,7 +143,8 @@ class Catalog:
             raise UnknownQuestion("number of parameters")
         self._check_settings(question, facts)
         session = self._session(facts, question.sql)
-        rows = {live_name(*key): self._live_rows(key, facts) for key in question.live}
+        live = {key: LIVE[key](facts, self._place) for key in question.live}
+        rows = {live_name(*key): arrow_rows(data().relations[key], made) for key, made in live.items()}
 
         def fetch(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
             for name, table in rows.items():
@@ -222,9 +223,6 @@ class Catalog:
             "now": datetime.now(UTC).isoformat(),
             "server_started": of_session.SERVER_STARTED.isoformat(),
         }
-
-    def _live_rows(self, key: tuple[str, str], facts: Facts) -> pa.Table:
-        return arrow_rows(data().relations[key], LIVE[key](facts, self._place))
 
     # Execution.
 

@@ -128,11 +128,6 @@ class CatalogAnswer:
     changes: tuple[tuple[str, str, bool], ...] = ()
     """What `set_config` in the question sets: name, value, and whether for this transaction only."""
 
-    @property
-    def oids(self) -> tuple[int, ...]:
-        """The OIDs of the columns' types."""
-        return tuple(column.oid for column in self.columns)
-
 
 @dataclass(frozen=True, slots=True)
 class Signal:

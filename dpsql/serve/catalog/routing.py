@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Literal
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from dpsql.serve.catalog.facts import Route, Signal, UnknownQuestion
 from dpsql.serve.catalog.parse import BEGINNINGS, call_in, fold_name, output_name, parse, tokenize
@@ -36,7 +36,8 @@ def route(text: str, tables: Container[str] = ()) -> Route | None:
         for before, token in pairwise(tokens)
         if before.token_type in (TokenType.FROM, TokenType.JOIN)
     }
-    if any(source in tables for source in sources) and not _has_catalogue_name(tokens):
+    words = {token.text.lower() for token in tokens}
+    if any(source in tables for source in sources) and not any(map(_is_catalogue_name, words)):
         return Route.DATA
     try:
         tree = parse(text, tokens)
@@ -47,10 +48,6 @@ def route(text: str, tables: Container[str] = ()) -> Route | None:
 
 def _is_catalogue_name(word: str) -> bool:
     return word in SCHEMAS or find("", word) is not None
-
-
-def _has_catalogue_name(tokens: Sequence[Token]) -> bool:
-    return any(_is_catalogue_name(word) for word in {token.text.lower() for token in tokens})
 
 
 def _route_tree(tree: exp.Expr) -> Route | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
@@ -54,11 +53,9 @@ def float_texts(numbers: pa.Array, extra_digits: int = 1) -> pa.Array:
     texts = numbers.cast(pa.string())
     if not special.any():
         return texts
-    shortest = _shortest_text(width)
     mask = pa.array(special)
-    return pc.replace_with_mask(
-        texts, mask, pa.array([None if x is None else shortest(x) for x in numbers.filter(mask).to_pylist()])
-    )
+    shortest = [None if x is None else _shortest_text(x, width) for x in numbers.filter(mask).to_pylist()]
+    return pc.replace_with_mask(texts, mask, pa.array(shortest))
 
 
 def _round(x: float, digits: int) -> str:
@@ -69,21 +66,16 @@ def _nonfinite_text(x: float) -> str:
     return "NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity"
 
 
-def _shortest_text(width: int) -> Callable[[float], str]:
-    """Return the function that writes one number of a width."""
-    kind = np.float64 if width == 64 else np.float32
+def _shortest_text(x: float, width: int) -> str:
+    """Return the shortest decimal of a number of a width."""
+    if not math.isfinite(x):
+        return _nonfinite_text(x)
+    number = np.float64(x) if width == 64 else np.float32(x)
     low, high = _TIES[width]
-
-    def text(x: float) -> str:
-        if not math.isfinite(x):
-            return _nonfinite_text(x)
-        number = kind(x)
-        digits, power = _digits(repr(x) if width == 64 else np.format_float_scientific(number, trim="-"))
-        if low <= abs(x) <= high and _is_tie(digits, power, abs(number)):
-            digits, power = _untied_digits(abs(number), _ENOUGH[width])
-        return ("-" if math.copysign(1, x) < 0 else "") + _write_digits(digits, power, _DIGITS[width])
-
-    return text
+    digits, power = _digits(repr(x) if width == 64 else np.format_float_scientific(number, trim="-"))
+    if low <= abs(x) <= high and _is_tie(digits, power, abs(number)):
+        digits, power = _untied_digits(abs(number), _ENOUGH[width])
+    return ("-" if math.copysign(1, x) < 0 else "") + _write_digits(digits, power, _DIGITS[width])
 
 
 def _digits(decimal: str) -> tuple[str, int]:

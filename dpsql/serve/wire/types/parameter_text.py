@@ -120,10 +120,15 @@ def _numeric(text: str, kind: WireType) -> Decimal:
     raise _invalid(text, kind)
 
 
-def _date(text: str, kind: WireType) -> datetime.date:
-    found = _MOMENT.fullmatch(text.strip(_SPACE))
+def _match(form: re.Pattern[str], text: str, kind: WireType, hint: str) -> re.Match[str]:
+    found = form.fullmatch(text.strip(_SPACE))
     if found is None:
-        raise _invalid(text, kind, "22007", "send a date as 2026-12-31")
+        raise _invalid(text, kind, "22007", hint)
+    return found
+
+
+def _date(text: str, kind: WireType) -> datetime.date:
+    found = _match(_MOMENT, text, kind, "send a date as 2026-12-31")
     # As in PostgreSQL, a time zone is ignored: pgjdbc sends one. A time of the day would be lost.
     moment = _moment_of(found, kind)
     if moment.time() != datetime.time():
@@ -132,9 +137,7 @@ def _date(text: str, kind: WireType) -> datetime.date:
 
 
 def _timestamp(text: str, kind: WireType) -> datetime.datetime:
-    found = _MOMENT.fullmatch(text.strip(_SPACE))
-    if found is None:
-        raise _invalid(text, kind, "22007", "send a timestamp as 2026-12-31 23:59:59")
+    found = _match(_MOMENT, text, kind, "send a timestamp as 2026-12-31 23:59:59")
     moment = _moment_of(found, kind)
     if kind.name == "timestamp":
         if found["zone"]:  # PostgreSQL ignores it, so that the moment is another one
@@ -160,10 +163,7 @@ def _offset(zone: str, kind: WireType) -> datetime.timedelta:
 
 
 def _time(text: str, kind: WireType) -> datetime.time:
-    found = _CLOCK.fullmatch(text.strip(_SPACE))
-    if found is None:
-        raise _invalid(text, kind, "22007", "send a time as 23:59:59")
-    return _clock(found, kind)
+    return _clock(_match(_CLOCK, text, kind, "send a time as 23:59:59"), kind)
 
 
 def _moment_of(found: re.Match[str], kind: WireType) -> datetime.datetime:
