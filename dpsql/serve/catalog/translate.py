@@ -36,6 +36,9 @@ MAX_NESTED = 20
 MAX_LOOK_UPS = 5
 """The most calls inside calls of macros that read a table: DuckDB's time to plan doubles with each, and
 meanwhile it does not hear that the time is over."""
+MAX_SUBQUERIES = 50
+"""The most subqueries outside of FROM and calls of macros that read a table, all together: DuckDB's time to
+bind them grows with the square of their number and more, and it does not hear then that the time is over."""
 MAX_COLUMNS = 1_664
 """The most columns of a query, as many as PostgreSQL has: without it, `*` could double them at each level."""
 MAX_EXPANDED = 10_000
@@ -295,13 +298,27 @@ _LOOK_UPS = frozenset(f"{PREFIX}{known.name}" for known in FUNCTIONS.values() if
 
 def _check_nesting(tree: exp.Expr) -> None:
     depths: dict[int, tuple[int, int]] = {}
+    subqueries = 0
     for node in tree.walk():  # a node after its parent
+        subqueries += _is_subquery(node)
+        if subqueries > MAX_SUBQUERIES:
+            raise UnknownQuestion("so many subqueries")
         calls, look_ups = depths.get(id(node.parent), (0, 0))
         if isinstance(node, exp.Anonymous):
             calls, look_ups = calls + 1, look_ups + (node.this in _LOOK_UPS)
         depths[id(node)] = calls, look_ups
         if calls > MAX_NESTED or look_ups > MAX_LOOK_UPS:
             raise UnknownQuestion("nested calls")
+
+
+def _is_subquery(node: exp.Expr) -> bool:
+    """Return whether a node reads a table for each row: a call of a macro that does, or a subquery."""
+    if isinstance(node, exp.Anonymous):
+        return node.this in _LOOK_UPS
+    return isinstance(node, (exp.Select, exp.SetOperation)) and not isinstance(
+        node.parent if not isinstance(node.parent, exp.Subquery) else node.parent.parent,
+        (exp.From, exp.Join, exp.Lateral, exp.CTE, exp.SetOperation, type(None)),
+    )
 
 
 def _star_columns(item: exp.Expr, scope: Scope) -> list[tuple[str, str]] | None:

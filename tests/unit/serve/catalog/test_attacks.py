@@ -302,3 +302,23 @@ def test_calls_that_read_tables_are_not_nested_deeply(catalog: Catalog, called: 
     with pytest.raises(UnknownQuestion) as caught:
         catalog.answer(f"SELECT {text} FROM pg_type", FACTS)
     assert caught.value.shape == "nested calls"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + ", ".join(["format_type(a.atttypid, a.atttypmod)"] * 51) + " FROM pg_attribute a",
+        "SELECT "
+        + ", ".join(["(SELECT count(*) FROM pg_attribute WHERE attrelid = c.oid)"] * 51)
+        + " FROM pg_class c",
+        "SELECT 1 FROM pg_class c WHERE "
+        + " OR ".join(["EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid)"] * 51),
+        "SELECT 1 FROM pg_class c WHERE "
+        + " OR ".join(["c.oid IN (SELECT attrelid FROM pg_attribute WHERE attnum = c.relnatts)"] * 51),
+    ],
+    ids=["calls", "values", "exists", "in"],
+)
+def test_there_are_not_many_subqueries_which_are_bound_for_long(catalog: Catalog, text: str) -> None:
+    with pytest.raises(UnknownQuestion) as caught:
+        catalog.answer(text, FACTS)
+    assert caught.value.shape == "so many subqueries"
