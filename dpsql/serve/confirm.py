@@ -1,4 +1,4 @@
-"""What a program may spend: confirmations of a price, and the rule that asks for them. No protocol, no I/O.
+"""What a program may spend: confirmations of a price, and the rule that asks for them, whatever the protocol.
 
 A program is shown the price of a statement before it can be charged: with the price it gets a confirmation,
 without which nothing above a free limit is spent. A confirmation is an HMAC over the analyst, the question,
@@ -18,11 +18,17 @@ import threading
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from dpsql.errors import PriceNotAgreed
+from dpsql.errors import PriceNotAgreed, ProgrammingError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import entropy
 from dpsql.privacy import Charge
+
+if TYPE_CHECKING:
+    from dpsql.serve.answer import Answer
+    from dpsql.serve.statement_service import Priced, StatementService
+    from dpsql.sessions import StatementResult
 
 LIFETIME = 600
 """Seconds for which a confirmation holds."""
@@ -136,6 +142,30 @@ class SpendingRule:
             return Charge(self._limit)
         self.confirmations.redeem(_given(question, confirm), question)
         return question.price
+
+
+class ConfirmedStatements:
+    """A program's statements: above the free price, each runs only with the confirmation of its price."""
+
+    def __init__(self, service: StatementService, rule: SpendingRule) -> None:
+        self.service = service
+        self.rule = rule
+
+    async def question(self, sql: str) -> tuple[Priced, Question]:
+        """Price a statement; raises `Error` if it is refused."""
+        priced = await self.service.price(sql)
+        if priced.statement.setting:
+            raise ProgrammingError(
+                "settings do not hold from one call to the next\n"
+                "Hint: write them in it: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) .."
+            )
+        return priced, Question(self.service.name, priced.key, priced.price)
+
+    async def run(self, sql: str, confirm: str | None) -> Answer | StatementResult:
+        """Run a statement, charging no more than was confirmed or is free; raises `Error`."""
+        priced, question = await self.question(sql)
+        most = self.rule.agreed(question, confirm) if priced.statement.private else Charge()
+        return await self.service.run(priced, most)
 
 
 def _given(question: Question, confirm: str | None) -> str:

@@ -1,6 +1,6 @@
 """dpsql for programs that speak the Model Context Protocol: tools, resources, stdio and HTTP.
 
-The official SDK does the protocol. What a tool answers is in ``agent``, what may be spent in ``confirm``.
+The official SDK does the protocol. What a tool answers is in ``mcp_tools``, what may be spent in ``confirm``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from dpsql import __version__
+from dpsql.login import entropy
 from dpsql.render.cells import escape_controls
 from dpsql.render.readable import price
-from dpsql.serve.agent import Facts, Tools, refusal
+from dpsql.serve.confirm import Confirmations, SpendingRule
+from dpsql.serve.json_facts import Facts, refusal
+from dpsql.serve.mcp_tools import Tools
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from dpsql.privacy import Charge
+    from dpsql.serve.statement_service import StatementService
 
 INSTRUCTIONS = """\
 dpsql answers SQL questions about private data; every answer is differentially private and spends a budget \
@@ -81,13 +87,13 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
             return NotAsked()
         try:
             tools = await tools_of()
-            asked, question = await tools.question(sql)
-            if not asked.private or not tools.rule.needs_person(asked.price):
+            priced, question = await tools.question(sql)
+            if not priced.statement.private or not tools.rule.needs_person(priced.price):
                 return NotAsked()
             tools.rule.check(question, confirm)
         except Exception:  # noqa: BLE001  `ask` meets the same error, and tells it as a refusal
             return NotAsked()
-        return Elicit(_question(sql, confirm, asked.price), Agreement)
+        return Elicit(_question(sql, confirm, priced.price), Agreement)
 
     @made.tool(annotations=_FREE)
     async def tables() -> Facts:
@@ -146,6 +152,22 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
         return Path(__file__).with_name("language.md").read_text("utf-8")
 
     return made
+
+
+def serve_one(
+    service: StatementService, *, free_below: Fraction, ask_person_above: Fraction | None
+) -> MCPServer[Any]:
+    """Make the server of one program, over its standard input and output.
+
+    Over a session in this process it is for owners' trials: whoever starts it may read the data. Over one
+    on a server it runs on the program's side, which never sees the data.
+    """
+    tools = Tools(service, SpendingRule(Confirmations(entropy.key(32)), free_below, ask_person_above))
+
+    async def tools_of() -> Tools:
+        return tools
+
+    return server(tools_of)
 
 
 def _question(sql: str, confirm: str | None, cost: Charge) -> str:

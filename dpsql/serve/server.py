@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpsql import __version__
 from dpsql.engines import engine_notice
@@ -15,10 +16,14 @@ from dpsql.serve import metrics
 from dpsql.serve import state as states
 from dpsql.serve.health import Health
 from dpsql.serve.listening import addresses, listen
-from dpsql.serve.log import Log
 from dpsql.serve.notify import notify, reloading
-from dpsql.serve.parts import Front, Service, Wire
-from dpsql.serve.state import State
+
+if TYPE_CHECKING:
+    from dpsql.serve.http import HttpFront
+    from dpsql.serve.log import Log
+    from dpsql.serve.service import Service
+    from dpsql.serve.state import State
+    from dpsql.serve.wire.protocol import Wire
 
 DRAIN = 30.0
 """Seconds that statements have to end by themselves when the server is told to stop."""
@@ -41,7 +46,7 @@ class Server:
         log: Log,
         logins: metrics.Logins,
         *,
-        fronts: Sequence[Front] = (),
+        fronts: Sequence[HttpFront] = (),
         on_ready: Callable[[list[str]], None] = lambda _: None,
         drain: float = DRAIN,
     ) -> None:

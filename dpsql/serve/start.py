@@ -18,7 +18,6 @@ from dpsql.serve import state as states
 from dpsql.serve.figures import StatementRecord
 from dpsql.serve.http import HttpFront
 from dpsql.serve.log import Log
-from dpsql.serve.parts import Front
 from dpsql.serve.server import Server
 from dpsql.serve.service import Service
 from dpsql.serve.state import State
@@ -129,7 +128,7 @@ def _fields(record: StatementRecord, log: Log) -> dict[str, object]:
     }
 
 
-def _mcp(state: State, service: Service) -> list[Front]:
+def _mcp(state: State, service: Service) -> list[HttpFront]:
     """Return the server of programs that speak MCP, if the policy has an address for it."""
     address = state.config.mcp.listen
     if address is None:
@@ -140,8 +139,7 @@ def _mcp(state: State, service: Service) -> list[Front]:
         raise PolicyError("mcp.listen: needs the package mcp", hint="pip install 'dpsql[mcp]'") from None
 
     def application(bound: Address) -> object:
-        config = replace(state.config, mcp=replace(state.config.mcp, listen=bound))
-        return http_app(lambda: service, config)
+        return http_app(service, bound, state.config.mcp)
 
     return [HttpFront(application, address, state.tls)]
 
@@ -151,11 +149,11 @@ def _pages(
     service: Service,
     given: HttpConfig,
     log: Callable[[str, Mapping[str, object]], None],
-) -> list[Front]:
+) -> list[HttpFront]:
     """Return the servers of pages; an address that is given goes before that of the policy."""
     own = state.config.http
     http = replace(own, listen=given.listen or own.listen, owner=given.owner or own.owner)
-    config = replace(state.config, http=http)
+    config = replace(state.config, http=http)  # which refuses addresses that need a certificate
     if http.listen is None and http.owner is None:
         return []
     try:
@@ -166,13 +164,11 @@ def _pages(
         raise PolicyError("http: needs the packages starlette and uvicorn", hint=hint) from None
 
     def analysts(bound: Address) -> object:
-        bound_config = replace(config, http=replace(http, listen=bound))
-        return http_app(lambda: service, bound_config, log)
+        return http_app(service, bound, http, log)
 
-    fronts: list[Front] = []
+    fronts: list[HttpFront] = []
     if http.listen is not None:
         fronts.append(HttpFront(analysts, http.listen, state.tls, "/"))
     if http.owner is not None:
-        link = link_file(config.users)
-        fronts.append(OwnerFront(lambda: service, lambda: service.gate.users, http.owner, link))
+        fronts.append(OwnerFront(service, http.owner, link_file(config.users)))
     return fronts

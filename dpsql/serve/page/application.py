@@ -10,20 +10,21 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
+from dpsql.language.completed_words import KEYWORDS, VALUES
+from dpsql.language.options import OPTIONS
 from dpsql.serve.confirm import Confirmations, SpendingRule
 from dpsql.serve.page import assets
-from dpsql.serve.page.asking import FORMS, Analyst, words
+from dpsql.serve.page.answers import FORMS, Analyst
 from dpsql.serve.page.guard import MARK, Guard
 from dpsql.serve.page.requests import RefusedError, answer, fields, refused
 from dpsql.serve.page.sign_in import LONGEST, Logins
-from dpsql.serve.served_backend import Backends
 from dpsql.serve.tls import CLIENT
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from dpsql.policy import Address, ServeConfig
-    from dpsql.serve.gate import Gate, Login
+    from dpsql.policy import Address, HttpConfig
+    from dpsql.serve.gate import Login
     from dpsql.serve.service import Service
 
 FILES = (
@@ -78,19 +79,13 @@ class Pages:
 
     def __init__(
         self,
-        service: Callable[[], Service],
-        config: ServeConfig,
+        service: Service,
         log: Callable[[str, Mapping[str, object]], None],
     ) -> None:
-        self._service = service
-        self._logins = Logins(self._gate, log)
-        self._log = log
-        self._free, self._asks = Backends(service, config, "http"), Backends(service, config, "http")
-        self._confirmations = Confirmations(self._gate().users.secret)
+        self._service, self._gate = service, service.gate
+        self._logins = Logins(service.gate, log)
+        self._confirmations = Confirmations(service.gate.users.secret)
         self._asked: Counter[str] = Counter()
-
-    def _gate(self) -> Gate:
-        return self._service().gate
 
     def routes(self) -> list[Route]:
         """Return the routes of JSON."""
@@ -116,7 +111,7 @@ class Pages:
         given = request.headers.get("authorization")
         if given is not None:
             scheme, _, token = given.partition(" ")
-            login = self._gate().by_token(token.strip()) if scheme.lower() == "bearer" else None
+            login = self._gate.by_token(token.strip()) if scheme.lower() == "bearer" else None
         else:
             login = self._logins.login(_cookie(request), request.headers.get(MARK.decode(), ""))
         certified = _certified(request)
@@ -126,8 +121,9 @@ class Pages:
         return login
 
     def _analyst(self, login: Login) -> Analyst:
-        rule = SpendingRule(self._confirmations, self._gate().user(login).free_below)
-        return Analyst(self._free.of(login), self._asks.of(login), rule)
+        rule = SpendingRule(self._confirmations, self._gate.user(login).free_below)
+        free, asks = (self._service.client_of(login, "http", lane) for lane in ("free", "asks"))
+        return Analyst(free, asks, rule)
 
     def _guarded(self, endpoint: Endpoint) -> Endpoint:
         """Return an endpoint that answers its errors."""
@@ -185,7 +181,8 @@ class Pages:
     # -- statements
 
     async def _language(self, _: Analyst, __: Request) -> object:
-        return words()
+        options = {name: list(VALUES.get(name, ())) for name in OPTIONS}
+        return {"keywords": list(KEYWORDS), "options": options}
 
     async def _explain(self, analyst: Analyst, request: Request) -> object:
         given = await fields(request, sql=str)
@@ -219,21 +216,15 @@ class Pages:
 
 
 def http_app(
-    service: Callable[[], Service],
-    config: ServeConfig,
+    service: Service,
+    address: Address,
+    config: HttpConfig,
     log: Callable[[str, Mapping[str, object]], None],
 ) -> Guard:
-    """Return the application of the analysts, for the address in `config.http.listen`."""
-    address = config.http.listen
-    assert address is not None  # noqa: S101  without an address nothing is served
-    pages = Pages(service, config, log)
-    routes = [*assets.routes(FILES), *pages.routes()]
-    return Guard(
-        Starlette(routes=routes),
-        routes,
-        hosts_of(address, config.http.allowed_hosts),
-        config.http.allowed_origins,
-    )
+    """Return the application of the analysts at an address."""
+    routes = [*assets.routes(FILES), *Pages(service, log).routes()]
+    hosts = hosts_of(address, config.allowed_hosts)
+    return Guard(Starlette(routes=routes), routes, hosts, config.allowed_origins)
 
 
 def _cookie_name(request: Request) -> str:

@@ -7,19 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpsql.errors import Error
 from dpsql.language import Query, parse, tables_in
 from dpsql.ledger.limits import Limits
 from dpsql.render.figures import charged
-from dpsql.serve.agent import budget_facts
+from dpsql.serve.json_facts import Facts, budget_facts
 
 if TYPE_CHECKING:
     from dpsql.ledger import Entry, Ledger
     from dpsql.policy import Policy
-
-Facts = dict[str, Any]
 
 MOST_ENTRIES = 500
 """Entries that are listed; `dpsql budget --json` has all."""

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import ipaddress
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from dpsql.policy import Address
-    from dpsql.serve.accounts import Users
-    from dpsql.serve.page.policy_facts import Facts
+    from dpsql.serve.json_facts import Facts
     from dpsql.serve.service import Service
 
 FILES = (
@@ -60,9 +58,8 @@ def link_file(users: Path) -> Path:
 class OwnerPages:
     """The owner's application: everything is read, nothing is changed."""
 
-    def __init__(self, service: Callable[[], Service], users: Callable[[], Users]) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._users = users
         self.key = entropy.text(32)
 
     def routes(self) -> list[Route]:
@@ -86,7 +83,7 @@ class OwnerPages:
             raise RefusedError(401, "this is not the key of this server", f"open the link in the file {LINK}")
 
     def _facts(self) -> Facts:
-        service, users = self._service(), self._users()
+        service, users = self._service, self._service.gate.users
         generation = service.generation
         with generation.use():
             policy, database = generation.policy, generation.database
@@ -106,15 +103,10 @@ class OwnerPages:
 class OwnerFront(HttpFront):
     """Serves the owner's page on a loopback address, without TLS, and keeps its link in a file."""
 
-    def __init__(
-        self, service: Callable[[], Service], users: Callable[[], Users], address: Address, link: Path
-    ) -> None:
-        self._pages = OwnerPages(service, users)
+    def __init__(self, service: Service, address: Address, link: Path) -> None:
+        self._pages = OwnerPages(service)
         self._link = link
-        super().__init__(self._made, address, None, PATH)
-
-    def _made(self, address: Address) -> Guard:
-        return owner_app(self._pages, address)
+        super().__init__(lambda bound: owner_app(self._pages, bound), address, None, PATH)
 
     async def start(self) -> list[str]:
         """Begin to serve; the URLs are without the key, since they are logged."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpsql.policy import UnitColumn, UnitRow, UnitVia, protected
-from dpsql.serve.public_facts import bounds_facts, domain_facts
+from dpsql.serve.json_facts import Facts, bounds_facts, domain_facts
 
 if TYPE_CHECKING:
     from datetime import date
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from dpsql.analysis import Catalog
     from dpsql.policy import Policy, Table
     from dpsql.serve.accounts import Users
-
-Facts = dict[str, Any]
 
 
 def policy_facts(policy: Policy, catalog: Catalog) -> Facts:

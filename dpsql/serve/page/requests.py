@@ -17,8 +17,8 @@ from dpsql.errors import (
     TooManyFailures,
 )
 from dpsql.render.data import as_json
-from dpsql.serve.agent import refusal
 from dpsql.serve.errors import PolicyReloaded, QueueFull, ShuttingDown, StatementTooLong
+from dpsql.serve.json_facts import refusal
 from dpsql.serve.limits import LimitExceeded, check_json
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ class Logins:
 
     def __init__(
         self,
-        gate: Callable[[], Gate],
+        gate: Gate,
         log: Callable[[str, Mapping[str, object]], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -83,16 +83,16 @@ class Logins:
             raise RefusedError(429, "too many attempts at the same time", "wait until they are answered")
         self._waiting[at] += 1
         try:
-            await asyncio.sleep(self._gate().delay(name, address))
+            await asyncio.sleep(self._gate.delay(name, address))
             keys = await self._matched(name, password)
         finally:
             self._waiting[at] -= 1
             if not self._waiting[at]:
                 del self._waiting[at]
-        login = self._gate().login(name, address, keys, certified)
+        login = self._gate.login(name, address, keys, certified)
         if login is None:
             fields = {"address": address, "protocol": "http", "reason": "wrong password", "outcome": "28P01"}
-            self._log("handshake failed", fields | self._gate().log_field(name))
+            self._log("handshake failed", fields | self._gate.log_field(name))
             raise RefusedError(401, "name or password is wrong")
         fields = {"user": name, "analyst": login.analyst, "address": address, "protocol": "http"}
         self._log("connected", fields)
@@ -101,7 +101,7 @@ class Logins:
     async def _matched(self, name: str, password: str) -> Keys | None:
         if len(name) > _NAME or len(password) > _PASSWORD:
             return None
-        verifier = self._gate().verifier(name)
+        verifier = self._gate.verifier(name)
         async with self._hashing:
             return await asyncio.to_thread(verifier.matched, password)  # it takes milliseconds on purpose
 
@@ -120,7 +120,7 @@ class Logins:
         found, now = self._logins.get(_hashed(cookie)), self._clock()
         if found is None or not hmac.compare_digest(found.key, _hashed(key)):
             return None
-        if _ended(found, now) or not self._gate().holds(found.login):
+        if _ended(found, now) or not self._gate.holds(found.login):
             self.sign_out(cookie)
             return None
         found.seen = now

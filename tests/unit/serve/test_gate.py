@@ -94,7 +94,7 @@ def test_no_open_connection_spends_after_its_login(tmp_path: Path, protocol: str
         spent = service.budget("ana").spent
         for end in OF_TOKEN.values():
             service.gate.users = changed(end)  # without a reload: an expiry comes by itself
-            for ask in (client.answer, client.describe, client.prepare):
+            for ask in (client.answer, client.describe, client.price):
                 with pytest.raises(LoginEnded):
                     asyncio.run(ask(ASKED))
         assert service.budget("ana").spent == spent

@@ -34,12 +34,11 @@ class Programs:
                 before = accounts.get(name, Account(User(name, name)))
                 made, _, self.tokens[f"{name} {label}"] = changes.with_token(before, label, None)
                 accounts[name] = made
-        config = replace(
-            ServeConfig(), users=file, mcp=McpConfig(listen=Address("127.0.0.1", 8433), allowed_hosts=())
-        )
+        config = replace(ServeConfig(), users=file)
         self.service = Service(config, clinic(folder), Users.load(file), catalogue=lambda *_: Catalogue())
         self.file = file
-        self.client = TestClient(cast("Any", http_app(lambda: self.service, config)), f"http://{ADDRESS}")
+        application = http_app(self.service, Address("127.0.0.1", 8433), McpConfig())
+        self.client = TestClient(cast("Any", application), f"http://{ADDRESS}")
 
     def post(self, whose: str, method: str, session: str = "", **parameters: object) -> Any:
         """Send a request with somebody's token; return the reply."""

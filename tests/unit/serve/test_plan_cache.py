@@ -186,7 +186,7 @@ def test_a_refinement_is_not_kept_since_it_holds_a_release(service: Service) -> 
 def test_the_least_used_plans_are_forgotten(service: Service) -> None:
     cache = PlanCache(2)
     client = client_of(service)
-    prepared = run(client.prepare(COUNT))
+    prepared = run(client.price(COUNT)).statement
     assert isinstance(prepared, PreparedPrivate)
     engines = prepared.counting.engines
     names = [("a",), ("b",), ("c",)]

@@ -171,12 +171,12 @@ def test_the_largest_price_that_was_agreed_holds(fresh: Service) -> None:
     assert entries(fresh) == 0
     assert answered(client_of(fresh, dp_most=Charge(Fraction(1, 4))), COUNT).release is not None
     client = client_of(fresh)
-    prepared = run(client.prepare(AGREED.replace("0.25", "0.5")))
+    prepared = run(client.price(AGREED.replace("0.25", "0.5")))
     assert prepared.price == Charge(Fraction(1, 2))
     with pytest.raises(PriceNotAgreed):
         run(client.run(prepared, most=Charge(Fraction(1, 4))))
     assert run(client.run(prepared, most=prepared.price)).release is not None
-    assert run(client.prepare(AGREED.replace("0.25", "0.5"))).price == Charge()
+    assert run(client.price(AGREED.replace("0.25", "0.5"))).price == Charge()
 
 
 def test_a_refinement_names_its_price(fresh: Service) -> None:

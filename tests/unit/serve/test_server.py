@@ -179,8 +179,8 @@ class Harness:
             server = Server(
                 self.path,
                 state,
-                self.service,
-                self.wire,
+                self.service,  # type: ignore[arg-type]  # what the process uses of one
+                self.wire,  # type: ignore[arg-type]  # as above
                 self.log,
                 metrics.Logins(),
                 on_ready=on_ready,

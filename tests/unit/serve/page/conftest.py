@@ -154,7 +154,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     def log(event: str, fields: Mapping[str, object]) -> None:
         events.append((event, dict(fields)))
 
-    application = http_app(lambda: service, config, log)
+    application = http_app(service, Address("127.0.0.1", 8080), config.http, log)
     with asyncio.Runner() as runner:
         yield Site(application, service, throttle, events, runner, token, folder)
         service.close()
