@@ -20,7 +20,7 @@ from dpsql.composition import (
 from dpsql.engines import running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.info import describe
-from dpsql.language import Describe, Explain, Options, Query, Refine, Statement, parse
+from dpsql.language import Describe, Explain, Options, Outline, Query, Refine, Statement, parse
 from dpsql.lazy_dataclass import dataclass
 from dpsql.prepared import (
     Explained,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
+    from dpsql.privacy import Charge
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +261,46 @@ class Planner:
     def priced(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
         """Return a statement that was prepared before, perhaps for another analyst, with its price now."""
         return Releasing(self.database, self.database.ledger, self.analyst).priced(prepared)
+
+    def names_price(self, prepared: PreparedPrivate | PreparedComposed) -> bool:
+        """Return whether the text of a statement says what may be charged for each of its releases.
+
+        It does if the statement is accepted where nothing is charged by default.
+        """
+        if isinstance(prepared, PreparedPrivate):
+            options = prepared.query.options
+            return prepared.refines is not None or (options.epsilon or options.error) is not None
+        return self._without_default().accepts(prepared)
+
+    def accepts(self, prepared: PreparedComposed) -> bool:
+        """Return whether a statement is accepted with the defaults of this planner, too."""
+        try:
+            self.query(prepared.text, prepared.query, self.database.engines())
+        except QueryRefused:
+            return False
+        return True
+
+    def with_price(
+        self, prepared: PreparedPrivate | PreparedComposed, epsilon: str, price: Charge
+    ) -> str | None:
+        """Return the statement with its price in its text, if that is accepted and costs the same."""
+        text, planner = prepared.text, self._without_default()
+        added = Outline.of(text).with_options(f"epsilon = {epsilon}")
+        if added is None:
+            return None
+        changed = text[: added[0]] + added[1] + text[added[0] :]
+        try:
+            statement = self.parsed(changed, prepared.query.parameters or None)
+            if isinstance(statement, Query):
+                again = planner.query(changed, statement, self.database.engines())
+                return changed if again.price == price else None
+        except (QueryRefused, QuerySyntaxError):
+            pass
+        return None
+
+    def _without_default(self) -> Planner:
+        """Return the planner without a default epsilon or error."""
+        return replace(self, defaults=replace(self.defaults, epsilon=None, error=None))
 
     def described(self, statement: Describe) -> pa.Table:
         """Return the result of DESCRIBE."""

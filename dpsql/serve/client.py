@@ -26,7 +26,7 @@ from dpsql.prepared import PreparedCommand, question_key
 from dpsql.serve.answer import RELOADED, Answer, Described
 from dpsql.serve.catalog.facts import Connection, CursorRow, Encryption, Facts, PreparedRow
 from dpsql.serve.errors import PolicyReloaded, ShuttingDown, locate
-from dpsql.serve.figures import StatementRecord
+from dpsql.serve.metrics import StatementRecord
 from dpsql.serve.statement_pool import ActiveStatement, Hold, Retired
 from dpsql.serve.statement_run import Pending, StatementRun
 from dpsql.serve.statement_service import Priced, StatementService

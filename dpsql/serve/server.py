@@ -1,9 +1,15 @@
-"""The server as a process: it listens, reloads on SIGHUP, and ends on SIGTERM when what runs has ended."""
+"""The server as a process: it listens, reloads on SIGHUP, and ends on SIGTERM when what runs has ended.
+
+systemd is told of its state (`Type=notify`).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import socket
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +22,6 @@ from dpsql.serve import metrics
 from dpsql.serve import state as states
 from dpsql.serve.health import Health
 from dpsql.serve.listening import addresses, listen
-from dpsql.serve.notify import notify, reloading
 
 if TYPE_CHECKING:
     from dpsql.serve.http import HttpFront
@@ -147,7 +152,8 @@ class Server:
         async with self._reloading:
             if self._told.is_set():
                 return
-            reloading()
+            # `READY=1` ends it.
+            notify("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
             try:
                 state = await asyncio.to_thread(states.read, self._path)
                 await asyncio.to_thread(self._service.reload, state.policy, state.config, state.users)
@@ -202,3 +208,18 @@ class Server:
             handshakes=handshakes,
             remaining=remaining,
         )
+
+
+def notify(*lines: str) -> bool:
+    """Send lines such as `READY=1` to the service manager; False if there is none."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return False
+    if address.startswith("@"):  # an abstract socket
+        address = "\0" + address[1:]
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.sendto("\n".join(lines).encode(), address)
+    except OSError:
+        return False
+    return True

@@ -5,19 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql import __version__
+from dpsql.composition import describe_view
 from dpsql.errors import Error
+from dpsql.language import Options
 from dpsql.login import entropy
 from dpsql.policy import Policy, load
 from dpsql.serve.client import Client
-from dpsql.serve.figures import Figures, StatementRecord
 from dpsql.serve.gate import Gate, Login
 from dpsql.serve.generation import Generation
+from dpsql.serve.metrics import Figures, StatementRecord
 from dpsql.serve.settings import Settings
 from dpsql.serve.shared import ConnectedClient, Shared
-from dpsql.serve.view_columns import view_columns
+from dpsql.types import HUGEINT, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
     import os
@@ -34,7 +37,32 @@ __all__ = ["Service", "StatementRecord"]
 def _open_catalogue(policy: Policy, schema: SchemaDatabase, name: str) -> Catalogue:
     from dpsql.serve.catalog import Catalog  # noqa: PLC0415  it loads much
 
-    return Catalog(policy, schema, name, views=view_columns(policy, schema), version=__version__)
+    return Catalog(policy, schema, name, views=_describe_views(policy, schema), version=__version__)
+
+
+def _describe_views(policy: Policy, schema: SchemaDatabase) -> dict[str, tuple[tuple[str, SqlType], ...]]:
+    """Return names and types of the columns of each view; none of a view that is refused by itself."""
+    budget = policy.budget
+    defaults = Options(
+        epsilon=budget.default_epsilon, delta=budget.default_delta, confidence=Fraction(95, 100)
+    )
+    found: dict[str, tuple[tuple[str, SqlType], ...]] = {}
+    for name, view in policy.views.items():
+        try:
+            described = describe_view(view, policy, schema, defaults)
+        except Error:
+            continue
+        names, types = (described.column(place).to_pylist() for place in (0, 1))
+        found[name] = tuple((column, _nearest_type(kind)) for column, kind in zip(names, types, strict=True))
+    return found
+
+
+def _nearest_type(text: str) -> SqlType:
+    """Return a type as the engine writes it; those that no column of a policy has are shown as near ones."""
+    try:
+        return column_type(text)
+    except ValueError:
+        return HUGEINT if text.startswith(("HUGEINT", "UHUGEINT", "DECIMAL")) else VARCHAR
 
 
 def _load(given: Policy | str | os.PathLike[str]) -> Policy:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol
 
 from dpsql.serve.admission import FairPool
-from dpsql.serve.figures import Counters, StatementRecord
+from dpsql.serve.metrics import Counters, StatementRecord
 
 if TYPE_CHECKING:
     from dpsql.serve.catalog.facts import Connection, Signal

@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpsql.errors import PolicyError
 from dpsql.policy import Address, HttpConfig
 from dpsql.serve import health, metrics
 from dpsql.serve import state as states
-from dpsql.serve.figures import StatementRecord
-from dpsql.serve.http import HttpFront
 from dpsql.serve.log import Log
 from dpsql.serve.server import Server
 from dpsql.serve.service import Service
@@ -24,6 +23,10 @@ from dpsql.serve.state import State
 from dpsql.serve.wire.context import WireContext
 from dpsql.serve.wire.protocol import Wire
 from dpsql.serve.wire.registry import Connections
+
+if TYPE_CHECKING:
+    from dpsql.serve.http import HttpFront
+    from dpsql.serve.metrics import StatementRecord
 
 HANDSHAKES = 100
 """How many clients may be logging in at the same time."""
@@ -134,7 +137,8 @@ def _mcp(state: State, service: Service) -> list[HttpFront]:
     if address is None:
         return []
     try:
-        from dpsql.serve.mcp import http_app  # noqa: PLC0415  of the extra `dpsql[mcp]`
+        from dpsql.serve.http import HttpFront  # noqa: PLC0415  of the extra `dpsql[mcp]`
+        from dpsql.serve.mcp import http_app  # noqa: PLC0415  as above
     except ImportError:
         raise PolicyError("mcp.listen: needs the package mcp", hint="pip install 'dpsql[mcp]'") from None
 
@@ -157,7 +161,8 @@ def _pages(
     if http.listen is None and http.owner is None:
         return []
     try:
-        from dpsql.serve.page.application import http_app  # noqa: PLC0415  of the extra `dpsql[http]`
+        from dpsql.serve.http import HttpFront  # noqa: PLC0415  of the extra `dpsql[http]`
+        from dpsql.serve.page.application import http_app  # noqa: PLC0415  as above
         from dpsql.serve.page.owner import OwnerFront, link_file  # noqa: PLC0415  as above
     except ImportError:
         hint = "pip install 'dpsql[http]'"

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from dpsql.analysis import is_private, public_sql
+from dpsql.analysis import DECLARED, DeclaredValues, NoRows, Preview, is_private, probe_of, public_sql
 from dpsql.composition import ends, schema_of, with_ends
-from dpsql.errors import Error, QueryRefused, QuerySyntaxError, ResultTooLarge
+from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
 from dpsql.language import Query, Set, Show, Statement, plain, plain_text
 from dpsql.lazy_dataclass import dataclass
+from dpsql.ledger import shown
 from dpsql.prepared import (
     Explained,
     PreparedCommand,
@@ -25,14 +26,12 @@ from dpsql.prepared import (
 )
 from dpsql.privacy import Charge
 from dpsql.release import told
-from dpsql.serve.agreement import names_epsilon, not_agreed
 from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of, empty_answer, messages_of
 from dpsql.serve.catalog.facts import Route
 from dpsql.serve.errors import CatalogueRefused, PolicyReloaded, StatementTooLong
 from dpsql.serve.limits import check_words
 from dpsql.serve.placeholders import arrays, attempts, conformed, parameters_of
-from dpsql.serve.plan_cache import Planned, key
-from dpsql.serve.probes import DECLARED, DeclaredValues, NoRows, Preview, probe_of
+from dpsql.serve.statement_caches import Planned, key
 
 if TYPE_CHECKING:
     from dpsql.engines import RunningStatement
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from dpsql.release import Release
     from dpsql.serve.catalog.facts import Facts, Signal
     from dpsql.serve.generation import Generation
-    from dpsql.serve.plan_cache import Description, Key
+    from dpsql.serve.statement_caches import Description, Key
     from dpsql.serve.user import User
     from dpsql.session import Session
 
@@ -224,11 +223,28 @@ class StatementRun:
             return Pending("free", charged)
         self.kind = "private"
         if not agreed:
-            if not plans and (planned is None or not planned.names_epsilon):
+            named = None if planned is None else planned.names_epsilon
+            if not plans and not named:
                 return None
-            if not names_epsilon(prepared, planner, planned):
-                raise not_agreed(prepared, self.price, planner)
+            if named is None:
+                named = planner.names_price(prepared)
+            if planned is not None:
+                planned.names_epsilon = named
+            if not named:
+                raise self._not_agreed(prepared, self.price)
         return Pending("heavy", charged)
+
+    def _not_agreed(self, prepared: PreparedPrivate | PreparedComposed, price: Charge) -> PriceNotAgreed:
+        """Return the error that tells the price, and what to write in order to agree to it."""
+        epsilon = shown(price.epsilon, up=True)
+        delta = f" and delta {float(price.delta):g}" if price.delta else ""
+        error = PriceNotAgreed(
+            f"this costs epsilon {epsilon}{delta}, and nobody has agreed to it; nothing was charged",
+            hint=f"write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}) ..., or send "
+            f"SET dp_epsilon = {epsilon} to agree to it for all statements of this connection",
+        )
+        error.rewrite = self.session.planner.with_price(prepared, epsilon, price)
+        return error
 
     def _answer_release(
         self,
@@ -361,8 +377,8 @@ class StatementRun:
         if isinstance(prepared, PreparedPrivate) and prepared.refines is not None:
             return prepared  # it holds what the analyst's first release was
         planned = Planned(prepared)
-        views = self.generation.policy.views
-        self.generation.plans.put(self._key(values), planned, views, self.user.analyst)
+        if planned.may_be_kept(text, self.generation.policy.views):
+            self.generation.plans.put(self._key(values), planned.engines, planned, self.user.analyst)
         return planned
 
     def _answer_probe(self, text: str, query: Query, planner: Planner) -> Answer | None:

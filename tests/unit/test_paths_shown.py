@@ -13,7 +13,7 @@ from dpsql.errors import PolicyError, QueryRefused
 from dpsql.policy import load
 from dpsql.serve.catalog.objects import relations
 from dpsql.serve.json_facts import describe_tables
-from dpsql.serve.page.policy_facts import policy_facts
+from dpsql.serve.page.owner_facts import policy_facts
 from dpsql.serve.statement_service import LocalService
 from dpsql.session import Session
 from tests import paths

@@ -13,10 +13,9 @@ from starlette.routing import Route
 from dpsql.language.completed_words import KEYWORDS, VALUES
 from dpsql.language.options import OPTIONS
 from dpsql.serve.confirm import Confirmations, SpendingRule
-from dpsql.serve.page import assets
 from dpsql.serve.page.answers import FORMS, Analyst
 from dpsql.serve.page.guard import MARK, Guard
-from dpsql.serve.page.requests import RefusedError, answer, fields, refused
+from dpsql.serve.page.requests import RefusedError, answer, fields, file_routes, refused
 from dpsql.serve.page.sign_in import LONGEST, Logins
 from dpsql.serve.tls import CLIENT
 
@@ -222,7 +221,7 @@ def http_app(
     log: Callable[[str, Mapping[str, object]], None],
 ) -> Guard:
     """Return the application of the analysts at an address."""
-    routes = [*assets.routes(FILES), *Pages(service, log).routes()]
+    routes = [*file_routes(FILES), *Pages(service, log).routes()]
     hosts = hosts_of(address, config.allowed_hosts)
     return Guard(Starlette(routes=routes), routes, hosts, config.allowed_origins)
 

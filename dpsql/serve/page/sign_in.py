@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import entropy
+from dpsql.serve.gate import network
 from dpsql.serve.page.requests import RefusedError
-from dpsql.serve.throttle import network
 
 if TYPE_CHECKING:
     from dpsql.serve.gate import Gate, Login

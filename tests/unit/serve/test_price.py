@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from dpsql.analysis import DECLARED
 from dpsql.errors import BudgetExceeded, PriceNotAgreed, QueryRefused
 from dpsql.planning import Planner
 from dpsql.privacy import Charge
 from dpsql.serve.answer import Answer, Notice
 from dpsql.serve.client import Client
-from dpsql.serve.probes import DECLARED
 from dpsql.serve.service import Service
 from dpsql.serve.user import User
 from tests.served import ALICE, client_of, clinic, run, serving

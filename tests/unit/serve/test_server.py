@@ -22,15 +22,14 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.ledger import Budget
 from dpsql.policy import Address, Policy, ServeConfig
 from dpsql.privacy import Charge
-from dpsql.serve import account_file, metrics, self_signed, start
+from dpsql.serve import account_file, metrics, start, tls
 from dpsql.serve import state as states
 from dpsql.serve.accounts import Users
-from dpsql.serve.figures import Figures
 from dpsql.serve.listening import listen
 from dpsql.serve.log import Log
-from dpsql.serve.notify import notify
+from dpsql.serve.metrics import Figures
 from dpsql.serve.scram import Verifier
-from dpsql.serve.server import Server
+from dpsql.serve.server import Server, notify
 from dpsql.serve.state import State
 from dpsql.serve.user import Account, User
 
@@ -330,7 +329,7 @@ def test_without_the_package_there_is_no_tls(harness: Harness, monkeypatch: pyte
     def missing(folder: Path) -> None:
         raise ImportError(folder)
 
-    monkeypatch.setattr(self_signed, "make", missing)
+    monkeypatch.setattr(tls, "make_self_signed", missing)
     harness.policy("127.0.0.1:0")
     state = states.read(harness.path)
     assert state.tls is None

@@ -35,8 +35,8 @@ from dpsql.serve.errors import (
     StatementTooLong,
     TimedOut,
 )
-from dpsql.serve.figures import StatementRecord
 from dpsql.serve.gate import Login
+from dpsql.serve.metrics import StatementRecord
 from dpsql.serve.service import Service
 from dpsql.serve.statement_pool import Hold
 from dpsql.serve.user import User

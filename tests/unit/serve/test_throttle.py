@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpsql.serve import throttle
-from dpsql.serve.throttle import Throttle
+from dpsql.serve.gate import Throttle
 
 
 class Clock:

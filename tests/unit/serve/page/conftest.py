@@ -16,9 +16,9 @@ import pytest
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.serve import account_file, changes
 from dpsql.serve.accounts import Users
+from dpsql.serve.gate import Throttle
 from dpsql.serve.page.application import http_app
 from dpsql.serve.service import Service
-from dpsql.serve.throttle import Throttle
 from dpsql.serve.user import Account, User
 from tests.served import Catalogue, let_in
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog
 from dpsql.analysis.aggregates import is_aggregate
+from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.domain_tables import NAME
 from dpsql.language import MARK, Query, copied
 from dpsql.lazy_dataclass import dataclass
