@@ -8,6 +8,8 @@ from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from dpsql.analysis import CompiledQuery, Plan, analyse, values_in, with_values
 from dpsql.answers import WIDE, Method
 from dpsql.database import Engines
@@ -331,6 +333,18 @@ class PreparedCommand:
     def setting(self) -> bool:
         """Whether it is a SET, on which later prices depend."""
         return isinstance(self.command, Set)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedProbe:
+    """A statement that a tool sends for columns or values, for which no private row is read."""
+
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]), repr=False)
+    """The columns of its answer, which has no rows unless there are `values`."""
+    values: PreparedPublic | None = None
+    """What gives the declared values for which it asks."""
+    preview: bool = False
+    """Whether it asks for rows of private tables."""
 
 
 Prepared = PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand

@@ -54,7 +54,7 @@ from dpsql.analysis.plan import (
     max_candidates,
     wished_way,
 )
-from dpsql.analysis.probes import DECLARED, DeclaredValues, NoRows, Preview, probe_of
+from dpsql.analysis.probes import DeclaredValues, NoRows, Preview, probe_of
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate
 from dpsql.analysis.released.described import cells_of, cut_of, quantile_of, rows_of, what_of
@@ -67,7 +67,6 @@ from dpsql.analysis.widening import alike, widened
 from dpsql.tree import quote
 
 __all__ = [
-    "DECLARED",
     "BoundSearch",
     "Catalog",
     "CellRows",

@@ -18,8 +18,6 @@ from dpsql.language import MARK, Query, copied
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, fold
 
-DECLARED = "declared values, whether or not they occur"
-
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 

@@ -69,7 +69,7 @@ def check_private(path: Path, found: os.stat_result) -> None:
 
 
 @contextmanager
-def changed(path: Path) -> Iterator[dict[str, Account]]:
+def change(path: Path) -> Iterator[dict[str, Account]]:
     """Give the accounts to a block that changes them, and write them at its end unless it raises.
 
     The file is made if there is none. Two commands at the same time change it one after the other.
@@ -118,19 +118,19 @@ def write(secret: bytes, accounts: Mapping[str, Account]) -> str:
     lines = [
         "# Written by `dpsql user`. Who reads this file can pretend to be the server, and can try passwords.",
         f"version = {VERSION}",
-        f"secret = {_quoted(base64.b64encode(secret).decode())}",
+        f"secret = {_quote(base64.b64encode(secret).decode())}",
     ]
     for name, account in accounts.items():
         user = account.user
         lines += ["", f"[{joined('users', name)}]"]
         if account.password is not None:
-            lines.append(f"scram = {_quoted(str(account.password))}")
+            lines.append(f"scram = {_quote(str(account.password))}")
         lines += [
-            f"analyst = {_quoted(user.analyst)}",
+            f"analyst = {_quote(user.analyst)}",
             f"auto_charge = {str(user.auto_charge).lower()}",
-            f"preview = {_quoted(user.preview)}",
+            f"preview = {_quote(user.preview)}",
             f"max_connections = {user.max_connections}",
-            f"free_below = {_quoted(str(user.free_below))}",
+            f"free_below = {_quote(str(user.free_below))}",
         ]
         if user.expires is not None:
             lines.append(f"expires = {user.expires.isoformat()}")
@@ -143,11 +143,11 @@ def write(secret: bytes, accounts: Mapping[str, Account]) -> str:
 
 def _token_text(token: Token) -> str:
     expires = "" if token.expires is None else f", expires = {token.expires.isoformat()}"
-    stored = f"sha256 = {_quoted(token.sha256)}, scram = {_quoted(str(token.scram))}"
-    return f"id = {_quoted(token.id)}, {stored}{expires}"
+    stored = f"sha256 = {_quote(token.sha256)}, scram = {_quote(str(token.scram))}"
+    return f"id = {_quote(token.id)}, {stored}{expires}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)  # of printable text, this is TOML's form as well
 
 
@@ -190,7 +190,7 @@ def _account(name: str, raw: object) -> Account:
     )
     if account.verifiers(None):
         try:
-            Verifier.joined(account.verifiers(None))
+            Verifier.join(account.verifiers(None))
         except ValueError as problem:
             raise wrong(section.place(), str(problem)) from None
     return account

@@ -6,11 +6,15 @@ absent from the release or the budget, so they tell no more of the data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
+import pyarrow as pa
+
 from dpsql.estimates import figure
+from dpsql.language import plain
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import shown
 from dpsql.release import places_of
@@ -18,8 +22,6 @@ from dpsql.render.figures import Estimate
 from dpsql.render.lines import sentences
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dpsql.ledger import Budget
     from dpsql.release import Release
 
@@ -98,6 +100,39 @@ def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
 def empty_answer(schema: pa.Schema, *notices: Notice) -> Answer:
     """Return an answer with these columns and no rows."""
     return Answer(columns_of(schema), schema.empty_table(), notices)
+
+
+# -- parameters and types that were announced
+
+
+def put_arrays_back(parameters: Sequence[object] | None, values: tuple[object, ...]) -> tuple[object, ...]:
+    """Put the arrays among the parameters back, item by item: the catalogue alone takes arrays."""
+    return tuple(
+        list(plain(given) or ()) if isinstance(given, list) else value
+        for given, value in zip(parameters or (), values, strict=True)
+    )
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with announced types: a literal's type depends on its value, and that was a dummy's.
+
+    How many digits a DECIMAL has is not announced.
+    """
+    if table.schema.types == schema.types or len(table.schema) != len(schema):
+        return table
+    fields = []
+    for own, announced in zip(table.schema, schema, strict=True):
+        wanted = announced.type
+        if pa.types.is_decimal(wanted):
+            wanted = own.type if pa.types.is_decimal(own.type) else pa.decimal128(38, wanted.scale)
+        fields.append(own.with_type(wanted))
+    try:
+        return table.cast(pa.schema(fields, table.schema.metadata))
+    except pa.ArrowInvalid:
+        return table
+
+
+# -- messages
 
 
 RELOADED = Notice("NOTICE", "the policy was read again: what it says now holds from this statement on")

@@ -67,7 +67,7 @@ class Throttle:
         count = self._count(_key(name, address))
         return 0.0 if count < FREE else min(LONGEST, 2.0 ** (count - FREE))
 
-    def failed(self, name: str, address: str) -> None:
+    def count_failure(self, name: str, address: str) -> None:
         """Count a failure."""
         key = _key(name, address)
         count = self._count(key)
@@ -75,7 +75,7 @@ class Throttle:
         self._failures.move_to_end(key)
         self._forget()
 
-    def succeeded(self, name: str, address: str) -> None:
+    def forget_failures(self, name: str, address: str) -> None:
         """Forget the failures of a name from there."""
         self._failures.pop(_key(name, address), None)
 
@@ -139,9 +139,9 @@ class Gate:
         """
         user = None if keys is None else self.users.user(name)
         if user is None or (certified is not None and certified != name):
-            self.throttle.failed(name, address)
+            self.throttle.count_failure(name, address)
             return None
-        self.throttle.succeeded(name, address)
+        self.throttle.forget_failures(name, address)
         return Login(user, keys)
 
     def by_token(self, token: str, certified: str | None = None) -> Login | None:

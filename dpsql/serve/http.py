@@ -170,7 +170,7 @@ class HttpFront:
         secured: dict[str, Any] = {}
         if self._tls is not None:
             secured = {"ssl_certfile": self._tls.certificate, "ssl_keyfile": self._tls.key}
-        opened = _open(self._address)
+        opened = _open_socket(self._address)
         address = replace(self._address, port=opened.getsockname()[1])
         config = uvicorn.Config(
             unambiguous(self._application(address)),
@@ -218,7 +218,7 @@ class HttpFront:
             await self._task
 
 
-def _open(address: Address) -> socket.socket:
+def _open_socket(address: Address) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)

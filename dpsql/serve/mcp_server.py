@@ -71,7 +71,7 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
         "dpsql", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL", **options
     )
 
-    async def answered(call: Callable[[Tools], Awaitable[Facts]]) -> Facts:
+    async def call_tool(call: Callable[[Tools], Awaitable[Facts]]) -> Facts:
         try:
             tools = await tools_of()
         except Exception as problem:  # noqa: BLE001  its text may hold private values
@@ -98,7 +98,7 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
     @made.tool(annotations=_FREE)
     async def tables() -> Facts:
         """List the tables: columns with types, what is protected (the unit), public values of columns."""
-        return await answered(lambda tools: tools.tables())
+        return await call_tool(lambda tools: tools.tables())
 
     @made.tool(annotations=_FREE)
     async def explain(sql: Sql) -> Facts:
@@ -107,7 +107,7 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
         Free. Returns `confirm`, which `ask` wants for the same statement at the same price, once, within ten
         minutes.
         """
-        return await answered(lambda tools: tools.explain(sql))
+        return await call_tool(lambda tools: tools.explain(sql))
 
     async def ask(sql: Sql, agreed: ElicitationResult[Agreement], confirm: Confirm = None) -> Facts:
         """Run a statement and return its rows with intervals. Charges the privacy budget, which is finite.
@@ -120,7 +120,7 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
                 "refused": "the person who was asked did not agree to the price",
                 "hint": "do not ask again",
             }
-        return await answered(lambda tools: tools.ask(sql, confirm))
+        return await call_tool(lambda tools: tools.ask(sql, confirm))
 
     # As an object: the SDK cannot find a local name in the text of an annotation.
     ask.__annotations__["agreed"] = Annotated[ElicitationResult[Agreement], Resolve(agreement)]
@@ -129,22 +129,22 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
     @made.tool(annotations=_FREE)
     async def budget() -> Facts:
         """Return how much epsilon and delta may be spent in all, is spent and is left."""
-        return await answered(lambda tools: tools.budget())
+        return await call_tool(lambda tools: tools.budget())
 
     @made.tool(annotations=_FREE)
     async def releases() -> Facts:
         """List your earlier answers by number; reading one again is free."""
-        return await answered(lambda tools: tools.releases())
+        return await call_tool(lambda tools: tools.releases())
 
     @made.tool(annotations=_FREE)
     async def release(number: int, first_row: int = 0) -> Facts:
         """Return an earlier answer again, free, from one of its rows on."""
-        return await answered(lambda tools: tools.release(number, first_row))
+        return await call_tool(lambda tools: tools.release(number, first_row))
 
     @made.resource("dpsql://policy", mime_type="application/json")
     async def policy() -> str:
         """Return what the owner's policy says to analysts: tables, public values, bounds, limits."""
-        return json.dumps(await answered(lambda tools: tools.policy()), ensure_ascii=False, indent=1)
+        return json.dumps(await call_tool(lambda tools: tools.policy()), ensure_ascii=False, indent=1)
 
     @made.resource("dpsql://language", mime_type="text/markdown")
     def language() -> str:

@@ -42,7 +42,7 @@ Sample = tuple[str, Mapping[str, str], float]
 """A value with the ending of its name and its labels."""
 
 
-class Logins:
+class LoginCounts:
     """Counts logins, and failed ones by reason; used by the event loop alone, read from any thread."""
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class Counters:
 
 
 def render(
-    logins: Logins,
+    logins: LoginCounts,
     figures: Figures,
     *,
     connections: int,
@@ -153,7 +153,7 @@ def render(
     add("handshakes", "gauge", "Clients that are logging in.", [("", {}, handshakes)])
     add("logins_total", "counter", "Clients that have logged in.", [("", {}, connected)])
     by_reason = [("", {"reason": reason}, count) for reason, count in sorted(failed.items())]
-    add("failed_logins_total", "counter", "Logins that failed, by reason.", by_reason)
+    add("failed_logins_total", "counter", "LoginCounts that failed, by reason.", by_reason)
     ended = sorted(figures.statements.items())
     by_outcome = [("", {"kind": kind, "outcome": outcome}, count) for (kind, outcome), count in ended]
     add("statements_total", "counter", "Statements that have ended, by kind and SQLSTATE.", by_outcome)
@@ -176,7 +176,7 @@ def _family(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> It
     yield f"# HELP {name} {meaning}"
     yield f"# TYPE {name} {kind}"
     for ending, labels, value in samples:
-        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        shown = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
         yield f"{name}{ending}{f'{{{shown}}}' if shown else ''} {_number(value)}"
 
 
@@ -188,7 +188,7 @@ def _histogram(figures: Figures) -> Iterator[Sample]:
     yield "_count", {}, counts[-1]
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

@@ -49,7 +49,7 @@ class Server:
         service: Service,
         wire: Wire,
         log: Log,
-        logins: metrics.Logins,
+        logins: metrics.LoginCounts,
         *,
         fronts: Sequence[HttpFront] = (),
         on_ready: Callable[[list[str]], None] = lambda _: None,
@@ -129,7 +129,7 @@ class Server:
             each.close()
         self._service.shut_down()
         self._wire.connections.shutdown()
-        closed = asyncio.ensure_future(self._closed())
+        closed = asyncio.ensure_future(self._wait_closed())
         hurried = asyncio.ensure_future(self._hurried.wait())
         await asyncio.wait({closed, hurried}, timeout=self._drain, return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
@@ -144,7 +144,7 @@ class Server:
             await asyncio.to_thread(self._service.close)
         self._log("stopped", {"count": len(self._wire.connections)})
 
-    async def _closed(self) -> None:
+    async def _wait_closed(self) -> None:
         await asyncio.gather(self._wire.connections.closed(), *(front.stop() for front in self._fronts))
 
     async def reload(self) -> None:

@@ -73,7 +73,7 @@ async def _serve(
     http: HttpConfig,
 ) -> None:
     log = Log(state.users.secret, state.users.accounts.__contains__)
-    logins = metrics.Logins()
+    logins = metrics.LoginCounts()
 
     def event(name: str, fields: Mapping[str, object]) -> None:
         logins.event(name, fields)
@@ -122,7 +122,7 @@ def _fields(record: StatementRecord, log: Log) -> dict[str, object]:
         "analyst": record.analyst,
         "number": record.number,
         "protocol": record.protocol,
-        "statement": log.hashed(record.text),
+        "statement": log.hash_text(record.text),
         "kind": record.kind,
         "price": None if price is None else f"{float(price.epsilon):.6g}, {float(price.delta):.6g}",
         "outcome": record.outcome,

@@ -111,7 +111,7 @@ class ActiveStatement:
         """
         asked = time.monotonic()
 
-        def timed() -> _T:
+        def run_in_time() -> _T:
             self.waited += time.monotonic() - asked
             with generation.use():
                 if self.running.cancelled:
@@ -120,7 +120,7 @@ class ActiveStatement:
                     self.running.end_within(seconds)
                 return _within_time(self.running, work)
 
-        future = pool.submit(self.analyst, timed)
+        future = pool.submit(self.analyst, run_in_time)
         self.future = future  # type: ignore[assignment]  # its result is not looked at there
         if self.running.cancelled:
             future.cancel()

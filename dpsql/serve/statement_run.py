@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from dpsql.analysis import DECLARED, DeclaredValues, NoRows, Preview, is_private, probe_of, public_sql
 from dpsql.composition import ends, schema_of, with_ends
 from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
 from dpsql.language import Query, Set, Show, Statement, plain, plain_text
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import shown
+from dpsql.parameters import attempts
 from dpsql.prepared import (
     Explained,
     PreparedCommand,
     PreparedComposed,
     PreparedPrivate,
+    PreparedProbe,
     PreparedPublic,
     scopes,
 )
 from dpsql.privacy import Charge
 from dpsql.release import told
-from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of, empty_answer, messages_of
+from dpsql.serve.answer import (
+    Answer,
+    Column,
+    Described,
+    Notice,
+    columns_of,
+    conform,
+    empty_answer,
+    messages_of,
+    put_arrays_back,
+)
 from dpsql.serve.catalog.facts import Route
 from dpsql.serve.errors import CatalogueRefused, PolicyReloaded, StatementTooLong
 from dpsql.serve.limits import check_words
-from dpsql.serve.placeholders import arrays, attempts, conformed, parameters_of
 from dpsql.serve.statement_caches import Planned, key
 
 if TYPE_CHECKING:
@@ -154,7 +161,7 @@ class StatementRun:
             made = found or self._plan(self.text, self._values)
         if isinstance(made, Answer):
             return made
-        schema = self._announced() if self._values and self._types else None
+        schema = self._find_announced() if self._values and self._types else None
         prepared, planned = (made.prepared, made) if isinstance(made, Planned) else (made, None)
         started = self._start(prepared, planned, schema, self._most)
         assert started is not None  # noqa: S101  it plans what has to be planned
@@ -197,13 +204,13 @@ class StatementRun:
             case PreparedPublic():
                 self.kind = "public"
 
-                def public() -> Answer:
+                def run_public() -> Answer:
                     result = self.session.execute(prepared, running=self.running)
                     return self._answer(result.table, None, schema)
 
-                return Pending("free", public)
+                return Pending("free", run_public)
 
-        def charged() -> Answer:
+        def run_charged() -> Answer:
             result = self.session.execute(prepared, running=self.running, most=most)
             return self._answer_release(prepared, result.release, schema, asked)
 
@@ -220,7 +227,7 @@ class StatementRun:
             self.kind = "stored"
             if not agreed and not (planned is not None and planned.names_epsilon):
                 most = Charge()  # what is stored may not answer it any more when it runs
-            return Pending("free", charged)
+            return Pending("free", run_charged)
         self.kind = "private"
         if not agreed:
             named = None if planned is None else planned.names_epsilon
@@ -232,7 +239,7 @@ class StatementRun:
                 planned.names_epsilon = named
             if not named:
                 raise self._not_agreed(prepared, self.price)
-        return Pending("heavy", charged)
+        return Pending("heavy", run_charged)
 
     def _not_agreed(self, prepared: PreparedPrivate | PreparedComposed, price: Charge) -> PriceNotAgreed:
         """Return the error that tells the price, and what to write in order to agree to it."""
@@ -278,7 +285,7 @@ class StatementRun:
                 f"the result has more than {limit.rows:,} rows or {limit.bytes:,} bytes: add a LIMIT, or "
                 "select fewer columns"
             )
-        shown_table = table if schema is None else conformed(table, schema)
+        shown_table = table if schema is None else conform(table, schema)
         return Answer(columns_of(shown_table.schema), shown_table, notices, release)
 
     # -- describing
@@ -297,7 +304,7 @@ class StatementRun:
         found = self._find_description()
         return None if found is None else Described(found[0], columns_of(found[1]))
 
-    def _announced(self) -> pa.Schema | None:
+    def _find_announced(self) -> pa.Schema | None:
         """Return the schema that was announced of a statement with parameters; None if there was none."""
         try:
             return self._describe(dummies=True)[1]
@@ -313,9 +320,7 @@ class StatementRun:
             if before is not None:
                 return before
             engines = self.generation.database.engines()
-            parameters = parameters_of(
-                self.text, self.generation.policy, engines.schema_database, self._types
-            )
+            parameters = self.session.planner.parameters(self.text, self._types)
             refused: Error | None = None
             for values in attempts(parameters) if dummies else (self._values,):
                 try:
@@ -366,11 +371,11 @@ class StatementRun:
     ) -> Planned | PreparedCommand | PreparedPrivate | Answer:
         if isinstance(statement, Set):
             raise QueryRefused("SET is no statement here: it changes a setting of the connection")
-        if isinstance(statement, Query) and is_private(statement, self.generation.policy):
-            with suppress(RecursionError):  # no tool nests so deeply
-                answered = self._answer_probe(text, statement, planner)
-                if answered is not None:
-                    return answered
+        if isinstance(statement, Query):
+            previews = self.user.preview == "empty"
+            probe = planner.probe(text, statement, previews=previews, intervals=self._intervals)
+            if probe is not None:
+                return self._answer_probe(probe)
         prepared = planner.prepare(text, values or None, statement)
         if isinstance(prepared, PreparedCommand):
             return prepared
@@ -381,33 +386,15 @@ class StatementRun:
             self.generation.plans.put(self._key(values), planned.engines, planned, self.user.analyst)
         return planned
 
-    def _answer_probe(self, text: str, query: Query, planner: Planner) -> Answer | None:
-        """Answer a statement that a tool sends for columns or values; None for others."""
-        engines = self.generation.database.engines()
-        database = engines.schema_database
-        probe = probe_of(query, self.generation.policy, database)
-        if probe is None or (isinstance(probe, Preview) and self.user.preview != "empty"):
-            return None
+    def _answer_probe(self, probe: PreparedProbe) -> Answer:
+        """Answer a statement that a tool sends for columns or values; it reads no private row."""
         self.kind = "probe"
-        match probe:
-            case NoRows(columns):
-                epsilon = planner.defaults.epsilon or Fraction(1)
-                try:
-                    some = replace(planner, defaults=replace(planner.defaults, epsilon=epsilon))
-                    prepared = some.query(text, columns, engines)
-                    return empty_answer(schema_of(prepared, intervals=self._intervals))
-                except QueryRefused:  # then its columns are those of the tables
-                    return empty_answer(
-                        database.schema(public_sql(query, self.generation.policy, database), text)
-                    )
-            case DeclaredValues(values):
-                public = planner.query(text, values, engines)
-                assert isinstance(public, PreparedPublic)  # noqa: S101  it reads no private table
-                found = database.run(public.sql)
-                return self._answer(found, None, None, (Notice("NOTICE", DECLARED),))
-        schema = database.schema(public_sql(query, self.generation.policy, database), text)
+        if probe.values is not None:
+            found = probe.values.engines.schema_database.run(probe.values.sql)
+            what = "declared values, whether or not they occur"
+            return self._answer(found, None, None, (Notice("NOTICE", what),))
         what = "rows of private tables are not shown, so this answer has columns alone"
-        return empty_answer(schema, Notice("WARNING", what))
+        return empty_answer(probe.schema, *([Notice("WARNING", what)] if probe.preview else []))
 
     # -- the catalogue
 
@@ -423,7 +410,7 @@ class StatementRun:
 
     def _ask_catalogue(self) -> Answer | Pending:
         self.kind, catalogue = "catalogue", self.generation.catalogue
-        values = arrays(self._parameters, self._values)
+        values = put_arrays_back(self._parameters, self._values)
         signal = catalogue.signal(self.text, values)
         if signal is not None:
             table = pa.table({signal.column: pa.array([self._signal(signal)], pa.bool_())})

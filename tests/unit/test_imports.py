@@ -25,7 +25,7 @@ CORE = (
     BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
-    | {"affordable", "composition", "planning", "running", "versions"}
+    | {"affordable", "composition", "parameters", "planning", "running", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -69,6 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "versions",
     },
     "rewriting": {"errors", "language"},
+    "parameters": {"engines", "language", "policy", "tree", "types"},
     "prepared": {
         "analysis",
         "answers",
@@ -103,7 +104,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "info",
         "language",
     }
-    | {"ledger", "policy", "prepared", "refining", "release", "rewriting"},
+    | {"ledger", "parameters", "policy", "prepared", "privacy", "refining", "release", "rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"},

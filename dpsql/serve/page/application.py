@@ -15,7 +15,7 @@ from dpsql.language.options import OPTIONS
 from dpsql.serve.confirm import Confirmations, SpendingRule
 from dpsql.serve.page.answers import FORMS, Analyst
 from dpsql.serve.page.guard import MARK, Guard
-from dpsql.serve.page.requests import RefusedError, answer, fields, file_routes, refused
+from dpsql.serve.page.requests import RefusedError, answer, fields, file_routes, refusal_response
 from dpsql.serve.page.sign_in import LONGEST, Logins
 from dpsql.serve.tls import CLIENT
 
@@ -56,14 +56,14 @@ def _with_cookie(request: Request, made: Response, value: str) -> Response:
         value,
         max_age=int(LONGEST) if value else 0,
         path="/",
-        secure=_encrypted(request),
+        secure=_is_encrypted(request),
         httponly=True,
         samesite="strict",
     )
     return made
 
 
-def _encrypted(request: Request) -> bool:
+def _is_encrypted(request: Request) -> bool:
     """Whether the browser is connected by TLS, here or at a proxy that the policy names."""
     return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
 
@@ -89,8 +89,8 @@ class Pages:
     def routes(self) -> list[Route]:
         """Return the routes of JSON."""
         return [
-            Route("/v1/session", self._guarded(self._sign_in), methods=["POST"]),
-            Route("/v1/session", self._guarded(self._sign_out), methods=["DELETE"]),
+            Route("/v1/session", self._guard(self._sign_in), methods=["POST"]),
+            Route("/v1/session", self._guard(self._sign_out), methods=["DELETE"]),
             self._asking("/v1/session", self._who),
             self._asking("/v1/tables", lambda analyst, _: analyst.tables()),
             self._asking("/v1/language", self._language),
@@ -113,7 +113,7 @@ class Pages:
             login = self._gate.by_token(token.strip()) if scheme.lower() == "bearer" else None
         else:
             login = self._logins.login(_cookie(request), request.headers.get(MARK.decode(), ""))
-        certified = _certified(request)
+        certified = _certified_name(request)
         if login is None or (certified is not None and certified != login.user.name):
             hint = "sign in, or send Authorization: Bearer TOKEN"
             raise RefusedError(401, "nobody is signed in", hint)
@@ -124,14 +124,14 @@ class Pages:
         free, asks = (self._service.client_of(login, "http", lane) for lane in ("free", "asks"))
         return Analyst(free, asks, rule)
 
-    def _guarded(self, endpoint: Endpoint) -> Endpoint:
+    def _guard(self, endpoint: Endpoint) -> Endpoint:
         """Return an endpoint that answers its errors."""
 
         async def guarded(request: Request) -> Response:
             try:
                 return await endpoint(request)
             except Exception as problem:  # noqa: BLE001  its text may hold private values
-                return refused(problem)
+                return refusal_response(problem)
 
         return guarded
 
@@ -152,7 +152,7 @@ class Pages:
                 self._asked[user.name] -= 1
             return found if isinstance(found, Response) else answer(found)
 
-        return Route(path, self._guarded(endpoint), methods=[method])
+        return Route(path, self._guard(endpoint), methods=[method])
 
     # -- sessions
 
@@ -163,7 +163,7 @@ class Pages:
             )
         given = await fields(request, "sign in", name=str, password=str)
         made = await self._logins.sign_in(
-            given["name"] or "", given["password"] or "", address_of(request), _certified(request)
+            given["name"] or "", given["password"] or "", address_of(request), _certified_name(request)
         )
         self._logins.sign_out(_cookie(request))
         return _with_cookie(request, answer({"user": given["name"], "key": made.key}), made.cookie)
@@ -228,7 +228,7 @@ def http_app(
 
 def _cookie_name(request: Request) -> str:
     """Return the cookie's name: by its prefix, no other name of the same site can set it over TLS."""
-    return "__Host-dpsql" if _encrypted(request) else "dpsql"
+    return "__Host-dpsql" if _is_encrypted(request) else "dpsql"
 
 
 def _cookie(request: Request) -> str:
@@ -236,7 +236,7 @@ def _cookie(request: Request) -> str:
     return given.get("__Host-dpsql") or ("" if request.url.scheme == "https" else given.get("dpsql", ""))
 
 
-def _certified(request: Request) -> str | None:
+def _certified_name(request: Request) -> str | None:
     """Return the name in the client's certificate; None if none is asked for."""
     state = request.scope.get("state") or {}
     return state.get(CLIENT, "") if CLIENT in state else None

@@ -25,7 +25,7 @@ from dpsql.serve.http import HttpFront
 from dpsql.serve.page.application import address_of, hosts_of
 from dpsql.serve.page.guard import Guard
 from dpsql.serve.page.owner_facts import ledger_facts, policy_facts, users_facts
-from dpsql.serve.page.requests import RefusedError, body, file_routes, refused
+from dpsql.serve.page.requests import RefusedError, body, file_routes, refusal_response
 from dpsql.serve.state import warnings
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ class OwnerPages:
                 await asyncio.to_thread(lambda: body(self._facts())), media_type="application/json"
             )
         except Exception as problem:  # noqa: BLE001  its text may hold private values
-            return refused(problem)
+            return refusal_response(problem)
 
     def _check(self, request: Request) -> None:
         """Refuse a request from another machine, or without the key."""
         _from_this_machine(request)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(_hashed(given), _hashed(self.key)):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(_hash(given), _hash(self.key)):
             raise RefusedError(401, "this is not the key of this server", f"open the link in the file {LINK}")
 
     def _facts(self) -> Facts:
@@ -142,5 +142,5 @@ def _from_this_machine(request: Request) -> None:
         raise RefusedError(403, "the owner's page is for this machine alone")
 
 
-def _hashed(text: str) -> bytes:
+def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode(errors="surrogatepass")).digest()

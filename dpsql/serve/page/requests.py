@@ -79,7 +79,7 @@ def answer(facts: object, status: int = 200, headers: dict[str, str] | None = No
     return Response(facts if isinstance(facts, bytes) else body(facts), status, headers, "application/json")
 
 
-def refused(problem: Exception) -> Response:
+def refusal_response(problem: Exception) -> Response:
     """Return an error as an answer: of an unexpected one only the type is told."""
     if isinstance(problem, RefusedError):
         return answer(problem.facts, problem.status)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from dpsql.analysis import DECLARED
 from dpsql.errors import BudgetExceeded, PriceNotAgreed, QueryRefused
 from dpsql.planning import Planner
 from dpsql.privacy import Charge
@@ -276,7 +275,7 @@ def test_the_declared_values_of_a_key_are_free(service: Service, text: str, rows
     before = entries(service)
     answer = answered(client_of(service), text, *([4] if "$1" in text else []))
     assert answer.table.num_rows == rows
-    assert answer.notices == (Notice("NOTICE", DECLARED),)
+    assert answer.notices == (Notice("NOTICE", "declared values, whether or not they occur"),)
     assert answer.release is None
     assert entries(service) == before
 

@@ -154,7 +154,7 @@ class Harness:
         self.users(alice="alice")
 
     def users(self, **analysts: str) -> None:
-        with account_file.changed(self.folder / "dpsql-users.toml") as accounts:
+        with account_file.change(self.folder / "dpsql-users.toml") as accounts:
             accounts.clear()
             for name, analyst in analysts.items():
                 accounts[name] = Account(User(name, analyst), VERIFIER)
@@ -181,7 +181,7 @@ class Harness:
                 self.service,  # type: ignore[arg-type]  # what the process uses of one
                 self.wire,  # type: ignore[arg-type]  # as above
                 self.log,
-                metrics.Logins(),
+                metrics.LoginCounts(),
                 on_ready=on_ready,
                 drain=drain,
                 fronts=fronts,
@@ -578,7 +578,7 @@ def test_the_figures(harness: Harness) -> None:
 
 
 def test_failed_logins_are_counted_by_few_reasons() -> None:
-    logins = metrics.Logins()
+    logins = metrics.LoginCounts()
     for reason in ("wrong password", "28P01", "timeout", "something new", "08P01"):
         logins.event("handshake failed", {"reason": reason})
     logins.event("handshake failed", {"reason": "no such database", "outcome": "3D000"})
@@ -610,9 +610,9 @@ def test_the_log_keeps_to_its_fields() -> None:
 
 def test_a_statements_hash_needs_the_secret() -> None:
     log = Log(b"secret", bool, io.StringIO())
-    assert log.hashed("SELECT 1") == log.hashed("SELECT 1") != log.hashed("SELECT 2")
-    assert log.hashed("SELECT 1") != Log(b"other", bool, io.StringIO()).hashed("SELECT 1")
-    assert len(log.hashed("\ud800")) == 32
+    assert log.hash_text("SELECT 1") == log.hash_text("SELECT 1") != log.hash_text("SELECT 2")
+    assert log.hash_text("SELECT 1") != Log(b"other", bool, io.StringIO()).hash_text("SELECT 1")
+    assert len(log.hash_text("\ud800")) == 32
 
 
 def test_a_log_that_nobody_reads_ends_nothing() -> None:

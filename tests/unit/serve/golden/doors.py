@@ -33,7 +33,6 @@ from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.release import from_arrow
-from dpsql.serve import changes
 from dpsql.serve.accounts import Users
 from dpsql.serve.catalog import Catalog
 from dpsql.serve.confirm import Confirmations, SpendingRule
@@ -121,7 +120,7 @@ def _rows() -> tuple[pa.Table, pa.Table]:
 def _made_users() -> tuple[Users, str]:
     """Return the users, and the token of one."""
     verifier = Verifier.of(PASSWORD, b"0123456789abcdef")
-    agent, _, token = changes.with_token(Account(User("agent", "agent")), None, None)
+    agent, _, token = Account(User("agent", "agent")).with_token(None, None)
     accounts = {"alice": Account(User("alice", "alice"), verifier), "agent": agent}
     return Users(accounts, b"s" * 32), token
 

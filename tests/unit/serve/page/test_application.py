@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.serve import account_file, changes
+from dpsql.serve import account_file
 from dpsql.serve.accounts import Users
 from dpsql.serve.gate import Login
 from dpsql.serve.page.answers import FORMS, answer_facts
 from dpsql.serve.page.application import FILES
-from dpsql.serve.page.sign_in import MOST, Logins, _hashed
+from dpsql.serve.page.sign_in import MOST, Logins, _hash
 from dpsql.serve.tls import CLIENT
 from dpsql.serve.user import User
 from dpsql.sessions import StatementResult
@@ -105,7 +105,7 @@ def test_a_sign_in_is_delayed_after_failures(site: Site, monkeypatch: pytest.Mon
     monkeypatch.setattr("dpsql.serve.page.sign_in.asyncio.sleep", sleep)
     for _ in range(7):
         site.sign_in("alice", "wrong")
-    site.throttle.succeeded("alice", "192.0.2.1")
+    site.throttle.forget_failures("alice", "192.0.2.1")
     assert waited == [0, 0, 0, 0, 0, 1, 2]
 
 
@@ -127,7 +127,7 @@ def test_only_the_login_beyond_the_most_ends_another() -> None:
     logins._new(alice)
     left = set(logins._logins)
     assert len(left) == MOST + 1
-    assert {_hashed(one.cookie) for one in (other, *made[1:])} < left
+    assert {_hash(one.cookie) for one in (other, *made[1:])} < left
 
 
 def test_signing_out_ends_the_login(site: Site) -> None:
@@ -141,8 +141,8 @@ def test_a_login_ends_with_its_password(site: Site) -> None:
     file = site.folder / "dpsql-users.toml"
     before = file.read_text()
     try:
-        with account_file.changed(file) as accounts:
-            accounts["bob"] = changes.with_password(accounts["bob"], "another password")
+        with account_file.change(file) as accounts:
+            accounts["bob"] = accounts["bob"].with_password("another password")
         site.service.gate.users = Users.load(file)
         assert site("GET", "/v1/session").status == 401
     finally:
