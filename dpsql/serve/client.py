@@ -17,8 +17,6 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import anyio
-
 from dpsql import info
 from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
@@ -176,6 +174,8 @@ class Client(StatementService):
             try:
                 return await asyncio.shield(task)
             except asyncio.CancelledError:
+                import anyio  # noqa: PLC0415  of the extras whose programs alone give up so
+
                 self.cancel()
                 with anyio.CancelScope(shield=True):
                     await asyncio.wait([task])

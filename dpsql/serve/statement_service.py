@@ -12,9 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import anyio
-import anyio.to_thread
-
 from dpsql.errors import Error
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget
@@ -153,6 +150,8 @@ class RemoteService(_SessionService["RemoteSession"]):
 
 async def in_thread(work: Callable[[], _T], cancel: Callable[[], None]) -> _T:
     """Run work in a thread; when the caller gives up, what runs is cancelled."""
+    import anyio.to_thread  # noqa: PLC0415  of the extra `dpsql[mcp]`
+
     try:
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
     except anyio.get_cancelled_exc_class():
