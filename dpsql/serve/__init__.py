@@ -1,7 +1,8 @@
 """The server: analysts log in over a network and ask; the data stay with the owner.
 
-Doors translate protocols, and nothing else. What they ask goes to a `StatementService`: price, run, describe,
-explain, cancel, budget, release. It asks the gate for every statement, and a session for every answer.
+Doors translate protocols, and nothing else. What they ask goes to a `StatementService`: price, run, explain,
+budget, release; that of a connection, `Client`, can also describe, answer at once, and cancel. It asks the
+gate for every statement, and a session for every answer.
 
 ===================================  =================================================================
 ``statement_service``, ``client``    the service of one analyst, on a server or of a session

@@ -125,7 +125,10 @@ class Client(StatementService):
         return Priced(sql, question_key(prepared), prepared)
 
     async def run(self, priced: Priced, most: Charge | None = None) -> Answer:
-        """Run a statement that was priced; with `most`, somebody has agreed to a charge of so much."""
+        """Run a statement that was priced; with `most`, somebody has agreed to a charge of so much.
+
+        Without it, what its text or the settings agree to is charged, as by `answer`.
+        """
         prepared = priced.statement
         return await self._in_turn(self._ask(prepared.text, (), (), lambda run: run.run(prepared, most)))
 

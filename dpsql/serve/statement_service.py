@@ -66,8 +66,8 @@ class StatementService(ABC):
         """Parse, analyse and price a statement, for `run`."""
 
     @abstractmethod
-    async def run(self, priced: Priced, most: Charge | None = None) -> Answer | StatementResult:
-        """Run a statement; with `most`, somebody has agreed to that charge, and no more is charged."""
+    async def run(self, priced: Priced, most: Charge) -> Answer | StatementResult:
+        """Run a statement; somebody has agreed to a charge of `most`, and no more is charged."""
 
     async def free(self, sql: str) -> Answer | StatementResult:
         """Run a statement that costs nothing, such as SHOW TABLES."""
@@ -97,7 +97,7 @@ class _SessionService(StatementService, Generic[_Session]):
     def __init__(self, session: _Session) -> None:
         self._session = session
 
-    async def run(self, priced: Priced, most: Charge | None = None) -> StatementResult:
+    async def run(self, priced: Priced, most: Charge) -> StatementResult:
         """Run a statement, charging no more than `most`."""
         return await self._in_thread(lambda: self._session.execute(priced.statement, most=most))
 

@@ -218,7 +218,7 @@ class Changing(LocalService):
         super().__init__(session)
         self.between = between
 
-    async def run(self, priced: Priced, most: Charge | None = None) -> StatementResult:
+    async def run(self, priced: Priced, most: Charge) -> StatementResult:
         self.between()
         return await super().run(priced, most)
 
