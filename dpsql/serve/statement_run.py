@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from dpsql.composition import ends, schema_of, with_ends
 from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
 from dpsql.language import Query, Set, Show, Statement, plain, plain_text
 from dpsql.lazy_dataclass import dataclass
@@ -264,7 +263,7 @@ class StatementRun:
         with told(release):
             assert release is not None  # noqa: S101  a private statement has one
             new = any(part.reused is None for part in release.parts or (release,))
-            table = with_ends(release, ends(prepared)) if self._intervals else release.rows
+            table = self.session.rows(prepared, release, intervals=self._intervals)
             messages = messages_of(release, self.session.budget() if new else None)
             answer = self._answer(table, release, schema, messages)
             if asked is None or new:
@@ -340,10 +339,10 @@ class StatementRun:
         if isinstance(found, Answer):
             return found.table.schema
         if not isinstance(found, Planned):
-            return schema_of(found, intervals=self._intervals)
+            return self.session.schema(found, intervals=self._intervals)
         if found.schema is None:
-            found.schema = schema_of(found.prepared)
-        return schema_of(found.prepared, intervals=True) if self._intervals else found.schema
+            found.schema = self.session.schema(found.prepared)
+        return self.session.schema(found.prepared, intervals=True) if self._intervals else found.schema
 
     # -- planning
 

@@ -120,7 +120,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `import dpsql` gives the connector; within the product only the front ends import it.
     ROOT: BASE | {"database", "dbapi", "release", "policy", "ledger", "mechanisms", "estimates", "noise"},
     # The server; only the command line imports it, when it is started.
-    "serve": CORE | {"errors_json", "login", "session", "sessions", "dbapi", "remote", "render", ROOT},
+    # It asks sessions alone, so that what is below them can change.
+    "serve": BASE
+    | {"composition", "database", "engines", "errors_json", "estimates", "info", "language", "ledger"}
+    | {"login", "parameters", "planning", "policy", "prepared", "release", "remote", "render", "session"}
+    | {"sessions", "tree", "versions", ROOT},
     "cli": BASE
     | {"render", "release", "owner", "prepared", "session", "dbapi", "policy", "language", "ledger", ROOT}
     | {"audit", "audit.end_to_end", "login", "remote", "serve", "sessions"},

@@ -22,7 +22,7 @@ from dpsql.serve.json_facts import Facts, bounds_facts, budget_facts, domain_fac
 if TYPE_CHECKING:
     from datetime import date
 
-    from dpsql.analysis import Catalog
+    from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.ledger import Entry, Ledger
     from dpsql.policy import Policy, Table
     from dpsql.serve.accounts import Users
@@ -139,7 +139,7 @@ def _standings(ledger: Ledger, policy: Policy, analysts: Sequence[str]) -> list[
 # -- policy and users
 
 
-def policy_facts(policy: Policy, catalog: Catalog) -> Facts:
+def policy_facts(policy: Policy, catalog: SchemaDatabase) -> Facts:
     """Return what the policy declares, read as the server reads it."""
     budget = policy.budget
     limits = {
@@ -165,7 +165,7 @@ def policy_facts(policy: Policy, catalog: Catalog) -> Facts:
     }
 
 
-def _table(policy: Policy, table: Table, catalog: Catalog) -> Facts:
+def _table(policy: Policy, table: Table, catalog: SchemaDatabase) -> Facts:
     columns = []
     for name, sql_type in catalog.columns(table.name):
         facts: Facts = {"name": name, "type": str(sql_type)}
