@@ -7,7 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from starlette.responses import Response
+
 from dpsql.errors import ProgrammingError
+from dpsql.language.completed_words import KEYWORDS, VALUES
+from dpsql.language.options import OPTIONS
 from dpsql.privacy import Charge
 from dpsql.release import told
 from dpsql.render.charts import release_svg
@@ -19,16 +23,18 @@ from dpsql.render.values import text, values
 from dpsql.serve import json_facts
 from dpsql.serve.confirm import ConfirmedStatements
 from dpsql.serve.json_facts import MOST_ROWS, Facts
-from dpsql.serve.page.requests import RefusedError, body
+from dpsql.serve.page.requests import RefusedError, body, fields
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from starlette.requests import Request
 
     from dpsql.release import Release
     from dpsql.render.grid import Column
     from dpsql.serve.answer import Answer
     from dpsql.serve.client import Client
     from dpsql.serve.confirm import SpendingRule
+    from dpsql.serve.gate import Login
     from dpsql.sessions import StatementResult
 
 _LARGEST_NUMBER = 1 << 53
@@ -49,16 +55,26 @@ MOST_BARS = 60
 """Bars that are drawn; the table has the other rows."""
 
 
-class Analyst:
-    """What one user asks. Raises `Error`, or `RefusedError`.
+class UserRequest:
+    """A request of a user about statements: reads it, asks, answers. Raises `Error`, or `RefusedError`.
 
     What is free has a client of its own, so that prices are told while a statement runs.
     """
 
-    def __init__(self, free: Client, asks: Client, rule: SpendingRule) -> None:
-        self._free = free
-        self._asks = asks
-        self._rule = rule
+    def __init__(
+        self, request: Request, login: Login, free: Client, asks: Client, rule: SpendingRule
+    ) -> None:
+        self._request, self._login = request, login
+        self._free, self._asks, self._rule = free, asks, rule
+
+    async def who(self) -> Facts:
+        """Return who asks."""
+        return {"user": self._login.user.name, "analyst": self._login.analyst}
+
+    async def language(self) -> Facts:
+        """Return the words that an editor completes."""
+        options = {name: list(VALUES.get(name, ())) for name in OPTIONS}
+        return {"keywords": list(KEYWORDS), "options": options}
 
     async def tables(self) -> Facts:
         """Return tables, units, columns, declared values, and the limits that hold for everybody."""
@@ -68,14 +84,18 @@ class Analyst:
         """Return what may be spent, is spent and is left."""
         return json_facts.budget_facts(await self._free.budget())
 
-    async def explain(self, sql: str) -> Facts:
+    async def explain(self) -> Facts:
         """Return the price of a statement, the error to expect, how it is answered; read no data."""
-        price, said, private = await json_facts.explain(ConfirmedStatements(self._free, self._rule), sql)
+        given = await fields(self._request, sql=str)
+        statements = ConfirmedStatements(self._free, self._rule)
+        price, said, private = await json_facts.explain(statements, given["sql"] or "")
         return {**said, **price, "private": private}
 
-    async def query(self, sql: str, confirm: str | None) -> bytes:
-        """Answer a statement, as JSON; above the free price only with the confirmation of its price."""
-        found = await ConfirmedStatements(self._asks, self._rule).run(sql, confirm)
+    async def query(self) -> bytes:
+        """Answer a statement; above the free price only with the confirmation of its price."""
+        given = await fields(self._request, sql=str, confirm=str)
+        statements = ConfirmedStatements(self._asks, self._rule)
+        found = await statements.run(given["sql"] or "", given["confirm"])
         budget = await self._free.budget()
 
         def write() -> bytes:
@@ -84,32 +104,42 @@ class Analyst:
 
         return await self._beside(write)
 
-    def cancel(self) -> Facts:
+    async def cancel(self) -> Facts:
         """Stop what the user asks over HTTP now; what was charged stays charged."""
         running = self._asks.running
         self._asks.cancel()
         return {"cancelled": running}
 
     async def releases(self) -> bytes:
-        """List the analyst's own releases as JSON, the newest last."""
+        """List the analyst's own releases, the newest last."""
         latest = await json_facts.latest_releases(self._free)
         return await self._beside(lambda: body({"releases": json_facts.records(latest)}))
 
-    async def release(self, number: int, first: int) -> bytes:
-        """Return one of the analyst's own releases again as JSON, from a row on."""
-        release = await self._find(number)
-        return await self._beside(lambda: body(released_facts(release, first)))
+    async def release(self) -> bytes:
+        """Return one of the analyst's own releases again, from a row on."""
+        text = self._request.query_params.get("first_row", "0")
+        if not (text.isascii() and text.isdigit() and len(text) < 16):
+            raise RefusedError(400, "first_row is the number of a row, from 0")
+        release = await self._find()
+        return await self._beside(lambda: body(released_facts(release, int(text))))
 
-    async def file(self, number: int, form: str, *, spreadsheet: bool = False) -> bytes:
+    async def file(self) -> Response:
         """Return one of the analyst's own releases as a file; CSV for a spreadsheet has no formulas."""
-        release = await self._find(number)
-        return await self._beside(lambda: write_file(release, form, spreadsheet=spreadsheet))
+        wanted = self._request.query_params.get("spreadsheet", "false")
+        if wanted not in ("true", "false"):
+            raise RefusedError(400, "spreadsheet is true or false")
+        release, form = await self._find(), self._request.url.path.rpartition("/")[2]
+        data = await self._beside(lambda: write_file(release, form, spreadsheet=wanted == "true"))
+        name = f"release-{release.number}.{form.rpartition('.')[2]}"
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(data, headers=headers, media_type=FORMS[form])
 
     async def _beside(self, work: Callable[[], bytes]) -> bytes:
         """Write an answer in turn with other analysts; a long one would hold the event loop."""
         return await self._free.beside(_LONG, work)
 
-    async def _find(self, number: int) -> Release:
+    async def _find(self) -> Release:
+        number = self._request.path_params["number"]
         if number >= _LARGEST_NUMBER:
             raise RefusedError(404, "there is no such release of yours")
         try:

@@ -10,10 +10,8 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dpsql.language.completed_words import KEYWORDS, VALUES
-from dpsql.language.options import OPTIONS
 from dpsql.serve.confirm import Confirmations, SpendingRule
-from dpsql.serve.page.answers import FORMS, Analyst
+from dpsql.serve.page.answers import FORMS, UserRequest
 from dpsql.serve.page.guard import MARK, Guard
 from dpsql.serve.page.requests import RefusedError, answer, fields, file_routes, refusal_response
 from dpsql.serve.page.sign_in import LONGEST, Logins
@@ -91,16 +89,16 @@ class Pages:
         return [
             Route("/v1/session", self._guard(self._sign_in), methods=["POST"]),
             Route("/v1/session", self._guard(self._sign_out), methods=["DELETE"]),
-            self._asking("/v1/session", self._who),
-            self._asking("/v1/tables", lambda analyst, _: analyst.tables()),
-            self._asking("/v1/language", self._language),
-            self._asking("/v1/budget", lambda analyst, _: analyst.budget()),
-            self._asking("/v1/explain", self._explain, "POST"),
-            self._asking("/v1/query", self._query, "POST"),
-            self._asking("/v1/cancel", self._cancel, "POST"),
-            self._asking("/v1/releases", lambda analyst, _: analyst.releases()),
-            self._asking("/v1/releases/{number:int}", self._release),
-            *(self._download(form) for form in FORMS),
+            self._asking("/v1/session", UserRequest.who),
+            self._asking("/v1/tables", UserRequest.tables),
+            self._asking("/v1/language", UserRequest.language),
+            self._asking("/v1/budget", UserRequest.budget),
+            self._asking("/v1/explain", UserRequest.explain, "POST"),
+            self._asking("/v1/query", UserRequest.query, "POST"),
+            self._asking("/v1/cancel", UserRequest.cancel, "POST"),
+            self._asking("/v1/releases", UserRequest.releases),
+            self._asking("/v1/releases/{number:int}", UserRequest.release),
+            *(self._asking(f"/v1/releases/{{number:int}}/{form}", UserRequest.file) for form in FORMS),
         ]
 
     # -- who asks
@@ -119,11 +117,6 @@ class Pages:
             raise RefusedError(401, "nobody is signed in", hint)
         return login
 
-    def _analyst(self, login: Login) -> Analyst:
-        rule = SpendingRule(self._confirmations, self._gate.user(login).free_below)
-        free, asks = (self._service.client_of(login, "http", lane) for lane in ("free", "asks"))
-        return Analyst(free, asks, rule)
-
     def _guard(self, endpoint: Endpoint) -> Endpoint:
         """Return an endpoint that answers its errors."""
 
@@ -136,18 +129,20 @@ class Pages:
         return guarded
 
     def _asking(
-        self, path: str, ask: Callable[[Analyst, Request], Awaitable[object]], method: str = "GET"
+        self, path: str, ask: Callable[[UserRequest], Awaitable[object]], method: str = "GET"
     ) -> Route:
         """Return the route of what a user asks."""
 
         async def endpoint(request: Request) -> Response:
             login = self._login(request)
-            user = login.user
+            user = self._gate.user(login)
             if self._asked[user.name] >= MOST_AT_ONCE:
                 raise RefusedError(429, "too many requests at the same time", "wait until they are answered")
             self._asked[user.name] += 1
             try:
-                found = await ask(self._analyst(login), request)
+                free, asks = (self._service.client_of(login, "http", lane) for lane in ("free", "asks"))
+                rule = SpendingRule(self._confirmations, user.free_below)
+                found = await ask(UserRequest(request, login, free, asks, rule))
             finally:
                 self._asked[user.name] -= 1
             return found if isinstance(found, Response) else answer(found)
@@ -172,46 +167,6 @@ class Pages:
         self._login(request)
         self._logins.sign_out(_cookie(request))
         return _with_cookie(request, Response(status_code=204), "")
-
-    async def _who(self, _: Analyst, request: Request) -> object:
-        user = self._login(request).user
-        return {"user": user.name, "analyst": user.analyst}
-
-    # -- statements
-
-    async def _language(self, _: Analyst, __: Request) -> object:
-        options = {name: list(VALUES.get(name, ())) for name in OPTIONS}
-        return {"keywords": list(KEYWORDS), "options": options}
-
-    async def _explain(self, analyst: Analyst, request: Request) -> object:
-        given = await fields(request, sql=str)
-        return await analyst.explain(given["sql"] or "")
-
-    async def _query(self, analyst: Analyst, request: Request) -> object:
-        given = await fields(request, sql=str, confirm=str)
-        return await analyst.query(given["sql"] or "", given["confirm"])
-
-    async def _cancel(self, analyst: Analyst, _: Request) -> object:
-        return analyst.cancel()
-
-    async def _release(self, analyst: Analyst, request: Request) -> object:
-        text = request.query_params.get("first_row", "0")
-        if not (text.isascii() and text.isdigit() and len(text) < 16):
-            raise RefusedError(400, "first_row is the number of a row, from 0")
-        return await analyst.release(request.path_params["number"], int(text))
-
-    def _download(self, form: str) -> Route:
-        async def download(analyst: Analyst, request: Request) -> Response:
-            number = request.path_params["number"]
-            wanted = request.query_params.get("spreadsheet", "false")
-            if wanted not in ("true", "false"):
-                raise RefusedError(400, "spreadsheet is true or false")
-            data = await analyst.file(number, form, spreadsheet=wanted == "true")
-            name = f"release-{number}.{form.rpartition('.')[2]}"
-            headers = {"content-disposition": f'attachment; filename="{name}"'}
-            return Response(data, headers=headers, media_type=FORMS[form])
-
-        return self._asking(f"/v1/releases/{{number:int}}/{form}", download)
 
 
 def http_app(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpsql.serve import throttle
+from dpsql.serve import gate
 from dpsql.serve.gate import Throttle
 
 
@@ -66,7 +66,7 @@ def test_nobody_is_locked_out_elsewhere(clock: Clock, name: str, address: str, d
 
 
 def test_memory_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throttle, "_ENTRIES", 100)
+    monkeypatch.setattr(gate, "_ENTRIES", 100)
     made = Throttle(clock)
     for i in range(1000):
         made.count_failure(f"name{i}", "192.0.2.7")
