@@ -1,4 +1,4 @@
-"""What the server reads from files at its start and at each reload, all or nothing; what to warn of."""
+"""What the server reads from files at its start and at each reload: policy, users and certificate."""
 
 from __future__ import annotations
 

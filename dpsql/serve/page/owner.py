@@ -21,12 +21,12 @@ from starlette.routing import Route
 from dpsql import __version__
 from dpsql.errors import OperationalError
 from dpsql.login import entropy
+from dpsql.serve import state
 from dpsql.serve.http import HttpFront
 from dpsql.serve.page.application import address_of, hosts_of
 from dpsql.serve.page.guard import Guard
 from dpsql.serve.page.owner_facts import ledger_facts, policy_facts, users_facts
 from dpsql.serve.page.requests import RefusedError, body, file_routes, refusal_response
-from dpsql.serve.state import warnings
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -87,7 +87,7 @@ class OwnerPages:
             policy, database = generation.policy, generation.database
             found = policy_facts(policy, database.engines().schema_database)
             opened = [f"when the ledger was opened: {text}" for text in service.messages]
-            found["warnings"] += [*warnings(policy, users), *opened]
+            found["warnings"] += [*state.warnings(policy, users), *opened]
             return {
                 "version": __version__,
                 "database": generation.config.name,
