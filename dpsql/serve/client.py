@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from dpsql import info
 from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
-from dpsql.prepared import PreparedCommand, question_key
+from dpsql.prepared import question_key
 from dpsql.serve.answer import RELOADED, Answer, Described
 from dpsql.serve.catalog.facts import Connection, CursorRow, Encryption, Facts, PreparedRow
 from dpsql.serve.errors import PolicyReloaded, ShuttingDown, locate
@@ -134,8 +134,6 @@ class Client(StatementService):
 
     async def explain(self, priced: Priced, budget: Budget) -> dict[str, Any]:
         """Return what EXPLAIN says of a statement, which is not prepared again."""
-        if isinstance(priced.statement, PreparedCommand):
-            return {"selection": "a command, which costs nothing"}
 
         def work() -> dict[str, Any]:
             table = info.explain(priced.statement, budget, json=True)

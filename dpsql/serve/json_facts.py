@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dpsql.errors import Error, QueryRefused, QuerySyntaxError
 from dpsql.policy import BooleanDomain, RangeDomain, TableDomain, ValuesDomain
 from dpsql.policy.paths import FOUND
+from dpsql.prepared import PreparedCommand
 from dpsql.privacy import Charge
 from dpsql.render.data import write_json
 from dpsql.render.figures import charged, left
@@ -172,7 +173,10 @@ async def explain(statements: ConfirmedStatements, sql: str) -> tuple[Facts, Fac
     """
     priced, question = await statements.question(sql)
     budget = await statements.service.budget()
-    facts = await statements.service.explain(priced, budget)
+    if isinstance(priced.statement, PreparedCommand):
+        facts: Facts = {"selection": "a command, which costs nothing"}
+    else:
+        facts = await statements.service.explain(priced, budget)
     price = {**amounts(priced.price), "left": left_of(budget)}
     confirm = statements.rule.offer(question)
     if confirm is not None:

@@ -74,7 +74,7 @@ class StatementService(ABC):
         return await self.run(await self.price(sql), Charge())
 
     async def explain(self, priced: Priced, budget: Budget) -> dict[str, Any]:
-        """Return what EXPLAIN says of a statement; `budget` is what the analyst may still spend."""
+        """Return what EXPLAIN says of a query; `budget` is what the analyst may still spend."""
         table = (await self.free(f"EXPLAIN (FORMAT JSON)\n{priced.sql}")).table
         facts: dict[str, Any] = json.loads(table.column(0)[0].as_py())
         return facts

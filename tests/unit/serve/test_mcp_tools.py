@@ -130,6 +130,7 @@ def test_the_price_is_shown_then_confirmed_then_charged(given: Given) -> None:
 def test_public_statements_and_lists_need_nothing(given: Given) -> None:
     assert given("ask", "SELECT * FROM codes ORDER BY code")["rows"][1] == {"code": "b", "words": "two"}
     assert "confirm" not in given("explain", "SELECT 1 AS one")
+    assert given("explain", "SHOW TABLES")["reading"] == {"selection": "a command, which costs nothing"}
     assert given("ask", "SHOW TABLES")["rows"] == [
         {"table": "visits", "unit": "user_id", "protects": "a unit"},
         {"table": "codes", "unit": "public", "protects": None},
