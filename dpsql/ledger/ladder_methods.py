@@ -9,7 +9,7 @@ from dataclasses import replace
 from dpsql.ledger import ladders
 from dpsql.ledger.caps import Caps
 from dpsql.ledger.high_water import HighWater
-from dpsql.ledger.records import StoredLadder, LadderCharge, LadderRequest, LadderReservation
+from dpsql.ledger.records import LadderCharge, LadderRequest, LadderReservation, StoredLadder
 from dpsql.ledger.seen import Seen
 from dpsql.ledger.store import Store, storable
 

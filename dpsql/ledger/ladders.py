@@ -15,7 +15,7 @@ from dpsql.ledger.budgets import ScopeBudget
 from dpsql.ledger.caps import ANYBODY, Caps, order_of
 from dpsql.ledger.charging import add_charge, now
 from dpsql.ledger.events import Event
-from dpsql.ledger.records import StoredLadder, LadderCharge, LadderRequest, LadderReservation
+from dpsql.ledger.records import LadderCharge, LadderRequest, LadderReservation, StoredLadder
 from dpsql.ledger.totals import BOUNDS, POLICY, scope
 from dpsql.privacy import Charge, PrivacyLoss
 
