@@ -78,7 +78,6 @@ __all__ = [
     "DomainPart",
     "Kept",
     "LeftOut",
-||||||| 3ede5543
     "NoRows",
     "Output",
     "Partitions",

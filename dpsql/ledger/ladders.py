@@ -87,7 +87,9 @@ def end_all(connection: sqlite3.Connection) -> list[int]:
     return [number for (number,) in rows]
 
 
-def kept(connection: sqlite3.Connection, chosen: str = "1", given: Sequence[object] = ()) -> list[StoredLadder]:
+def kept(
+    connection: sqlite3.Connection, chosen: str = "1", given: Sequence[object] = ()
+) -> list[StoredLadder]:
     """Return the ladders that were measured, as a condition chooses them, the newest last."""
     rows = connection.execute(
         "SELECT b.number, b.at, b.source, b.measure, b.version, b.statement, b.loss, b.payload, e.n, e.hash"
