@@ -25,7 +25,7 @@ CORE = (
     BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
-    | {"affordable", "composition", "parameters", "planning", "running", "versions"}
+    | {"affordable", "composition", "kept_ladders", "parameters", "planning", "running", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -62,8 +62,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "analysis",
         "engines",
         "errors",
-        "exclusive",
         "kept_ladders",
+        "exclusive",
         "ledger",
         "policy",
         "release",
@@ -110,7 +110,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"}
-    # What measures and shows kept ladders runs a mechanism, and charges it.
+    # `kept_bounds`, which releases ladders, and what shows them.
     | {"database", "estimates", "kept_ladders", "ledger", "mechanisms", "privacy", "running"},
     # The front ends.
     "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "login", "release", "sessions"},
