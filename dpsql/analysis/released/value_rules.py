@@ -101,8 +101,8 @@ def _as_declared(
 def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueCall | None:
     """Bound a SUM over all rows of a table by its kept ladder of totals; None: there is none."""
     name, single = _column_name(call, value), call.one_row or call.by_row
-    if call.whole is None or name is None or statistic != "sum":
-        return None
+    if call.whole is None or name is None or statistic != "sum" or (single and value.bounds is not None):
+        return None  # of one row the bounds of its value are those of the total
     measure = total_of(name)
     bound = call.whole.bound(measure)
     if bound is None:
