@@ -266,7 +266,7 @@ def _whole_within(value: Expr, kind: SqlType, low: int, high: int) -> Expr:
         digits = max(len(str(abs(low))), len(str(abs(high))), kind.scale + 1)
         if digits < kind.precision:
             kind = SqlType("DECIMAL", digits, kind.scale)
-            value = Cast(value, kind)
+            value = Cast(value, kind, bounded=True)
         value, kind = Unscaled(value, kind), BIGINT if kind.precision <= 18 else HUGEINT
     target = HUGEINT if max(-low, high) >= 1 << 63 else BIGINT
     return value if kind == target else Cast(value, target)

@@ -270,6 +270,26 @@ class Saturated(Expr):
         return Facts(below.reads, size if self.near is None else size + 3 * facts(self.near).size)
 
 
+EXACT = 1 << 53
+"""The number up to which a DOUBLE has every whole number."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mean(Expr):
+    """The average of whole numbers, from their exact sum, a HUGEINT, and how many there are: a DOUBLE.
+
+    It is NULL for none. A sum that a DOUBLE has is divided as one; another one is divided as a whole number,
+    and the rest by itself. So every engine rounds the same quotients, in the format of a DOUBLE.
+    """
+
+    total: Expr
+    number: Expr
+
+    def _own_facts(self) -> Facts:
+        total, number = facts(self.total), facts(self.number)
+        return Facts(total.reads | number.reads, 4 * total.size + 4 * number.size)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Call(Expr):
     """A call of an engine's function by its name in DuckDB."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from dpsql.engines.postgres.forms import FORMS, string_literal
@@ -73,6 +74,10 @@ class PostgresDialect(Dialect):
         rounded = f"round(CAST({sql} AS numeric), {sql_type.scale})"
         size = 10 ** (sql_type.precision - sql_type.scale)
         return f"CAST(CASE WHEN abs({rounded}) < {size} THEN {rounded} END AS {self.type_name(sql_type)})"
+
+    def narrowed(self, value: Value, sql_type: SqlType) -> Value:
+        """See `Dialect`: a numeric is computed alike with any number of digits."""
+        return replace(value, type=sql_type)
 
     def whole(self, value: Value, sql_type: SqlType) -> str:
         """See `Dialect`."""
