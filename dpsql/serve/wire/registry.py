@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from dpsql.login import entropy
-from dpsql.serve.throttle import network
+from dpsql.serve.gate import network
 from dpsql.serve.wire.errors import FatalError
 
 if TYPE_CHECKING:
