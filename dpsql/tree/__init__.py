@@ -10,7 +10,7 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
                       `Between`, `Like`
 `Case`                CASE; `Call` a function by its name in DuckDB; `Canonical` one zero and one NaN
 `Cast`                CAST or TRY_CAST; `Try` DuckDB's TRY
-`Steps`               a DOUBLE as a whole number of steps; `Unscaled` a DECIMAL as one
+`Steps`               a DOUBLE as a whole number of steps; `Unscaled`, `Cut` a DECIMAL as one
 `UtcTime`             an instant as the TIMESTAMP that a clock in UTC shows; `Moved` one by seconds
 `Saturated`           a number cut to the ends of a narrower type; `Mean` an average of whole numbers
 `Apply`               a form of `functions.csv` with arguments; `Argument` their places in its template
@@ -43,6 +43,7 @@ from dpsql.tree.expressions import (
     Cast,
     Column,
     Constant,
+    Cut,
     Element,
     Exists,
     Frame,
@@ -118,6 +119,7 @@ __all__ = [
     "Cast",
     "Column",
     "Constant",
+    "Cut",
     "Derived",
     "DomainScan",
     "Element",

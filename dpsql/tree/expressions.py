@@ -233,6 +233,24 @@ class Unscaled(Expr):
         return Facts(below.reads, 3 * below.size)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut(Expr):
+    """A DECIMAL of at most 18 digits, cut to two ends in its least steps: a whole number, NULL for NULL.
+
+    `written` is the expression by which DuckDB computes it, with the operand in several places. Another
+    engine may compute it in another way, for so many digits are a BIGINT.
+    """
+
+    written: Expr
+    operand: Expr
+    type: SqlType
+    low: int
+    high: int
+
+    def _own_facts(self) -> Facts:
+        return facts(self.written)
+
+
 MOST = 10**38 - 1
 """The largest whole number that every engine computes exactly: in Spark's DECIMAL(38)."""
 

@@ -292,6 +292,7 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     e.Moved: lambda n: (n.operand, f" + INTERVAL '{n.seconds} second'"),
     e.Steps: _steps,
     e.Unscaled: _unscaled,
+    e.Cut: lambda n: (n.written,),
     e.Saturated: _saturated,
     e.Mean: _mean,
     e.Window: _window,

@@ -173,6 +173,10 @@ class Dialect(ABC):
         """Write a DECIMAL that fits as one of fewer digits."""
         return replace(value.with_sql(f"CAST({value.sql} AS {self.type_name(sql_type)})"), type=sql_type)
 
+    def cut(self, value: Value, sql_type: SqlType, low: int, high: int) -> str | None:
+        """Write a DECIMAL without its point, cut to two ends; None: as DuckDB computes it."""
+        return None
+
     def whole(self, value: Value, sql_type: SqlType) -> str | None:
         """Convert a DECIMAL to an integer, rounded half away from zero: NULL if it does not fit."""
         return None

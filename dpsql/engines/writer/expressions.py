@@ -161,6 +161,12 @@ def _unscaled(work: Writer, node: tree.Unscaled, scope: ColumnScope) -> Value:
     return Value(sql, kind)
 
 
+def _cut_decimal(work: Writer, node: tree.Cut, scope: ColumnScope) -> Value:
+    value = work.expression(node.operand, scope)
+    sql = work.dialect.cut(value, node.type, node.low, node.high)
+    return work.expression(node.written, scope) if sql is None else Value(f"({sql})", BIGINT)
+
+
 def _unsupported(what: str) -> Rule:
     def refuse(work: Writer, node: Expr, scope: ColumnScope) -> Value:
         raise work.refuse(what)
@@ -181,6 +187,7 @@ RULES: dict[type[Expr], Rule] = {
     tree.Unscaled: _unscaled,
     tree.Saturated: _saturated,
     tree.Mean: _mean,
+    tree.Cut: _cut_decimal,
     tree.Interval: _unsupported("this INTERVAL"),
     tree.ListOf: _unsupported("a list"),
     tree.Element: _unsupported("elements of lists"),

@@ -32,6 +32,7 @@ from dpsql.tree import (
     Cast,
     Column,
     Constant,
+    Cut,
     Derived,
     DomainScan,
     Element,
@@ -151,6 +152,7 @@ WRITTEN: list[tuple[Node, str]] = [
         "(TRY_CAST(trunc(t1.c0) AS HUGEINT) * 10 + "
         "TRY_CAST((t1.c0 - TRY_CAST(trunc(t1.c0) AS DECIMAL(38,1))) * 10 AS HUGEINT))",
     ),
+    (Cut(Case(((A, ONE),)), A, SqlType("DECIMAL", 9, 2), 0, 1), "CASE WHEN t1.c0 THEN 1 END"),
     (
         Mean(A, B),
         "(CASE WHEN t1.c0 BETWEEN -9007199254740992 AND 9007199254740992 THEN "
