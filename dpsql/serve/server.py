@@ -141,7 +141,11 @@ class Server:
         for path in self._paths:
             path.unlink(missing_ok=True)
         async with self._reloading:
-            await asyncio.to_thread(self._service.close)
+            ended = await asyncio.to_thread(self._service.close, LAST)
+        if not ended:
+            self._log(
+                "abandoned", {"text": "a statement did not end when it was cancelled: it stays charged"}
+            )
         self._log("stopped", {"count": len(self._wire.connections)})
 
     async def _wait_closed(self) -> None:

@@ -175,10 +175,16 @@ class Service:
         """Stop what runs and what waits."""
         self._shared.cancel_all()
 
-    def close(self) -> None:
-        """Close the pools and the database; it waits for what runs."""
-        self._shared.close()
-        self.generation.close()
+    def close(self, within: float | None = None) -> bool:
+        """Close the pools and the database; return whether all that ran has ended within so many seconds.
+
+        None: wait for it. Where something does not end, the database stays open for it until the process
+        ends; what it had reserved stays charged.
+        """
+        ended = self._shared.close(within)
+        if ended:
+            self.generation.close()
+        return ended
 
     @property
     def messages(self) -> tuple[str, ...]:

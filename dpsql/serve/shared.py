@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol
@@ -125,10 +126,12 @@ class Shared:
         for each in running:
             each.cancel()
 
-    def close(self) -> None:
-        """Stop everything, and close the pools; it waits for what runs."""
+    def close(self, within: float | None = None) -> bool:
+        """Stop everything, and close the pools; return whether all has ended within so many seconds."""
         self.closing = True
         self.ended.set()
         self.cancel_all()
-        for pool in (self.light, self._short, self._long, self.heavy, self.free):
-            pool.close()
+        until = None if within is None else time.monotonic() + within
+        pools = (self.light, self._short, self._long, self.heavy, self.free)
+        ended = [pool.close(None if until is None else until - time.monotonic()) for pool in pools]
+        return all(ended)

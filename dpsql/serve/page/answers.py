@@ -139,8 +139,10 @@ class UserRequest:
         return await self._free.beside(_LONG, work)
 
     async def _find(self) -> Release:
-        number = self._request.path_params["number"]
-        if number >= _LARGEST_NUMBER:
+        written = self._request.path_params["number"]
+        # Python refuses to read thousands of digits, as an error of its own.
+        number = int(written) if written.isascii() and written.isdigit() and len(written) < 20 else -1
+        if not 0 <= number < _LARGEST_NUMBER:
             raise RefusedError(404, "there is no such release of yours")
         try:
             return await self._free.release(number)

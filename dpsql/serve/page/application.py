@@ -97,8 +97,8 @@ class Pages:
             self._asking("/v1/query", UserRequest.query, "POST"),
             self._asking("/v1/cancel", UserRequest.cancel, "POST"),
             self._asking("/v1/releases", UserRequest.releases),
-            self._asking("/v1/releases/{number:int}", UserRequest.release),
-            *(self._asking(f"/v1/releases/{{number:int}}/{form}", UserRequest.file) for form in FORMS),
+            self._asking("/v1/releases/{number}", UserRequest.release),
+            *(self._asking(f"/v1/releases/{{number}}/{form}", UserRequest.file) for form in FORMS),
         ]
 
     # -- who asks

@@ -65,6 +65,7 @@ class FakeService:
         self.calls: list[str] = []
         self.refuses: Exception | None = None
         self.is_ready = True
+        self.ends = True
         self.reloads: list[tuple[Policy, ServeConfig, Users]] = []
 
     def reload(self, policy: Policy, config: ServeConfig, users: Users) -> None:
@@ -78,8 +79,9 @@ class FakeService:
     def cancel_all(self) -> None:
         self.calls.append("cancel all")
 
-    def close(self) -> None:
+    def close(self, within: float | None = None) -> bool:
         self.calls.append("close")
+        return self.ends
 
     def ready(self) -> bool:
         return self.is_ready
@@ -368,6 +370,17 @@ def test_what_does_not_end_in_time_is_stopped(harness: Harness) -> None:
     harness.run(body, drain=0.01)
     assert harness.wire.connections.calls == ["shutdown", "cancel"]
     assert harness.service.calls == ["shut down", "cancel all", "close"]
+
+
+def test_what_does_not_end_at_all_is_told_and_does_not_keep_the_server(harness: Harness) -> None:
+    harness.policy("127.0.0.1:0")
+    harness.service.ends = False
+
+    async def body(server: Server) -> None:
+        """Nothing to do: it ends at once."""
+
+    harness.run(body, drain=0.01)
+    assert [event["event"] for event in harness.events][-3:] == ["stopping", "abandoned", "stopped"]
 
 
 def test_told_twice_it_waits_for_nothing(harness: Harness) -> None:

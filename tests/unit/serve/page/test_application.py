@@ -373,6 +373,8 @@ def test_a_release_is_opened_and_downloaded_by_its_analyst_alone(site: Site) -> 
             site.sign_in(name)
         for path in ("", *(f"/{form}" for form in FORMS)):
             assert site("GET", f"/v1/releases/{number}{path}").status == 404
+            for other in ("9" * 5_000, "-1", "x", "1" * 18):
+                assert site("GET", f"/v1/releases/{other}{path}").status == 404
         assert site("GET", "/v1/releases").facts["releases"] == []
 
 
