@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dpsql.serve.wire.command_types import CloseCursor, Copy, Declare, Direction, Fetch
+from dpsql.serve.wire.command_types import CloseCursor, Copy, Declare, Fetch
 from dpsql.serve.wire.command_words import Words
 from dpsql.serve.wire.copy_options import read_options
+from dpsql.tree import quote
 
 
 def read_declare(words: Words) -> Declare:
     """Read what follows DECLARE."""
     name = words.name("the name of a cursor")
-    binary, scroll = False, None
+    binary = False
     while not words.take("CURSOR"):
         if words.take("BINARY"):
             binary = True
-        elif words.take("NO", "SCROLL"):
-            scroll = False
-        elif words.take("SCROLL"):
-            scroll = True
-        elif not words.either("INSENSITIVE", "ASENSITIVE"):
+        elif words.word() == "SCROLL":
+            raise words.refuse("cursors read forward only", f"DECLARE {quote(name)} CURSOR FOR SELECT ...")
+        elif not (words.take("NO", "SCROLL") or words.either("INSENSITIVE", "ASENSITIVE")):
             raise words.wrong("expected CURSOR", f"DECLARE {name} CURSOR FOR SELECT ...")
     hold = words.take("WITH", "HOLD")
     if not hold:
@@ -27,61 +26,32 @@ def read_declare(words: Words) -> Declare:
     if not words.more:
         raise words.wrong("expected a SELECT statement")
     query, at = words.rest()
-    return Declare(name, query, at, words.source.text, hold, scroll, binary)
+    return Declare(name, query, at, words.source.text, hold, binary)
 
 
 def read_fetch(words: Words, *, move: bool) -> Fetch:
-    """Read what follows FETCH or MOVE."""
-    direction, count = _direction(words)
+    """Read what follows FETCH or MOVE; raise for a direction that goes back, or to a row by its number."""
+    place, back, everything = words.place, False, False
+    count = words.whole()
+    # A cursor may have the name of a direction: `FETCH next` reads from it.
+    if count is None and words.left > 1 and not words.take("NEXT"):
+        back = bool(words.either("PRIOR", "FIRST", "LAST", "BACKWARD", "ABSOLUTE", "RELATIVE"))
+        words.take("FORWARD")
+        everything = words.take("ALL")
+        count = None if everything else words.whole()
+    if count is None and not everything:
+        count = 1
     words.either("FROM", "IN")
     name = words.name("the name of a cursor")
     words.end()
-    return Fetch(name, direction, count, move)
-
-
-def _direction(words: Words) -> tuple[Direction, int | None]:
-    count = words.whole()
-    if count is not None:
-        return _signed("FORWARD", count)
-    # A cursor may have the name of a direction: `FETCH next` reads from it.
-    if words.left == 1:
-        return "FORWARD", 1
-    if words.take("NEXT"):
-        return "FORWARD", 1
-    if words.take("PRIOR"):
-        return "BACKWARD", 1
-    if words.take("FIRST"):
-        return "ABSOLUTE", 1
-    if words.take("LAST"):
-        return "ABSOLUTE", -1
-    if words.take("ALL"):
-        return "FORWARD", None
-    if words.take("ABSOLUTE"):
-        return "ABSOLUTE", _needed(words)
-    if words.take("RELATIVE"):
-        return "RELATIVE", _needed(words)
-    way = words.either("FORWARD", "BACKWARD")
-    if not way:
-        return "FORWARD", 1
-    direction: Direction = "FORWARD" if way == "FORWARD" else "BACKWARD"
-    if words.take("ALL"):
-        return direction, None
-    count = words.whole()
-    return (direction, 1) if count is None else _signed(direction, count)
-
-
-def _signed(direction: Direction, count: int) -> tuple[Direction, int]:
-    """Turn the direction around for a negative number of rows."""
-    if count >= 0:
-        return direction, count
-    return ("BACKWARD" if direction == "FORWARD" else "FORWARD"), -count
-
-
-def _needed(words: Words) -> int:
-    count = words.whole()
-    if count is None:
-        raise words.wrong("expected a whole number")
-    return count
+    if back or (count is not None and count < 1):
+        raise words.source.refuse(
+            "cursors read forward only: NEXT, a number of rows above 0, or ALL",
+            place,
+            f"FETCH 10 FROM {quote(name)} reads on, and MOVE 10 FROM {quote(name)} skips rows; to begin "
+            "anew, declare another cursor: the same statement is answered from what is stored, free",
+        )
+    return Fetch(name, count, move)
 
 
 def read_close(words: Words) -> CloseCursor:

@@ -7,8 +7,6 @@ from typing import ClassVar, Literal
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.wire.copy import CopyOptions
 
-Direction = Literal["FORWARD", "BACKWARD", "ABSOLUTE", "RELATIVE"]
-
 
 @dataclass(frozen=True, slots=True)
 class Begin:
@@ -141,8 +139,6 @@ class Declare:
         The whole command, for `pg_cursors`.
     hold
         Whether the cursor lives on behind the transaction.
-    scroll
-        False if the cursor may only be read forward (NO SCROLL).
     binary
         Whether FETCH answers in binary, whatever format is asked for.
     """
@@ -152,21 +148,15 @@ class Declare:
     at: int
     text: str
     hold: bool = False
-    scroll: bool | None = None
     binary: bool = False
     tag: ClassVar[str] = "DECLARE CURSOR"
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """FETCH from a cursor, or MOVE of its position.
-
-    `count` rows are read in a direction, all that there are if it is None. ABSOLUTE and RELATIVE read the one
-    row with that number, counted from the first (from the last if negative) or from the current one.
-    """
+    """FETCH of the next `count` rows of a cursor, or of all if it is None; or MOVE behind them."""
 
     name: str
-    direction: Direction = "FORWARD"
     count: int | None = 1
     move: bool = False
 

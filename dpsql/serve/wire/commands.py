@@ -37,7 +37,7 @@ def command(text: str) -> Command | None:
         It is a command that dpsql does not do.
 
     >>> command("FETCH 10 FROM c")
-    Fetch(name='c', direction='FORWARD', count=10, move=False)
+    Fetch(name='c', count=10, move=False)
     """
     words = Words(text)
     read = _READERS.get(words.word())
