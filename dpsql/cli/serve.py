@@ -95,7 +95,7 @@ def serve_demo(folder: Path, policy: Path) -> int:
     from dpsql.login import entropy
     from dpsql.policy import load
     from dpsql.serve import account_file, changes
-    from dpsql.serve.config import users_path
+    from dpsql.serve.state import users_path
     from dpsql.serve.user import Account, User
 
     with policy.open("a", encoding="utf-8") as file:

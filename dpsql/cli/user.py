@@ -214,7 +214,7 @@ def list_command(settings: Settings) -> int:
 def _changed(policy: Policy) -> Iterator[dict[str, Account]]:
     """Give the accounts to a block that changes them; a `ValueError` of it is a mistake of the caller."""
     from dpsql.serve import account_file
-    from dpsql.serve.config import users_path
+    from dpsql.serve.state import users_path
 
     try:
         with account_file.changed(users_path(policy)) as accounts:
@@ -226,7 +226,7 @@ def _changed(policy: Policy) -> Iterator[dict[str, Account]]:
 def _accounts(policy: Policy) -> Mapping[str, Account]:
     """Return the accounts that there are, by name."""
     from dpsql.serve.accounts import Users
-    from dpsql.serve.config import users_path
+    from dpsql.serve.state import users_path
 
     path = users_path(policy)
     return Users.load(path).accounts if path.exists() else {}
@@ -277,7 +277,7 @@ def _print_token(text: str) -> None:
 def _narrate(policy: Policy, done: str, account: Account | None = None) -> None:
     """Say what was done, and what the policy has to say about the user."""
     from dpsql.serve.accounts import Users
-    from dpsql.serve.config import warnings
+    from dpsql.serve.state import warnings
 
     narrate.note(f"{done}; {_RELOAD}")
     if account is not None:

@@ -1,4 +1,4 @@
-"""The settings of one connection: SET, SHOW, RESET and what the client is told of them.
+"""Session settings: SET, SHOW, RESET and ParameterStatus.
 
 SET lasts for the connection, unless its transaction, or a savepoint before it, is rolled back. SET LOCAL
 lasts to the end of the transaction, and does nothing outside one. RESET goes back to what the client asked
@@ -8,6 +8,7 @@ for at its start, else to the default.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -31,6 +32,8 @@ Changes = tuple[tuple[str, str], ...]
 
 SERVER_VERSION = f"15.0 (dpsql {__version__})"
 _TABLE: dict[str, Setting] = {setting.name.lower(): setting for setting in SETTINGS}
+_WORD = re.compile(r"(?s)(?:\\.|[^\s\\])+")
+"""A word of startup options, with a backslash before each space in it."""
 _OPTIONS = ("epsilon", "error", "delta", "measure", "confidence")
 
 
@@ -213,6 +216,26 @@ class Settings:
     def client_min_messages(self) -> str:
         """The lowest level of notices that are sent."""
         return self._value("client_min_messages")
+
+
+def read_options(text: str) -> dict[str, str]:
+    r"""Read the `options` of a startup message: `-c name=value` and `--name=value`; `\ ` stands for a space.
+
+    >>> read_options("-c dp_epsilon=0.5 --search-path=public")
+    {'dp_epsilon': '0.5', 'search_path': 'public'}
+    """
+    found: dict[str, str] = {}
+    words = iter(re.sub(r"(?s)\\(.)", r"\1", word) for word in _WORD.findall(text))
+    for word in words:
+        long = word.startswith("--")
+        assigned = word[2:] if long else next(words, "") if word == "-c" else word.removeprefix("-c")
+        name, separator, value = assigned.partition("=")
+        if not (name and separator and word.startswith(("--", "-c"))):
+            raise SettingError(
+                f'invalid command-line argument for server process: "{word[:63]}"', "42601", "-c name=value"
+            )
+        found[name.replace("-", "_") if long else name] = value
+    return found
 
 
 def _find(name: str) -> Setting:

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from dpsql import __version__
 from dpsql.errors import OperationalError
 from dpsql.login import entropy
-from dpsql.serve import config as configs
+from dpsql.serve import state
 from dpsql.serve.http import HttpFront
 from dpsql.serve.page import assets
 from dpsql.serve.page.application import address_of, hosts_of
@@ -92,7 +92,7 @@ class OwnerPages:
             policy, database = generation.policy, generation.database
             found = policy_facts(policy, database.engines().schema_database)
             opened = [f"when the ledger was opened: {text}" for text in service.messages]
-            found["warnings"] += [*configs.warnings(policy, users), *opened]
+            found["warnings"] += [*state.warnings(policy, users), *opened]
             return {
                 "version": __version__,
                 "database": generation.config.name,

@@ -12,8 +12,7 @@ from dpsql.errors import Error
 from dpsql.errors_json import to_json
 from dpsql.login import entropy
 from dpsql.serve.catalog.facts import Encryption
-from dpsql.serve.settings import Settings
-from dpsql.serve.settings_startup import read_options
+from dpsql.serve.settings import Settings, read_options
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.channel import Disconnected
 from dpsql.serve.wire.errors import FatalError, ProtocolViolation, WireError, fields

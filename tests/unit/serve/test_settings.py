@@ -9,8 +9,7 @@ import pytest
 import dpsql
 from dpsql.language import Options
 from dpsql.privacy import Charge
-from dpsql.serve.settings import SettingError, Settings
-from dpsql.serve.settings_startup import read_options
+from dpsql.serve.settings import SettingError, Settings, read_options
 from dpsql.serve.settings_table import SETTINGS
 
 
