@@ -2,7 +2,7 @@
 
 =====================================  ==============================================================
 ``protocol``                           one connection from its first byte to its last
-``channel``, ``tls_layer``             its bytes: buffers, TLS, the end at any time
+``channel``                            its bytes: buffers, TLS, the end at any time
 ``framing``, ``messages``              messages as bytes, read and written
 ``startup``, ``authentication``        until the client has logged in
 ``connection``                         the loop behind that: simple queries
