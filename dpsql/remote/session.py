@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import field
 from fractions import Fraction
@@ -185,21 +186,31 @@ class RemoteSession:
 
     def _ask(self, sent: Sent) -> Reply:
         """Send a text in a thread of its own, so that a Ctrl-C never leaves half an answer unread."""
-        exchange = _Exchange(self._wire, sent)
+        exchange: Future[Reply] = Future()
+
+        def work() -> None:
+            try:
+                exchange.set_result(self._wire.ask(sent))
+            except BaseException as error:  # noqa: BLE001  it is raised in the caller's thread
+                exchange.set_exception(error)
+
         self._busy = True
         try:
-            exchange.start()
-            exchange.wait()
+            threading.Thread(target=work, name="dpsql-remote", daemon=True).start()
+            reply = exchange.result()
         except BaseException:
-            with suppress(Error):
-                self._wire.cancel()
-            exchange.wait(_PATIENCE)
-            if not exchange.ended:
-                self._wire.abort()
+            if not exchange.done():
+                with suppress(Error):
+                    self._wire.cancel()
+                wait([exchange], _PATIENCE)
+                if not exchange.done():
+                    self._wire.abort()
             raise
         finally:
             self._busy = False
-        return exchange.reply()
+        if reply.error is not None:
+            raise reply.error
+        return reply
 
     # -- the rest
 
@@ -234,46 +245,6 @@ class RemoteSession:
         with self.turn:
             self._closed = True
             self._wire.close()
-
-
-class _Exchange:
-    """A text that is sent and answered in a thread."""
-
-    def __init__(self, wire: Wire, sent: Sent) -> None:
-        self._wire = wire
-        self._sent = sent
-        self._reply: Reply | None = None
-        self._error: BaseException | None = None
-        self._ended = threading.Event()
-
-    @property
-    def ended(self) -> bool:
-        """Whether all is answered."""
-        return self._ended.is_set()
-
-    def start(self) -> None:
-        """Begin."""
-        threading.Thread(target=self._work, name="dpsql-remote", daemon=True).start()
-
-    def wait(self, seconds: float | None = None) -> None:
-        """Wait for the end."""
-        self._ended.wait(seconds)
-
-    def reply(self) -> Reply:
-        """Return what was answered; raises what the server or the connection reported."""
-        error = self._error or (None if self._reply is None else self._reply.error)
-        if error is not None:
-            raise error
-        assert self._reply is not None  # noqa: S101  there is a reply or an error
-        return self._reply
-
-    def _work(self) -> None:
-        try:
-            self._reply = self._wire.ask(self._sent)
-        except BaseException as error:  # noqa: BLE001  it is raised in the caller's thread
-            self._error = error
-        finally:
-            self._ended.set()
 
 
 def connect(url: str | Target, password: str | None = None) -> RemoteSession:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import OperationalError
 from dpsql.login.certificate import fingerprint
+from dpsql.login.messages import TLS, message
 
 if TYPE_CHECKING:
     from dpsql.remote.target import Target
 
-_SSL_REQUEST = struct.pack("!ii", 8, 80877103)
+_TLS_REQUEST = message(b"", struct.pack("!i", TLS))
 
 
 def known_hosts() -> Path:
@@ -70,7 +71,7 @@ def _connected(target: Target) -> socket.socket:
 
 
 def _encrypted(plain: socket.socket, target: Target) -> socket.socket:
-    plain.sendall(_SSL_REQUEST)
+    plain.sendall(_TLS_REQUEST)
     answer = plain.recv(1)  # no more: what came in plain text with it must not be read as encrypted
     if answer == b"S":
         trusts = not (target.is_local and target.sslrootcert is None)

@@ -17,7 +17,7 @@ from dpsql.serve.wire import messages
 from dpsql.serve.wire.channel import Disconnected
 from dpsql.serve.wire.errors import FatalError, ProtocolViolation, WireError, fields
 from dpsql.serve.wire.extended import Extended
-from dpsql.serve.wire.framing import MAX_MESSAGE, Body, checked_length
+from dpsql.serve.wire.messages import MAX_MESSAGE, Body, check_length
 from dpsql.serve.wire.sending import send_result
 from dpsql.serve.wire.session import WireSession
 from dpsql.serve.wire.startup import ERRORS_OPTION, OPTION, Startup, secret_length
@@ -100,7 +100,7 @@ class Connection:
             tag = await self._channel.read(1)
             if tag not in _KNOWN:
                 raise ProtocolViolation("a message of an unknown type")
-            body = await self._channel.read(checked_length(await self._channel.read(4), MAX_MESSAGE))
+            body = await self._channel.read(check_length(await self._channel.read(4), MAX_MESSAGE))
             if tag == b"X":
                 return
             delay = self._context.pace.delay(self.user.analyst, len(body))

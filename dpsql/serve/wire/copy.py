@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.login.messages import message
 from dpsql.release import to_arrow
-from dpsql.serve.wire.framing import message
 from dpsql.serve.wire.types.rows import Column, RowEncoder, joined, messages
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.serve.wire.channel import Channel
-    from dpsql.serve.wire.framing import Body
+    from dpsql.serve.wire.messages import Body
     from dpsql.serve.wire.session import WireSession
 
 
@@ -38,7 +38,7 @@ class Extended:
     async def parse(self, body: Body) -> None:
         """Prepare a statement."""
         name, text = body.name(), body.text()
-        oids = body.numbers("I")
+        oids = body.array("I")
         body.end()
         self._statements.check(name, text)
         self._statements.keep(name, await self._prepared(text, oids))
@@ -175,22 +175,14 @@ class Extended:
 def _bound(body: Body) -> tuple[str, str, tuple[int, ...], list[bytes | None], tuple[int, ...]]:
     """Read the names of portal and statement, formats and values of parameters, and formats of columns."""
     portal, statement = body.name(), body.name()
-    codes = body.numbers("h")
+    codes = body.array("h")
     count = body.count()
     if count > MOST_PARAMETERS:
         raise WireError("54000", f"a statement has at most {MOST_PARAMETERS:,} parameters")
-    values = [_value(body) for _ in range(count)]
-    columns = body.numbers("h", MOST_COLUMNS)
+    values = [body.value() for _ in range(count)]
+    columns = body.array("h", MOST_COLUMNS)
     body.end()
     return portal, statement, codes, values, columns
-
-
-def _value(body: Body) -> bytes | None:
-    """Read a parameter; None stands for NULL."""
-    size = body.int32()
-    if size < -1:
-        raise ProtocolViolation("invalid length of a parameter")
-    return None if size < 0 else body.take(size)
 
 
 def _sent(result: Result) -> Result:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.serve.wire.framing import message
+from dpsql.login.messages import message
 from dpsql.serve.wire.types.binary import binary_cells
 from dpsql.serve.wire.types.errors import ProtocolError
 from dpsql.serve.wire.types.oids import wire_type
