@@ -22,9 +22,8 @@ from dpsql.serve.parts import Front
 from dpsql.serve.server import Server
 from dpsql.serve.service import Service
 from dpsql.serve.state import State
-from dpsql.serve.wire.context import WireContext
 from dpsql.serve.wire.protocol import Wire
-from dpsql.serve.wire.registry import Connections
+from dpsql.serve.wire.registry import Connections, WireContext
 
 HANDSHAKES = 100
 """How many clients may be logging in at the same time."""

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from dpsql.serve import garbage, start
 from dpsql.serve.admission import FairPool
-from dpsql.serve.wire.pace import Pace
+from dpsql.serve.wire.registry import Pace
 from tests.serve import frontend as f
 from tests.serve import multiplied
 from tests.serve.answers import AnsweringClient

@@ -1,11 +1,20 @@
-"""Parse the commands DECLARE, FETCH, MOVE, CLOSE and COPY."""
+"""Parse the commands DECLARE, FETCH, MOVE, CLOSE and COPY with its options."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, Literal
+
 from dpsql.serve.wire.command_types import CloseCursor, Copy, Declare, Fetch
 from dpsql.serve.wire.command_words import Words
-from dpsql.serve.wire.copy_options import read_options
+from dpsql.serve.wire.copy import CopyOptions
 from dpsql.tree import quote
+
+_FORMATS: tuple[Literal["text", "csv", "binary", "arrow"], ...] = ("text", "csv", "binary", "arrow")
+_TRUE, _FALSE = ("TRUE", "ON", "1"), ("FALSE", "OFF", "0")
+_OF_CSV = ("quote", "escape", "force_quote")
+_OF_TEXTS = ("delimiter", "null", "header")
+_READS_ONLY = ("FREEZE", "FORCE_NOT_NULL", "FORCE_NULL")
 
 
 def read_declare(words: Words) -> Declare:
@@ -74,4 +83,139 @@ def read_copy(words: Words) -> Copy:
     if not words.take("STDOUT"):
         raise words.refuse("COPY writes to the client only", "COPY (SELECT ...) TO STDOUT")
     moved = len(query) - len(query.lstrip())
-    return Copy(query.strip(), at + moved, read_options(words))
+    return Copy(query.strip(), at + moved, _options(words))
+
+
+def _options(words: Words) -> CopyOptions:
+    """Read what follows TO STDOUT, to the end of the statement."""
+    words.take("WITH")
+    given: dict[str, Any] = {}
+    read = _listed if words.take("(") else _older
+    read(words, given)
+    words.end()
+    return _complete(words, given)
+
+
+def _listed(words: Words, given: dict[str, Any]) -> None:
+    """Read `FORMAT csv, HEADER, ..)`."""
+    while True:
+        at = words.word()
+        name = words.name("an option of COPY")
+        if at in _READS_ONLY:
+            raise words.back().refuse(f"COPY .. TO has no option {name}", "leave the option out")
+        if at == "ENCODING":
+            _encoding(words)
+        elif at == "FORMAT":
+            _put(words, given, "format", _format(words))
+        elif at in ("HEADER", "RELEASE"):
+            _put(words, given, name, _boolean(words))
+        elif at == "FORCE_QUOTE":
+            _put(words, given, "force_quote", _columns(words, brackets=True))
+        elif at in ("DELIMITER", "NULL", "QUOTE", "ESCAPE"):
+            _put(words, given, name, words.text(f"a text for {name}"))
+        else:
+            raise words.back().wrong(
+                f"COPY has no option {name[:40]}",
+                "the options are FORMAT, HEADER, DELIMITER, NULL, QUOTE, ESCAPE, FORCE_QUOTE, ENCODING and "
+                "RELEASE",
+            )
+        if not words.take(","):
+            words.expect(")")
+            return
+
+
+def _older(words: Words, given: dict[str, Any]) -> None:
+    """Read `CSV HEADER DELIMITER AS ';'`."""
+    while words.more:
+        if words.take("BINARY"):
+            _put(words, given, "format", "binary")
+        elif words.take("CSV"):
+            _put(words, given, "format", "csv")
+        elif words.take("HEADER"):
+            _put(words, given, "header", value=True)
+        elif words.take("ENCODING"):
+            _encoding(words)
+        elif words.take("FORCE", "QUOTE"):
+            _put(words, given, "force_quote", _columns(words, brackets=False))
+        else:
+            name = words.either("DELIMITER", "NULL", "QUOTE", "ESCAPE").lower()
+            if not name:
+                raise words.wrong("expected an option of COPY", "write WITH (FORMAT csv, HEADER)")
+            words.take("AS")
+            _put(words, given, name, words.text(f"a text for {name}"))
+
+
+def _put(words: Words, given: dict[str, Any], name: str, value: object) -> None:
+    if name in given:
+        raise words.back().wrong(f"option {name} is given twice")
+    given[name] = value
+
+
+def _format(words: Words) -> str:
+    name = words.text("a format").lower() if words.quoted else words.name("a format")
+    if name not in _FORMATS:
+        raise words.back().wrong(f"COPY has no format {name[:40]}", f"the formats are {', '.join(_FORMATS)}")
+    return name
+
+
+def _boolean(words: Words) -> bool:
+    if words.quoted:
+        shown = words.text("TRUE or FALSE").upper()
+        if shown not in _TRUE + _FALSE:
+            raise words.back().wrong("expected TRUE or FALSE")
+        return shown in _TRUE
+    if words.word() in (",", ")"):
+        return True
+    found = words.either(*_TRUE, *_FALSE)
+    if not found:
+        raise words.wrong("expected TRUE or FALSE")
+    return found in _TRUE
+
+
+def _encoding(words: Words) -> None:
+    if words.text("an encoding").upper().replace("-", "") not in ("UTF8", "UNICODE"):
+        raise words.back().refuse("COPY writes UTF8 only", "ENCODING 'UTF8'")
+
+
+def _columns(words: Words, *, brackets: bool) -> tuple[str, ...] | None:
+    """Read names of columns, or `*` for all."""
+    if words.take("*"):
+        return None
+    if brackets:
+        words.expect("(")
+    names = [words.name("the name of a column")]
+    while words.take(","):
+        names.append(words.name("the name of a column"))
+    if brackets:
+        words.expect(")")
+    return tuple(names)
+
+
+def _complete(words: Words, given: dict[str, Any]) -> CopyOptions:
+    """Add what follows from the format, and check that the options fit together, as PostgreSQL does."""
+    kind = given.get("format", "text")
+    for name in _OF_CSV if kind == "text" else (*_OF_CSV, *_OF_TEXTS) if kind != "csv" else ():
+        if name in given:
+            raise words.refuse(
+                f"COPY in format {kind} has no option {name}", "leave it out, or write FORMAT csv"
+            )
+    if kind != "arrow" and "release" in given:
+        raise words.refuse(f"COPY in format {kind} has no option release", "write FORMAT arrow")
+    if kind == "csv":
+        given = {"delimiter": ",", "null": "", "escape": given.get("quote", '"')} | given
+    options = replace(CopyOptions(), **given)
+    for name in ("delimiter", "quote", "escape"):
+        value = getattr(options, name)
+        if len(value) != 1 or not value.isascii() or value in "\r\n\0":
+            raise words.refuse(f"the {name} of COPY is one ASCII character, and no line break")
+    if any(c in options.null for c in "\r\n\0"):
+        raise words.refuse("the text of NULL has a line break", "NULL ''")
+    if kind == "text" and options.delimiter in "\\.abcdefghijklmnopqrstuvwxyz0123456789":
+        raise words.refuse("the delimiter cannot be told from an escape", "DELIMITER '|'")
+    if kind in ("text", "csv") and options.delimiter in options.null:
+        raise words.refuse(
+            "the delimiter is in the text of NULL", "choose another delimiter, or another NULL"
+        )
+    if kind == "csv" and (options.delimiter == options.quote or options.quote in options.null):
+        raise words.refuse("the quote is the delimiter, or in the text of NULL", "choose another quote")
+    return options

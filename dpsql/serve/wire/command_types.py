@@ -56,13 +56,6 @@ class RollbackTo:
 
 
 @dataclass(frozen=True, slots=True)
-class SetTransaction:
-    """SET TRANSACTION or SET SESSION CHARACTERISTICS; the modes mean nothing."""
-
-    tag: ClassVar[str] = "SET"
-
-
-@dataclass(frozen=True, slots=True)
 class SetSetting:
     """SET of one setting; the value None stands for DEFAULT. `local` values end with the transaction."""
 
@@ -74,16 +67,9 @@ class SetSetting:
 
 @dataclass(frozen=True, slots=True)
 class ShowSetting:
-    """SHOW of one setting."""
+    """SHOW of one setting; SHOW ALL, with descriptions, if `name` is None."""
 
-    name: str
-    tag: ClassVar[str] = "SHOW"
-
-
-@dataclass(frozen=True, slots=True)
-class ShowAll:
-    """SHOW ALL: name, value and description of every setting."""
-
+    name: str | None
     tag: ClassVar[str] = "SHOW"
 
 
@@ -97,7 +83,7 @@ class ResetSetting:
 
 @dataclass(frozen=True, slots=True)
 class NoOperation:
-    """A command with nothing to do: LISTEN, UNLISTEN, SET CONSTRAINTS, RESET ROLE."""
+    """A command with nothing to do: LISTEN, UNLISTEN, SET CONSTRAINTS, SET TRANSACTION, RESET ROLE."""
 
     tag: str
 
@@ -183,7 +169,7 @@ class Copy:
 
 
 Command = (
-    Begin | Commit | Rollback | Savepoint | Release | RollbackTo | SetTransaction
-    | SetSetting | ShowSetting | ShowAll | ResetSetting | NoOperation | Discard | Deallocate
+    Begin | Commit | Rollback | Savepoint | Release | RollbackTo
+    | SetSetting | ShowSetting | ResetSetting | NoOperation | Discard | Deallocate
     | Declare | Fetch | CloseCursor | Copy
 )  # fmt: skip

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpsql.serve.accounts import User
     from dpsql.serve.gate import Login
     from dpsql.serve.wire.channel import Channel
-    from dpsql.serve.wire.context import WireContext
+    from dpsql.serve.wire.registry import WireContext
 
 _OWN = frozenset({"user", "database", "options", "replication"})
 """Parameters of the startup message that are no settings."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from dpsql.serve.limits import MOST_COLUMNS, MOST_PARAMETERS, Budget, size_of
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.errors import ProtocolViolation, WireError
-from dpsql.serve.wire.portals import Portal
-from dpsql.serve.wire.prepared import Prepared
+from dpsql.serve.wire.prepared import Portal, Prepared
 from dpsql.serve.wire.sending import Rows, send_copy, send_remarks
 from dpsql.serve.wire.statement import Description, Result, Statement
 from dpsql.serve.wire.types import Column, decode_parameter, format_codes, parameter_type, row_description

@@ -15,8 +15,7 @@ from dpsql.serve.wire.startup import authenticate, receive_startup
 
 if TYPE_CHECKING:
     from dpsql.serve.state import State
-    from dpsql.serve.wire.context import WireContext
-    from dpsql.serve.wire.registry import Connections
+    from dpsql.serve.wire.registry import Connections, WireContext
 
 
 class Wire:

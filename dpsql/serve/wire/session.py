@@ -14,8 +14,7 @@ from dpsql.serve.limits import Account
 from dpsql.serve.wire import command_types as c
 from dpsql.serve.wire.cursors import Cursors
 from dpsql.serve.wire.errors import WireError
-from dpsql.serve.wire.portals import Portals
-from dpsql.serve.wire.prepared import PreparedStatements
+from dpsql.serve.wire.prepared import Portals, PreparedStatements
 from dpsql.serve.wire.statement import (
     Description,
     LocatedError,
@@ -109,10 +108,10 @@ class WireSession:
     def _columns(self, command: c.Command | None) -> tuple[types.Column, ...]:
         """Return the columns of a command's rows."""
         match command:
+            case c.ShowSetting(None):
+                return _ALL
             case c.ShowSetting():
                 return (Column(self.settings.show(command.name)[0], pa.string()),)
-            case c.ShowAll():
-                return _ALL
             case c.Fetch() if not command.move:
                 return self.cursors.columns(command.name)
         return ()
@@ -169,11 +168,11 @@ class WireSession:
 
     def _command(self, command: c.Command | None) -> Result:
         match command:
+            case c.ShowSetting(None):
+                return _texts("SHOW", [column.name for column in _ALL], self.settings.show_all())
             case c.ShowSetting():
                 name, value = self.settings.show(command.name)
                 return _texts("SHOW", [name], [(value,)])
-            case c.ShowAll():
-                return _texts("SHOW", [column.name for column in _ALL], self.settings.show_all())
             case c.SetSetting():
                 changes = self.settings.set(command.name, command.value, local=command.local)
                 alone = command.local and not self.transactions.open

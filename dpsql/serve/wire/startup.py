@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpsql.serve.gate import Login
     from dpsql.serve.tls import Tls
     from dpsql.serve.wire.channel import Channel
-    from dpsql.serve.wire.context import WireContext
+    from dpsql.serve.wire.registry import WireContext
 
 MAJOR, NEWEST_MINOR = 3, 2
 """The newest version of the protocol that the server speaks."""

@@ -12,11 +12,10 @@ from dpsql.serve.wire.command_types import (
     Rollback,
     RollbackTo,
     Savepoint,
-    SetTransaction,
 )
 from dpsql.serve.wire.errors import WireError
 
-Command = Begin | Commit | Rollback | Savepoint | Release | RollbackTo | SetTransaction
+Command = Begin | Commit | Rollback | Savepoint | Release | RollbackTo
 
 _NONE = ("25P01", "there is no transaction in progress")
 _ALREADY = ("25001", "there is already a transaction in progress")
@@ -78,8 +77,6 @@ class Transactions:
                 return self._end(command.tag if committed else "ROLLBACK", command.chain, committed)
             case Rollback():
                 return self._end(command.tag, command.chain, committed=False)
-            case SetTransaction():
-                return Change(command.tag)
         if not self.open:
             raise WireError("25P01", "savepoints need a transaction", "begin one with BEGIN")
         match command:
