@@ -25,10 +25,12 @@ from dpsql.serve.settings_table import (
     shown_duration,
 )
 
-__all__ = ["Changes", "SettingError", "Settings"]
+__all__ = ["Changes", "SettingError", "Settings", "Values"]
 
 Changes = tuple[tuple[str, str], ...]
 """Settings whose new value the client is told, by ParameterStatus."""
+Values = tuple[dict[str, str], dict[str, str]]
+"""The values of all settings, and those of SET LOCAL. A dictionary is replaced, never changed."""
 
 SERVER_VERSION = f"15.0 (dpsql {__version__})"
 _TABLE: dict[str, Setting] = {setting.name.lower(): setting for setting in SETTINGS}
@@ -74,8 +76,6 @@ class Settings:
         self._local: dict[str, str] = {}
         self._before: dict[str, str] | None = None
         """The values at the begin of the transaction; None outside one."""
-        self._saved: list[tuple[dict[str, str], dict[str, str]]] = []
-        """The values, and those of SET LOCAL, at each savepoint. A dictionary is replaced, never changed."""
 
     # -- show
 
@@ -134,16 +134,15 @@ class Settings:
         """Begin a transaction: what is set from now on can be undone."""
         self._before = self._values
 
-    def save(self) -> None:
-        """Set a savepoint."""
-        self._saved.append((self._values, self._local))
+    @property
+    def values(self) -> Values:
+        """All values, to which `restore` goes back."""
+        return self._values, self._local
 
-    def keep(self, savepoints: int, *, undo: bool) -> Changes:
-        """Keep so many savepoints; `undo` what was set since the last of them. Return what changed."""
+    def restore(self, values: Values) -> Changes:
+        """Go back to the values of a savepoint; return what the client is told."""
         before = self.reported()
-        del self._saved[savepoints:]
-        if undo:
-            self._values, self._local = self._saved[-1]
+        self._values, self._local = values
         return self._changes(before)
 
     def end(self, *, committed: bool) -> Changes:
@@ -152,7 +151,6 @@ class Settings:
         if self._before is not None and not committed:
             self._values = self._before
         self._before, self._local = None, {}
-        self._saved.clear()
         return self._changes(before)
 
     def _changes(self, before: Changes) -> Changes:

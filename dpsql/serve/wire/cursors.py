@@ -17,6 +17,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog.facts import CursorRow
 from dpsql.serve.errors import CodedError
 from dpsql.serve.wire.command_types import Declare, Fetch
+from dpsql.serve.wire.statement import Result
 from dpsql.serve.wire.types.rows import Column
 
 MAX_CURSORS = 100
@@ -30,16 +31,6 @@ class CursorError(CodedError, ProgrammingError):
     Its SQLSTATE is `34000` for no such cursor, `42P03` for a name that is taken, `25P01` outside a
     transaction, `54000` for too many.
     """
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What FETCH or MOVE answers: `table` has the rows in their order, none for MOVE."""
-
-    columns: tuple[Column, ...]
-    table: pa.Table
-    binary: bool
-    tag: str
 
 
 @dataclass(slots=True)
@@ -97,12 +88,13 @@ class Cursors:
         self.check(command, in_transaction=in_transaction)
         self._open[command.name] = _Cursor(command, tuple(columns), table, in_transaction)
 
-    def fetch(self, command: Fetch) -> Fetched:
+    def fetch(self, command: Fetch) -> Result:
         """Read rows, or move without reading."""
         cursor = self._cursor(command.name)
         rows = cursor.read(command.count)
-        tag = f"{'MOVE' if command.move else 'FETCH'} {rows.num_rows}"
-        return Fetched(cursor.columns, rows.slice(0, 0) if command.move else rows, cursor.command.binary, tag)
+        if command.move:
+            return Result(f"MOVE {rows.num_rows}")
+        return Result(f"FETCH {rows.num_rows}", cursor.columns, rows, binary=cursor.command.binary)
 
     def __contains__(self, name: str) -> bool:
         return name in self._open

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from datetime import datetime
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog.facts import PreparedRow
@@ -13,30 +13,25 @@ from dpsql.serve.wire.errors import WireError
 from dpsql.serve.wire.sending import Rows
 from dpsql.serve.wire.statement import Description, Result, Statement
 
-MOST_STATEMENTS = 1_000
-MOST_PORTALS = 100
 MOST_HELD = 64 << 20
 """Bytes of the results of all portals of a connection together that have rows to send."""
 
 
-class Sized(Protocol):
-    """Something that is kept."""
-
-    @property
-    def size(self) -> int:
-        """The bytes that it takes."""
-
-
-_One = TypeVar("_One", bound=Sized)
+_One = TypeVar("_One", "Prepared", "Portal")
 
 
 class Kept(MutableMapping[str, _One]):
     """Things by name; raises `LimitExceeded`, and keeps nothing new, where the account has no room."""
 
+    what: ClassVar[str]
     most: ClassVar[int]
-    """Bytes of all of them together."""
+    most_bytes: ClassVar[int]
+    """Bytes of all of them together, as they are decoded."""
     too_long: ClassVar[str]
     """What is said where they would be more."""
+    taken: ClassVar[str]
+    missing: ClassVar[str]
+    """The SQLSTATEs of a name that is taken, and of one that nothing has."""
 
     def __init__(self, account: Account | None = None) -> None:
         self._account = account or Account()
@@ -46,8 +41,23 @@ class Kept(MutableMapping[str, _One]):
 
     def check_room(self, size: int) -> None:
         """Raise if there is no room for so many bytes more."""
-        if self.size + size > self.most:
+        if self.size + size > self.most_bytes:
             raise WireError("54000", self.too_long)
+
+    def check_name(self, name: str) -> None:
+        """Raise if the name is taken or there are too many; forget what has no name."""
+        if not name:
+            self.pop("", None)
+        elif name in self:
+            raise WireError(self.taken, f'there is already a {self.what} "{name}"')
+        if len(self) >= self.most:
+            raise WireError("54000", f"a connection has at most {self.most:,} {self.what}s")
+
+    def named(self, name: str) -> _One:
+        """Return what has a name; raise if nothing has it."""
+        if name not in self:
+            raise WireError(self.missing, f'there is no {self.what} "{name}"')
+        return self[name]
 
     def __getitem__(self, name: str) -> _One:
         return self._found[name][0]
@@ -92,18 +102,13 @@ class Prepared:
 class PreparedStatements(Kept[Prepared]):
     """Prepared statements by name; the one without a name is replaced each time."""
 
-    most = 4 << 20
-    """Bytes of all of them together: texts, names, and descriptions of columns."""
+    what, most, most_bytes = "prepared statement", 1_000, 4 << 20
     too_long = "the prepared statements of the connection are too long together"
+    taken, missing = "42P05", "26000"
 
     def check(self, name: str, text: str) -> None:
         """Raise if there is no room for another statement, or its name is taken."""
-        if not name:
-            self.pop("", None)
-        elif name in self:
-            raise WireError("42P05", f'there is already a prepared statement "{name}"')
-        if len(self) >= MOST_STATEMENTS:
-            raise WireError("54000", f"a connection has at most {MOST_STATEMENTS:,} prepared statements")
+        self.check_name(name)
         self.check_room(2 * size_of(text) + size_of(name))
 
     def keep(self, name: str, one: Prepared) -> None:
@@ -112,12 +117,6 @@ class PreparedStatements(Kept[Prepared]):
             raise WireError("54011", f"a prepared statement has at most {MOST_COLUMNS:,} columns")
         self.check_room(one.size + size_of(name))
         self[name] = one
-
-    def named(self, name: str) -> Prepared:
-        """Return a prepared statement; raise if there is none."""
-        if name not in self:
-            raise WireError("26000", f'there is no prepared statement "{name}"')
-        return self[name]
 
     def deallocate(self, name: str | None) -> None:
         """Forget a prepared statement, or all of them."""
@@ -151,30 +150,19 @@ class Portal:
 class Portals(Kept[Portal]):
     """Portals by name; the one without a name is replaced each time."""
 
-    most = 8 << 20
-    """Bytes of the parameters of all of them together, as they are decoded."""
+    what, most, most_bytes = "portal", 100, 8 << 20
     too_long = "the parameters of the portals are too long together"
+    taken, missing = "42P03", "34000"
 
     def check(self, name: str, size: int) -> None:
         """Raise if there is no room for another portal with parameters of this size, or its name is taken."""
-        if not name:
-            self.pop("", None)
-        elif name in self:
-            raise WireError("42P03", f'there is already a portal "{name}"')
-        if len(self) >= MOST_PORTALS:
-            raise WireError("54000", f"a connection has at most {MOST_PORTALS:,} portals")
+        self.check_name(name)
         self.check_room(size)
 
     def keep(self, name: str, portal: Portal) -> None:
         """Take in a portal that `check` had room for, if there is room for its decoded parameters."""
         self.check_room(portal.size)
         self[name] = portal
-
-    def named(self, name: str) -> Portal:
-        """Return a portal; raise if there is none."""
-        if name not in self:
-            raise WireError("34000", f'there is no portal "{name}"')
-        return self[name]
 
     @property
     def held(self) -> int:

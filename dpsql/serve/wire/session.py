@@ -60,7 +60,7 @@ class WireSession:
         self.cursors = Cursors()
         self.prepared = PreparedStatements(self.account)
         self.portals = Portals(self.account)
-        self.transactions = Transactions()
+        self.transactions = Transactions(settings)
         self.asking = False
         """Whether the client's question is being described or answered, which can be cancelled."""
 
@@ -108,10 +108,10 @@ class WireSession:
     def _columns(self, command: c.Command | None) -> tuple[types.Column, ...]:
         """Return the columns of a command's rows."""
         match command:
-            case c.ShowSetting(None):
+            case c.ShowSetting(name=None):
                 return _ALL
-            case c.ShowSetting():
-                return (Column(self.settings.show(command.name)[0], pa.string()),)
+            case c.ShowSetting(name=str(name)):
+                return (Column(self.settings.show(name)[0], pa.string()),)
             case c.Fetch() if not command.move:
                 return self.cursors.columns(command.name)
         return ()
@@ -140,38 +140,28 @@ class WireSession:
         changes: tuple[tuple[str, str], ...] = ()
         for name, value, local in answer.changes:
             changes += self.settings.set(name, value, local=local)
-        match command:
-            case c.Declare():
-                self.cursors.declare(
-                    command, answer.columns, answer.table, in_transaction=self.transactions.open
-                )
-                return Result(command.tag, notices=answer.notices, changes=changes)
-            case c.Copy():
-                return Result(
-                    "COPY",
-                    answer.columns,
-                    answer.table,
-                    answer.notices,
-                    changes=changes,
-                    copy=command.options,
-                    release=answer.release,
-                )
+        if isinstance(command, c.Declare):
+            opened = self.transactions.open
+            self.cursors.declare(command, answer.columns, answer.table, in_transaction=opened)
+            return Result(command.tag, notices=answer.notices, changes=changes)
+        options = command.options if isinstance(command, c.Copy) else None
         return Result(
-            answer.tag,
+            answer.tag if options is None else "COPY",
             answer.columns,
             answer.table,
             answer.notices,
             changes=changes,
+            copy=options,
             encoded=answer.encoded,
             release=answer.release,
         )
 
     def _command(self, command: c.Command | None) -> Result:
         match command:
-            case c.ShowSetting(None):
+            case c.ShowSetting(name=None):
                 return _texts("SHOW", [column.name for column in _ALL], self.settings.show_all())
-            case c.ShowSetting():
-                name, value = self.settings.show(command.name)
+            case c.ShowSetting(name=str(name)):
+                name, value = self.settings.show(name)
                 return _texts("SHOW", [name], [(value,)])
             case c.SetSetting():
                 changes = self.settings.set(command.name, command.value, local=command.local)
@@ -180,10 +170,7 @@ class WireSession:
             case c.ResetSetting():
                 return Result(command.tag, changes=self.settings.reset(command.name))
             case c.Fetch():
-                fetched = self.cursors.fetch(command)
-                if command.move:
-                    return Result(fetched.tag)
-                return Result(fetched.tag, fetched.columns, fetched.table, binary=fetched.binary)
+                return self.cursors.fetch(command)
             case c.CloseCursor():
                 self.cursors.close(command.name)
             case c.Deallocate():
@@ -200,19 +187,11 @@ class WireSession:
 
     def _transaction(self, command: TransactionCommand) -> Result:
         change = self.transactions.run(command)
-        changes: tuple[tuple[str, str], ...] = ()
         if change.ended is not None:
             self.portals.clear()
             self.cursors.end_transaction(committed=change.ended)
-            changes = self.settings.end(committed=change.ended)
-        if change.began:
-            self.settings.begin()
-        if change.saved:
-            self.settings.save()
-        if change.kept is not None:
-            changes = self.settings.keep(change.kept, undo=change.undone)
         warnings = () if change.warning is None else (change.warning,)
-        return Result(change.tag, warnings=warnings, changes=changes)
+        return Result(change.tag, warnings=warnings, changes=change.changes)
 
     def _discard(self, command: c.Discard) -> Result:
         changes: tuple[tuple[str, str], ...] = ()

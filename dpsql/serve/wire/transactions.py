@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.wire.command_types import (
@@ -14,6 +14,9 @@ from dpsql.serve.wire.command_types import (
     Savepoint,
 )
 from dpsql.serve.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from dpsql.serve.settings import Changes, Settings, Values
 
 Command = Begin | Commit | Rollback | Savepoint | Release | RollbackTo
 
@@ -30,24 +33,20 @@ class Change:
     tag: str
     ended: bool | None = None
     """None: no transaction ended; True: it was committed; False: it was rolled back."""
-    began: bool = False
-    saved: bool = False
-    """Whether it set a savepoint."""
-    kept: int | None = None
-    """How many savepoints it kept; None if it took none away."""
-    undone: bool = False
-    """Whether it went back to the last of them."""
+    changes: Changes = ()
+    """The reported settings that changed."""
     warning: tuple[str, str] | None = None
     """SQLSTATE and text."""
 
 
-@dataclass(slots=True)
 class Transactions:
-    """Whether a transaction is open, whether it has failed, and its savepoints."""
+    """Whether a transaction is open, whether it has failed, and the settings at its savepoints."""
 
-    status: str = "I"
-    """As ReadyForQuery says it: I (none), T (open), E (failed)."""
-    _savepoints: list[str] = field(default_factory=list)
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._savepoints: list[tuple[str, Values]] = []
+        self.status = "I"
+        """As ReadyForQuery says it: I (none), T (open), E (failed)."""
 
     @property
     def open(self) -> bool:
@@ -71,7 +70,8 @@ class Transactions:
                 if self.open:
                     return Change(command.tag, warning=_ALREADY)
                 self.status = "T"
-                return Change(command.tag, began=True)
+                self._settings.begin()
+                return Change(command.tag)
             case Commit():
                 committed = self.status != "E"
                 return self._end(command.tag if committed else "ROLLBACK", command.chain, committed)
@@ -83,15 +83,14 @@ class Transactions:
             case Savepoint():
                 if len(self._savepoints) >= _MOST_SAVEPOINTS:
                     raise WireError("54000", f"a transaction has at most {_MOST_SAVEPOINTS:,} savepoints")
-                self._savepoints.append(command.name)
-                return Change(command.tag, saved=True)
+                self._savepoints.append((command.name, self._settings.values))
             case Release():
                 del self._savepoints[self._place(command.name) :]
-                return Change(command.tag, kept=len(self._savepoints))
             case RollbackTo():
                 del self._savepoints[self._place(command.name) + 1 :]
                 self.status = "T"
-                return Change(command.tag, kept=len(self._savepoints), undone=True)
+                return Change(command.tag, changes=self._settings.restore(self._savepoints[-1][1]))
+        return Change(command.tag)
 
     def _end(self, tag: str, chain: bool, committed: bool) -> Change:
         if not self.open:
@@ -100,10 +99,13 @@ class Transactions:
             return Change(tag, warning=_NONE)
         self._savepoints.clear()
         self.status = "T" if chain else "I"
-        return Change(tag, ended=committed, began=chain)
+        changes = self._settings.end(committed=committed)
+        if chain:
+            self._settings.begin()
+        return Change(tag, committed, changes)
 
     def _place(self, name: str) -> int:
         for place in reversed(range(len(self._savepoints))):
-            if self._savepoints[place] == name:
+            if self._savepoints[place][0] == name:
                 return place
         raise WireError("3B001", f'there is no savepoint "{name}"')
