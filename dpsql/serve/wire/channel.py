@@ -75,13 +75,15 @@ class Channel(asyncio.BufferedProtocol):
         self._out = bytearray()
         self.tls: Secured | None = None
         """The TLS of the connection, once its handshake is done."""
-        self._reading: asyncio.Future[None] | None = None
-        self._writing: asyncio.Future[None] | None = None
-        self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._news = asyncio.Event()
+        """Set when something has arrived or happened."""
+        self._room = asyncio.Event()
+        """Set unless the send buffer is full."""
+        self._room.set()
+        self._closed = asyncio.Event()
         self._interrupt: BaseException | None = None
         self._ended = False
         self._paused = False
-        self._full = False
         self.address = ""
         """The client's address; empty on a Unix socket."""
 
@@ -120,19 +122,16 @@ class Channel(asyncio.BufferedProtocol):
         """Wake all that wait for something of the connection, which is gone."""
         del exc
         self._ended = True
-        for waiter in (self._reading, self._writing, self._closed):
-            if waiter is not None and not waiter.done():
-                waiter.set_result(None)
+        for event in (self._closed, self._news, self._room):
+            event.set()
 
     def pause_writing(self) -> None:
         """Note that the send buffer is full."""
-        self._full = True
+        self._room.clear()
 
     def resume_writing(self) -> None:
         """Note that the send buffer has room."""
-        self._full = False
-        if self._writing is not None and not self._writing.done():
-            self._writing.set_result(None)
+        self._room.set()
 
     # -- reading
 
@@ -171,7 +170,7 @@ class Channel(asyncio.BufferedProtocol):
         """Raise if the connection has to end, or has ended."""
         if self._interrupt is not None:
             raise self._interrupt
-        if self._closed.done():
+        if self._closed.is_set():
             raise Disconnected
 
     def interrupt(self, error: BaseException) -> None:
@@ -188,22 +187,14 @@ class Channel(asyncio.BufferedProtocol):
             if self._ended:
                 raise Disconnected
             self.flush()
-            await self._next()
-
-    async def _next(self) -> None:
-        """Wait until something arrives or happens."""
-        self._reading = self._loop.create_future()
-        try:
-            await self._reading
-        finally:
-            self._reading = None
+            self._news.clear()
+            await self._news.wait()
 
     def _arrived(self) -> None:
         if len(self._in) >= RECEIVE_BUFFER and not self._paused:
             self._paused = True
             self._transport.pause_reading()
-        if self._reading is not None and not self._reading.done():
-            self._reading.set_result(None)
+        self._news.set()
 
     # -- TLS
 
@@ -245,32 +236,24 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def full(self) -> bool:
         """Whether the client has so much to read that the connection's work has to wait in `drain`."""
-        return self._full
+        return not self._room.is_set()
 
     async def drain(self) -> None:
         """Send what was gathered and wait while the client has much to read; other connections go on."""
         self.flush()
         await asyncio.sleep(0)
         left = self._unsent
-        while self._full and not self._closed.done():
+        while self.full:
             try:
                 async with asyncio.timeout(SLOW_READER):
-                    await self._writable()
+                    await self._room.wait()
             except TimeoutError:
                 if self._unsent >= left:
                     self.abort()
                     raise Disconnected from None
                 left = self._unsent
-        if self._closed.done():
+        if self._closed.is_set():
             raise Disconnected
-
-    async def _writable(self) -> None:
-        """Wait until the send buffer has room or the connection is lost."""
-        self._writing = self._loop.create_future()
-        try:
-            await self._writing
-        finally:
-            self._writing = None
 
     @property
     def _unsent(self) -> int:
@@ -284,11 +267,10 @@ class Channel(asyncio.BufferedProtocol):
         self.flush()
         try:
             async with asyncio.timeout(LINGER):
-                if self._full and not self._closed.done():
-                    await self._writable()
+                await self._room.wait()
                 self._transport.close()
                 self._plain.close()  # TLS alone would wait for the client's own end
-                await asyncio.shield(self._closed)
+                await self._closed.wait()
         except TimeoutError:
             self.abort()
 

@@ -141,9 +141,9 @@ class Connection:
         elif self._skipping or tag in _IGNORED:
             return
         elif tag in _EXTENDED:
-            self._skipping = not await self._guarded(lambda: self._step(tag, body))
+            self._skipping = not await self._report_errors(lambda: self._step(tag, body))
         else:
-            await self._guarded(lambda: self._simple(tag, body))
+            await self._report_errors(lambda: self._simple(tag, body))
             self._ready()
             await self._channel.drain()
 
@@ -198,7 +198,7 @@ class Connection:
         if self._channel.lost:
             raise Disconnected
 
-    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
+    async def _report_errors(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Do work and return True; tell the client of an error, which leaves the connection open."""
         try:
             await work()

@@ -40,10 +40,10 @@ class Extended:
         oids = body.array("I")
         body.end()
         self._statements.check(name, text)
-        self._statements.keep(name, await self._prepared(text, oids))
+        self._statements.keep(name, await self._prepare(text, oids))
         self._channel.write(messages.PARSE_COMPLETE)
 
-    async def _prepared(self, text: str, oids: Sequence[int]) -> Prepared:
+    async def _prepare(self, text: str, oids: Sequence[int]) -> Prepared:
         parts = await self._session.statements(text, self._longest)
         if len(parts) > 1:
             raise WireError("42601", "a prepared statement is one statement", "send them one by one")
@@ -57,7 +57,7 @@ class Extended:
 
     async def bind(self, body: Body) -> None:
         """Make a portal: a prepared statement with the values of its parameters."""
-        name, statement, codes, values, columns = _bound(body)
+        name, statement, codes, values, columns = _read_bind(body)
         prepared = self._statements.named(statement)
         oids = prepared.description.parameters
         if len(values) != len(oids):
@@ -72,13 +72,13 @@ class Extended:
         with Budget("bind", self._session.account) as budget:
             budget.take(size_of(name) + 2 * len(columns), 0)
 
-            def decoded() -> tuple[object, ...]:
+            def decode() -> tuple[object, ...]:
                 return tuple(
                     decode_parameter(value, oid, code, budget)
                     for value, oid, code in zip(values, oids, formats, strict=True)
                 )
 
-            parameters = await self._session.client.beside(size, decoded)
+            parameters = await self._session.client.beside(size, decode)
             kept = budget.size
         self._portals.keep(name, Portal(prepared, parameters, kept, columns))
         self._channel.write(messages.BIND_COMPLETE)
@@ -97,7 +97,7 @@ class Extended:
             portal.result = await self._run(portal, prepared.statement)
             if portal.result.copy is not None:
                 await send_copy(self._channel, portal.result, self._session.settings)
-                portal.result = _sent(portal.result)
+                portal.result = _without_rows(portal.result)
                 return
             if portal.result.table is not None:
                 portal.rows = Rows(portal.result, portal.codes, self._session.settings)
@@ -107,7 +107,7 @@ class Extended:
             self._channel.write(messages.PORTAL_SUSPENDED)
             return
         self._channel.write(messages.complete(portal.result.complete(sent)))
-        portal.rows, portal.result = None, _sent(portal.result)
+        portal.rows, portal.result = None, _without_rows(portal.result)
 
     async def _run(self, portal: Portal, statement: Statement) -> Result:
         result = await self._session.run(statement, portal.parameters, portal.prepared.description.types)
@@ -171,7 +171,7 @@ class Extended:
         self._portals.pop("", None)
 
 
-def _bound(body: Body) -> tuple[str, str, tuple[int, ...], list[bytes | None], tuple[int, ...]]:
+def _read_bind(body: Body) -> tuple[str, str, tuple[int, ...], list[bytes | None], tuple[int, ...]]:
     """Read the names of portal and statement, formats and values of parameters, and formats of columns."""
     portal, statement = body.name(), body.name()
     codes = body.array("h")
@@ -184,7 +184,7 @@ def _bound(body: Body) -> tuple[str, str, tuple[int, ...], list[bytes | None], t
     return portal, statement, codes, values, columns
 
 
-def _sent(result: Result) -> Result:
+def _without_rows(result: Result) -> Result:
     """Return a result whose rows are gone: more of them are asked in vain."""
     return Result(result.tag)
 

@@ -18,12 +18,11 @@ from dpsql.serve.wire.prepared import Portals, PreparedStatements
 from dpsql.serve.wire.statement import (
     Description,
     LocatedError,
-    Question,
     Result,
     Statement,
     check_length,
-    several,
-    single,
+    split,
+    split_plain,
 )
 from dpsql.serve.wire.transactions import Command as TransactionCommand
 from dpsql.serve.wire.transactions import Transactions
@@ -67,8 +66,8 @@ class WireSession:
     async def statements(self, text: str, longest: int) -> Sequence[Statement]:
         """Split what a client sent into its statements; raise if it is too long."""
         check_length(text, longest)
-        found = single(text)
-        return await self.client.beside(len(text), lambda: several(text)) if found is None else found
+        found = split_plain(text)
+        return await self.client.beside(len(text), lambda: split(text)) if found is None else found
 
     # -- describing
 
@@ -79,28 +78,28 @@ class WireSession:
 
         `types` and `oids` are those of the parameters whose types the client announced.
         """
-        with _located(statement):
-            command = await self._recognised(statement)
+        with _locate_errors(statement):
+            command = await self._command_of(statement)
             self.transactions.check(command)
-            question = Question.of(statement, command)
+            question = statement.question(command)
             if question is None:
                 if types:
                     raise WireError("42P02", "this statement takes no parameters")
                 return Description(columns=self._columns(command))
-        with _located(question), self._asking():
+        with _locate_errors(question), self._cancellable():
             found = await self.client.describe(question.text, types)
         announced = [
             oid or known or parameter_oid(kind)
             for oid, known, kind in zip(
-                _filled(oids, len(found.parameters)),
-                _filled([oid or 0 for oid in found.parameter_oids], len(found.parameters)),
+                _fill(oids, len(found.parameters)),
+                _fill([oid or 0 for oid in found.parameter_oids], len(found.parameters)),
                 found.parameters,
                 strict=True,
             )
         ]
         return Description(tuple(announced), found.parameters, found.columns if command is None else ())
 
-    async def _recognised(self, statement: Statement) -> c.Command | None:
+    async def _command_of(self, statement: Statement) -> c.Command | None:
         if not statement.may_be_command:
             return None
         return await self.client.beside(len(statement.text), lambda: statement.command)
@@ -122,21 +121,21 @@ class WireSession:
         self, statement: Statement, parameters: Sequence[object] = (), types: Sequence[pa.DataType] = ()
     ) -> Result:
         """Run a statement and return what it gives; raises `LocatedError`."""
-        with _located(statement):
-            command = await self._recognised(statement)
+        with _locate_errors(statement):
+            command = await self._command_of(statement)
             self.transactions.check(command)
-            question = Question.of(statement, command)
+            question = statement.question(command)
             if question is None:
                 return self._command(command)
             if isinstance(command, c.Declare):
                 self.cursors.check(command, in_transaction=self.transactions.open)
             self._check_held()
-        with _located(question), self._asking():
+        with _locate_errors(question), self._cancellable():
             answer = await self.client.answer(question.text, parameters, types)
-        with _located(statement), told(answer.release):
-            return self._answered(command, answer)
+        with _locate_errors(statement), told(answer.release):
+            return self._result_of(command, answer)
 
-    def _answered(self, command: c.Command | None, answer: Answer) -> Result:
+    def _result_of(self, command: c.Command | None, answer: Answer) -> Result:
         changes: tuple[tuple[str, str], ...] = ()
         for name, value, local in answer.changes:
             changes += self.settings.set(name, value, local=local)
@@ -159,10 +158,10 @@ class WireSession:
     def _command(self, command: c.Command | None) -> Result:
         match command:
             case c.ShowSetting(name=None):
-                return _texts("SHOW", [column.name for column in _ALL], self.settings.show_all())
+                return _result_of_texts("SHOW", [column.name for column in _ALL], self.settings.show_all())
             case c.ShowSetting(name=str(name)):
                 name, value = self.settings.show(name)
-                return _texts("SHOW", [name], [(value,)])
+                return _result_of_texts("SHOW", [name], [(value,)])
             case c.SetSetting():
                 changes = self.settings.set(command.name, command.value, local=command.local)
                 alone = command.local and not self.transactions.open
@@ -243,7 +242,7 @@ class WireSession:
             self.client.cancel()
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _cancellable(self) -> Iterator[None]:
         self.asking = True
         try:
             yield
@@ -255,19 +254,19 @@ _LOCAL_ALONE = ("25P01", "SET LOCAL ends with its transaction, and none is open"
 _ALL = (Column("name", pa.string()), Column("setting", pa.string()), Column("description", pa.string()))
 
 
-def _texts(tag: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Result:
+def _result_of_texts(tag: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Result:
     """Return a result of texts."""
     arrays = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(names))]
     columns = tuple(Column(name, pa.string()) for name in names)
     return Result(tag, columns, pa.Table.from_arrays(arrays, names=list(names)))
 
 
-def _filled(oids: Sequence[int], size: int) -> list[int]:
+def _fill(oids: Sequence[int], size: int) -> list[int]:
     return [*oids[:size], *([0] * (size - len(oids)))]
 
 
 @contextmanager
-def _located(part: Statement | Question) -> Iterator[None]:
+def _locate_errors(part: Statement) -> Iterator[None]:
     """Say of an error in this block in which text its positions count."""
     try:
         yield

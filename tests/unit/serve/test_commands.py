@@ -12,7 +12,7 @@ from dpsql.serve.wire import command_types as c
 from dpsql.serve.wire import commands
 from dpsql.serve.wire.commands import command, may_be_command
 from dpsql.serve.wire.copy import CopyOptions
-from dpsql.serve.wire.statement import Statement, several, single
+from dpsql.serve.wire.statement import Statement, split, split_plain
 
 CASES: dict[str, c.Command] = {
     "BEGIN": c.Begin(),
@@ -378,5 +378,5 @@ def test_the_first_word_agrees_with_the_tokens(text: str) -> None:
 
 @given(st.lists(st.sampled_from(["SELECT 1", *"a-/*; \n\"'$({#}"]), max_size=12).map("".join))
 def test_one_statement_is_found_without_looking_for_the_ends_of_others(text: str) -> None:
-    found = single(text)
-    assert found is None or found == several(text)
+    found = split_plain(text)
+    assert found is None or found == split(text)

@@ -251,7 +251,7 @@ def test_a_client_that_never_ends_its_tls_does_not_keep_the_connection(
         alice.writer.transport.pause_reading()  # type: ignore[attr-defined]  # so it answers to no end of TLS
         await alice.send(b"?")
         async with asyncio.timeout(channel.LINGER / 2):
-            await served._channel._closed
+            await served._channel._closed.wait()
         alice.writer.transport.abort()
 
     run(test, Bench(tls=server_tls))
