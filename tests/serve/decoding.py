@@ -61,6 +61,11 @@ class Seen:
     """MiB, at the most."""
     stalled: float
     """Milliseconds in which the event loop did nothing else, at the most."""
+    held: float
+    """Milliseconds of the processor that all threads took in one turn of the event loop, at the most.
+
+    Where nothing blocks, that is what `stalled` is on an idle machine: one thread runs Python at a time.
+    """
     worked: float
     """Milliseconds of the processor that the event loop's thread took for one turn, at the most."""
 
@@ -70,7 +75,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
-        self._most = self._gap = self._work = 0.0
+        self._most = self._gap = self._held = self._work = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
@@ -82,24 +87,27 @@ class Watch:
     async def beat(self) -> None:
         """Note the longest time between two turns of the event loop, less what other processes took of it."""
         while True:
-            last, worked, others = time.perf_counter(), time.thread_time(), waited()
+            last, others = time.perf_counter(), waited()
+            held, worked = time.process_time(), time.thread_time()
             await asyncio.sleep(0)
-            self._gap = max(self._gap, time.perf_counter() - last - (waited() - others))
+            gap = time.perf_counter() - last - (waited() - others)
+            self._gap = max(self._gap, gap)
+            self._held = max(self._held, min(gap, time.process_time() - held))
             self._work = max(self._work, time.thread_time() - worked)
 
     @contextmanager
     def over(self, what: str) -> Iterator[None]:
         """Measure what happens in this block."""
         before = self._most = memory()
-        self._gap = self._work = 0.0
+        self._gap = self._held = self._work = 0.0
         yield
         grown = max(self._most, memory()) - before
-        self.seen.append(Seen(what, grown, 1000 * self._gap, 1000 * self._work))
+        self.seen.append(Seen(what, grown, 1000 * self._gap, 1000 * self._held, 1000 * self._work))
 
     def show(self, title: str) -> None:
         """Print the largest figures, and forget them."""
         print(f"{title}: {len(self.seen)} messages")
-        for figure, unit in (("grown", "MiB"), ("stalled", "ms"), ("worked", "ms")):
+        for figure, unit in (("grown", "MiB"), ("stalled", "ms"), ("held", "ms"), ("worked", "ms")):
             for one in sorted(self.seen, key=lambda each: -getattr(each, figure))[:_SHOWN]:
                 print(f"  {figure} {getattr(one, figure):8.1f} {unit}  {one.what}")
         self.seen.clear()
