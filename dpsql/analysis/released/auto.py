@@ -46,10 +46,17 @@ def searched_rows(call: AggregateCall, most: int | None) -> int:
     return found if most is None else min(most, found)
 
 
+def has_negatives(kind: SqlType) -> bool:
+    """Return whether a type has values below 0."""
+    return not kind.integer or kind.signed
+
+
 def is_signed(value: Typed) -> bool:
-    """Return whether values below 0 are to be expected, as far as the type and the policy say."""
-    bounds, kind = value.bounds, value.type
-    return (bounds is None or bounds.low < 0) and (not kind.integer or kind.signed)
+    """Return whether values below 0 are to be expected, as far as the type and the policy say.
+
+    The policy's bounds are no promise: only where values are cut at 0 is a sum of them never negative.
+    """
+    return (value.bounds is None or value.bounds.low < 0) and has_negatives(value.type)
 
 
 def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:

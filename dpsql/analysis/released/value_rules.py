@@ -15,7 +15,7 @@ from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.parsed import call_arguments, number
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
 from dpsql.analysis.released.arguments import argument_text, assume_cut, with_bounds
-from dpsql.analysis.released.auto import is_auto, is_signed, ladder, searched_ends, searched_rows
+from dpsql.analysis.released.auto import has_negatives, is_auto, ladder, searched_ends, searched_rows
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
@@ -91,7 +91,7 @@ def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool
     value = in_full(value)
     single = call.one_row or call.by_row
     if statistic == "sum":
-        low = Fraction(-1 if is_signed(value) else 0)
+        low = Fraction(-1 if has_negatives(value.type) else 0)  # its values are not cut at declared bounds
         capped = call.compiler.bound(ladder(call, value, Contribution.TOTAL))
         found = ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
         return replace(found, finest=call.compiler.finest)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import closing
 from fractions import Fraction
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -244,3 +246,20 @@ def test_the_bounds_reach_as_far_as_the_type(
     found, _ = prepared(extremes, statement(f"{call} FROM t"))
     ladders = [search.ladder for search in found.plan.ladders]
     assert [(each.of.value, len(each.bounds), each.ends) for each in ladders] == expected
+
+
+def test_declared_bounds_do_not_make_a_sum_monotone_whose_values_they_do_not_cut(tmp_path: Path) -> None:
+    """A unit may have values below the declared bounds: then it lowers the sum."""
+    pq.write_table(
+        pa.table({"user_id": [1, 2], "region": ["a", "a"], "amount": [5, -7]}), tmp_path / "orders.parquet"
+    )
+    bounds = "[tables.orders.bounds]\namount = { from = 0, to = 10 }\n"
+    (tmp_path / "dpsql.toml").write_text(POLICY + bounds)
+    with closing(Session(load(tmp_path / "dpsql.toml"))) as opened:
+        text = statement("region, SUM(amount, contribution_bounds => AUTO) AS s FROM orders GROUP BY region")
+        made, _ = prepared(opened, f"{text} HAVING s > 1")
+        low, high = made.plan.counts[0].move
+        found = made.counting.with_bounds((5,)).count().n[0].tolist()
+        assert sorted(found) == [-2, 0, 0]
+        assert low <= -7 < 5 <= high
+        assert not made.plan.counts[0].monotone
