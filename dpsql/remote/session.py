@@ -103,12 +103,12 @@ class RemoteSession:
         setting = outgoing.setting is not None
         with self._statement():
             if outgoing.priced:
-                return self._priced(outgoing)
+                return self._price(outgoing)
             if outgoing.answered:
                 self._answer(outgoing.answer())
         return RemotePrepared(outgoing, private=False, price=Charge(), setting=setting)
 
-    def _priced(self, outgoing: Outgoing) -> RemotePrepared:
+    def _price(self, outgoing: Outgoing) -> RemotePrepared:
         try:
             facts = _facts(self._answer(outgoing.price()).table, "price")
         except QueryRefused:
@@ -173,7 +173,7 @@ class RemoteSession:
     def _answer(self, sent: Sent) -> StatementResult:
         reply = self._ask(sent)
         if reply.copied is None:
-            return StatementResult(_of_texts(reply), None, tuple(reply.notices))
+            return StatementResult(_table_of_texts(reply), None, tuple(reply.notices))
         try:
             table, release = from_arrow(reply.copied)
         except (ValueError, KeyError, TypeError, OSError):
@@ -262,7 +262,7 @@ def _facts(table: pa.Table, name: str) -> dict[str, Any]:
     return found
 
 
-def _of_texts(reply: Reply) -> pa.Table:
+def _table_of_texts(reply: Reply) -> pa.Table:
     """Make a table of a command's rows, which are texts."""
     import pyarrow as pa  # noqa: PLC0415  loaded by the time there is an answer
 

@@ -71,7 +71,7 @@ class Settings:
         }
         for name, value in (startup or {}).items():
             setting = _find(name)
-            self._defaults[setting.name.lower()] = self._checked(setting, value)
+            self._defaults[setting.name.lower()] = self._check(setting, value)
         self._values = self._defaults
         self._local: dict[str, str] = {}
         self._before: dict[str, str] | None = None
@@ -111,7 +111,7 @@ class Settings:
         """Change one setting, to its default if `value` is None; return what the client is told."""
         setting = _find(name)
         key = setting.name.lower()
-        shown = self._defaults[key] if value is None else self._checked(setting, value)
+        shown = self._defaults[key] if value is None else self._check(setting, value)
         before = self.reported()
         # A default epsilon ends a default error.
         changed = {key: shown, **({"dp_error": ""} if key == "dp_epsilon" and shown else {})}
@@ -156,7 +156,7 @@ class Settings:
     def _changes(self, before: Changes) -> Changes:
         return tuple(pair for pair in self.reported() if pair not in before)
 
-    def _checked(self, setting: Setting, value: str) -> str:
+    def _check(self, setting: Setting, value: str) -> str:
         """Return a value as it is shown; raise if the setting cannot have it."""
         if setting.check is None:
             raise SettingError(f'parameter "{setting.name}" cannot be changed', "55P02")

@@ -90,13 +90,13 @@ def _options(words: Words) -> CopyOptions:
     """Read what follows TO STDOUT, to the end of the statement."""
     words.take("WITH")
     given: dict[str, Any] = {}
-    read = _listed if words.take("(") else _older
+    read = _read_list if words.take("(") else _read_older
     read(words, given)
     words.end()
-    return _complete(words, given)
+    return _make_options(words, given)
 
 
-def _listed(words: Words, given: dict[str, Any]) -> None:
+def _read_list(words: Words, given: dict[str, Any]) -> None:
     """Read `FORMAT csv, HEADER, ..)`."""
     while True:
         at = words.word()
@@ -104,15 +104,15 @@ def _listed(words: Words, given: dict[str, Any]) -> None:
         if at in _READS_ONLY:
             raise words.back().refuse(f"COPY .. TO has no option {name}", "leave the option out")
         if at == "ENCODING":
-            _encoding(words)
+            _check_encoding(words)
         elif at == "FORMAT":
-            _put(words, given, "format", _format(words))
+            _set_once(words, given, "format", _read_format(words))
         elif at in ("HEADER", "RELEASE"):
-            _put(words, given, name, _boolean(words))
+            _set_once(words, given, name, _read_boolean(words))
         elif at == "FORCE_QUOTE":
-            _put(words, given, "force_quote", _columns(words, brackets=True))
+            _set_once(words, given, "force_quote", _read_columns(words, brackets=True))
         elif at in ("DELIMITER", "NULL", "QUOTE", "ESCAPE"):
-            _put(words, given, name, words.text(f"a text for {name}"))
+            _set_once(words, given, name, words.text(f"a text for {name}"))
         else:
             raise words.back().wrong(
                 f"COPY has no option {name[:40]}",
@@ -124,41 +124,41 @@ def _listed(words: Words, given: dict[str, Any]) -> None:
             return
 
 
-def _older(words: Words, given: dict[str, Any]) -> None:
+def _read_older(words: Words, given: dict[str, Any]) -> None:
     """Read `CSV HEADER DELIMITER AS ';'`."""
     while words.more:
         if words.take("BINARY"):
-            _put(words, given, "format", "binary")
+            _set_once(words, given, "format", "binary")
         elif words.take("CSV"):
-            _put(words, given, "format", "csv")
+            _set_once(words, given, "format", "csv")
         elif words.take("HEADER"):
-            _put(words, given, "header", value=True)
+            _set_once(words, given, "header", value=True)
         elif words.take("ENCODING"):
-            _encoding(words)
+            _check_encoding(words)
         elif words.take("FORCE", "QUOTE"):
-            _put(words, given, "force_quote", _columns(words, brackets=False))
+            _set_once(words, given, "force_quote", _read_columns(words, brackets=False))
         else:
             name = words.either("DELIMITER", "NULL", "QUOTE", "ESCAPE").lower()
             if not name:
                 raise words.wrong("expected an option of COPY", "write WITH (FORMAT csv, HEADER)")
             words.take("AS")
-            _put(words, given, name, words.text(f"a text for {name}"))
+            _set_once(words, given, name, words.text(f"a text for {name}"))
 
 
-def _put(words: Words, given: dict[str, Any], name: str, value: object) -> None:
+def _set_once(words: Words, given: dict[str, Any], name: str, value: object) -> None:
     if name in given:
         raise words.back().wrong(f"option {name} is given twice")
     given[name] = value
 
 
-def _format(words: Words) -> str:
+def _read_format(words: Words) -> str:
     name = words.text("a format").lower() if words.quoted else words.name("a format")
     if name not in _FORMATS:
         raise words.back().wrong(f"COPY has no format {name[:40]}", f"the formats are {', '.join(_FORMATS)}")
     return name
 
 
-def _boolean(words: Words) -> bool:
+def _read_boolean(words: Words) -> bool:
     if words.quoted:
         shown = words.text("TRUE or FALSE").upper()
         if shown not in _TRUE + _FALSE:
@@ -172,12 +172,12 @@ def _boolean(words: Words) -> bool:
     return found in _TRUE
 
 
-def _encoding(words: Words) -> None:
+def _check_encoding(words: Words) -> None:
     if words.text("an encoding").upper().replace("-", "") not in ("UTF8", "UNICODE"):
         raise words.back().refuse("COPY writes UTF8 only", "ENCODING 'UTF8'")
 
 
-def _columns(words: Words, *, brackets: bool) -> tuple[str, ...] | None:
+def _read_columns(words: Words, *, brackets: bool) -> tuple[str, ...] | None:
     """Read names of columns, or `*` for all."""
     if words.take("*"):
         return None
@@ -191,7 +191,7 @@ def _columns(words: Words, *, brackets: bool) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def _complete(words: Words, given: dict[str, Any]) -> CopyOptions:
+def _make_options(words: Words, given: dict[str, Any]) -> CopyOptions:
     """Add what follows from the format, and check that the options fit together, as PostgreSQL does."""
     kind = given.get("format", "text")
     for name in _OF_CSV if kind == "text" else (*_OF_CSV, *_OF_TEXTS) if kind != "csv" else ():

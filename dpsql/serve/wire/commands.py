@@ -87,20 +87,20 @@ def _chain(words: Words) -> bool:
 
 
 def _commit(words: Words) -> Commit:
-    _no_prepared(words)
+    _refuse_prepared(words)
     words.either("WORK", "TRANSACTION")
     return Commit(_chain(words))
 
 
 def _rollback(words: Words) -> Rollback | RollbackTo:
-    _no_prepared(words)
+    _refuse_prepared(words)
     words.either("WORK", "TRANSACTION")
     if words.take("TO"):
         return RollbackTo(_savepoint_name(words))
     return Rollback(_chain(words))
 
 
-def _no_prepared(words: Words) -> None:
+def _refuse_prepared(words: Words) -> None:
     if words.word() == "PREPARED":
         raise words.refuse("transactions cannot be prepared", "BEGIN and COMMIT")
 
@@ -232,7 +232,7 @@ def _show(words: Words) -> Command | None:
     if words.take("ALL"):
         words.end()
         return ShowSetting(None)
-    name = _spelled(words) or words.dotted("the name of a setting")
+    name = _take_spelled_name(words) or words.dotted("the name of a setting")
     words.end()
     return ShowSetting(name)
 
@@ -245,12 +245,12 @@ def _reset(words: Words) -> Command:
     if words.take("SESSION", "AUTHORIZATION") or words.take("ROLE"):
         words.end()
         return NoOperation("RESET")
-    name = _spelled(words) or words.dotted("the name of a setting")
+    name = _take_spelled_name(words) or words.dotted("the name of a setting")
     words.end()
     return ResetSetting(name)
 
 
-def _spelled(words: Words) -> str:
+def _take_spelled_name(words: Words) -> str:
     """Read a setting that SQL spells in several words; empty if none stands here."""
     if words.take("TIME", "ZONE"):
         return "TimeZone"

@@ -157,7 +157,7 @@ class Connection:
             case b"D":
                 self._extended.describe(body)
             case b"E":
-                self._check_present()
+                self._check_client()
                 await self._extended.execute(body)
             case b"C":
                 self._extended.close(body)
@@ -176,7 +176,7 @@ class Connection:
         if not parts:
             self._channel.write(messages.EMPTY_QUERY)
         for statement in parts:
-            self._check_present()
+            self._check_client()
             result = await self._session.run(statement)
             with self._session.sending(result):
                 await send_result(self._channel, result, self._settings)
@@ -192,7 +192,7 @@ class Connection:
         else:
             await asyncio.sleep(0)
 
-    def _check_present(self) -> None:
+    def _check_client(self) -> None:
         """Raise if the client is gone or the connection has to end: nobody would read what is charged."""
         self._channel.check()
         if self._channel.lost:
