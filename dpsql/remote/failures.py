@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 _Located = type[QueryRefused] | type[QuerySyntaxError]
 
 _LOCATED: dict[str, _Located] = {
+    **dict.fromkeys(("0A000", "42P01", "42703", "42883"), QueryRefused),
     "42601": QuerySyntaxError,
-    "42P01": QueryRefused,
-    "42703": QueryRefused,
-    "42883": QueryRefused,
-    "0A000": QueryRefused,
     "ZP001": PriceNotAgreed,
 }
 """SQLSTATE -> the classes that point into the statement."""
@@ -40,18 +37,10 @@ _BY_STATE: dict[str, type[Error]] = {
     "ZP004": errors.StatementFailed,
 }
 _BY_CLASS: dict[str, type[Error]] = {
-    "08": errors.OperationalError,
+    **dict.fromkeys(("08", "28", "3D", "53", "57", "58", "ZP"), errors.OperationalError),
+    **dict.fromkeys(("25", "34", "42"), errors.ProgrammingError),
     "22": errors.DataError,
     "23": errors.IntegrityError,
-    "25": errors.ProgrammingError,
-    "28": errors.OperationalError,
-    "34": errors.ProgrammingError,
-    "3D": errors.OperationalError,
-    "42": errors.ProgrammingError,
-    "53": errors.OperationalError,
-    "57": errors.OperationalError,
-    "58": errors.OperationalError,
-    "ZP": errors.OperationalError,
 }
 """The first two characters of a SQLSTATE -> the class, where the state itself has none."""
 

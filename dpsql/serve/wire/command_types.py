@@ -9,50 +9,20 @@ from dpsql.serve.wire.copy import CopyOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
-    """BEGIN or START TRANSACTION; the modes mean nothing, as nothing is written."""
+class Transaction:
+    """A command of transactions; its modes mean nothing, as nothing is written.
 
-    tag: str = "BEGIN"
+    `name` is that of a savepoint. With `chain` a new transaction begins behind the one that ends.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """COMMIT or END; with `chain` a new transaction begins."""
-
+    kind: Literal["BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "ROLLBACK TO"]
+    name: str = ""
     chain: bool = False
-    tag: ClassVar[str] = "COMMIT"
 
-
-@dataclass(frozen=True, slots=True)
-class Rollback:
-    """ROLLBACK or ABORT; with `chain` a new transaction begins."""
-
-    chain: bool = False
-    tag: ClassVar[str] = "ROLLBACK"
-
-
-@dataclass(frozen=True, slots=True)
-class Savepoint:
-    """SAVEPOINT: a name for the present state of the transaction, to which ROLLBACK TO goes back."""
-
-    name: str
-    tag: ClassVar[str] = "SAVEPOINT"
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """RELEASE of a savepoint, which forgets it."""
-
-    name: str
-    tag: ClassVar[str] = "RELEASE"
-
-
-@dataclass(frozen=True, slots=True)
-class RollbackTo:
-    """ROLLBACK TO a savepoint."""
-
-    name: str
-    tag: ClassVar[str] = "ROLLBACK"
+    @property
+    def tag(self) -> str:
+        """The tag of CommandComplete."""
+        return "ROLLBACK" if self.kind == "ROLLBACK TO" else self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +139,7 @@ class Copy:
 
 
 Command = (
-    Begin | Commit | Rollback | Savepoint | Release | RollbackTo
+    Transaction
     | SetSetting | ShowSetting | ResetSetting | NoOperation | Discard | Deallocate
     | Declare | Fetch | CloseCursor | Copy
 )  # fmt: skip

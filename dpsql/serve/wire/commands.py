@@ -11,19 +11,14 @@ from collections.abc import Callable
 
 from dpsql.serve.wire.command_cursors import read_close, read_copy, read_declare, read_fetch
 from dpsql.serve.wire.command_types import (
-    Begin,
     Command,
-    Commit,
     Deallocate,
     Discard,
     NoOperation,
-    Release,
     ResetSetting,
-    Rollback,
-    RollbackTo,
-    Savepoint,
     SetSetting,
     ShowSetting,
+    Transaction,
 )
 from dpsql.serve.wire.command_words import Words
 from dpsql.tree import quote
@@ -64,16 +59,16 @@ def may_be_command(text: str) -> bool:
     return first is None or first[1].upper() in _READERS
 
 
-def _begin(words: Words) -> Begin:
+def _begin(words: Words) -> Transaction:
     words.either("WORK", "TRANSACTION")
     _transaction_modes(words)
-    return Begin()
+    return Transaction("BEGIN")
 
 
-def _start(words: Words) -> Begin:
+def _start(words: Words) -> Transaction:
     words.expect("TRANSACTION")
     _transaction_modes(words)
-    return Begin("START TRANSACTION")
+    return Transaction("START TRANSACTION")
 
 
 def _chain(words: Words) -> bool:
@@ -86,18 +81,18 @@ def _chain(words: Words) -> bool:
     return chain
 
 
-def _commit(words: Words) -> Commit:
+def _commit(words: Words) -> Transaction:
     _refuse_prepared(words)
     words.either("WORK", "TRANSACTION")
-    return Commit(_chain(words))
+    return Transaction("COMMIT", chain=_chain(words))
 
 
-def _rollback(words: Words) -> Rollback | RollbackTo:
+def _rollback(words: Words) -> Transaction:
     _refuse_prepared(words)
     words.either("WORK", "TRANSACTION")
     if words.take("TO"):
-        return RollbackTo(_savepoint_name(words))
-    return Rollback(_chain(words))
+        return Transaction("ROLLBACK TO", _savepoint_name(words))
+    return Transaction("ROLLBACK", chain=_chain(words))
 
 
 def _refuse_prepared(words: Words) -> None:
@@ -112,10 +107,10 @@ def _savepoint_name(words: Words) -> str:
     return name
 
 
-def _savepoint(words: Words) -> Savepoint:
+def _savepoint(words: Words) -> Transaction:
     name = words.name("the name of a savepoint")
     words.end()
-    return Savepoint(name)
+    return Transaction("SAVEPOINT", name)
 
 
 def _discard(words: Words) -> Discard:
@@ -287,7 +282,7 @@ _READERS: dict[str, Callable[[Words], Command | None]] = {
     "ROLLBACK": _rollback,
     "ABORT": _rollback,
     "SAVEPOINT": _savepoint,
-    "RELEASE": lambda words: Release(_savepoint_name(words)),
+    "RELEASE": lambda words: Transaction("RELEASE", _savepoint_name(words)),
     "SET": _set,
     "SHOW": _show,
     "RESET": _reset,

@@ -24,7 +24,6 @@ from dpsql.serve.wire.statement import (
     split,
     split_plain,
 )
-from dpsql.serve.wire.transactions import Command as TransactionCommand
 from dpsql.serve.wire.transactions import Transactions
 from dpsql.serve.wire.types import parameter_oid
 
@@ -178,13 +177,13 @@ class WireSession:
                 return self._discard(command)
             case c.NoOperation():
                 return Result(command.tag)
-            case _ if isinstance(command, TransactionCommand):
+            case c.Transaction():
                 return self._transaction(command)
             case _:
                 raise WireError("0A000", "this command is not known here")
         return Result(command.tag)
 
-    def _transaction(self, command: TransactionCommand) -> Result:
+    def _transaction(self, command: c.Transaction) -> Result:
         change = self.transactions.run(command)
         if change.ended is not None:
             self.portals.clear()

@@ -5,20 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.wire.command_types import (
-    Begin,
-    Commit,
-    Release,
-    Rollback,
-    RollbackTo,
-    Savepoint,
-)
+from dpsql.serve.wire.command_types import Transaction
 from dpsql.serve.wire.errors import WireError
 
 if TYPE_CHECKING:
     from dpsql.serve.settings import Changes, Settings, Values
-
-Command = Begin | Commit | Rollback | Savepoint | Release | RollbackTo
 
 _NONE = ("25P01", "there is no transaction in progress")
 _ALREADY = ("25001", "there is already a transaction in progress")
@@ -60,33 +51,35 @@ class Transactions:
 
     def check(self, command: object) -> None:
         """Raise if the transaction has failed and the command does not end it."""
-        if self.status == "E" and not isinstance(command, Commit | Rollback | RollbackTo):
+        if self.status == "E" and not (
+            isinstance(command, Transaction) and command.kind in ("COMMIT", "ROLLBACK", "ROLLBACK TO")
+        ):
             raise WireError("25P02", ABORTED)
 
-    def run(self, command: Command) -> Change:
+    def run(self, command: Transaction) -> Change:
         """Run a command of transactions."""
-        match command:
-            case Begin():
+        match command.kind:
+            case "BEGIN" | "START TRANSACTION":
                 if self.open:
                     return Change(command.tag, warning=_ALREADY)
                 self.status = "T"
                 self._settings.begin()
                 return Change(command.tag)
-            case Commit():
+            case "COMMIT":
                 committed = self.status != "E"
                 return self._end(command.tag if committed else "ROLLBACK", command.chain, committed)
-            case Rollback():
+            case "ROLLBACK":
                 return self._end(command.tag, command.chain, committed=False)
         if not self.open:
             raise WireError("25P01", "savepoints need a transaction", "begin one with BEGIN")
-        match command:
-            case Savepoint():
+        match command.kind:
+            case "SAVEPOINT":
                 if len(self._savepoints) >= _MOST_SAVEPOINTS:
                     raise WireError("54000", f"a transaction has at most {_MOST_SAVEPOINTS:,} savepoints")
                 self._savepoints.append((command.name, self._settings.values))
-            case Release():
+            case "RELEASE":
                 del self._savepoints[self._place(command.name) :]
-            case RollbackTo():
+            case _:
                 del self._savepoints[self._place(command.name) + 1 :]
                 self.status = "T"
                 return Change(command.tag, changes=self._settings.restore(self._savepoints[-1][1]))
