@@ -96,7 +96,7 @@ class Settings:
 
     def as_mapping(self) -> dict[str, str]:
         """Return all values by name, for `pg_settings` and `current_setting`."""
-        return {setting.name: self._value(name) for name, setting in sorted(_TABLE.items())}
+        return {name: value for name, value, _ in self.show_all()}
 
     def reported(self) -> Changes:
         """Return what the client is told at its start."""

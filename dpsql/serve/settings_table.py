@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.language import Set, parse
@@ -159,12 +160,12 @@ def _time_zone(value: str) -> str:
     return _text(64)(value)
 
 
-def _option(name: str) -> Check:
-    """Return the check of a default of dpsql's options: what SET takes in dpsql's own language."""
+def _unless_empty(read: Callable[[str], object]) -> Check:
+    """Return the check of a setting that is empty, or what can be read."""
 
     def check(value: str) -> str:
         if value.strip():
-            option(name, value)
+            read(value)
         return value.strip()
 
     return check
@@ -194,12 +195,6 @@ def most(value: str) -> Charge:
     return found
 
 
-def _most(value: str) -> str:
-    if value.strip():
-        most(value)
-    return value.strip()
-
-
 _ISOLATION = _one_of("serializable", "repeatable read", "read committed", "read uncommitted")
 _MESSAGES = ("debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error")
 
@@ -214,15 +209,18 @@ def _accepted(check: Check | None, **defaults: str) -> tuple[Setting, ...]:
 
 SETTINGS: tuple[Setting, ...] = (
     # dpsql's own.
-    Setting("dp_epsilon", "", "Epsilon of statements that name none; setting it agrees to the price.",
-            _option("epsilon")),
-    Setting("dp_error", "", "Error of statements that name no price; setting it agrees to what that costs.",
-            _option("error")),
-    Setting("dp_delta", "", "Delta of private statements that name none.", _option("delta")),
-    Setting("dp_measure", "", "Share of epsilon that measures the counts, or AUTO.", _option("measure")),
-    Setting("dp_confidence", "", "Level of intervals, 0.95 by default.", _option("confidence")),
+    *(
+        Setting(f"dp_{name}", "", description, _unless_empty(partial(option, name)))
+        for name, description in (
+            ("epsilon", "Epsilon of statements that name none; setting it agrees to the price."),
+            ("error", "Error of statements that name no price; setting it agrees to what that costs."),
+            ("delta", "Delta of private statements that name none."),
+            ("measure", "Share of epsilon that measures the counts, or AUTO."),
+            ("confidence", "Level of intervals, 0.95 by default."),
+        )
+    ),
     Setting("dp_most", "", "The most that a statement may cost (EPSILON or EPSILON,DELTA), agreed to.",
-            _most),
+            _unless_empty(most)),
     Setting("dp_columns", "", "With 'interval', each count has its interval in two more columns.",
             _one_of("", "interval")),
     # What changes an answer or its form.
