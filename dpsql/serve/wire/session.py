@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -87,15 +88,10 @@ class WireSession:
                 return Description(columns=self._columns(command))
         with _locate_errors(question), self._cancellable():
             found = await self.client.describe(question.text, types)
-        announced = [
-            oid or known or parameter_oid(kind)
-            for oid, known, kind in zip(
-                _fill(oids, len(found.parameters)),
-                _fill([oid or 0 for oid in found.parameter_oids], len(found.parameters)),
-                found.parameters,
-                strict=True,
-            )
-        ]
+        known = zip(
+            found.parameters, chain(oids, repeat(0)), chain(found.parameter_oids, repeat(0)), strict=False
+        )
+        announced = [oid or other or parameter_oid(kind) for kind, oid, other in known]
         return Description(tuple(announced), found.parameters, found.columns if command is None else ())
 
     async def _command_of(self, statement: Statement) -> c.Command | None:
@@ -258,10 +254,6 @@ def _result_of_texts(tag: str, names: Sequence[str], rows: Sequence[Sequence[str
     arrays = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(names))]
     columns = tuple(Column(name, pa.string()) for name in names)
     return Result(tag, columns, pa.Table.from_arrays(arrays, names=list(names)))
-
-
-def _fill(oids: Sequence[int], size: int) -> list[int]:
-    return [*oids[:size], *([0] * (size - len(oids)))]
 
 
 @contextmanager
