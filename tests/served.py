@@ -17,6 +17,7 @@ from dpsql.policy import ServeConfig
 from dpsql.privacy import Charge
 from dpsql.serve import account_file, changes
 from dpsql.serve.accounts import Users
+from dpsql.serve.catalog import Catalog
 from dpsql.serve.catalog.facts import CatalogAnswer, CatalogDescription, Facts, Route, Signal
 from dpsql.serve.client import Client
 from dpsql.serve.gate import Login
@@ -43,7 +44,7 @@ class Accounts:
         return self._users.get(name)
 
 
-class Catalogue:
+class Catalogue(Catalog):
     """A catalogue that knows `SELECT pg_backend_pid()` and the two signals, by the words of the text."""
 
     def __init__(self) -> None:

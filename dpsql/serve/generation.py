@@ -15,7 +15,7 @@ from dpsql.serve.stored_answers import StoredAnswers
 
 if TYPE_CHECKING:
     from dpsql.policy import Policy, ServeConfig
-    from dpsql.serve.catalog.protocol import MakeCatalogue
+    from dpsql.serve.catalog import MakeCatalogue
 
 
 class Generation:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import ServeConfig
     from dpsql.serve.accounts import Users
-    from dpsql.serve.catalog.protocol import Catalogue, MakeCatalogue
+    from dpsql.serve.catalog import Catalog as Catalogue
+    from dpsql.serve.catalog import MakeCatalogue
     from dpsql.serve.settings import Settings
 
 __all__ = ["Service", "StatementRecord"]

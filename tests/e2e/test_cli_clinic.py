@@ -20,6 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.commands import Commands
+
 DATA = Path(__file__).parents[2] / "data"
 
 
@@ -44,8 +46,9 @@ SLOW = (
 class Shell:
     """Runs `dpsql` on a clinic with a budget of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, commands: Commands) -> None:
         self.folder = folder
+        self._command = commands.command
         self.policy = folder / "clinic.toml"
         text = (DATA / "clinic.toml").read_text("utf-8")
         self.policy.write_text(
@@ -59,7 +62,7 @@ class Shell:
 
     def __call__(self, *args: str, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "dpsql.cli", "-p", str(self.policy), *args],
+            [*self._command, "-p", str(self.policy), *args],
             capture_output=True,
             encoding="utf-8",
             input=stdin,
@@ -79,8 +82,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
+def shell(tmp_path: Path, commands: Commands) -> Shell:
+    return Shell(tmp_path, commands)
 
 
 def rows(text: str) -> list[dict[str, str]]:

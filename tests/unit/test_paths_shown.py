@@ -12,7 +12,7 @@ import sqlalchemy
 from dpsql.errors import PolicyError, QueryRefused
 from dpsql.policy import load
 from dpsql.serve.backends import LocalBackend
-from dpsql.serve.catalog.objects import relations
+from dpsql.serve.catalog.relations import relations
 from dpsql.serve.page.policy_facts import policy_facts
 from dpsql.serve.public_facts import described_tables
 from dpsql.session import Session

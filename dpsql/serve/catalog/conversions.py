@@ -8,15 +8,75 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.build import Names
-from dpsql.serve.catalog.errors import UnknownObject, UnknownQuestion, UnknownType
-from dpsql.serve.catalog.functions import PREFIX, Function
-from dpsql.serve.catalog.objects import ANALYST, OWNER
-from dpsql.serve.catalog.pg_types import NAMED_OIDS, TEXT, TEXTS, UNKNOWN
-from dpsql.serve.catalog.scope import Column, Scope, Tables
+from dpsql.serve.catalog.database import Names
+from dpsql.serve.catalog.facts import UnknownObject, UnknownQuestion, UnknownType
+from dpsql.serve.catalog.pg_types import NAMED_OIDS, TEXT, TEXTS, UNKNOWN, VECTORS
+from dpsql.serve.catalog.postgres_data import PREFIX
+from dpsql.serve.catalog.relations import ANALYST, OWNER
 
 MAX_PARAMETERS = 1000
-_VECTORS = frozenset({pg_types.INT2VECTOR, pg_types.OIDVECTOR})
+
+
+class Column(NamedTuple):
+    """A column of a source: its name and PostgreSQL's type; None if DuckDB is to tell the type."""
+
+    name: str
+    type: int | None
+
+
+Tables = dict[str, list[Column]]
+"""Common table expressions and their columns."""
+
+
+class Source(NamedTuple):
+    """An item of a FROM clause."""
+
+    name: str
+    columns: list[Column]
+    oid: int = 0
+    """The OID of a relation of the catalogue: its `tableoid`."""
+
+
+class Scope:
+    """The names that the expressions of one SELECT see: its sources and their columns."""
+
+    def __init__(self, outer: Scope | None, tables: Tables) -> None:
+        self.outer = outer
+        self.tables = dict(tables)
+        self.sources: list[Source] = []
+        self.merged: list[str] = []
+        """Columns that USING and NATURAL have merged."""
+
+    def source(self, column: str, table: str) -> Source | None:
+        """Return the source that has a column, from the innermost SELECT that has it."""
+        for source in self.sources:
+            if table in ("", source.name) and any(known.name == column for known in source.columns):
+                return source
+        return None if self.outer is None else self.outer.source(column, table)
+
+    def source_of_name(self, table: str) -> Source | None:
+        """Return the source of a name, from the innermost SELECT that has it."""
+        found = next((source for source in self.sources if source.name == table), None)
+        return found if found is not None or self.outer is None else self.outer.source_of_name(table)
+
+    def star_columns(self, table: str) -> list[tuple[str, str]]:
+        """Return columns and sources that `*` or `table.*` stands for: merged columns first."""
+        merged = [] if table else self.merged
+        return [(name, "") for name in merged] + [
+            (column.name, source.name)
+            for source in self.sources
+            if table in ("", source.name)
+            for column in source.columns
+            if column.name not in merged
+        ]
+
+
+def rename(columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """Return columns as an alias names them; those that it does not name keep their names."""
+    if len(names) > len(columns):
+        raise UnknownQuestion("columns of an alias")
+    both = zip(names, columns, strict=False)
+    return [Column(name, column.type) for name, column in both] + list(columns[len(names) :])
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -43,7 +103,7 @@ class Value(NamedTuple):
     type: int | None
 
 
-class Typed:
+class Conversions:
     """What the rules of sources and of expressions share: parameters, and conversions in place.
 
     The type of an expression is an OID: `UNKNOWN` for a literal or a parameter that is not decided, None
@@ -92,7 +152,7 @@ class Typed:
         wrap(node, lambda inner: cast(inner, oid))
         return oid
 
-    def end_parameters(self, tree: exp.Expr) -> None:
+    def settle_parameters(self, tree: exp.Expr) -> None:
         """Give the parameters that nothing has decided the type `text`."""
         for node in list(tree.find_all(exp.Parameter)):
             if not isinstance(node.parent, exp.Cast):
@@ -134,13 +194,9 @@ class Typed:
             announced = TEXT if decided in {*NAMED_OIDS, pg_types.CHAR, pg_types.RECORD} else decided
             number = int(node.this.name)
             self._types[number] = self._types[number] or announced
-            named = decided in NAMED_OIDS
-            wrap(
-                node,
-                lambda inner: (
-                    self._looked_up(cast(inner, TEXT), decided) if named else cast(inner, announced)
-                ),
-            )
+            wrap(node, lambda inner: cast(inner, announced))
+            if decided in NAMED_OIDS:
+                wrap(node.parent or node, lambda inner: _look_up(inner, decided))
         elif isinstance(node, exp.Literal) and node.is_string and target is not None and target != UNKNOWN:
             node.replace(self._literal(node.name, target))
 
@@ -149,7 +205,7 @@ class Typed:
         if target in NAMED_OIDS:
             return cast(exp.Literal.number(self._object(text, NAMED_OIDS[target])), target)
         item = pg_types.element(target)
-        if item is not None and target not in _VECTORS and text.strip().startswith("{"):
+        if item is not None and target not in VECTORS and text.strip().startswith("{"):
             cells = [exp.Null() if part is None else self._literal(part, item) for part in array_items(text)]
             return cast(exp.Array(expressions=cells), target)
         if target in TEXTS:
@@ -171,11 +227,8 @@ class Typed:
         oid = self._names.keys[kind].get(key)
         if oid is not None:
             return oid
-        if kind == "class":
-            raise UnknownObject(f'relation "{key}" does not exist')
-        raise UnknownType(
-            f'{ {"proc": "function", "namespace": "schema"}.get(kind, kind) } "{key}" does not exist'
-        )
+        word = {"class": "relation", "proc": "function", "namespace": "schema"}.get(kind, kind)
+        raise (UnknownObject if kind == "class" else UnknownType)(f'{word} "{key}" does not exist')
 
     # Conversions of values.
 
@@ -186,9 +239,9 @@ class Typed:
         elif target in TEXTS:
             self.as_text(value)
         elif target in NAMED_OIDS and value.type in TEXTS:
-            wrap(value.node, lambda inner: self._looked_up(inner, target))
+            wrap(value.node, lambda inner: _look_up(inner, target))
         elif pg_types.element(target) in TEXTS and pg_types.element(value.type) in NAMED_OIDS:
-            wrap(value.node, _shown_types)
+            wrap(value.node, _show_types)
 
     def as_text(self, value: Value) -> None:
         """Show a value as text, in its place."""
@@ -197,42 +250,27 @@ class Typed:
         elif value.type not in TEXTS:
             wrap(value.node, lambda inner: _text(inner, value.type))
 
-    def _looked_up(self, node: exp.Expr, target: int) -> exp.Expr:
-        kind = NAMED_OIDS[target]
-        if kind in ("other", "procedure"):
-            raise UnknownQuestion("name of another object")
-        return call(f"{PREFIX}to_reg{kind}", node)
 
-    def macro(self, function: Function, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate the arguments of a macro; return the type of its result, or of the rows that it lists."""
-        node.set("this", f"{PREFIX}{function.name}")
-        values = [self.value(part, scope) for part in node.expressions]
-        for value, wanted in zip(values, function.arguments, strict=True):
-            if wanted == "any":
-                self.settle(value.node, UNKNOWN)
-            elif value.type == UNKNOWN or wanted == "text":
-                self.convert(value, pg_types.named_type(wanted))
-        if function.result in ("same", "element"):
-            own = values[0].type
-            return own if function.result == "same" else pg_types.element(own)
-        return pg_types.named_type(function.result)
+def _look_up(node: exp.Expr, target: int) -> exp.Expr:
+    """Return the OID of a name that is a text."""
+    kind = NAMED_OIDS[target]
+    if kind in ("other", "procedure"):
+        raise UnknownQuestion("name of another object")
+    return call(f"{PREFIX}to_reg{kind}", node)
+
+
+def _show_types(node: exp.Expr) -> exp.Expr:
+    return call(f"{PREFIX}show_types", node)
 
 
 def _text(node: exp.Expr, own: int | None) -> exp.Expr:
     item = pg_types.element(own)
-    if own in NAMED_OIDS:
-        return call(f"{PREFIX}show_{NAMED_OIDS[own]}", node)
-    if own in _VECTORS:
-        return call(f"{PREFIX}show_vector", node)
-    if item == pg_types.REGTYPE:
-        return call(f"{PREFIX}show_array", _shown_types(node))
+    if own in NAMED_OIDS or own in VECTORS:
+        return call(f"{PREFIX}show_{NAMED_OIDS.get(own or 0, 'vector')}", node)
     if item is not None:
-        return call(f"{PREFIX}show_array", cast(node, pg_types.array_of(TEXT)))
+        texts = _show_types(node) if item == pg_types.REGTYPE else cast(node, pg_types.array_of(TEXT))
+        return call(f"{PREFIX}show_array", texts)
     return cast(node, TEXT)
-
-
-def _shown_types(node: exp.Expr) -> exp.Expr:
-    return call(f"{PREFIX}show_types", node)
 
 
 def object_key(text: str) -> str:
@@ -241,17 +279,8 @@ def object_key(text: str) -> str:
     >>> object_key('Public."My.Table"')
     'public.My.Table'
     """
-    text = text.strip()
-    parts, quoted_part, current = [], False, ""
-    for character in text:
-        if character == '"':
-            quoted_part = not quoted_part
-        elif character == "." and not quoted_part:
-            parts.append(current)
-            current = ""
-        else:
-            current += character if quoted_part else character.lower()
-    return ".".join([*parts, current]).partition("(")[0]
+    pieces = text.strip().split('"')  # every second one is quoted
+    return "".join(piece if i % 2 else piece.lower() for i, piece in enumerate(pieces)).partition("(")[0]
 
 
 def array_items(text: str) -> list[str | None]:
