@@ -49,7 +49,6 @@ class Connection:
         self.user = user = login.user
         self.address = channel.address
         self.number = context.connections.number()
-        """The number by which the client knows it; random, and no process id."""
         self.secret = entropy.key(secret_length(startup))
         self._settings = _settings(context, startup, user)
         client = context.service.client(login, self.number, self._settings)

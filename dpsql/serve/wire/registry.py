@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import entropy
@@ -19,10 +19,10 @@ from dpsql.serve.throttle import network
 from dpsql.serve.wire.errors import FatalError
 
 if TYPE_CHECKING:
+    from dpsql.serve.accounts import User
     from dpsql.serve.gate import Gate
     from dpsql.serve.service import Service
     from dpsql.serve.tls import Tls
-    from dpsql.serve.wire.connection import Connection
 
 RATE = 4 << 20
 """Bytes a second that are read of an analyst in the long run."""
@@ -32,6 +32,30 @@ _MESSAGE = 64
 """Bytes that each message counts beside its own."""
 _NUMBER_BITS = 31
 _SHUTTING_DOWN = "the server is shutting down"
+
+
+class Connection(Protocol):
+    """A connection that has logged in."""
+
+    number: int
+    """The number by which the client knows it; random, and no process id."""
+    secret: bytes
+    user: User
+    address: str
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs a statement."""
+
+    @property
+    def held(self) -> int:
+        """Bytes of results that it keeps."""
+
+    def cancel(self) -> None:
+        """Stop the statement that runs, if one does."""
+
+    def end(self, error: FatalError) -> None:
+        """End it: now if it is idle, else behind what it runs."""
 
 
 class Connections:

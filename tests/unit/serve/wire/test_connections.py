@@ -59,7 +59,7 @@ def test_a_key_cancels_what_runs_under_it(version: int) -> None:
         await alice.send(f.query("SELECT 'wait'"))
         await bench.service.began.wait()
         assert await cancel(bench, bob.number, alice.secret) == b""
-        assert await cancel(bench, alice.number, alice.secret[:-1] + b"?") == b""
+        assert await cancel(bench, alice.number, alice.secret[:-1] + bytes([alice.secret[-1] ^ 1])) == b""
         assert await cancel(bench, alice.number, b"????") == b""
         assert bench.service.cancelled == []
         assert await cancel(bench, alice.number, alice.secret) == b"", "the answer is always a closed socket"
