@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dpsql.policy import ServeConfig
 from dpsql.privacy import Charge
-from dpsql.serve import account_file, changes
+from dpsql.serve import account_file
 from dpsql.serve.accounts import Users
 from dpsql.serve.catalog import Catalog
 from dpsql.serve.catalog.facts import CatalogAnswer, CatalogDescription, Facts, Route, Signal
@@ -113,9 +113,9 @@ def clinic(folder: Path, epsilon: int | str = 1000, data: Path = ROOT / "data") 
 
 def let_in(folder: Path, password: str, *users: User) -> None:
     """Add users with a password to the users file of a policy in a folder."""
-    with account_file.changed(folder / "dpsql-users.toml") as accounts:
+    with account_file.change(folder / "dpsql-users.toml") as accounts:
         for user in users:
-            accounts[user.name] = changes.with_password(Account(user), password)
+            accounts[user.name] = Account(user).with_password(password)
 
 
 _numbers = iter(range(1, 1 << 31))

@@ -9,7 +9,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, ServeConfig, load
 from dpsql.policy.load_serving import default_name
 from dpsql.policy.serving import USERS
-from dpsql.serve import self_signed, tls
+from dpsql.serve import tls
 from dpsql.serve.accounts import Users
 
 
@@ -42,16 +42,16 @@ def read(path: Path) -> State:
     if config.certificate is not None and config.key is not None:
         secured: tls.Tls | None = tls.load(config.certificate, config.key, config.clientcert)
     else:
-        secured = _made(config, found)
+        secured = _load_own(config, found)
     if secured is not None and not secured.binding:
         found.append("the certificate's signature has no channel binding: SCRAM-SHA-256-PLUS is not offered")
     return State(policy, config, users, secured, tuple(found))
 
 
-def _made(config: ServeConfig, found: list[str]) -> tls.Tls | None:
+def _load_own(config: ServeConfig, found: list[str]) -> tls.Tls | None:
     """Return TLS with a certificate of the server's own; None if it cannot make one."""
     try:
-        certificate, key = self_signed.make(config.users.parent)
+        certificate, key = tls.make_self_signed(config.users.parent)
     except ImportError:
         found.append("no TLS: to have a certificate made, install dpsql[serve]; or name one in [serve]")
         return None

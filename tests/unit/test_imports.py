@@ -25,7 +25,7 @@ CORE = (
     BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
-    | {"affordable", "composition", "planning", "running", "versions"}
+    | {"affordable", "composition", "parameters", "planning", "running", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -69,6 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "versions",
     },
     "rewriting": {"errors", "language"},
+    "parameters": {"engines", "language", "policy", "tree", "types"},
     "prepared": {
         "analysis",
         "answers",
@@ -103,7 +104,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "info",
         "language",
     }
-    | {"ledger", "policy", "prepared", "refining", "release", "rewriting"},
+    | {"ledger", "parameters", "policy", "prepared", "privacy", "refining", "release", "rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"},
@@ -119,7 +120,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `import dpsql` gives the connector; within the product only the front ends import it.
     ROOT: BASE | {"database", "dbapi", "release", "policy", "ledger", "mechanisms", "estimates", "noise"},
     # The server; only the command line imports it, when it is started.
-    "serve": CORE | {"errors_json", "login", "session", "sessions", "dbapi", "remote", "render", ROOT},
+    # It asks sessions alone, so that what is below them can change.
+    "serve": BASE
+    | {"composition", "database", "engines", "errors_json", "estimates", "info", "language", "ledger"}
+    | {"login", "parameters", "planning", "policy", "prepared", "release", "remote", "render", "session"}
+    | {"sessions", "tree", "versions", ROOT},
     "cli": BASE
     | {"render", "release", "owner", "prepared", "session", "dbapi", "policy", "language", "ledger", ROOT}
     | {"audit", "audit.end_to_end", "login", "remote", "serve", "sessions"},

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import entropy
+from dpsql.serve.gate import network
 from dpsql.serve.limits import Accounts
-from dpsql.serve.throttle import network
 from dpsql.serve.wire.errors import FatalError
 
 if TYPE_CHECKING:

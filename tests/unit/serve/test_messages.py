@@ -9,7 +9,7 @@ import pytest
 
 from dpsql.privacy import Charge
 from dpsql.release import Release
-from dpsql.serve.notices import notices_of
+from dpsql.serve.answer import messages_of
 
 
 def release(*rows: tuple[float | None, float | None, float | None]) -> Release:
@@ -43,6 +43,6 @@ def release(*rows: tuple[float | None, float | None, float | None]) -> Release:
 def test_the_half_width_covers_the_interval(
     rows: list[tuple[float | None, float | None, float | None]], said: str | None
 ) -> None:
-    (notice,) = notices_of(release(*rows))
+    (notice,) = messages_of(release(*rows))
     first = notice.text.partition(";")[0]
     assert first == said if said else "±" not in notice.text

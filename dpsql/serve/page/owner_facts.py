@@ -1,4 +1,7 @@
-"""Where the budget went, for the owner: by time, analyst, table, mechanism; what failed, who is locked."""
+"""What the owner's page shows: the policy as it is understood, the users, and where the budget went.
+
+The budget is shown by time, analyst, table and mechanism, beside what failed and who is locked.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,22 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpsql.errors import Error
 from dpsql.language import Query, parse, tables_in
 from dpsql.ledger.limits import Limits
+from dpsql.policy import UnitColumn, UnitRow, UnitVia, protected
 from dpsql.render.figures import charged
-from dpsql.serve.agent import budget_facts
+from dpsql.serve.json_facts import Facts, bounds_facts, budget_facts, domain_facts
 
 if TYPE_CHECKING:
-    from dpsql.ledger import Entry, Ledger
-    from dpsql.policy import Policy
+    from datetime import date
 
-Facts = dict[str, Any]
+    from dpsql.engines.schema_database import SchemaDatabase
+    from dpsql.ledger import Entry, Ledger
+    from dpsql.policy import Policy, Table
+    from dpsql.serve.accounts import Users
 
 MOST_ENTRIES = 500
 """Entries that are listed; `dpsql budget --json` has all."""
@@ -128,3 +134,101 @@ def _standings(ledger: Ledger, policy: Policy, analysts: Sequence[str]) -> list[
     everybody = sum(each["failed"] for each in found) >= limits.failures_total
     everybody = everybody or sum(each["cancelled"] for each in found) >= limits.cancelled_total
     return [{**each, "locked": True} for each in found] if everybody else found
+
+
+# -- policy and users
+
+
+def policy_facts(policy: Policy, catalog: SchemaDatabase) -> Facts:
+    """Return what the policy declares, read as the server reads it."""
+    budget = policy.budget
+    limits = {
+        "accounting": budget.accounting,
+        "max_epsilon_per_query": _number(budget.max_epsilon_per_query),
+        "default_epsilon": _number(budget.default_epsilon),
+        "default_delta": _number(budget.default_delta),
+        "rows_per_unit": policy.defaults.rows_per_unit,
+        "groups": policy.defaults.groups,
+        "share_releases": policy.share_releases,
+    }
+    return {
+        "file": None if policy.path is None else str(policy.path),
+        "engine": policy.engine,
+        "limits": {name: value for name, value in limits.items() if value is not None},
+        "caps": [
+            {"analyst": each.name, "epsilon": _number(each.epsilon), "delta": _number(each.delta)}
+            for each in policy.analysts.values()
+        ],
+        "tables": [_table(policy, table, catalog) for table in policy.tables.values()],
+        "views": [{"name": view.name, "sql": view.sql} for view in policy.views.values()],
+        "warnings": _warnings(policy),
+    }
+
+
+def _table(policy: Policy, table: Table, catalog: SchemaDatabase) -> Facts:
+    columns = []
+    for name, sql_type in catalog.columns(table.name):
+        facts: Facts = {"name": name, "type": str(sql_type)}
+        if name in table.domain:
+            facts["values"] = domain_facts(table.domain[name])
+        columns.append(facts | bounds_facts(policy, table.name, name))
+    return {
+        "name": table.name,
+        "public": table.public,
+        "unit": _unit(policy, table),
+        "kind": None if table.unit is None else table.unit.kind,
+        "unique": [", ".join(each) for each in table.unique],
+        "trust_source": table.trust_source,
+        "columns": columns,
+    }
+
+
+def _unit(policy: Policy, table: Table) -> str:
+    match table.unit:
+        case UnitColumn(column):
+            return f"the rows of one {column} belong together; rows without one are never counted"
+        case UnitVia(via, parent, column):
+            return (
+                f"a row belongs to the unit of the row of {parent} whose {column} is its {via}: "
+                f"protects {protected(policy.tables, table)}"
+            )
+        case UnitRow():
+            return "each row is a unit of its own: nothing protects somebody with several rows"
+    return "public: nobody is protected"
+
+
+def _warnings(policy: Policy) -> list[str]:
+    found = []
+    if not policy.analysts:
+        found.append("the policy lists no [analysts]: every user may spend the whole budget")
+    if policy.budget.high_water is False:
+        found.append("high_water is false: that an older copy of the ledger is in use goes unnoticed")
+    for table in policy.tables.values():
+        if isinstance(table.unit, UnitRow):
+            found.append(f"{table.name}: each row is a unit; is nobody in it with several rows?")
+        if table.trust_source and not table.public:
+            found.append(f"{table.name}: trust_source is set, so nothing about its rows is verified")
+        if not table.public and not table.domain:
+            found.append(f"{table.name}: no column has declared values, so every group key costs some delta")
+    return found
+
+
+def users_facts(users: Users, today: date) -> list[Facts]:
+    """Return the users, never what verifies a password."""
+    return [
+        {
+            "user": name,
+            "analyst": account.user.analyst,
+            "state": account.state(today),
+            "password": account.password is not None,
+            "tokens": [token.id for token in account.live_tokens(today)],
+            "expires": None if account.user.expires is None else account.user.expires.isoformat(),
+            "auto_charge": account.user.auto_charge,
+            "free_below": float(account.user.free_below),
+        }
+        for name, account in sorted(users.accounts.items())
+    ]
+
+
+def _number(value: object) -> float | None:
+    return None if value is None else float(value)  # type: ignore[arg-type]  # a fraction

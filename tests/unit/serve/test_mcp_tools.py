@@ -18,10 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.errors import Error
+from dpsql.prepared import question_key
 from dpsql.privacy import Charge
-from dpsql.serve.agent import MOST_ROWS, Tools
-from dpsql.serve.backends import Asked, LocalBackend, in_thread, question_key
 from dpsql.serve.confirm import LIFETIME, Confirmations, SpendingRule
+from dpsql.serve.json_facts import MOST_ROWS
+from dpsql.serve.mcp_tools import Tools
+from dpsql.serve.statement_service import LocalService, Priced, in_thread
 from dpsql.session import Session
 from dpsql.sessions import StatementResult
 
@@ -100,7 +102,7 @@ def given(tmp_path: Path) -> Iterator[Given]:
     other = Session(session.database, "agent8")
     rule = SpendingRule(confirmations)
     yield Given(
-        tmp_path, session, Tools(LocalBackend(session), rule), Tools(LocalBackend(other), rule), clock
+        tmp_path, session, Tools(LocalService(session), rule), Tools(LocalService(other), rule), clock
     )
     other.close()
     session.close()
@@ -128,6 +130,7 @@ def test_the_price_is_shown_then_confirmed_then_charged(given: Given) -> None:
 def test_public_statements_and_lists_need_nothing(given: Given) -> None:
     assert given("ask", "SELECT * FROM codes ORDER BY code")["rows"][1] == {"code": "b", "words": "two"}
     assert "confirm" not in given("explain", "SELECT 1 AS one")
+    assert given("explain", "SHOW TABLES")["reading"] == {"selection": "a command, which costs nothing"}
     assert given("ask", "SHOW TABLES")["rows"] == [
         {"table": "visits", "unit": "user_id", "protects": "a unit"},
         {"table": "codes", "unit": "public", "protects": None},
@@ -209,16 +212,16 @@ def test_a_refinement_is_confirmed_for_itself(given: Given) -> None:
     assert given.spent == 1
 
 
-class Changing(LocalBackend):
-    """A backend for which something happens between the price and the answer."""
+class Changing(LocalService):
+    """A service for which something happens between the price and the answer."""
 
     def __init__(self, session: Session, between: Callable[[], None]) -> None:
         super().__init__(session)
         self.between = between
 
-    async def run(self, asked: Asked, most: Charge) -> StatementResult:
+    async def run(self, priced: Priced, most: Charge) -> StatementResult:
         self.between()
-        return await super().run(asked, most)
+        return await super().run(priced, most)
 
 
 def test_a_price_that_rises_before_the_charge_is_not_charged(
@@ -237,16 +240,16 @@ def test_a_price_that_rises_before_the_charge_is_not_charged(
 
 def test_more_than_was_agreed_is_never_charged(given: Given) -> None:
     asked, _ = anyio.run(lambda: given.tools.question(COUNT))
-    backend = LocalBackend(given.session)
+    service = LocalService(given.session)
     for most in (Charge(), Charge(Fraction(49, 100)), Charge(Fraction(1, 2) - Fraction(1, 10**30))):
         with pytest.raises(Error, match="was agreed"):
-            anyio.run(backend.run, asked, most)
+            anyio.run(service.run, asked, most)
     assert given.spent == 0
 
 
 def test_a_free_price_holds_for_one_statement(given: Given) -> None:
     rule = replace(given.tools.rule, free_below=Fraction(1, 10))
-    given.tools = Tools(LocalBackend(given.session), rule)
+    given.tools = Tools(LocalService(given.session), rule)
     assert given("ask", COUNT.replace("0.5", "0.1"))["epsilon"] == 0.1
     assert "not confirmed" in given("ask", COUNT.replace("0.5", "0.11"))["refused"]
     assert given.spent == Fraction(1, 10)
@@ -254,10 +257,10 @@ def test_a_free_price_holds_for_one_statement(given: Given) -> None:
 
 def test_free_tools_cannot_be_made_to_charge(given: Given) -> None:
     rule = given.tools.rule
-    backend = LocalBackend(given.session)
-    given.tools = Tools(backend, rule)
+    service = LocalService(given.session)
+    given.tools = Tools(service, rule)
     with pytest.raises(Error, match="was agreed"):
-        anyio.run(lambda: backend.free(COUNT))
+        anyio.run(lambda: service.free(COUNT))
     # What stands behind EXPLAIN is one statement.
     assert "one statement at a time" in given("explain", f"SELECT 1; {COUNT}")["refused"]
     assert given.spent == 0
@@ -324,7 +327,7 @@ def test_the_exact_budget_is_beside_the_rounded_one(given: Given) -> None:
         COUNT.replace("0.5", "0.123456789"),
         given("explain", COUNT.replace("0.5", "0.123456789"))["confirm"],
     )
-    assert anyio.run(LocalBackend(given.session).budget) == given.session.budget()
+    assert anyio.run(LocalService(given.session).budget) == given.session.budget()
 
 
 def test_what_a_program_gives_up_is_cancelled() -> None:

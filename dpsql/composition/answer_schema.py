@@ -1,4 +1,4 @@
-"""The columns that a prepared statement will answer with. Nothing is run, and nothing is charged."""
+"""The columns of a prepared statement's answer. Nothing is run, and nothing is charged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpsql.analysis import layout
-from dpsql.composition import layout_of
+from dpsql.composition.outer import layout_of
 from dpsql.errors import InternalError
 from dpsql.language import Describe, Show
 from dpsql.prepared import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.language import Outline, plain
+from dpsql.language import Outline
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 from dpsql.tree import duckdb_sql
@@ -274,30 +274,3 @@ def attempts(parameters: Sequence[Parameter]) -> Iterator[tuple[object, ...]]:
     if any(len(one.dummies) > 1 for one in parameters):
         yield tuple(one.dummies[-1] for one in parameters)
     yield (None,) * len(parameters)
-
-
-def arrays(parameters: Sequence[object] | None, values: tuple[object, ...]) -> tuple[object, ...]:
-    """Put the arrays among the parameters back, item by item: the catalogue alone takes arrays."""
-    return tuple(
-        list(plain(given) or ()) if isinstance(given, list) else value
-        for given, value in zip(parameters or (), values, strict=True)
-    )
-
-
-def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table with announced types: a literal's type depends on its value, and that was a dummy's.
-
-    How many digits a DECIMAL has is not announced.
-    """
-    if table.schema.types == schema.types or len(table.schema) != len(schema):
-        return table
-    fields = []
-    for own, announced in zip(table.schema, schema, strict=True):
-        wanted = announced.type
-        if pa.types.is_decimal(wanted):
-            wanted = own.type if pa.types.is_decimal(own.type) else pa.decimal128(38, wanted.scale)
-        fields.append(own.with_type(wanted))
-    try:
-        return table.cast(pa.schema(fields, table.schema.metadata))
-    except pa.ArrowInvalid:
-        return table

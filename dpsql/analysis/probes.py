@@ -11,14 +11,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog
 from dpsql.analysis.aggregates import is_aggregate
+from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.domain_tables import NAME
 from dpsql.language import MARK, Query, copied
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, fold
-
-DECLARED = "declared values, whether or not they occur"
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
