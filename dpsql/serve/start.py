@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import PolicyError
 from dpsql.policy import Address, HttpConfig
-from dpsql.serve import health, metrics
+from dpsql.serve import garbage, health, metrics
 from dpsql.serve import state as states
 from dpsql.serve.log import Log
 from dpsql.serve.server import Server
 from dpsql.serve.service import Service
 from dpsql.serve.state import State
-from dpsql.serve.wire.context import WireContext
 from dpsql.serve.wire.protocol import Wire
-from dpsql.serve.wire.registry import Connections
+from dpsql.serve.wire.registry import Connections, WireContext
 
 if TYPE_CHECKING:
     from dpsql.serve.http import HttpFront
@@ -80,6 +79,14 @@ async def _serve(
         if name != metrics.REFUSED:
             log(name, fields)
 
+    def ready(addresses: list[str]) -> None:
+        garbage.begin()
+        on_ready(state, addresses)
+
+    def is_idle() -> bool:
+        running = any(each.running for each in wire.connections.live.values())
+        return not running and not service.figures().running
+
     service = Service(state.config, state.policy, state.users)
     try:
         service.on_statement = lambda record: log("statement", _fields(record, log))
@@ -106,12 +113,16 @@ async def _serve(
                 *_mcp(state, service),
                 *_pages(state, service, http, event),
             ],
-            on_ready=lambda addresses: on_ready(state, addresses),
+            on_ready=ready,
         )
     except BaseException:
         service.close()
         raise
-    await server.run()
+    collecting = asyncio.create_task(garbage.collect_when_idle(is_idle))
+    try:
+        await server.run()
+    finally:
+        collecting.cancel()
 
 
 def _fields(record: StatementRecord, log: Log) -> dict[str, object]:

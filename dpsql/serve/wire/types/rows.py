@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.serve.wire.framing import message
+from dpsql.login.messages import message
 from dpsql.serve.wire.types.encoding import binary_cells, text_cells
 from dpsql.serve.wire.types.oids import ProtocolError, wire_type
 

@@ -6,32 +6,33 @@ import struct
 
 import pytest
 
+from dpsql.login.messages import message
 from dpsql.serve.wire.errors import ProtocolViolation, WireError
-from dpsql.serve.wire.framing import MAX_MESSAGE, MAX_PASSWORD, Body, checked_length, message, text
+from dpsql.serve.wire.messages import MAX_MESSAGE, MAX_PASSWORD, Body, check_length, text
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 3, MAX_MESSAGE + 1, 2**31 - 1])
 def test_a_length_that_cannot_be_is_refused_before_the_body_is_read(length: int) -> None:
     with pytest.raises(ProtocolViolation) as caught:
-        checked_length(struct.pack("!i", length), MAX_MESSAGE)
+        check_length(struct.pack("!i", length), MAX_MESSAGE)
     assert caught.value.sqlstate == "08P01"
 
 
 @pytest.mark.parametrize("length", [4, 5, MAX_PASSWORD])
 def test_a_length_counts_itself(length: int) -> None:
-    assert checked_length(struct.pack("!i", length), MAX_PASSWORD) == length - 4
+    assert check_length(struct.pack("!i", length), MAX_PASSWORD) == length - 4
 
 
 def test_the_parts_of_a_body_are_read_in_order() -> None:
     body = Body(struct.pack("!h", -2) + text("Ménière") + struct.pack("!iI", -5, 2**32 - 1) + b"rest")
-    assert (body.int16(), body.text(), body.int32(), body.oid()) == (-2, "Ménière", -5, 2**32 - 1)
+    assert (body.int16(), body.text(), *body.numbers("iI")) == (-2, "Ménière", -5, 2**32 - 1)
     with pytest.raises(ProtocolViolation):
         body.end()
     assert body.rest() == b"rest"
     body.end()
 
 
-@pytest.mark.parametrize("read", [Body.int16, Body.int32, Body.oid, Body.count, Body.text])
+@pytest.mark.parametrize("read", [Body.int16, Body.int32, Body.count, Body.text, Body.value])
 def test_a_part_that_is_not_there_is_a_violation(read: object) -> None:
     assert callable(read)
     with pytest.raises(ProtocolViolation):
