@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.affordable import Amounts, is_paid
-from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed, with_views
+from dpsql.analysis import (
+    DeclaredValues,
+    NoRows,
+    Preview,
+    complete,
+    in_order,
+    is_private,
+    probe_of,
+    public_sql,
+    surveyed,
+    with_views,
+)
 from dpsql.answers import by_default_error, choose, least_epsilon
 from dpsql.composition import (
     Releasing,
@@ -15,13 +27,15 @@ from dpsql.composition import (
     describe_view,
     parts_of,
     release_blocks,
+    schema_of,
     selected_parts,
 )
 from dpsql.engines import running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.info import describe
-from dpsql.language import Describe, Explain, Options, Query, Refine, Statement, parse
+from dpsql.language import Describe, Explain, Options, Outline, Query, Refine, Statement, parse
 from dpsql.lazy_dataclass import dataclass
+from dpsql.parameters import Parameter, parameters_of
 from dpsql.prepared import (
     Explained,
     PlannedCount,
@@ -29,6 +43,7 @@ from dpsql.prepared import (
     PreparedCommand,
     PreparedComposed,
     PreparedPrivate,
+    PreparedProbe,
     PreparedPublic,
     scopes,
 )
@@ -37,7 +52,7 @@ from dpsql.release import reuse_key
 from dpsql.rewriting import beside, hinted, rewrite, tried
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -45,6 +60,7 @@ if TYPE_CHECKING:
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
+    from dpsql.privacy import Charge
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +276,79 @@ class Planner:
     def priced(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
         """Return a statement that was prepared before, perhaps for another analyst, with its price now."""
         return Releasing(self.database, self.database.ledger, self.analyst).priced(prepared)
+
+    def probe(self, text: str, query: Query, *, previews: bool, intervals: bool) -> PreparedProbe | None:
+        """Prepare a statement that a tool sends for columns or values; None for others.
+
+        With `previews`, one that asks for rows of private tables is such a statement, too; with `intervals`,
+        the columns are those of an answer with intervals.
+        """
+        if not is_private(query, self.policy):
+            return None
+        engines = self.database.engines()
+        database = engines.schema_database
+        with suppress(RecursionError):  # no tool nests so deeply
+            match probe_of(query, self.policy, database):
+                case NoRows(columns):
+                    with suppress(QueryRefused):  # then its columns are those of the tables
+                        epsilon = self.defaults.epsilon or Fraction(1)
+                        some = replace(self, defaults=replace(self.defaults, epsilon=epsilon))
+                        return PreparedProbe(
+                            schema_of(some.query(text, columns, engines), intervals=intervals)
+                        )
+                    return PreparedProbe(database.schema(public_sql(query, self.policy, database), text))
+                case DeclaredValues(values):
+                    public = self.query(text, values, engines)
+                    assert isinstance(public, PreparedPublic)  # noqa: S101  it reads no private table
+                    return PreparedProbe(values=public)
+                case Preview() if previews:
+                    schema = database.schema(public_sql(query, self.policy, database), text)
+                    return PreparedProbe(schema, preview=True)
+        return None
+
+    def parameters(self, text: str, types: Sequence[pa.DataType | None]) -> tuple[Parameter, ...]:
+        """Return the parameters of a statement; `types` are those that are known."""
+        return parameters_of(text, self.policy, self.database.engines().schema_database, types)
+
+    def names_price(self, prepared: PreparedPrivate | PreparedComposed) -> bool:
+        """Return whether the text of a statement says what may be charged for each of its releases.
+
+        It does if the statement is accepted where nothing is charged by default.
+        """
+        if isinstance(prepared, PreparedPrivate):
+            options = prepared.query.options
+            return prepared.refines is not None or (options.epsilon or options.error) is not None
+        return self._without_default().accepts(prepared)
+
+    def accepts(self, prepared: PreparedComposed) -> bool:
+        """Return whether a statement is accepted with the defaults of this planner, too."""
+        try:
+            self.query(prepared.text, prepared.query, self.database.engines())
+        except QueryRefused:
+            return False
+        return True
+
+    def with_price(
+        self, prepared: PreparedPrivate | PreparedComposed, epsilon: str, price: Charge
+    ) -> str | None:
+        """Return the statement with its price in its text, if that is accepted and costs the same."""
+        text, planner = prepared.text, self._without_default()
+        added = Outline.of(text).with_options(f"epsilon = {epsilon}")
+        if added is None:
+            return None
+        changed = text[: added[0]] + added[1] + text[added[0] :]
+        try:
+            statement = self.parsed(changed, prepared.query.parameters or None)
+            if isinstance(statement, Query):
+                again = planner.query(changed, statement, self.database.engines())
+                return changed if again.price == price else None
+        except (QueryRefused, QuerySyntaxError):
+            pass
+        return None
+
+    def _without_default(self) -> Planner:
+        """Return the planner without a default epsilon or error."""
+        return replace(self, defaults=replace(self.defaults, epsilon=None, error=None))
 
     def described(self, statement: Describe) -> pa.Table:
         """Return the result of DESCRIBE."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import field, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import pyarrow as pa
 
 from dpsql.analysis import CompiledQuery, Plan, analyse, values_in, with_values
 from dpsql.answers import WIDE, Method
@@ -331,6 +335,18 @@ class PreparedCommand:
         return isinstance(self.command, Set)
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedProbe:
+    """A statement that a tool sends for columns or values, for which no private row is read."""
+
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]), repr=False)
+    """The columns of its answer, which has no rows unless there are `values`."""
+    values: PreparedPublic | None = None
+    """What gives the declared values for which it asks."""
+    preview: bool = False
+    """Whether it asks for rows of private tables."""
+
+
 Prepared = PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand
 
 
@@ -346,3 +362,21 @@ def scopes(policy: Policy, analyst: str) -> tuple[Filter, ...]:
     groups = [group.charge for group in policy.groups.values() if analyst in group.members]
     caps = ([own.charge] if own is not None else []) + groups
     return budget.filter, *(budget.filter_of(cap) for cap in caps)
+
+
+def question_key(prepared: Prepared) -> str:
+    """Return what distinguishes a statement's releases: the questions, the data, how they are asked.
+
+    A confirmation of one statement holds for another with the same key: both are the same releases, and the
+    query over them, which is free, is the same.
+    """
+    if not isinstance(prepared, (PreparedPrivate, PreparedComposed)):
+        return ""  # it costs nothing
+    parts: list[Any] = []
+    for part in prepared.parts:
+        refined = part.refines and (part.refines.parent, str(part.refines.epsilon))
+        parts.append([part.key, refined, bool(part.plan.options.fresh)])
+    outer, values = None, []
+    if isinstance(prepared, PreparedComposed):  # a key has only the place of a value that is not known yet
+        outer, values = prepared.outer, [value.sql for value in prepared.values]
+    return hashlib.sha256(json.dumps([parts, outer, values]).encode()).hexdigest()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from dpsql import info
 from dpsql.analysis import CompiledQuery, complete, is_private
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
-from dpsql.composition import Releasing, composed
+from dpsql.composition import Releasing, composed, ends, schema_of, with_ends
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
@@ -171,6 +171,16 @@ class Session:
         with self.statement(running):
             releases = self._releasing(prepared).stored(prepared)
             return None if releases is None else _shown(prepared, releases)
+
+    def schema(self, prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
+        """Return the columns of a statement's answer, with the ends of intervals if they are shown."""
+        return schema_of(prepared, intervals=intervals)
+
+    def rows(
+        self, prepared: PreparedPrivate | PreparedComposed, release: Release, *, intervals: bool
+    ) -> pa.Table:
+        """Return the rows of a statement's release, with the columns that `schema` has."""
+        return with_ends(release, ends(prepared)) if intervals else release.rows
 
     def reuse_keys(
         self,

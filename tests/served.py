@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from dpsql.policy import ServeConfig
 from dpsql.privacy import Charge
-from dpsql.serve import account_file, changes
+from dpsql.serve import account_file
 from dpsql.serve.accounts import Users
+from dpsql.serve.catalog import Catalog
 from dpsql.serve.catalog.facts import CatalogAnswer, CatalogDescription, Facts, Route, Signal
 from dpsql.serve.client import Client
 from dpsql.serve.gate import Login
@@ -43,7 +44,7 @@ class Accounts:
         return self._users.get(name)
 
 
-class Catalogue:
+class Catalogue(Catalog):
     """A catalogue that knows `SELECT pg_backend_pid()` and the two signals, by the words of the text."""
 
     def __init__(self) -> None:
@@ -112,9 +113,9 @@ def clinic(folder: Path, epsilon: int | str = 1000, data: Path = ROOT / "data") 
 
 def let_in(folder: Path, password: str, *users: User) -> None:
     """Add users with a password to the users file of a policy in a folder."""
-    with account_file.changed(folder / "dpsql-users.toml") as accounts:
+    with account_file.change(folder / "dpsql-users.toml") as accounts:
         for user in users:
-            accounts[user.name] = changes.with_password(Account(user), password)
+            accounts[user.name] = Account(user).with_password(password)
 
 
 _numbers = iter(range(1, 1 << 31))

@@ -31,7 +31,7 @@
 ``provenance``   what a block groups by, and whether it refers to the rows around it
 ``binder``         the second check: the plan that the engine's binder makes of the SQL, in the words of its
                    ``vocabulary``
-``public``         statements over public tables
+``public``         statements over public tables; ``probes`` those that tools send for columns and values
 ``views``          the policy's views in the statements that read them
 =================  ===========================================================================
 """
@@ -55,6 +55,7 @@ from dpsql.analysis.plan import (
     max_candidates,
     wished_way,
 )
+from dpsql.analysis.probes import DeclaredValues, NoRows, Preview, probe_of
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate
 from dpsql.analysis.released.described import cells_of, cut_of, quantile_of, rows_of, what_of
@@ -73,12 +74,15 @@ __all__ = [
     "CommonNoise",
     "CompiledQuery",
     "Contribution",
+    "DeclaredValues",
     "DomainPart",
     "Kept",
     "LeftOut",
+    "NoRows",
     "Output",
     "Partitions",
     "Plan",
+    "Preview",
     "PublicOrder",
     "Quantile",
     "ReleasedAggregate",
@@ -99,6 +103,7 @@ __all__ = [
     "laplace_is_less",
     "layout",
     "max_candidates",
+    "probe_of",
     "public_sql",
     "put_domains",
     "quantile_of",

@@ -18,6 +18,7 @@ from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.coerce import cast
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.integers import mean_of
 from dpsql.analysis.intervals import of_cast
 from dpsql.analysis.joined import joined
 from dpsql.analysis.nulls import never_null
@@ -39,6 +40,7 @@ from dpsql.tree import (
     Derived,
     Expr,
     IsNull,
+    Mean,
     OrderTerm,
     Paren,
     Saturated,
@@ -87,7 +89,8 @@ def _sum(x: Typed, *, distinct: bool) -> Typed:
 
 
 def _avg(x: Typed, *, distinct: bool) -> Typed:
-    return replace(x, node=Aggregate("AVG", (x.node,), distinct, _in_order(x)), type=DOUBLE)
+    mean = mean_of(x, distinct=distinct)
+    return mean or replace(x, node=Aggregate("AVG", (x.node,), distinct, _in_order(x)), type=DOUBLE)
 
 
 def _count_if(x: Typed, *, distinct: bool) -> Typed:
@@ -382,6 +385,8 @@ def _filtered(node: Expr, where: Expr | None) -> Expr:
     """Add FILTER, which belongs to the aggregate itself, inside a conversion of its result."""
     if isinstance(node, (Cast, Saturated)):
         return replace(node, operand=_filtered(node.operand, where))
+    if isinstance(node, Mean):
+        return Mean(_filtered(node.total, where), _filtered(node.number, where))
     return replace(node, filter=where) if isinstance(node, Aggregate) else node
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, Steps, Unary, Unscaled
+from dpsql.tree import Binary, Call, Case, Cast, Constant, Cut, Expr, IsNull, Paren, Steps, Unary, Unscaled
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
 
 MOST_STEPS = 1 << 32
@@ -122,6 +122,8 @@ class Grid:
             branches.append((_beyond(">", value, high, kind, every=high < least), whole(high)))
         inside = _whole_within(value, kind, low, high)
         cut = Case(tuple(branches), inside) if branches else inside
+        if branches and kind.scale and kind.precision <= 18 and not wide:
+            cut = Cut(cut, value, kind, low, high)
         if size == 1:
             return _plus(cut, -base)
         if wide:
@@ -268,7 +270,7 @@ def _whole_within(value: Expr, kind: SqlType, low: int, high: int) -> Expr:
         digits = max(len(str(abs(low))), len(str(abs(high))), kind.scale + 1)
         if digits < kind.precision:
             kind = SqlType("DECIMAL", digits, kind.scale)
-            value = Cast(value, kind)
+            value = Cast(value, kind, bounded=True)
         value, kind = Unscaled(value, kind), BIGINT if kind.precision <= 18 else HUGEINT
     target = HUGEINT if max(-low, high) >= 1 << 63 else BIGINT
     return value if kind == target else Cast(value, target)

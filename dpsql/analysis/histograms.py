@@ -12,9 +12,11 @@ from dpsql.tree import (
     Aggregate,
     Binary,
     Call,
+    Cast,
     Column,
     Constant,
     Derived,
+    Expr,
     IsNull,
     Item,
     Join,
@@ -27,6 +29,8 @@ from dpsql.tree import (
     conjunction,
 )
 from dpsql.types import BIGINT
+
+_COUNT = Aggregate("COUNT")
 
 
 def cells_of_all(
@@ -60,37 +64,37 @@ def cells_of_existing(rows: Rows, part: CellRows, units: ReleasedAggregate) -> C
 
 
 def cells(rows: Rows, part: CellRows) -> Query:
-    """Return the keys, the cells `n0` and the numbers of their rows `n1`, of the rows that units keep."""
-    kept, alias = _kept(rows, part), "h"
-    by = (*columns(alias, "k", rows.keys), Column(alias, "f0"))
-    listed = (*map(Item, by[:-1]), Item(by[-1], "n0"), Item(Aggregate("COUNT"), "n1"))
-    return Select(listed, Derived(kept, alias), group=by)
+    """Return the keys, the cells `n0` and the numbers of their rows `n1`, of the rows that units keep.
 
-
-def _kept(rows: Rows, part: CellRows) -> Query:
-    """Return the rows that have a unit and a value, as far as the unit keeps them.
-
-    For an extreme it keeps one row in each group, with its least or greatest cell.
+    For an extreme a unit keeps one row in each group, with its least or greatest cell.
     """
     unit, keys, cell = Column("s", "u"), columns("s", "k", rows.keys), Column("s", "f0")
     there = conjunction(IsNull(c, negated=True) for c in (unit, cell))
     own = Select(tuple(Item(c) for c in (unit, *keys, cell)), Derived(rows.query, "s"), there)
     if rows.by_row or part.single:
-        return own
+        return _numbered(own, rows.keys)
     if part.extreme:
         furthest = Aggregate("MIN" if part.extreme == "least" else "MAX", (cell,))
         listed = (*(Item(c) for c in (unit, *keys)), Item(furthest, "f0"))
-        return replace(own, items=listed, group=(unit, *keys))
+        return _numbered(replace(own, items=listed, group=(unit, *keys)), rows.keys)
     return _with_few(own, rows.keys, part.most)
 
 
-def _with_few(rows: Query, keys: int, most: int) -> Query:
-    """Keep all rows of the units that have at most `most`, and a sample of those of the others.
+def _numbered(rows: Query, keys: int, number: Expr = _COUNT) -> Select:
+    """Return the keys, the cells `n0` and the numbers of their rows `n1`."""
+    by = (*columns("h", "k", keys), Column("h", "f0"))
+    listed = (*map(Item, by[:-1]), Item(by[-1], "n0"), Item(number, "n1"))
+    return Select(listed, Derived(rows, "h"), group=by)
 
-    That is what a sample of all rows is; only the rows of few units are ordered.
+
+def _with_few(rows: Query, keys: int, most: int) -> Query:
+    """Count the rows of which each unit keeps at most `most`, in all groups together: a sample of them.
+
+    That is the number of all rows less that of the rows which units with more do not keep. So only the rows
+    of these few units are joined and ordered, and all rows are grouped by their cells alone.
     """
     numbered = Select(
-        (Item(Column("w", "u")), Item(Aggregate("COUNT"), "n")), Derived(rows, "w"), group=(Column("w", "u"),)
+        (Item(Column("w", "u")), Item(_COUNT, "n")), Derived(rows, "w"), group=(Column("w", "u"),)
     )
     beyond = Select(
         (Item(Column("v", "u")),),
@@ -100,13 +104,18 @@ def _with_few(rows: Query, keys: int, most: int) -> Query:
     names = ("u", *(f"k{i}" for i in range(keys)), "f0")
     listed = tuple(Item(Column("a", name), name) for name in names)
     same = Binary("=", Column("a", "u"), Column("b", "u"))
-    joined = [Join(Derived(rows, "a"), kind, Derived(beyond, "b"), same) for kind in ("LEFT", "")]
-    few = Select(listed, joined[0], IsNull(Column("b", "u")))
-    return SetOperation(few, "UNION ALL", _sampled(Select(listed, joined[1]), keys, most))
+    few = Select(listed, Join(Derived(rows, "a"), "", Derived(beyond, "b"), same))
+    dropped = _numbered(_dropped(few, keys, most), keys, Binary("-", Constant(0, BIGINT), _COUNT))
+    both = Derived(SetOperation(_numbered(rows, keys), "UNION ALL", dropped), "l")
+    by = (*columns("l", "k", keys), Column("l", "n0"))
+    left = Cast(Aggregate("SUM", (Column("l", "n1"),)), BIGINT)
+    totals = Derived(Select((*map(Item, by), Item(left, "n1")), both, group=by), "m")
+    shown = (*columns("m", "k", keys), *columns("m", "n", 2))
+    return Select(tuple(map(Item, shown)), totals, Binary(">", Column("m", "n1"), Constant(0, BIGINT)))
 
 
-def _sampled(rows: Query, keys: int, most: int) -> Query:
-    """Keep at most `most` rows of each unit, in all groups together, chosen by a hash.
+def _dropped(rows: Query, keys: int, most: int) -> Query:
+    """Return the rows beyond the first `most` of each unit, in all groups together, in the order of a hash.
 
     Rows of a unit in one group and cell are numbered: they are alike, so which of them gets which number
     changes nothing. Unit, keys, cell and number then tell all rows apart, and the order by their hash, and by
@@ -122,4 +131,4 @@ def _sampled(rows: Query, keys: int, most: int) -> Query:
     place = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
     placed = Select((*(Item(c) for c in (unit, *terms)), Item(place, "r")), Derived(numbered, "y"))
     listed = tuple(Item(Column("z", c.name)) for c in own)
-    return Select(listed, Derived(placed, "z"), Binary("<=", Column("z", "r"), Constant(most, BIGINT)))
+    return Select(listed, Derived(placed, "z"), Binary(">", Column("z", "r"), Constant(most, BIGINT)))

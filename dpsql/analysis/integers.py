@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from dpsql.analysis.typed import Typed
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import MOST, OPAQUE, Apply, Cast, Expr, Saturated, Try, facts
+from dpsql.tree import MOST, OPAQUE, Aggregate, Apply, Cast, Expr, Mean, Saturated, Try, facts
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 
 
@@ -90,6 +90,17 @@ def in_full(value: Typed) -> Typed:
         return value
     full = node.operand if node.most <= MOST else replace(node, type=HUGEINT)
     return replace(value, node=full, type=HUGEINT)
+
+
+def mean_of(value: Typed, *, distinct: bool) -> Typed | None:
+    """Return the average of values that DuckDB averages as BIGINT; None for those of other types.
+
+    DuckDB's own divides in a format wider than DOUBLE where the machine has one, and rounds twice.
+    """
+    if not value.type.integer or value.type.bits + (not value.type.signed) not in (33, 64):
+        return None
+    total, number = (Aggregate(name, (value.node,), distinct) for name in ("SUM", "COUNT"))
+    return replace(value, node=Mean(total, number), type=DOUBLE)
 
 
 def compares(operand: Expr, node: Expr) -> bool:

@@ -27,6 +27,7 @@ from dpsql.tree import (
     Constant,
     Expr,
     Frame,
+    Mean,
     OrderTerm,
     Paren,
     Saturated,
@@ -58,6 +59,9 @@ def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if isinstance(call.node, Cast):  # OVER belongs to the aggregate itself, inside a conversion of its result
         window = Window(call.node.operand, tuple(partition), tuple(order), frame)
         made = replace(call.node, operand=window, bounded=True)
+    elif isinstance(call.node, Mean):
+        both = (call.node.total, call.node.number)
+        made = Mean(*(Window(each, tuple(partition), tuple(order), frame) for each in both))
     elif isinstance(call.node, Saturated):
         made = replace(call.node, operand=Window(call.node.operand, tuple(partition), tuple(order), frame))
     return replace(call, node=made, unit=UnitRole.NONE, literal=None, domain=None, bounds=None)

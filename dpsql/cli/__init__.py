@@ -12,6 +12,8 @@
 ``narrate``           writes messages, warnings and errors to stderr
 ``budget``, ``demo``  the commands of these names
 ``init/``             `dpsql init`, which reads names and types of columns, but no row
+``bounds``            `dpsql bounds`, which releases to everybody, and charges everybody
+``bounds_shown``      what it shows, as text and as JSON
 ``check``             `dpsql check`, which is for the owner and prints private facts
 ``audit``             `dpsql audit`, which searches for violations of differential privacy
 ====================  ======================================================================

@@ -15,6 +15,7 @@ import click
 from dpsql import __version__
 from dpsql.cli import narrate
 from dpsql.cli.audit import audit_command
+from dpsql.cli.bounds import bounds_command
 from dpsql.cli.budget import budget_command, release_command
 from dpsql.cli.check import check_command
 from dpsql.cli.exits import ExitCode, legend
@@ -253,7 +254,7 @@ def _repl(settings: Settings) -> int:
 
 
 for _command in (
-    *(budget_command, release_command, init_command, check_command, audit_command),
+    *(budget_command, bounds_command, release_command, init_command, check_command, audit_command),
     *(serve_command, user_command, mcp_command),
 ):
     app.add_command(_command)

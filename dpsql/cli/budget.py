@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpsql.cli.settings import Settings
-    from dpsql.ledger import Budget, Entry, Ledger
+    from dpsql.ledger import Budget, Entry, LadderCharge, Ledger
     from dpsql.privacy import Charge, PrivacyLoss
     from dpsql.render.grid import Style
 
@@ -167,14 +167,18 @@ def release_command(settings: Settings, /, *, number: int) -> int:
 
 
 def _report(ledger: Ledger, analyst: str | None, like: Fraction | None, style: Style) -> str:
-    """Draw the budget, the spending over time and the latest entries."""
+    """Draw the budget, the spending over time, the kept ladders and the latest entries."""
     from dpsql.render.plots import chart
 
     budget = ledger.budget(analyst)
-    entries = ledger.entries(analyst)
+    entries, ladders = ledger.entries(analyst), ledger.ladder_charges()
     text = _amounts(budget, like, style)
     spent = [(e.when, e.charged.epsilon or Fraction(0)) for e in reversed(entries)]
-    text += chart(spent, budget.total.epsilon, style)
+    spent += [(each.when, each.loss.epsilon or Fraction(0)) for each in ladders]
+    text += chart(sorted(spent, key=lambda one: one[0]), budget.total.epsilon, style)
+    if ladders:
+        text += _ladders(ladders, style)
+        text += "ladders are known to every analyst, so each budget has paid for all of them\n"
     if entries:
         text += _shares("analyst", [(e.analyst, e) for e in entries], style)
         text += _shares("mechanism", [(e.mechanism, e) for e in entries], style)
@@ -248,8 +252,22 @@ def _list(entries: Sequence[Entry], style: Style) -> str:
     return draw(columns, style)
 
 
+def _ladders(ladders: Sequence[LadderCharge], style: Style) -> str:
+    """Show what was charged for ladders, the newest first; one that was not measured is not kept."""
+    shown = ladders[::-1]
+    columns = [
+        column("ladder", [str(each.number) for each in shown], style, number=True),
+        column("when (UTC)", [f"{each.when:%Y-%m-%d %H:%M}" for each in shown], style, firm=True),
+        column("table", [each.source for each in shown], style),
+        column("measure", [each.measure for each in shown], style),
+        column("epsilon", [_epsilon(each.loss) for each in shown], style, number=True),
+        column("kept", ["yes" if each.state == "settled" else "no" for each in shown], style),
+    ]
+    return draw(columns, style)
+
+
 def _as_json(ledger: Ledger, analyst: str | None) -> str:
-    """Write the budget and all entries as one JSON object, oldest entry first.
+    """Write the budget, all kept ladders and all entries as one JSON object, the oldest first.
 
     Amounts are numbers, rounded against the analyst, and under `exact` fractions as text.
     """
@@ -266,6 +284,19 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
         "accounting": budget.accounting,
         "order_way": _order_way(budget),
         "head": str(ledger.head()),
+        "ladders": [
+            {
+                "ladder": each.number,
+                "when": each.when.isoformat(),
+                "table": each.source,
+                "measure": each.measure,
+                "version": each.version,
+                "statement": each.statement,
+                "kept": each.state == "settled",
+                **_loss(each.loss),
+            }
+            for each in ledger.ladder_charges()
+        ],
         "entries": [
             {
                 "entry": e.entry,

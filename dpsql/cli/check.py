@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,9 +15,13 @@ from dpsql.render.cells import pad
 from dpsql.render.grid import column
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpsql.cli.output import Output
     from dpsql.cli.settings import Settings
+    from dpsql.ledger import StoredLadder
     from dpsql.owner import Finding, Report
+    from dpsql.policy import Policy
     from dpsql.render.grid import Style
 
 
@@ -42,7 +48,7 @@ def _check(settings: Settings) -> int:
     with settings.answers("table") as out:
         policy = settings.load_policy()
         with progress("opening the data"):
-            report = verify(policy, doing)
+            report = verify(policy, doing, _ladders(policy))
         _write(report, out)
     if report.passed:
         from dpsql.ledger import Ledger
@@ -61,6 +67,17 @@ def _check(settings: Settings) -> int:
         f"the policy is true of its data; findings: {len(report.findings)}, notes among them: {notes}"
     )
     return ExitCode.OK
+
+
+def _ladders(policy: Policy) -> Sequence[StoredLadder]:
+    """Return the kept ladders; none if no ledger can be opened, which is said later."""
+    from dpsql.errors import Error
+    from dpsql.ledger import Ledger, Opening
+
+    if Path(policy.budget.ledger).is_file():
+        with suppress(Error), Ledger.of(policy, Opening.INSPECT) as ledger:
+            return ledger.ladders()
+    return ()
 
 
 def _write(report: Report, out: Output) -> None:

@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dpsql.cli import narrate
 from dpsql.cli.batch import write_result
@@ -15,7 +15,10 @@ from dpsql.errors import Error, OperationalError, QueryRefused
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpsql.cli.output import Output
+    from dpsql.session import Session
     from dpsql.sessions import AnalystSession
 
 
@@ -29,6 +32,13 @@ class Stop:
     words: str
     statement: str
     seen: str = ""
+    bounds: tuple[str, ...] = ()
+    """What the owner's command `dpsql bounds` finds, in place of a statement."""
+
+    @property
+    def typed(self) -> str:
+        """What a visitor would type."""
+        return f"$ {self.statement}" if self.bounds else f"{self.statement};"
 
 
 TOUR = (
@@ -66,7 +76,33 @@ counts as at most 200, and of a patient 20 visits count; the rest is weighted
 down, so that sums are too low by that. The intervals cover the noise alone.""",
     ),
     Stop(
-        "And the median? It is chosen among public values, and is nobody's cost.",
+        "How many visits were there?",
+        "SELECT COUNT(*) AS visits FROM visits",
+        """\
+That is too low as well. In these synthetic data we may look: 399,767 visits
+have a patient. Of the patients with more than 20 visits the rest is missing,
+and nobody knows how much that is.""",
+    ),
+    Stop(
+        """\
+The owner can let a better bound be found, once for all later statements. All
+analysts are told it, so everybody pays for it. How many visits do patients
+have?""",
+        "dpsql bounds visits",
+        """\
+These numbers are noisy, too: a patient is in one of them. They say how much a
+bound leaves out, and which one errs least.""",
+        ("visits",),
+    ),
+    Stop(
+        "The same question again:",
+        "SELECT COUNT(*) AS visits FROM visits",
+        """\
+Now the interval is about what was asked: it covers the noise and the visits
+that are left out. Such statements need no more epsilon than before.""",
+    ),
+    Stop(
+        "And the median of the costs? It is chosen among public values, and is nobody's cost.",
         """\
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5)
        MEDIAN(cost) AS median
@@ -134,9 +170,12 @@ def tour(session: AnalystSession, out: Output) -> ExitCode:
         if i and waits and not _goes_on():
             break
         narrate.say(f"{chr(10) if i else ''}[{i + 1} of {len(TOUR)}]\n{stop.words}\n")
-        narrate.say(stop.statement + ";\n")
+        narrate.say(f"{stop.typed}\n")
         try:
-            write_result(session, out, session.run(stop.statement))
+            if stop.bounds:
+                _find(session, stop.bounds, out)
+            else:
+                write_result(session, out, session.run(stop.statement))
         except Error as problem:
             narrate.error(problem)
             if not isinstance(problem, QueryRefused):
@@ -144,6 +183,14 @@ def tour(session: AnalystSession, out: Output) -> ExitCode:
         if stop.seen:
             narrate.say("\n" + stop.seen)
     return ExitCode.OK
+
+
+def _find(session: AnalystSession, names: Sequence[str], out: Output) -> None:
+    from dpsql.cli.bounds import find_bounds
+
+    out.write_text("\n" if out.apart else "")
+    # The data of the demo are in this process.
+    find_bounds(cast("Session", session).database, names, out, yes=True)
 
 
 def _goes_on() -> bool:

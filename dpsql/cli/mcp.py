@@ -59,18 +59,20 @@ def mcp_command(
 def _over_server(url: str, free: Fraction, person: Fraction | None) -> None:
     from dpsql.remote import RemoteSession, Target
     from dpsql.remote.password import password_of
-    from dpsql.serve.mcp_stdio import over_server
+    from dpsql.serve.mcp_server import serve_one
+    from dpsql.serve.statement_service import RemoteService
 
     target = Target.of(url)
     session = RemoteSession(target, password_of(target))
     try:
-        _run(over_server(session, target.user, free_below=free, ask_person_above=person))
+        _run(serve_one(RemoteService(session, target.user), free_below=free, ask_person_above=person))
     finally:
         session.close()
 
 
 def _over_policy(settings: Settings, free: Fraction, person: Fraction | None) -> None:
-    from dpsql.serve.mcp_stdio import over_session
+    from dpsql.serve.mcp_server import serve_one
+    from dpsql.serve.statement_service import LocalService
     from dpsql.session import Session
 
     policy = settings.load_policy()
@@ -81,7 +83,7 @@ def _over_policy(settings: Settings, free: Fraction, person: Fraction | None) ->
     try:
         for text in session.messages:
             narrate.note(text)
-        _run(over_session(session, free_below=free, ask_person_above=person))
+        _run(serve_one(LocalService(session), free_below=free, ask_person_above=person))
     finally:
         session.close()
 

@@ -94,8 +94,8 @@ def serve_demo(folder: Path, policy: Path) -> int:
     """Serve the demo's data to two users, whose passwords are printed."""
     from dpsql.login import entropy
     from dpsql.policy import load
-    from dpsql.serve import account_file, changes
-    from dpsql.serve.config import users_path
+    from dpsql.serve import account_file
+    from dpsql.serve.state import users_path
     from dpsql.serve.user import Account, User
 
     with policy.open("a", encoding="utf-8") as file:
@@ -103,9 +103,9 @@ def serve_demo(folder: Path, policy: Path) -> int:
         if all(map(find_spec, ("starlette", "uvicorn"))):
             file.write(_PAGES.format(page=_free_port(_PAGE_PORT), owner=_free_port(_OWNER_PORT)))
     passwords = {name: entropy.text(12) for name in _USERS}
-    with account_file.changed(users_path(load(policy))) as accounts:
+    with account_file.change(users_path(load(policy))) as accounts:
         for name, password in passwords.items():
-            accounts[name] = changes.with_password(Account(User(name, name)), password)
+            accounts[name] = Account(User(name, name)).with_password(password)
     narrate.note(f"data, policy, ledger and users are in {folder}; Ctrl-C ends the server")
     return run(policy, passwords)
 

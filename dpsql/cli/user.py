@@ -68,7 +68,6 @@ def user_command() -> None:
 @click.pass_obj
 def add_command(settings: Settings, /, *, name: str, token: bool, **rights: Any) -> int:  # noqa: ANN401  as declared above
     """Add a user."""
-    from dpsql.serve import changes
     from dpsql.serve.user import Account, User
 
     policy, text = settings.load_policy(), ""
@@ -78,9 +77,9 @@ def add_command(settings: Settings, /, *, name: str, token: bool, **rights: Any)
     password = "" if token else _password()
     with _changed(policy) as accounts:
         if token:
-            account, _, text = changes.with_token(account, None, None)
+            account, _, text = account.with_token(None, None)
         else:
-            account = changes.with_password(account, password)
+            account = account.with_password(password)
         accounts[name] = account
     _print_token(text)
     _narrate(policy, f"user {name} is added, as analyst {account.user.analyst}", account)
@@ -106,13 +105,11 @@ def set_command(settings: Settings, /, *, name: str, **rights: Any) -> int:  # n
 @click.pass_obj
 def passwd_command(settings: Settings, /, *, name: str) -> int:
     """Give a user another password."""
-    from dpsql.serve import changes
-
     policy = settings.load_policy()
     _known(_accounts(policy), name)
     password = _password()
     with _changed(policy) as accounts:
-        accounts[name] = changes.with_password(_known(accounts, name), password)
+        accounts[name] = _known(accounts, name).with_password(password)
     _narrate(policy, f"user {name} has another password; who logged in by the one before is disconnected")
     return ExitCode.OK
 
@@ -127,15 +124,13 @@ def token_command(
     settings: Settings, /, *, name: str, identifier: str | None, expires: datetime | None, revoke: str | None
 ) -> int:
     """Give a user a token, which is printed once, or take one away."""
-    from dpsql.serve import changes
-
     policy, text = settings.load_policy(), ""
     with _changed(policy) as accounts:
         account = _known(accounts, name)
         if revoke is not None:
-            accounts[name], done = changes.without_token(account, revoke), f"token {revoke} is taken away"
+            accounts[name], done = account.without_token(revoke), f"token {revoke} is taken away"
         else:
-            accounts[name], made, text = changes.with_token(account, identifier, _day(expires))
+            accounts[name], made, text = account.with_token(identifier, _day(expires))
             done = f"user {name} has a token {made}"
     _print_token(text)
     _narrate(policy, done)
@@ -214,10 +209,10 @@ def list_command(settings: Settings) -> int:
 def _changed(policy: Policy) -> Iterator[dict[str, Account]]:
     """Give the accounts to a block that changes them; a `ValueError` of it is a mistake of the caller."""
     from dpsql.serve import account_file
-    from dpsql.serve.config import users_path
+    from dpsql.serve.state import users_path
 
     try:
-        with account_file.changed(users_path(policy)) as accounts:
+        with account_file.change(users_path(policy)) as accounts:
             yield accounts
     except ValueError as problem:
         raise click.UsageError(str(problem)) from None
@@ -226,7 +221,7 @@ def _changed(policy: Policy) -> Iterator[dict[str, Account]]:
 def _accounts(policy: Policy) -> Mapping[str, Account]:
     """Return the accounts that there are, by name."""
     from dpsql.serve.accounts import Users
-    from dpsql.serve.config import users_path
+    from dpsql.serve.state import users_path
 
     path = users_path(policy)
     return Users.load(path).accounts if path.exists() else {}
@@ -277,7 +272,7 @@ def _print_token(text: str) -> None:
 def _narrate(policy: Policy, done: str, account: Account | None = None) -> None:
     """Say what was done, and what the policy has to say about the user."""
     from dpsql.serve.accounts import Users
-    from dpsql.serve.config import warnings
+    from dpsql.serve.state import warnings
 
     narrate.note(f"{done}; {_RELOAD}")
     if account is not None:

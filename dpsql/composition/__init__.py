@@ -9,10 +9,11 @@
 ``outer``      binds and runs the outer query
 ``selected``   of which releases the outer query shows rows because of their noise; ``selecting`` follows
                it through its tree, ``dependence`` has the types
-``views``      the columns of the policy's views
+``views``      the columns of the policy's views; ``answer_schema`` those of an answer
 =============  ============================================================
 """
 
+from dpsql.composition.answer_schema import ends, schema_of, with_ends
 from dpsql.composition.outer import compose, composed, layout_of
 from dpsql.composition.parts import Parts, ReleasePart, parts_of, release_blocks
 from dpsql.composition.running import Releasing
@@ -26,8 +27,11 @@ __all__ = [
     "compose",
     "composed",
     "describe_view",
+    "ends",
     "layout_of",
     "parts_of",
     "release_blocks",
+    "schema_of",
     "selected_parts",
+    "with_ends",
 ]

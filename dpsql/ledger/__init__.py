@@ -43,6 +43,7 @@ from dpsql.ledger.budget_rows import rows_of
 from dpsql.ledger.budgets import Budget, ScopeBudget
 from dpsql.ledger.caps import GroupCap
 from dpsql.ledger.events import Event
+from dpsql.ledger.ladders import scope_words
 from dpsql.ledger.ledger import Ledger, Opening
 from dpsql.ledger.records import (
     Entry,
@@ -79,5 +80,6 @@ __all__ = [
     "StoredLadder",
     "StoredRelease",
     "rows_of",
+    "scope_words",
     "shown",
 ]

@@ -75,7 +75,7 @@ def check_ladders(connection: sqlite3.Connection, caps: Caps) -> None:
             raise PolicyError(
                 f"{key}: the kept ladders of this ledger cost {costs}, which counts in every budget, but this"
                 f" one is {over} {shown(getattr(admits, over), up=False)}",
-                hint="give it at least that; `dpsql budget` lists the ladders",
+                hint="give it at least that: what `dpsql bounds` told everybody stays spent",
             )
 
 

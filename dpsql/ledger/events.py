@@ -16,7 +16,7 @@ from typing import Any
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.amounts import DamagedError
-from dpsql.ledger.totals import POLICY, Row
+from dpsql.ledger.totals import BOUNDS, POLICY, Row
 
 _BEGINNING = "0" * 64
 """Stands for the hash before the first event."""
@@ -74,9 +74,13 @@ def at(connection: sqlite3.Connection, n: int) -> Event | None:
 def append(
     connection: sqlite3.Connection, kind: str, content: Mapping[str, Any], scopes: Iterable[str] = ()
 ) -> Event:
-    """Write an event, with the totals of the policy and of these scopes after it."""
+    """Write an event, with the totals of the policy, of the ladders and of these scopes after it.
+
+    That of the ladders is in all of them, since it counts in every scope: when the file is opened, it is
+    compared with the newest event.
+    """
     before = newest(connection)
-    known = {name: total for name in (POLICY, *scopes) if (total := stored_total(connection, name))}
+    known = {name: total for name in (POLICY, BOUNDS, *scopes) if (total := stored_total(connection, name))}
     record = canonical({"event": kind, **content, "totals": known})
     event = Event(before.n + 1, chained(before.hash, record))
     connection.execute("INSERT INTO event VALUES (?, ?, ?)", (event.n, record, event.hash))
@@ -124,7 +128,7 @@ def read_record(record: str) -> dict[str, Any]:
     """Read the record of an event; `DamagedError` for what `append` does not write."""
     try:
         content = json.loads(record)
-    except ValueError:
+    except (ValueError, TypeError):
         raise DamagedError("an event is no JSON") from None
     if not isinstance(content, dict) or not isinstance(content.get("totals"), dict) or "event" not in content:
         raise DamagedError("an event is incomplete")

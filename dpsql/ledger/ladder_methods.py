@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dpsql.ledger import ladders
+from dpsql.ledger.accounts import all_of
+from dpsql.ledger.budgets import ScopeBudget
 from dpsql.ledger.caps import Caps
 from dpsql.ledger.high_water import HighWater
 from dpsql.ledger.records import LadderCharge, LadderRequest, LadderReservation, StoredLadder
 from dpsql.ledger.seen import Seen
 from dpsql.ledger.store import Store, storable
+from dpsql.privacy import PrivacyLoss
 
 
 class LadderMethods:
@@ -57,6 +60,16 @@ class LadderMethods:
         """Charge one ladder, as `reserve_ladders` does."""
         return self.reserve_ladders([request])[0]
 
+    def check_ladders(self, loss: PrivacyLoss) -> None:
+        """Raise `BudgetExceeded`, as `reserve_ladders` would, if ladders of this loss together do not fit."""
+        with self._store.read() as connection:
+            ladders.check_room(connection, self._caps, loss)
+
+    def ladder_scopes(self) -> list[ScopeBudget]:
+        """Return the budgets in which a ladder counts: of the policy, of analysts and of groups."""
+        with self._store.read() as connection:
+            return all_of(connection, self._caps)
+
     def settle_ladder(self, reservation: LadderReservation, payload: bytes) -> StoredLadder:
         """Keep a ladder that was measured; only after that may it be shown or used."""
         with self._store.write() as connection:
@@ -83,7 +96,8 @@ class LadderMethods:
 
     def ladder(self, source: str, measure: str) -> StoredLadder | None:
         """Return the newest ladder of a table and a measure of a unit in it; None if there is none."""
-        found = self._shown(lambda connection: _some(ladders.newest(connection, source, measure)))
+        named = storable(source), storable(measure)
+        found = self._shown(lambda connection: ladders.newest(connection, *named))
         return found[0] if found else None
 
     def ladder_of(self, number: int) -> StoredLadder | None:
@@ -104,7 +118,3 @@ class LadderMethods:
         if seen is not None:
             self._mark.cover(self._store, seen)
         return found
-
-
-def _some(found: StoredLadder | None) -> list[StoredLadder]:
-    return [] if found is None else [found]

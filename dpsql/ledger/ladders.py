@@ -32,14 +32,12 @@ def reserve(
     nothing is given back when it is settled.
     """
     for each in requests:
-        if each.loss.epsilon is None or each.loss.delta or not each.loss.parts:
-            raise InternalError("a ladder has a loss of pure differential privacy")
+        if not each.loss.epsilon or each.loss.delta:
+            raise InternalError("a ladder has a loss of pure differential privacy, above 0")
     loss = sum((each.loss for each in requests), PrivacyLoss())
-    refusing = [budget for budget in all_of(connection, caps) if not budget.admits(loss)]
     if not requests:
         raise InternalError("no ladder is asked for")
-    if refusing:
-        raise _exceeded(loss.charge, refusing)
+    check_room(connection, caps, loss)
     for name in (POLICY, BOUNDS):
         add_charge(connection, name, order_of(caps.filter), loss, loss)
     at, holder, numbers = now(), process_identity.current(), list[int]()
@@ -53,8 +51,15 @@ def reserve(
             raise InternalError("the ledger gave a ladder no number")
         numbers.append(cursor.lastrowid)
     content = {"ladders": [content_of(connection, number) for number in numbers]}
-    events.append(connection, "bounds", content, [BOUNDS])
+    events.append(connection, "bounds", content)
     return tuple(LadderReservation(*each) for each in zip(numbers, requests, strict=True))
+
+
+def check_room(connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss) -> None:
+    """Raise `BudgetExceeded`, which names them, if scopes do not admit the loss of ladders."""
+    refusing = [budget for budget in all_of(connection, caps) if not budget.admits(loss)]
+    if refusing:
+        raise _exceeded(loss.charge, refusing)
 
 
 def settle(connection: sqlite3.Connection, reservation: LadderReservation, payload: bytes) -> StoredLadder:
@@ -68,7 +73,7 @@ def settle(connection: sqlite3.Connection, reservation: LadderReservation, paylo
         (payload, n, reservation.number),
     )
     content = {"ladder": reservation.number, "payload": events.digest(payload)}
-    events.append(connection, "bounds-settle", content, [BOUNDS])
+    events.append(connection, "bounds-settle", content)
     (found,) = kept(connection, "b.number = ?", (reservation.number,))
     return found
 
@@ -77,7 +82,7 @@ def fail(connection: sqlite3.Connection, reservation: LadderReservation) -> None
     """End a reservation without a ladder: it stays charged in full."""
     _check_reserved(connection, reservation)
     connection.execute("UPDATE bounds SET state = 'failed' WHERE number = ?", (reservation.number,))
-    events.append(connection, "bounds-fail", {"ladder": reservation.number}, [BOUNDS])
+    events.append(connection, "bounds-fail", {"ladder": reservation.number})
 
 
 def end_all(connection: sqlite3.Connection) -> list[int]:
@@ -100,12 +105,10 @@ def kept(
     return [_kept(*row) for row in rows]
 
 
-def newest(connection: sqlite3.Connection, source: str, measure: str) -> StoredLadder | None:
-    """Return the newest ladder of a measure that was measured."""
-    chosen = (
-        "b.number = (SELECT max(number) FROM bounds WHERE source = ? AND measure = ? AND state = 'settled')"
-    )
-    return next(iter(kept(connection, chosen, (source, measure))), None)
+def newest(connection: sqlite3.Connection, source: str, measure: str) -> list[StoredLadder]:
+    """Return the newest ladder of a measure that was measured, if there is one."""
+    of_both = "SELECT max(number) FROM bounds WHERE source = ? AND measure = ? AND state = 'settled'"
+    return kept(connection, f"b.number = ({of_both})", (source, measure))
 
 
 def _kept(
@@ -168,20 +171,24 @@ def _check_reserved(connection: sqlite3.Connection, reservation: LadderReservati
 
 def _exceeded(asked: Charge, refusing: Sequence[ScopeBudget]) -> BudgetExceeded:
     """Return the error that names all scopes which refuse a ladder; the owner alone reads it."""
-    left = [f"{_named(each.name)} ({shown(each.remaining.epsilon, up=False)} left)" for each in refusing]
+    left = [f"{scope_words(each.name)} ({shown(each.remaining.epsilon, up=False)} left)" for each in refusing]
     least = min((each.remaining for each in refusing), key=lambda charge: charge.epsilon)
-    raised = "caps" if any(each.name != POLICY for each in refusing) else "budget"
     return BudgetExceeded(
-        f"what every analyst is told is charged to the policy, to each analyst and to each group: epsilon"
-        f" {shown(asked.epsilon, up=True)}, for which too little is left of {', '.join(left)}\n"
-        f"Hint: raise these {raised} in the policy, or end these accounts, then ask again",
+        f"what all analysts are to know costs epsilon {shown(asked.epsilon, up=True)} of the policy's budget"
+        f" and of that of every analyst and group; too little is left of {', '.join(left)}\n"
+        "Hint: raise these budgets in the policy, or take these accounts out of it, then ask again",
         (asked.epsilon, asked.delta),
         (least.epsilon, least.delta),
         scope=refusing[0].name,
     )
 
 
-def _named(name: str) -> str:
+def scope_words(name: str) -> str:
+    """Return whose budget a scope is, for the owner.
+
+    >>> scope_words("policy"), scope_words("analyst *"), scope_words("group guests")
+    ("the policy's budget", 'each new analyst (*)', 'group guests')
+    """
     if name == POLICY:
         return "the policy's budget"
     return "each new analyst (*)" if name == scope(ANYBODY) else name

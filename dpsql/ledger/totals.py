@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from dpsql.errors import OperationalError
@@ -188,9 +189,15 @@ def _added_up(connection: sqlite3.Connection, name: str, order: Fraction | None)
         losses += connection.execute(query, given).fetchall()
     if analyst is None:
         losses += connection.execute("SELECT loss, COUNT(*) FROM bounds GROUP BY 1").fetchall()
-    cost = sum((n * read_loss(loss).cost(order) for loss, n in losses), _ZERO)
+    cost = sum((n * _cost(loss, order) for loss, n in losses), _ZERO)
     rows = connection.execute("SELECT cost, alpha, most FROM restored WHERE scope = ?", (base(name),))
     return cost + sum((restored_cost(row, order) for row in rows), _ZERO)
+
+
+@lru_cache(maxsize=4096)
+def _cost(loss: str, order: Fraction) -> Fraction:
+    """Return the cost of a stored loss: that of each ladder is asked for at each charge."""
+    return read_loss(loss).cost(order)
 
 
 def restored_cost(row: tuple[str | None, str | None, str | None], order: Fraction) -> Fraction:

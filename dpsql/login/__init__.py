@@ -1,1 +1,1 @@
-"""Logins by password over TLS: what client and server compute alike, without input or output."""
+"""What client and server of PostgreSQL's protocol compute alike: messages, and logins by password."""

@@ -1,52 +1,120 @@
-"""Shows what the policy's bounds cut: shares of rows, units and values, exact and for the owner alone."""
+"""Shows what the policy's bounds cut: shares of rows, units and values, exact and for the owner alone.
+
+Where a kept ladder gives the bound of statements over the whole table, or could, that is said too.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from dpsql.analysis.kept_bounds import ROWS, total_of
 from dpsql.engines.exact import ExactQueries
+from dpsql.ledger import shown
 from dpsql.owner.findings import Report
+from dpsql.owner.kept_list import default_price, has_one_row, name_of
 from dpsql.policy import Policy, Table, UnitRow
 from dpsql.policy.names import joined
+
+if TYPE_CHECKING:
+    from dpsql.kept_ladders import LedgerLadders
 
 _ADVICE = "choose bounds without the rows: one that is copied from this share is a fact about the data"
 
 
-def verify_bounds(report: Report, inspector: ExactQueries, policy: Policy, table: Table) -> None:
-    """Report the shares of a table's rows, groups and values that are beyond its bounds."""
+def verify_bounds(
+    report: Report, inspector: ExactQueries, policy: Policy, table: Table, kept: LedgerLadders
+) -> None:
+    """Report the shares of a table's rows, groups and values that are beyond its bounds, and its ladders."""
     for column in table.bounds:
         _report_cut(report, inspector, table, column)
     if table.public or isinstance(table.unit, UnitRow):
         return
-    _report_beyond(report, inspector, policy, table, "rows_per_unit")
-    for column in table.domain:
-        _report_beyond(report, inspector, policy, table, "groups", column)
+    _report_ladders(report, policy, table, kept)
+    most, place = _bound(policy, table, "rows_per_unit")
+    if most is not None:
+        _report_rows(report, inspector, policy, table, most, place, kept)
+    most, place = _bound(policy, table, "groups")
+    if most is not None:
+        for column in table.domain:
+            _report_groups(report, inspector, table, most, place, column)
 
 
-def _report_beyond(
+def _bound(policy: Policy, table: Table, name: str) -> tuple[int | None, str]:
+    """Return a bound of a table, and the key of the policy that has it."""
+    own, default = getattr(table, name), getattr(policy.defaults, name)
+    return (default, joined("defaults", name)) if own is None else (own, table.place(name))
+
+
+def _report_groups(
+    report: Report, inspector: ExactQueries, table: Table, most: int, place: str, column: str
+) -> None:
+    beyond, whole = inspector.beyond(table.name, most, column)
+    if beyond:
+        what = f"rows of {table.name}, grouped by {column}, are not counted where groups are cut"
+        report.add("note", place, f"{beyond / whole:.2%} of the {what}: {_ADVICE}")
+    else:
+        report.add("ok", place, f"no unit of {table.name} is cut by {column}")
+
+
+def _report_rows(
     report: Report,
     inspector: ExactQueries,
     policy: Policy,
     table: Table,
-    bound: str,
-    column: str | None = None,
+    most: int,
+    place: str,
+    kept: LedgerLadders,
 ) -> None:
-    own, default = getattr(table, bound), getattr(policy.defaults, bound)
-    most = default if own is None else own
-    if most is None:
-        return
-    place = joined("defaults", bound) if own is None else table.place(bound)
-    beyond, whole = inspector.beyond(table.name, most, column)
-    what = f"rows of {table.name}" if column is None else f"rows of {table.name}, grouped by {column},"
+    beyond, whole = inspector.beyond(table.name, most, None)
     if not beyond:
-        report.add("ok", place, f"no unit of {table.name} is cut{f' by {column}' if column else ''}")
+        report.add("ok", place, f"no unit of {table.name} is cut")
         return
-    words = "count with less weight" if column is None else "are not counted where groups are cut"
-    if column is None:
-        above, units = inspector.units_beyond(table.name, most)
-        words += f", those of {above / units:.2%} of its units"
-    advice = _ADVICE
-    if bound == "rows_per_unit" and policy.defaults.auto_bounds and None in (own, default):
-        advice += "; or leave it out: each statement then finds a bound privately"
-    report.add("note", place, f"{beyond / whole:.2%} of the {what} {words}: {advice}")
+    above, units = inspector.units_beyond(table.name, most)
+    text = (
+        f"{beyond / whole:.2%} of the rows of {table.name} count with less weight, those of "
+        f"{above / units:.2%} of its units: "
+    )
+    if kept.find(table.name, ROWS) is not None:
+        text += "statements over the whole table use the kept ladder in its place"
+    else:
+        text += f"{_offered(policy, table.name)} finds a bound once for statements over the whole table"
+    if policy.defaults.auto_bounds and None in (table.rows_per_unit, policy.defaults.rows_per_unit):
+        text += "; or leave it out: each statement then finds a bound privately"
+    report.add("note", place, f"{text}; {_ADVICE}")
+
+
+def _report_ladders(report: Report, policy: Policy, table: Table, kept: LedgerLadders) -> None:
+    """Report which statements use kept ladders, and which of these are of other data than those now."""
+    measures, place = kept.of(table.name), table.place("rows_per_unit")
+    for measure in measures:
+        found = kept.find(table.name, measure)
+        name = name_of(table.name, measure)
+        if found is None:
+            text = f"the kept ladder of {name} is of other units than the policy declares now: it is not used"
+            report.add("note", place, text)
+            continue
+        what = "counts of rows" if measure == ROWS else f"SUM({measure.removeprefix(total_of(''))})"
+        text = f"{what} over the whole table: by the kept ladder of {found.ladder.made:%d %B %Y}"
+        if found.current:
+            report.add("ok", place, text)
+        else:
+            known = "what its bound leaves out of these data is not known"
+            report.add("note", place, f"{text}; {known}: {_offered(policy, name)} measures it anew")
+    bound, _ = _bound(policy, table, "rows_per_unit")
+    if (
+        bound is None
+        and ROWS not in measures
+        and policy.defaults.auto_bounds
+        and not has_one_row(policy, table)
+    ):
+        text = "no bound on its rows is written, so each statement finds one privately"
+        report.add("ok", place, f"{text}; {_offered(policy, table.name)} finds it once")
+
+
+def _offered(policy: Policy, name: str) -> str:
+    """Return the command that measures a ladder, with its price."""
+    price, whole = shown(default_price(policy), up=True), shown(policy.budget.epsilon, up=False)
+    return f"dpsql bounds {name} (epsilon {price} of {whole})"
 
 
 def _report_cut(report: Report, inspector: ExactQueries, table: Table, column: str) -> None:

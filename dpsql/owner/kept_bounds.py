@@ -29,9 +29,22 @@ if TYPE_CHECKING:
     from dpsql.database import Database, Engines
     from dpsql.ledger import LadderReservation
 
+__all__ = [
+    "SHARE",
+    "UnitMeasure",
+    "check_price",
+    "kept_of",
+    "loss_of",
+    "measure_named",
+    "release_ladders",
+]
+
 SHARE = Fraction(1, 20)
 """What a ladder costs by default, as a share of the policy's epsilon."""
-_FAILED = "the ladder was not measured, nobody was told anything; its charge is kept"
+_FAILED = (
+    "the ladder was not measured, nobody was told anything; its charge is kept\n"
+    "Hint: `dpsql check` tells whether the data can be read; asking again is a new charge"
+)
 
 
 def measure_named(database: Database, name: str) -> UnitMeasure:
@@ -63,6 +76,14 @@ def kept_of(database: Database, measure: UnitMeasure) -> KeptLadder | None:
 def loss_of(epsilon: Fraction) -> PrivacyLoss:
     """Return the loss of a ladder: half of epsilon for its size, half for its bins."""
     return PrivacyLoss.of(epsilon / 2, times=2)
+
+
+def check_price(epsilon: Fraction) -> None:
+    """Raise `ValueError` for an epsilon at which no ladder can be measured; called before a charge."""
+    if epsilon <= 0:
+        raise ValueError("epsilon must be positive")
+    Ladder.plan(2, epsilon / 2, sensitivity=FULL)
+    Bins.plan(1, epsilon / 2)
 
 
 def release_ladders(

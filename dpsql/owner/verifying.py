@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 
@@ -12,7 +12,9 @@ from dpsql.engines.duckdb.checks import Inspector
 from dpsql.engines.duckdb.diagnosis import opening_errors
 from dpsql.engines.exact import UnreadableError
 from dpsql.errors import PolicyError
+from dpsql.kept_ladders import LedgerLadders
 from dpsql.lazy_dataclass import dataclass
+from dpsql.ledger import StoredLadder
 from dpsql.owner.bounds import verify_bounds
 from dpsql.owner.facts import verify_domains, verify_facts
 from dpsql.owner.findings import Report, times
@@ -32,7 +34,11 @@ OnProgress = Callable[[str, int | None, int | None], None]
 """Called with what is done now, and the bytes done (None: not known) of how many."""
 
 
-def verify(policy: Policy, on_progress: OnProgress = lambda words, done, total: None) -> Report:
+def verify(
+    policy: Policy,
+    on_progress: OnProgress = lambda words, done, total: None,
+    ladders: Sequence[StoredLadder] = (),
+) -> Report:
     """Verify a policy against its data, reading every column of it once.
 
     Parameters
@@ -41,6 +47,8 @@ def verify(policy: Policy, on_progress: OnProgress = lambda words, done, total: 
         The owner's policy.
     on_progress
         Called with what is done now. What it is told is private, as the report is.
+    ladders
+        The kept ladders of its ledger.
     """
     report, hashed = Report(), _Hashed(on_progress)
     versions = Versions(policy, on_read=hashed.read)
@@ -51,9 +59,9 @@ def verify(policy: Policy, on_progress: OnProgress = lambda words, done, total: 
         text = "is more than 1e-4: with that chance nothing is promised; values like 1e-6 are customary"
         report.add("note", "budget.delta", text)
     if policy.engine != "duckdb":
-        verify_engine(report, policy, on_progress)
+        verify_engine(report, policy, on_progress, ladders)
         return _located(report, policy)
-    stamps = versions.stamps()
+    stamps, kept = versions.stamps(), LedgerLadders(policy, versions, ladders)
     try:
         inspector = Inspector(policy)
     except PolicyError as problem:
@@ -70,7 +78,7 @@ def verify(policy: Policy, on_progress: OnProgress = lambda words, done, total: 
                 text = "trust_source is set: its rows were not read, nothing about them was verified"
                 report.add("note", table.place(), text)
             else:
-                _verify_table(report, inspector, policy, table, versions, hashed)
+                _verify_table(report, inspector, policy, table, versions, hashed, kept)
         on_progress("comparing the tables", None, None)
         verify_kinds(report, inspector, policy)
         verify_others(report, inspector, policy)
@@ -120,6 +128,7 @@ def _verify_table(
     table: Table,
     versions: Versions,
     hashed: _Hashed,
+    kept: LedgerLadders,
 ) -> None:
     place = table.place()
     version, before = source_version(policy, table, versions), report.wrong
@@ -140,7 +149,7 @@ def _verify_table(
         verify_domains(report, inspector, table, rows)
         verify_unit(report, inspector, policy, table, rows)
         verify_rows(report, inspector, policy, table)
-        verify_bounds(report, inspector, policy, table)
+        verify_bounds(report, inspector, policy, table, kept)
     except UnreadableError as problem:
         _report_unreadable(report, inspector, table, str(problem))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from dpsql.engines import open_engine
@@ -10,6 +10,8 @@ from dpsql.engines.exact import UnreadableError
 from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.remote_exact import RemoteInspector
 from dpsql.errors import Error, InternalError, PolicyError
+from dpsql.kept_ladders import LedgerLadders
+from dpsql.ledger import StoredLadder
 from dpsql.owner.bounds import verify_bounds
 from dpsql.owner.facts import verify_domains, verify_facts
 from dpsql.owner.findings import Report, times
@@ -24,7 +26,10 @@ Words = Callable[[BaseException], str]
 
 
 def verify_engine(
-    report: Report, policy: Policy, on_progress: Callable[[str, int | None, int | None], None]
+    report: Report,
+    policy: Policy,
+    on_progress: Callable[[str, int | None, int | None], None],
+    ladders: Sequence[StoredLadder] = (),
 ) -> None:
     """Verify a policy whose tables are in another engine, and add what is found to the report."""
     postgres = engine_kind(policy.engine) == "postgresql"
@@ -40,6 +45,7 @@ def verify_engine(
     if not isinstance(engine, RemoteEngine):
         raise InternalError("the engine is not a remote one")
     inspector, versions = RemoteInspector(engine, words), Versions(policy)
+    kept = LedgerLadders(policy, versions, ladders)
     try:
         for table in policy.tables.values():
             if table.trust_source and not table.public:
@@ -47,7 +53,7 @@ def verify_engine(
                 report.add("note", table.place(), text)
             elif table.name in engine.scans:
                 on_progress(f"reading {table.name}", None, None)
-                _verify_table(report, inspector, policy, table, versions)
+                _verify_table(report, inspector, policy, table, versions, kept)
         if all(name in engine.scans for name in policy.tables):
             on_progress("comparing the tables", None, None)
             verify_kinds(report, inspector, policy)
@@ -57,7 +63,12 @@ def verify_engine(
 
 
 def _verify_table(
-    report: Report, inspector: RemoteInspector, policy: Policy, table: Table, versions: Versions
+    report: Report,
+    inspector: RemoteInspector,
+    policy: Policy,
+    table: Table,
+    versions: Versions,
+    kept: LedgerLadders,
 ) -> None:
     version, before = source_version(policy, table, versions), report.wrong
     try:
@@ -71,7 +82,7 @@ def _verify_table(
         verify_domains(report, inspector, table, rows)
         verify_unit(report, inspector, policy, table, rows)
         verify_rows(report, inspector, policy, table)
-        verify_bounds(report, inspector, policy, table)
+        verify_bounds(report, inspector, policy, table, kept)
     except UnreadableError as problem:
         found = inspector.unreadable(table.name)
         for column, text in found.items():

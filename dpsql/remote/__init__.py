@@ -5,7 +5,6 @@
 ``password``   where the password comes from: the environment, ``~/.pgpass``, a prompt
 ``tls``        the encrypted socket, remembered certificates of this machine, channel binding
 ``scram``      SCRAM-SHA-256 and -PLUS as a client, without input or output
-``messages``   the protocol's messages: how they are framed, written and read
 ``wire``       one connection: login, statements, cancel requests
 ``failures``   errors of a server as dpsql's own classes
 ``session``    `RemoteSession`, which cursors and the command line use as they use a local session

@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 _Located = type[QueryRefused] | type[QuerySyntaxError]
 
 _LOCATED: dict[str, _Located] = {
+    **dict.fromkeys(("0A000", "42P01", "42703", "42883"), QueryRefused),
     "42601": QuerySyntaxError,
-    "42P01": QueryRefused,
-    "42703": QueryRefused,
-    "42883": QueryRefused,
-    "0A000": QueryRefused,
     "ZP001": PriceNotAgreed,
 }
 """SQLSTATE -> the classes that point into the statement."""
@@ -40,18 +37,10 @@ _BY_STATE: dict[str, type[Error]] = {
     "ZP004": errors.StatementFailed,
 }
 _BY_CLASS: dict[str, type[Error]] = {
-    "08": errors.OperationalError,
+    **dict.fromkeys(("08", "28", "3D", "53", "57", "58", "ZP"), errors.OperationalError),
+    **dict.fromkeys(("25", "34", "42"), errors.ProgrammingError),
     "22": errors.DataError,
     "23": errors.IntegrityError,
-    "25": errors.ProgrammingError,
-    "28": errors.OperationalError,
-    "34": errors.ProgrammingError,
-    "3D": errors.OperationalError,
-    "42": errors.ProgrammingError,
-    "53": errors.OperationalError,
-    "57": errors.OperationalError,
-    "58": errors.OperationalError,
-    "ZP": errors.OperationalError,
 }
 """The first two characters of a SQLSTATE -> the class, where the state itself has none."""
 
@@ -62,35 +51,35 @@ def error_of(fields: Mapping[str, str], sent: Sent | None = None) -> Error:
     whole = fields.get("J")
     if whole is not None:
         try:
-            return _placed(from_json(whole), state, sent)
+            return _place_error(from_json(whole), state, sent)
         except ValueError:
             pass  # written by another version: the fields say as much
     hint, located = fields.get("H"), _LOCATED.get(state)
     if located is not None:
-        line, col, shown = _place(fields.get("P"), sent)
+        line, col, shown = _find_place(fields.get("P"), sent)
         return located(written, hint=hint, line=line, col=col, source=shown, unknown=_UNKNOWN.get(state, ""))
     kind = _BY_STATE.get(state) or _BY_CLASS.get(state[:2], errors.DatabaseError)
-    return _with_state(kind(f"{written}\nHint: {hint}" if hint else written), state)
+    return _set_state(kind(f"{written}\nHint: {hint}" if hint else written), state)
 
 
-def _placed(error: Error, state: str, sent: Sent | None) -> Error:
+def _place_error(error: Error, state: str, sent: Sent | None) -> Error:
     """Move the places of an error from the text that was sent to the statement in it."""
     if isinstance(error, (QueryRefused, QuerySyntaxError)) and sent is not None:
         lines = sent.statement.split("\n")
-        error.obstacles = tuple(_moved(obstacle, lines, sent) for obstacle in error.obstacles)
+        error.obstacles = tuple(_move(obstacle, lines, sent) for obstacle in error.obstacles)
         if error.rewrite is not None:
-            error.rewrite = _without(error.rewrite, sent)
-    return _with_state(error, state)
+            error.rewrite = _remove_explain(error.rewrite, sent)
+    return _set_state(error, state)
 
 
-def _without(text: str, sent: Sent) -> str:
+def _remove_explain(text: str, sent: Sent) -> str:
     """Return a statement that a hint shows without the EXPLAIN that was sent before it, or its blanks."""
     return text.removeprefix(sent.before).removeprefix(re.sub(r"[^\n]", " ", sent.before))
 
 
-def _moved(obstacle: Obstacle, lines: list[str], sent: Sent) -> Obstacle:
+def _move(obstacle: Obstacle, lines: list[str], sent: Sent) -> Obstacle:
     if obstacle.hint is not None:
-        obstacle = replace(obstacle, hint=_without(obstacle.hint, sent))
+        obstacle = replace(obstacle, hint=_remove_explain(obstacle.hint, sent))
     if obstacle.line is None:
         return obstacle
     line = obstacle.line - sent.before.count("\n")
@@ -99,14 +88,14 @@ def _moved(obstacle: Obstacle, lines: list[str], sent: Sent) -> Obstacle:
     return replace(obstacle, line=line, source=lines[line - 1])
 
 
-def _with_state(error: Error, state: str) -> Error:
+def _set_state(error: Error, state: str) -> Error:
     """Keep the state that the server gave where the class has another one."""
     if not isinstance(error, QueryRefused):  # whose state follows from what is refused
         error.sqlstate = state
     return error
 
 
-def _place(position: str | None, sent: Sent | None) -> tuple[int | None, int | None, str | None]:
+def _find_place(position: str | None, sent: Sent | None) -> tuple[int | None, int | None, str | None]:
     """Return line, column and that line of the statement, given a position in the text that was sent."""
     if position is None or not position.isdecimal() or sent is None:
         return None, None, None

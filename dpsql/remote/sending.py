@@ -85,14 +85,14 @@ class Outgoing:
 
     def answer(self) -> Sent:
         """Write what asks for its answer."""
-        return self._copied("") if self.answered else Sent(self.text, self.text)
+        return self._copy("") if self.answered else Sent(self.text, self.text)
 
     def price(self) -> Sent:
         """Write what asks for its price."""
         if not self.priced:
             raise ProgrammingError("only a SELECT or a REFINE RELEASE has a price")
-        return self._copied("EXPLAIN (FORMAT JSON)\n")
+        return self._copy("EXPLAIN (FORMAT JSON)\n")
 
-    def _copied(self, before: str) -> Sent:
+    def _copy(self, before: str) -> Sent:
         begin = f"COPY ({before}"
         return Sent(f"{begin}{self.text}\n) TO STDOUT (FORMAT arrow, RELEASE)", self.text, len(begin), before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import field
 from fractions import Fraction
@@ -102,12 +103,12 @@ class RemoteSession:
         setting = outgoing.setting is not None
         with self._statement():
             if outgoing.priced:
-                return self._priced(outgoing)
+                return self._price(outgoing)
             if outgoing.answered:
                 self._answer(outgoing.answer())
         return RemotePrepared(outgoing, private=False, price=Charge(), setting=setting)
 
-    def _priced(self, outgoing: Outgoing) -> RemotePrepared:
+    def _price(self, outgoing: Outgoing) -> RemotePrepared:
         try:
             facts = _facts(self._answer(outgoing.price()).table, "price")
         except QueryRefused:
@@ -172,7 +173,7 @@ class RemoteSession:
     def _answer(self, sent: Sent) -> StatementResult:
         reply = self._ask(sent)
         if reply.copied is None:
-            return StatementResult(_of_texts(reply), None, tuple(reply.notices))
+            return StatementResult(_table_of_texts(reply), None, tuple(reply.notices))
         try:
             table, release = from_arrow(reply.copied)
         except (ValueError, KeyError, TypeError, OSError):
@@ -185,21 +186,31 @@ class RemoteSession:
 
     def _ask(self, sent: Sent) -> Reply:
         """Send a text in a thread of its own, so that a Ctrl-C never leaves half an answer unread."""
-        exchange = _Exchange(self._wire, sent)
+        exchange: Future[Reply] = Future()
+
+        def work() -> None:
+            try:
+                exchange.set_result(self._wire.ask(sent))
+            except BaseException as error:  # noqa: BLE001  it is raised in the caller's thread
+                exchange.set_exception(error)
+
         self._busy = True
         try:
-            exchange.start()
-            exchange.wait()
+            threading.Thread(target=work, name="dpsql-remote", daemon=True).start()
+            reply = exchange.result()
         except BaseException:
-            with suppress(Error):
-                self._wire.cancel()
-            exchange.wait(_PATIENCE)
-            if not exchange.ended:
-                self._wire.abort()
+            if not exchange.done():
+                with suppress(Error):
+                    self._wire.cancel()
+                wait([exchange], _PATIENCE)
+                if not exchange.done():
+                    self._wire.abort()
             raise
         finally:
             self._busy = False
-        return exchange.reply()
+        if reply.error is not None:
+            raise reply.error
+        return reply
 
     # -- the rest
 
@@ -236,46 +247,6 @@ class RemoteSession:
             self._wire.close()
 
 
-class _Exchange:
-    """A text that is sent and answered in a thread."""
-
-    def __init__(self, wire: Wire, sent: Sent) -> None:
-        self._wire = wire
-        self._sent = sent
-        self._reply: Reply | None = None
-        self._error: BaseException | None = None
-        self._ended = threading.Event()
-
-    @property
-    def ended(self) -> bool:
-        """Whether all is answered."""
-        return self._ended.is_set()
-
-    def start(self) -> None:
-        """Begin."""
-        threading.Thread(target=self._work, name="dpsql-remote", daemon=True).start()
-
-    def wait(self, seconds: float | None = None) -> None:
-        """Wait for the end."""
-        self._ended.wait(seconds)
-
-    def reply(self) -> Reply:
-        """Return what was answered; raises what the server or the connection reported."""
-        error = self._error or (None if self._reply is None else self._reply.error)
-        if error is not None:
-            raise error
-        assert self._reply is not None  # noqa: S101  there is a reply or an error
-        return self._reply
-
-    def _work(self) -> None:
-        try:
-            self._reply = self._wire.ask(self._sent)
-        except BaseException as error:  # noqa: BLE001  it is raised in the caller's thread
-            self._error = error
-        finally:
-            self._ended.set()
-
-
 def connect(url: str | Target, password: str | None = None) -> RemoteSession:
     """Log in to a server; the password comes from the caller, the environment, `~/.pgpass`, or a prompt."""
     target = Target.of(url, password) if isinstance(url, str) else url
@@ -291,7 +262,7 @@ def _facts(table: pa.Table, name: str) -> dict[str, Any]:
     return found
 
 
-def _of_texts(reply: Reply) -> pa.Table:
+def _table_of_texts(reply: Reply) -> pa.Table:
     """Make a table of a command's rows, which are texts."""
     import pyarrow as pa  # noqa: PLC0415  loaded by the time there is an answer
 

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import OperationalError
 from dpsql.login.certificate import fingerprint
+from dpsql.login.messages import TLS, message
 
 if TYPE_CHECKING:
     from dpsql.remote.target import Target
 
-_SSL_REQUEST = struct.pack("!ii", 8, 80877103)
+_TLS_REQUEST = message(b"", struct.pack("!i", TLS))
 
 
 def known_hosts() -> Path:
@@ -32,13 +33,13 @@ def known_hosts() -> Path:
 def open_socket(target: Target) -> socket.socket:
     """Connect, encrypt and check the certificate; raises `OperationalError`."""
     try:
-        plain = _connected(target)
+        plain = _connect(target)
     except OSError as problem:
         raise OperationalError(f"cannot reach {target.label}: {_reason(problem)}") from None
     try:
         if target.is_socket:
             return plain
-        return _encrypted(plain, target)
+        return _encrypt(plain, target)
     except ssl.SSLCertVerificationError as problem:
         plain.close()
         raise OperationalError(
@@ -53,7 +54,7 @@ def open_socket(target: Target) -> socket.socket:
         raise
 
 
-def _connected(target: Target) -> socket.socket:
+def _connect(target: Target) -> socket.socket:
     if target.is_socket:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -69,8 +70,8 @@ def _connected(target: Target) -> socket.socket:
     return made
 
 
-def _encrypted(plain: socket.socket, target: Target) -> socket.socket:
-    plain.sendall(_SSL_REQUEST)
+def _encrypt(plain: socket.socket, target: Target) -> socket.socket:
+    plain.sendall(_TLS_REQUEST)
     answer = plain.recv(1)  # no more: what came in plain text with it must not be read as encrypted
     if answer == b"S":
         trusts = not (target.is_local and target.sslrootcert is None)
@@ -80,7 +81,7 @@ def _encrypted(plain: socket.socket, target: Target) -> socket.socket:
         return encrypted
     if answer != b"N":
         raise OperationalError(f"{target.label} is no dpsql server")
-    if target.is_local and target.sslrootcert is None and _remembered(target) is None:
+    if target.is_local and target.sslrootcert is None and _read_remembered(target) is None:
         return plain
     raise OperationalError(f"{target.label} offers no encryption, so nothing was sent to it")
 
@@ -105,7 +106,7 @@ def _context(target: Target, *, trusts: bool) -> ssl.SSLContext:
 
 def _check_remembered(encrypted: ssl.SSLSocket, target: Target) -> None:
     found = fingerprint(encrypted.getpeercert(binary_form=True) or b"")
-    remembered = _remembered(target)
+    remembered = _read_remembered(target)
     if remembered is None:
         file = known_hosts()
         try:
@@ -125,7 +126,7 @@ def _check_remembered(encrypted: ssl.SSLSocket, target: Target) -> None:
         )
 
 
-def _remembered(target: Target) -> str | None:
+def _read_remembered(target: Target) -> str | None:
     """Return the fingerprint remembered for a server, the first one that was written."""
     try:
         lines = known_hosts().read_text("ascii").splitlines()

@@ -7,22 +7,67 @@ from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from dpsql.errors import Error, OperationalError
+from dpsql.errors import Error, OperationalError, ProgrammingError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login.certificate import binding as binding_of
+from dpsql.login.messages import CANCEL, VERSION, Body, message
 from dpsql.login.scram import PLAIN, PLUS
-from dpsql.remote import messages
 from dpsql.remote.failures import error_of
-from dpsql.remote.messages import Incoming, message
 from dpsql.remote.scram import ScramClient, ScramError
 from dpsql.remote.tls import open_socket
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Mapping
 
-    from dpsql.remote.messages import Message
     from dpsql.remote.sending import Sent
     from dpsql.remote.target import Target
+
+_BEFORE_LOGIN = 1 << 16
+_LARGEST = 1 << 30
+"""The most bytes of a message, before the server has proved itself and after."""
+_CHUNK = 1 << 18
+_LOST = "the server closed the connection"
+
+
+def text(value: str) -> bytes:
+    """Write a text, which ends with a NUL and so can hold none."""
+    if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value):
+        raise ProgrammingError("a text has a NUL or an invalid Unicode character")
+    return value.encode() + b"\0"
+
+
+def startup(parameters: Mapping[str, str]) -> bytes:
+    """Write the first message."""
+    pairs = (text(name) + text(value) for name, value in parameters.items() if value)
+    return message(b"", struct.pack("!i", VERSION), *pairs, b"\0")
+
+
+class Incoming:
+    """Reads messages; the length of one is checked before its body is read."""
+
+    def __init__(self, source: socket.socket) -> None:
+        self._source = source
+        self._buffer = bytearray()
+        self.trusted = False
+        """Whether the server has proved itself: only then are long messages read."""
+
+    def next(self) -> tuple[bytes, Body]:
+        """Return type and body of the next message; raises `OperationalError` when the connection ends."""
+        kind, size = struct.unpack("!ci", self._take(5))
+        if not 4 <= size <= (_LARGEST if self.trusted else _BEFORE_LOGIN):
+            raise OperationalError("the server does not speak the protocol: a message has a wrong length")
+        return kind, Body(self._take(size - 4))
+
+    def _take(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            received = self._source.recv(_CHUNK)
+            if not received:
+                raise OperationalError(_LOST)
+            self._buffer += received
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
 
 
 @dataclass(slots=True)
@@ -60,7 +105,7 @@ class Wire:
             raise OperationalError(f"{target.label} does not answer") from None
         except OSError:
             self.abort()
-            raise OperationalError(messages.LOST) from None
+            raise OperationalError(_LOST) from None
         except BaseException:
             self.abort()
             raise
@@ -78,13 +123,14 @@ class Wire:
             "options": options,
             "_pq_.dpsql_errors": "1",
         }
-        self._socket.sendall(messages.startup(parameters))
+        self._socket.sendall(startup(parameters))
         self._authenticate(password)
         self._incoming.trusted = True
-        while (received := self._next()).kind != b"Z":
-            if received.kind == b"K":
-                self._key = bytes(received.body)
-            elif received.kind not in (b"v",):
+        while (received := self._next())[0] != b"Z":
+            kind, body = received
+            if kind == b"K":
+                self._key = body.rest()
+            elif kind != b"v":
                 raise _unexpected()
 
     def _authenticate(self, password: str) -> None:
@@ -95,7 +141,7 @@ class Wire:
             if not binding:
                 raise OperationalError("the login cannot be bound to a certificate with this signature")
         scram = ScramClient(password, binding)
-        offered = messages.texts(self._sasl(10))
+        offered = _texts(self._sasl(10))
         if scram.mechanism not in offered:
             raise OperationalError(
                 "the server offers no login that is bound to its certificate, so nothing was sent to it"
@@ -103,48 +149,46 @@ class Wire:
                 else "the server offers no login by SCRAM-SHA-256"
             )
         try:
-            self._socket.sendall(messages.sasl_initial(scram.mechanism, scram.first))
-            self._socket.sendall(message(b"p", scram.final(bytes(self._sasl(11)))))
-            scram.verify(bytes(self._sasl(12)))
+            first = struct.pack("!i", len(scram.first)) + scram.first
+            self._socket.sendall(message(b"p", text(scram.mechanism), first))
+            self._socket.sendall(message(b"p", scram.final(self._sasl(11).rest())))
+            scram.verify(self._sasl(12).rest())
         except ScramError as problem:
             raise OperationalError(f"login failed: {problem}") from None
         self._sasl(0)
 
-    def _sasl(self, expected: int) -> memoryview:
-        """Return the data of the next authentication message, which must be of one kind."""
-        received = self._next()
-        while received.kind == b"v":  # the server names parameters that it does not know
-            received = self._next()
-        if received.kind != b"R" or len(received.body) < 4:
+    def _sasl(self, expected: int) -> Body:
+        """Return the next authentication message behind its kind, which must be the one that is expected."""
+        kind, body = self._next()
+        while kind == b"v":  # the server names parameters that it does not know
+            kind, body = self._next()
+        if kind != b"R":
             raise _unexpected()
-        (kind,) = struct.unpack_from("!i", received.body)
-        if kind != expected:
+        if body.int32() != expected:
             # No weaker login is tried: a server that asks for the password itself would learn it.
             raise OperationalError("the server asks for another kind of login than SCRAM-SHA-256")
-        return received.body[4:]
+        return body
 
-    def _next(self) -> Message:
+    def _next(self) -> tuple[bytes, Body]:
         """Return the next message of the login; raises the error that the server reports."""
         while True:
-            received = self._incoming.next()
-            if received.kind == b"E":
-                raise error_of(messages.fields(received.body))
-            if not self._noted(received):
-                return received
+            kind, body = self._incoming.next()
+            if kind == b"E":
+                raise error_of(_fields(body))
+            if not self._note(kind, body):
+                return kind, body
 
     # -- statements
 
     def ask(self, sent: Sent) -> Reply:
         """Send a text and return all that is answered to it; raises `OperationalError` when it breaks off."""
-        query = message(b"Q", messages.text(sent.text))
+        query = message(b"Q", text(sent.text))
         try:
             self._socket.sendall(query)
             return self._reply(sent)
-        except (OSError, OperationalError, struct.error, ValueError, IndexError) as problem:
+        except (OSError, ValueError, IndexError):
             self.abort()
-            raise (
-                problem if isinstance(problem, OperationalError) else OperationalError(messages.LOST)
-            ) from None
+            raise OperationalError(_LOST) from None
         except BaseException:
             self.abort()
             raise
@@ -152,43 +196,40 @@ class Wire:
     def _reply(self, sent: Sent) -> Reply:
         self._notices = []
         reply = Reply(notices=self._notices)
-        while (received := self._incoming.next()).kind != b"Z":
-            match received.kind:
+        while (received := self._incoming.next())[0] != b"Z":
+            kind, body = received
+            match kind:
                 case b"d" if reply.copied is not None:
-                    reply.copied += received.body
+                    reply.copied += body.rest()
                 case b"H":
                     reply.copied = bytearray()
                 case b"T":
-                    reply.columns, reply.rows = messages.row_description(received.body), []
+                    reply.columns, reply.rows = [_column(body) for _ in range(body.int16())], []
                 case b"D":
-                    reply.rows.append(messages.data_row(received.body))
+                    values = (body.value() for _ in range(body.int16()))
+                    reply.rows.append([v if v is None else v.decode("utf-8", "replace") for v in values])
                 case b"E":
-                    self._failed(reply, received, sent)
+                    fields = _fields(body)
+                    error = error_of(fields, sent)
+                    if fields.get("V", fields.get("S")) in ("FATAL", "PANIC"):
+                        raise error  # the server closes the connection behind it
+                    reply.error = reply.error or error
                 case b"C" | b"c" | b"I":
                     pass
-                case _ if not self._noted(received):
+                case _ if not self._note(kind, body):
                     raise _unexpected()
         return reply
 
-    def _failed(self, reply: Reply, received: Message, sent: Sent) -> None:
-        fields = messages.fields(received.body)
-        error = error_of(fields, sent)
-        if fields.get("V", fields.get("S")) in ("FATAL", "PANIC"):
-            raise error  # the server closes the connection behind it
-        reply.error = reply.error or error
-
-    def _noted(self, received: Message) -> bool:
+    def _note(self, kind: bytes, body: Body) -> bool:
         """Take what a server may say at any time; return whether the message was such."""
-        if received.kind == b"N":
-            fields = messages.fields(received.body)
+        if kind == b"N":
+            fields = _fields(body)
             hint = f"\nHint: {fields['H']}" if "H" in fields else ""
             self._notices.append(fields.get("M", "") + hint)
-        elif received.kind == b"S":
-            name, _, value = bytes(received.body).decode("utf-8", "replace").partition("\0")
-            self.parameters[name] = value.rstrip("\0")
-        elif received.kind != b"A":
-            return False
-        return True
+        elif kind == b"S":
+            name = body.text()
+            self.parameters[name] = body.text()
+        return kind in (b"N", b"S", b"A")
 
     # -- from any thread
 
@@ -198,7 +239,7 @@ class Wire:
             return
         request: socket.socket = open_socket(self.target)
         with request, suppress(OSError):
-            request.sendall(messages.cancel_request(self._key))
+            request.sendall(message(b"", struct.pack("!i", CANCEL), self._key))
             request.recv(1)  # the server closes the connection: that is its answer
 
     def abort(self) -> None:
@@ -215,6 +256,26 @@ class Wire:
             with suppress(OSError):
                 self._socket.sendall(message(b"X"))
         self.abort()
+
+
+def _texts(body: Body) -> list[str]:
+    """Read the texts that are left, but empty ones."""
+    found = []
+    while body.more:
+        found.append(body.text())
+    return [each for each in found if each]
+
+
+def _fields(body: Body) -> dict[str, str]:
+    """Read the fields of an ErrorResponse or a NoticeResponse, by their letters."""
+    return {each[0]: each[1:] for each in _texts(body)}
+
+
+def _column(body: Body) -> str:
+    """Read the description of a column; return its name."""
+    name = body.text()
+    body.take(18)
+    return name
 
 
 def _unexpected() -> OperationalError:

@@ -1,20 +1,38 @@
-"""Read and replace the users file (`dpsql-users.toml`), which the owner's commands alone write."""
+"""Read and replace the users file (`dpsql-users.toml`), which the owner's commands alone write.
+
+It is TOML with the server's secret and a table for each user.
+"""
 
 from __future__ import annotations
 
+import base64
 import fcntl
+import json
 import os
+import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 from dpsql.errors import PolicyError
 from dpsql.login import entropy
-from dpsql.serve.account_text import SECRET_BYTES, parse, write
-from dpsql.serve.user import Account
+from dpsql.policy.names import joined, wrong
+from dpsql.policy.section import Section
+from dpsql.privacy import exact
+from dpsql.serve.scram import Verifier
+from dpsql.serve.user import CONNECTIONS, PREVIEWS, Account, Token, User
+
+VERSION = 1
+SECRET_BYTES = 32
+_TOP = dict.fromkeys(("version", "secret", "users"))
+_RIGHTS = ("analyst", "auto_charge", "preview", "max_connections", "expires", "free_below")
+_USER = dict.fromkeys(("scram", "tokens", "disabled", *_RIGHTS))
+_TOKEN = dict.fromkeys(("id", "sha256", "scram", "expires"))
 
 
 def read(path: Path) -> tuple[bytes, dict[str, Account]]:
@@ -51,7 +69,7 @@ def check_private(path: Path, found: os.stat_result) -> None:
 
 
 @contextmanager
-def changed(path: Path) -> Iterator[dict[str, Account]]:
+def change(path: Path) -> Iterator[dict[str, Account]]:
     """Give the accounts to a block that changes them, and write them at its end unless it raises.
 
     The file is made if there is none. Two commands at the same time change it one after the other.
@@ -90,3 +108,119 @@ def replace_private(path: Path, content: bytes) -> None:
         raise PolicyError(f"{path}: cannot be written: {problem.strerror}") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+# -- the text
+
+
+def write(secret: bytes, accounts: Mapping[str, Account]) -> str:
+    """Return the file's text."""
+    lines = [
+        "# Written by `dpsql user`. Who reads this file can pretend to be the server, and can try passwords.",
+        f"version = {VERSION}",
+        f"secret = {_quote(base64.b64encode(secret).decode())}",
+    ]
+    for name, account in accounts.items():
+        user = account.user
+        lines += ["", f"[{joined('users', name)}]"]
+        if account.password is not None:
+            lines.append(f"scram = {_quote(str(account.password))}")
+        lines += [
+            f"analyst = {_quote(user.analyst)}",
+            f"auto_charge = {str(user.auto_charge).lower()}",
+            f"preview = {_quote(user.preview)}",
+            f"max_connections = {user.max_connections}",
+            f"free_below = {_quote(str(user.free_below))}",
+        ]
+        if user.expires is not None:
+            lines.append(f"expires = {user.expires.isoformat()}")
+        if account.disabled:
+            lines.append("disabled = true")
+        if account.tokens:
+            lines += ["tokens = [", *(f"  {{ {_token_text(token)} }}," for token in account.tokens), "]"]
+    return "\n".join(lines) + "\n"
+
+
+def _token_text(token: Token) -> str:
+    expires = "" if token.expires is None else f", expires = {token.expires.isoformat()}"
+    stored = f"sha256 = {_quote(token.sha256)}, scram = {_quote(str(token.scram))}"
+    return f"id = {_quote(token.id)}, {stored}{expires}"
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)  # of printable text, this is TOML's form as well
+
+
+def parse(raw: object) -> tuple[bytes, dict[str, Account]]:
+    """Return the server's secret and the accounts by name; raises `PolicyError` with the key."""
+    top = Section(raw, (), _TOP)
+    if top.get("version", int, 0) != VERSION:
+        raise wrong("version", f"is not {VERSION}", "another version of dpsql has written this file")
+    try:
+        secret = base64.b64decode(top.get("secret", str, ""), validate=True)
+    except ValueError:
+        secret = b""
+    if len(secret) != SECRET_BYTES:
+        raise wrong("secret", f"is not {SECRET_BYTES} bytes in base64", "restore the file from a backup")
+    users: dict[str, object] = top.get("users", dict, {})
+    accounts = {name: _account(name, section) for name, section in users.items()}
+    digests = [token.sha256 for account in accounts.values() for token in account.tokens]
+    if len(set(digests)) != len(digests):
+        raise wrong("users", "two entries have the same token")
+    return secret, accounts
+
+
+def _account(name: str, raw: object) -> Account:
+    section = Section(raw, ("users", name), _USER)
+    user = User(
+        name,
+        analyst=section.get("analyst", str, name),
+        auto_charge=section.get("auto_charge", bool, False),
+        preview=section.get("preview", str, PREVIEWS[0]),
+        max_connections=section.get("max_connections", int, CONNECTIONS),
+        expires=_day(section),
+        free_below=_number(section),
+    )
+    listed: list[object] = section.get("tokens", list, [])
+    account = Account(
+        user,
+        _verifier(section) if "scram" in section else None,
+        tuple(_token(Section(token, (*section.key, "tokens"), _TOKEN)) for token in listed),
+        disabled=section.get("disabled", bool, False),
+    )
+    if account.verifiers(None):
+        try:
+            Verifier.join(account.verifiers(None))
+        except ValueError as problem:
+            raise wrong(section.place(), str(problem)) from None
+    return account
+
+
+def _number(section: Section) -> Fraction:
+    try:
+        return exact(section.get("free_below", str, "0"))
+    except ValueError as problem:
+        raise wrong(section.place("free_below"), str(problem)) from None
+
+
+def _token(section: Section) -> Token:
+    for key in ("id", "sha256", "scram"):
+        section.require(key)
+    digest = section.get("sha256", str, "")
+    if not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise wrong(section.place("sha256"), "is no SHA-256 in hexadecimal")
+    return Token(section.get("id", str, ""), digest, _verifier(section), _day(section))
+
+
+def _verifier(section: Section) -> Verifier:
+    try:
+        return Verifier.parse(section.get("scram", str, ""))
+    except ValueError as problem:
+        raise wrong(section.place("scram"), str(problem)) from None
+
+
+def _day(section: Section) -> date | None:
+    found = section.optional("expires", date)
+    if isinstance(found, datetime):
+        raise wrong(section.place("expires"), "expected a date, found a timestamp")
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
@@ -13,7 +12,7 @@ from typing import Self
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve import account_file
 from dpsql.serve.scram import Keys, Verifier
-from dpsql.serve.user import Account, User
+from dpsql.serve.user import Account, User, token_hash
 
 __all__ = ["User", "Users", "token_hash"]
 
@@ -63,7 +62,7 @@ class Users:
         mock = Verifier.mock(self.secret, name, ever[0] if ever else None)
         if account is None or account.state(self.day()) != "active":
             return mock
-        return Verifier.joined(account.verifiers(self.day()))
+        return Verifier.join(account.verifiers(self.day()))
 
     def accepts(self, name: str, keys: Keys) -> bool:
         """Return whether these are the keys of a password or token of that name today."""
@@ -81,8 +80,3 @@ class Users:
                 if token.sha256 == digest and account.state(self.day()) == "active":
                     return account.user, token.scram.keys[0]
         return None
-
-
-def token_hash(text: str) -> str:
-    """Return what is stored of a token: it has 256 random bits, so a slow hash would add nothing."""
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable
@@ -148,10 +149,16 @@ class FairPool:
             tell()
             del job, tell  # its result may be large
 
-    def close(self, *, wait: bool = True) -> None:
-        """Take no more work; what waits still runs."""
+    def close(self, within: float | None = None) -> bool:
+        """Take no more work, and return whether all of it has ended within so many seconds.
+
+        What waits still runs. None: wait for it, however long it takes. The threads that have not ended then
+        do not keep the process alive.
+        """
+        until = None if within is None else time.monotonic() + within
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        for thread in self._threads if wait else ():
-            thread.join()
+        for thread in self._threads:
+            thread.join(None if until is None else max(0.0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)

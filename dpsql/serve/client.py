@@ -1,48 +1,47 @@
-"""`Client`: a logged-in connection, which describes, answers and cancels statements, over any protocol.
+"""`Client`: a login that asks, which describes, prices, runs and cancels statements, over any protocol.
 
-Its methods are coroutines; the work is done in pools of threads.
+Its methods are coroutines; the work is done in pools of threads. For each statement the gate is asked whether
+the login still holds.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import pyarrow as pa
-
+from dpsql import info
 from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
-from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge
-from dpsql.serve.active import Active, Hold, Retired
-from dpsql.serve.answer import Answer, Column, Described, Notice, columns_of
-from dpsql.serve.catalog.facts import CursorRow, Encryption, Facts, PreparedRow, Route
+from dpsql.prepared import question_key
+from dpsql.serve.answer import RELOADED, Answer, Described
+from dpsql.serve.catalog.facts import Connection, CursorRow, Encryption, Facts, PreparedRow
 from dpsql.serve.errors import PolicyReloaded, ShuttingDown, locate
-from dpsql.serve.figures import StatementRecord
-from dpsql.serve.notices import RELOADED
-from dpsql.serve.statement_pool import charged_work, free_work
+from dpsql.serve.metrics import StatementRecord
+from dpsql.serve.statement_pool import ActiveStatement, Hold, Retired
 from dpsql.serve.statement_run import Pending, StatementRun
+from dpsql.serve.statement_service import Priced, StatementService
 from dpsql.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Coroutine, Iterator
 
-    from dpsql.prepared import Prepared
-    from dpsql.serve.catalog.facts import Signal
+    import pyarrow as pa
+
+    from dpsql.ledger import Budget
+    from dpsql.policy import Policy
+    from dpsql.privacy import Charge
     from dpsql.serve.gate import Login
     from dpsql.serve.generation import Generation
-    from dpsql.serve.registry import Registry
     from dpsql.serve.settings import Settings
     from dpsql.serve.shared import Shared
-
-__all__ = ["Answer", "Client", "Column", "Described", "Notice"]
 
 _T = TypeVar("_T")
 _ATTEMPTS = 3
@@ -50,30 +49,10 @@ AT_ONCE = 500
 """The most characters of a text that is worked on in the thread of the event loop, for a few milliseconds."""
 
 
-def _never(_: StatementRun) -> bool:
-    return False
+class Client(StatementService):
+    """One login, on a connection or without. What a connection asks is answered one after the other."""
 
-
-def _nothing(_: StatementRun) -> None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Steps(Generic[_T]):
-    """How a statement begins: `quick`, where it is `known` from before, if that suffices; else `whole`."""
-
-    whole: Callable[[StatementRun], _T]
-    known: Callable[[StatementRun], bool] = _never
-    """Whether `quick` may suffice; it only looks things up, in the thread of the event loop."""
-    quick: Callable[[StatementRun], _T | None] = _nothing
-
-
-class Client:
-    """One connection of a user. Its statements are answered one after the other."""
-
-    def __init__(
-        self, service: Shared, registry: Registry[Client], login: Login, number: int, settings: Settings
-    ) -> None:
+    def __init__(self, shared: Shared, login: Login, number: int, settings: Settings) -> None:
         """Let a user ask; raises `PolicyError` if the policy does not list the analyst."""
         self.login, self.number, self.settings = login, number, settings
         self.user = login.user
@@ -91,14 +70,24 @@ class Client:
         self.cursors: Callable[[], Sequence[CursorRow]] = tuple
         """Returns the open cursors of the connection."""
         self.in_transaction: Callable[[], bool] = bool
-        self._service = service
-        self._registry = registry
+        self._shared = shared
         self._lock = threading.Lock()
-        self._active: set[Active] = set()
+        self._active: set[ActiveStatement] = set()
+        self._turn = asyncio.Lock()
         self._closed = False
-        self._generation = service.generation
+        self._generation = shared.generation
         """The policy of the last statement."""
         self._generation.database.ledger.admitted(login.analyst)
+
+    @property
+    def name(self) -> str:
+        """The login's name: a confirmation is for it alone, also where logins share an analyst."""
+        return self.user.name
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that is open now."""
+        return self._shared.generation.policy
 
     @property
     def running(self) -> bool:
@@ -117,58 +106,48 @@ class Client:
 
         `types` are those that the client announced, `parameters` the values if they are known already.
         """
-
-        def whole(asking: StatementRun) -> Described:
-            return self._describe(asking, text, types, parameters)
-
-        def known(asking: StatementRun) -> bool:
-            of_catalogue = asking.generation.catalogue.knows(text, types)
-            return of_catalogue or asking.description_key(text, types) in asking.generation.descriptions
-
-        def quick(asking: StatementRun) -> Described | None:
-            if asking.generation.catalogue.knows(text, types):
-                return whole(asking)
-            found = asking.described_before(text, types)
-            return None if found is None else Described(found[0], columns_of(found[1]))
-
-        return await self._free(text, Steps(whole, known, quick) if parameters is None else Steps(whole))
+        run = StatementRun.describe, StatementRun.is_described, StatementRun.quick_description
+        return await self._ask_free(text, parameters, types, *run)
 
     async def answer(
-        self,
-        text: str,
-        parameters: Sequence[object] = (),
-        types: Sequence[pa.DataType | None] = (),
+        self, text: str, parameters: Sequence[object] = (), types: Sequence[pa.DataType | None] = ()
     ) -> Answer:
-        """Answer a statement with the values of `$1`, ..; `types` are those that were announced for them."""
+        """Answer a statement with the values of `$1`, ..; `types` are those that were announced for them.
 
-        def known(asking: StatementRun) -> bool:
-            of_catalogue = asking.generation.catalogue.knows(text, types)
-            return of_catalogue or asking.key(text, parameters) in asking.generation.plans
+        It may be charged what its text or the settings of the connection agree to.
+        """
+        run = StatementRun.begin, StatementRun.is_planned, StatementRun.quick
+        return await self._ask(text, parameters, types, *run)
 
-        steps: Steps[Answer | Pending] = Steps(
-            lambda asking: asking.begin(text, parameters, types),
-            known,
-            lambda asking: asking.quick(text, parameters, types),
-        )
-        return await self._answered(text, steps)
-
-    async def prepare(self, text: str, parameters: Sequence[object] = ()) -> Prepared:
+    async def price(self, sql: str) -> Priced:
         """Parse, analyse and price a statement, for `run`."""
+        prepared = await self._in_turn(self._ask_free(sql, (), (), StatementRun.prepare))
+        return Priced(sql, question_key(prepared), prepared)
 
-        def work(asking: StatementRun) -> Prepared:
-            return asking.prepare(text, parameters)
+    async def run(self, priced: Priced, most: Charge | None = None) -> Answer:
+        """Run a statement that was priced; with `most`, somebody has agreed to a charge of so much.
 
-        return await self._free(text, Steps(work))
+        Without it, what its text or the settings agree to is charged, as by `answer`.
+        """
+        prepared = priced.statement
+        return await self._in_turn(self._ask(prepared.text, (), (), lambda run: run.run(prepared, most)))
 
-    async def run(self, prepared: Prepared, *, most: Charge | None = None) -> Answer:
-        """Answer a prepared statement; with `most`, somebody has agreed to a charge of so much."""
-        return await self._answered(prepared.text, Steps(lambda asking: asking.run(prepared, most)))
+    async def explain(self, priced: Priced, budget: Budget) -> dict[str, Any]:
+        """Return what EXPLAIN says of a statement, which is not prepared again."""
+
+        def work() -> dict[str, Any]:
+            table = info.explain(priced.statement, budget, json=True)
+            facts: dict[str, Any] = json.loads(table.column(0)[0].as_py())
+            return facts
+
+        # Never in the thread of the event loop: the mechanisms that could answer it are compared.
+        return await self.beside(max(len(priced.sql), AT_ONCE + 1), work)
 
     async def beside(self, size: int, work: Callable[[], _T]) -> _T:
         """Do work on a text of this size: a long one beside the event loop, in turn with other analysts."""
         if size <= AT_ONCE:
             return work()
-        return await asyncio.wrap_future(self._service.planning(size).submit(self.user.analyst, work))
+        return await asyncio.wrap_future(self._shared.planning(size).submit(self.user.analyst, work))
 
     def cancel(self) -> None:
         """Stop what is asked now, from any thread; what was charged stays charged."""
@@ -185,45 +164,87 @@ class Client:
     def close(self) -> None:
         """Ask nothing more; a statement that runs is not stopped. A second call has no effect."""
         self._closed = True
-        self._registry.forget(self)
+        self._shared.forget(self)
 
     # -- one statement
 
-    async def _free(self, text: str, steps: Steps[_T]) -> _T:
-        """Do what costs nothing with a statement."""
-        generation = self._service.generation
-        with self._asking(text, answers=False) as active, generation.use():
-            return await self._stepped(active, generation, text, steps)
+    async def _in_turn(self, work: Coroutine[object, object, _T]) -> _T:
+        """Wait for the statements before; cancel this one when its program gives up, and see it end."""
+        async with self._turn:
+            task = asyncio.ensure_future(work)
+            try:
+                return await asyncio.shield(task)
+            except asyncio.CancelledError:
+                import anyio  # noqa: PLC0415  of the extras whose programs alone give up so
 
-    async def _answered(self, text: str, steps: Steps[Answer | Pending]) -> Answer:
+                self.cancel()
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait([task])
+                    with suppress(BaseException):
+                        task.result()  # nobody is left to be told how it ended
+                raise
+
+    async def _ask_free(
+        self,
+        text: str,
+        parameters: Sequence[object] | None,
+        types: Sequence[pa.DataType | None],
+        whole: Callable[[StatementRun], _T],
+        known: Callable[[StatementRun], bool] | None = None,
+        quick: Callable[[StatementRun], _T | None] | None = None,
+    ) -> _T:
+        """Do what costs nothing with a statement; the steps are those of `_first_step`."""
+        generation = self._shared.generation
+        with self._asking(text, answers=False) as active, generation.use():
+            run = self._new(generation, active, text, parameters, types)
+            return await self._first_step(active, run, whole, known, quick)
+
+    async def _ask(
+        self,
+        text: str,
+        parameters: Sequence[object] | None,
+        types: Sequence[pa.DataType | None],
+        whole: Callable[[StatementRun], Answer | Pending],
+        known: Callable[[StatementRun], bool] | None = None,
+        quick: Callable[[StatementRun], Answer | Pending | None] | None = None,
+    ) -> Answer:
+        """Answer a statement: its first step, and what that leaves to be done, perhaps for a charge."""
         with self._asking(text, answers=True) as active:
             for _ in range(_ATTEMPTS):
-                generation = self._service.generation
+                generation = self._shared.generation
                 moved = generation is not self._generation
                 try:
                     with generation.use():
-                        found = await self._stepped(active, generation, text, steps)
+                        run = self._new(generation, active, text, parameters, types)
+                        found = await self._first_step(active, run, whole, known, quick)
                         if isinstance(found, Pending):
                             found = await self._pending(active, generation, found)
                 except Retired:
-                    self.user = self._service.gate.user(self.login)  # the users may be others, too
+                    self.user = self._shared.gate.user(self.login)  # the users may be others, too
                     continue
                 return replace(found, notices=(RELOADED, *found.notices)) if moved else found
             raise PolicyReloaded("the policy was read again while the statement waited; nothing was charged")
 
-    async def _stepped(self, active: Active, generation: Generation, text: str, steps: Steps[_T]) -> _T:
-        """Do the first step of a statement: quickly if it was planned before, else in turn with others."""
-        asking, analyst = self._new(generation, active), self.user.analyst
-        if steps.known(asking):
-            found = await free_work(
-                self._service.light, analyst, active, generation, lambda: steps.quick(asking)
-            )
+    async def _first_step(
+        self,
+        active: ActiveStatement,
+        run: StatementRun,
+        whole: Callable[[StatementRun], _T],
+        known: Callable[[StatementRun], bool] | None,
+        quick: Callable[[StatementRun], _T | None] | None,
+    ) -> _T:
+        """Do the first step of a statement: quickly if it was planned before, else in turn with others.
+
+        `known` says whether `quick` may suffice; it only looks things up, in the thread of the event loop.
+        """
+        if known is not None and quick is not None and known(run):
+            found = await active.free_work(self._shared.light, run.generation, lambda: quick(run))
             if found is not None:
                 return found
-        pool = self._service.planning(len(text))
-        return await free_work(pool, analyst, active, generation, lambda: steps.whole(asking))
+        pool = self._shared.planning(len(run.text))
+        return await active.free_work(pool, run.generation, lambda: whole(run))
 
-    async def _pending(self, active: Active, generation: Generation, pending: Pending) -> Answer:
+    async def _pending(self, active: ActiveStatement, generation: Generation, pending: Pending) -> Answer:
         """Run what is left of a statement in its pool."""
         heavy = pending.pool == "heavy"
 
@@ -232,35 +253,33 @@ class Client:
                 raise Retired("the policy was read again")
             if not (heavy and generation.config.time_steps):
                 return pending.work()
-            active.running.before_end = hold = Hold(self._timeout(generation), self._service.ended)
+            active.running.before_end = hold = Hold(self._timeout(generation), self._shared.ended)
             try:
                 return pending.work()
             finally:
                 hold()
 
-        pool = self._service.heavy if heavy else self._service.free
-        return await charged_work(pool, self.user.analyst, active, generation, work)
+        pool = self._shared.heavy if heavy else self._shared.free
+        return await active.charged_work(pool, generation, work)
 
     def _timeout(self, generation: Generation) -> float:
         """Return the seconds that a statement may run: the server's, or fewer."""
         own, most = self.settings.statement_timeout / 1000, float(generation.config.statement_timeout)
         return min(own, most) if own > 0 else most
 
-    # -- pools
-
     @contextmanager
-    def _asking(self, text: str, *, answers: bool) -> Iterator[Active]:
+    def _asking(self, text: str, *, answers: bool) -> Iterator[ActiveStatement]:
         """Ask one statement in this block, and record its end: of one that is not answered, an error.
 
         Errors are given their place in its text.
         """
         if self._closed:
             raise InterfaceError("the connection is closed")
-        if self._service.closing:
+        if self._shared.closing:
             raise ShuttingDown("the server is shutting down")
-        self.user = self._service.gate.user(self.login)
-        generation = self._service.generation
-        active = Active(generation.limit, self._timeout(generation))
+        self.user = self._shared.gate.user(self.login)
+        generation = self._shared.generation
+        active = ActiveStatement(self.user.analyst, generation.limit, self._timeout(generation))
         with self._lock:
             self._active.add(active)
         outcome, shape = "00000" if answers else "", None
@@ -276,19 +295,21 @@ class Client:
             with self._lock:
                 self._active.discard(active)
             if active.future is not None:  # nobody awaits it any more, and it runs
-                self._service.abandon(active, active.future)
+                self._shared.abandon(active, active.future)
             if outcome:
-                self._record(active, text, outcome, shape)
+                kind, price = ("data", None) if active.run is None else (active.run.kind, active.run.price)
+                who = self.user.analyst, self.user.name, self.number, self.protocol
+                record = StatementRecord(*who, text, kind, price, outcome, active.waited, shape)
+                self._shared.record(record, time.monotonic() - active.asked)
 
-    def _record(self, active: Active, text: str, outcome: str, shape: str | None) -> None:
-        seconds = time.monotonic() - active.asked
-        asking = active.asking
-        kind, price = ("data", None) if asking is None else (asking.kind, asking.price)
-        who = self.user.analyst, self.user.name, self.number, self.protocol
-        record = StatementRecord(*who, text, kind, price, outcome, active.waited, shape)
-        self._service.record(record, seconds)
-
-    def _new(self, generation: Generation, active: Active) -> StatementRun:
+    def _new(
+        self,
+        generation: Generation,
+        active: ActiveStatement,
+        text: str,
+        parameters: Sequence[object] | None,
+        types: Sequence[pa.DataType | None],
+    ) -> StatementRun:
         """Return the steps of a statement on a policy, which is kept open meanwhile."""
         self._generation = generation
         # Statements of a session wait for each other, in threads that others need; so each has its own.
@@ -301,54 +322,49 @@ class Client:
             delta=budget.default_delta if own.delta is None else own.delta,
             confidence=Fraction(95, 100) if own.confidence is None else own.confidence,
         )
-        active.asking = StatementRun(
+        active.run = StatementRun(
             generation,
             session,
             self.user,
             active.running,
+            text,
+            parameters,
+            types,
             agreed=self.user.auto_charge or (own.epsilon or own.error) is not None,
             most=self.settings.dp_most,
             intervals=self.settings.dp_columns == "interval",
             facts=self._facts,
-            signal=self._signal,
+            signal=lambda signal: self._shared.signal(self.user.analyst, signal),
         )
-        return active.asking
-
-    # -- describing
-
-    def _describe(
-        self,
-        asking: StatementRun,
-        text: str,
-        types: Sequence[pa.DataType | None],
-        parameters: Sequence[object] | None,
-    ) -> Described:
-        route = asking.route(text)
-        if route is Route.CATALOGUE:
-            signal = asking.generation.catalogue.signal(text, tuple(parameters or ()))
-            if signal is not None:
-                return Described((), (Column(signal.column, pa.bool_()),))
-            found = asking.generation.catalogue.describe(text, self._facts(), types)
-            columns = tuple(Column(each.name, each.type, each.oid) for each in found.columns)
-            return Described(found.parameters, columns, found.parameter_oids)
-        kinds, schema = asking.described(text, types, parameters)
-        return Described(kinds, columns_of(schema))
+        return active.run
 
     # -- the catalogue
 
     def _facts(self) -> Facts:
+        """Return what the catalogue says of this connection, and of the analyst's others."""
         return Facts(
             self.user.name,
             self.number,
             self.settings.as_mapping(),
-            self._registry.rows(self.user.analyst),
+            tuple(each.row() for each in self._shared.clients(self.user.analyst)),
             self.prepared(),
             self.cursors(),
             self.address or None,
         )
 
-    def _signal(self, signal: Signal) -> Answer:
-        """Cancel or end a connection of the own analyst; the answer says whether there was one."""
-        done = self._registry.signal(self.user.analyst, signal.kind, signal.pid)
-        table = pa.table({signal.column: pa.array([done], pa.bool_())})
-        return Answer(columns_of(table.schema), table)
+    def row(self) -> Connection:
+        """Return the connection's row of `pg_stat_activity`."""
+        state: Literal["active", "idle", "idle in transaction"] = "idle"
+        if self.running:
+            state = "active"
+        elif self.in_transaction():
+            state = "idle in transaction"
+        return Connection(
+            self.number,
+            self.user.name,
+            self.settings.as_mapping().get("application_name", ""),
+            self.address or None,
+            started=self.started,
+            state=state,
+            encryption=self.encryption,
+        )

@@ -1,4 +1,4 @@
-"""What a program may spend: confirmations of a price, and the rule that asks for them. No protocol, no I/O.
+"""What a program may spend: confirmations of a price, and the rule that asks for them, whatever the protocol.
 
 A program is shown the price of a statement before it can be charged: with the price it gets a confirmation,
 without which nothing above a free limit is spent. A confirmation is an HMAC over the analyst, the question,
@@ -18,11 +18,17 @@ import threading
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from dpsql.errors import PriceNotAgreed
+from dpsql.errors import PriceNotAgreed, ProgrammingError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import entropy
 from dpsql.privacy import Charge
+
+if TYPE_CHECKING:
+    from dpsql.serve.answer import Answer
+    from dpsql.serve.statement_service import Priced, StatementService
+    from dpsql.sessions import StatementResult
 
 LIFETIME = 600
 """Seconds for which a confirmation holds."""
@@ -31,7 +37,7 @@ _FORM = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([A-Za-z0-9_-]{43})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PricedQuestion:
     """A statement that was analysed and priced for an analyst; nothing is charged."""
 
     analyst: str
@@ -55,24 +61,24 @@ class Confirmations:
         self._used: dict[int, int] = {}
         """The number of each confirmation that was used -> when it ends."""
 
-    def issue(self, question: Question) -> str:
+    def issue(self, question: PricedQuestion) -> str:
         """Return a confirmation for a question, to be shown with its price."""
         end, number = int(self._clock()) + self._lifetime, next(self._numbers)
         return f"{end}-{number}-{self._signature(question, end, number)}"
 
-    def check(self, confirm: str, question: Question) -> None:
+    def check(self, confirm: str, question: PricedQuestion) -> None:
         """Raise `PriceNotAgreed` unless the confirmation was issued for this and can be used now."""
         with self._lock:
-            self._checked(confirm, question)
+            self._verify(confirm, question)
 
-    def redeem(self, confirm: str, question: Question) -> None:
+    def redeem(self, confirm: str, question: PricedQuestion) -> None:
         """Use a confirmation up; raises `PriceNotAgreed` as `check` does."""
         with self._lock:
-            end, number = self._checked(confirm, question)
+            end, number = self._verify(confirm, question)
             self._used = {each: until for each, until in self._used.items() if until > self._clock()}
             self._used[number] = end
 
-    def _checked(self, confirm: str, question: Question) -> tuple[int, int]:
+    def _verify(self, confirm: str, question: PricedQuestion) -> tuple[int, int]:
         found = _FORM.fullmatch(confirm)
         if found is None:
             raise _again("this is no confirmation")
@@ -85,7 +91,7 @@ class Confirmations:
             raise _again("the confirmation was used")
         return end, number
 
-    def _signature(self, question: Question, end: int, number: int) -> str:
+    def _signature(self, question: PricedQuestion, end: int, number: int) -> str:
         price = (str(question.price.epsilon), str(question.price.delta))
         # JSON, so that no two lists of fields are written alike.
         signed = json.dumps([question.analyst, question.key, *price, end, number]).encode()
@@ -117,16 +123,16 @@ class SpendingRule:
             return self.free_below
         return min(self.free_below, self.ask_person_above)
 
-    def offer(self, question: Question) -> str | None:
+    def offer(self, question: PricedQuestion) -> str | None:
         """Return the confirmation that goes with a price; None if none is needed."""
         return self.confirmations.issue(question) if self.needs_confirmation(question.price) else None
 
-    def check(self, question: Question, confirm: str | None) -> None:
+    def check(self, question: PricedQuestion, confirm: str | None) -> None:
         """Raise `PriceNotAgreed` unless the question may be charged now; nothing is used up."""
         if self.needs_confirmation(question.price):
-            self.confirmations.check(_given(question, confirm), question)
+            self.confirmations.check(_required(question, confirm), question)
 
-    def agreed(self, question: Question, confirm: str | None) -> Charge:
+    def agree(self, question: PricedQuestion, confirm: str | None) -> Charge:
         """Return the largest charge that the question may cause now, and use its confirmation up.
 
         The price may rise before the charge: the caller has to run the statement at no more than this.
@@ -134,15 +140,39 @@ class SpendingRule:
         """
         if not self.needs_confirmation(question.price):
             return Charge(self._limit)
-        self.confirmations.redeem(_given(question, confirm), question)
+        self.confirmations.redeem(_required(question, confirm), question)
         return question.price
 
 
-def _given(question: Question, confirm: str | None) -> str:
+class ConfirmedStatements:
+    """A program's statements: above the free price, each runs only with the confirmation of its price."""
+
+    def __init__(self, service: StatementService, rule: SpendingRule) -> None:
+        self.service = service
+        self.rule = rule
+
+    async def question(self, sql: str) -> tuple[Priced, PricedQuestion]:
+        """Price a statement; raises `Error` if it is refused."""
+        priced = await self.service.price(sql)
+        if priced.statement.setting:
+            raise ProgrammingError(
+                "settings do not hold from one call to the next\n"
+                "Hint: write them in it: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) .."
+            )
+        return priced, PricedQuestion(self.service.name, priced.key, priced.price)
+
+    async def run(self, sql: str, confirm: str | None) -> Answer | StatementResult:
+        """Run a statement, charging no more than was confirmed or is free; raises `Error`."""
+        priced, question = await self.question(sql)
+        most = self.rule.agree(question, confirm) if priced.statement.private else Charge()
+        return await self.service.run(priced, most)
+
+
+def _required(question: PricedQuestion, confirm: str | None) -> str:
     if confirm is None:
         raise PriceNotAgreed(
-            f"the statement costs epsilon {_shown(question.price.epsilon)}"
-            + (f" and delta {_shown(question.price.delta)}" if question.price.delta else "")
+            f"the statement costs epsilon {_format(question.price.epsilon)}"
+            + (f" and delta {_format(question.price.delta)}" if question.price.delta else "")
             + ", and this price was not confirmed",
             hint="call explain with this statement, then ask with the `confirm` that it returns",
         )
@@ -153,5 +183,5 @@ def _again(message: str) -> PriceNotAgreed:
     return PriceNotAgreed(message, hint="call explain with this statement for its price and a new `confirm`")
 
 
-def _shown(amount: Fraction) -> str:
+def _format(amount: Fraction) -> str:
     return f"{float(amount):g}"

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from dpsql.database import Database
 from dpsql.engines import ResultLimit
 from dpsql.engines.memory import available
-from dpsql.serve.plan_cache import Descriptions, PlanCache
-from dpsql.serve.stored_answers import StoredAnswers
+from dpsql.serve.statement_caches import DESCRIPTIONS, PLANS, DataCache, Description, Planned, StoredAnswers
 
 if TYPE_CHECKING:
     from dpsql.policy import Policy, ServeConfig
-    from dpsql.serve.catalog.protocol import MakeCatalogue
+    from dpsql.serve.catalog import MakeCatalogue
 
 
 class Generation:
@@ -31,9 +30,9 @@ class Generation:
         except BaseException:
             self.database.close()
             raise
-        self.plans = PlanCache()
+        self.plans = DataCache[Planned](PLANS)
+        self.descriptions = DataCache[Description](DESCRIPTIONS)
         self.stored = StoredAnswers()
-        self.descriptions = Descriptions()
         self.retired = False
         """Whether another policy is open now: nothing begins on this one."""
         self._lock = threading.Lock()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-
-from dpsql.lazy_dataclass import dataclass
+from http import HTTPStatus
 
 Page = Callable[[], Awaitable[tuple[int, str]]]
 """Makes the page of a path: its status and its text."""
@@ -15,19 +14,6 @@ CONNECTIONS = 3
 """How many requests are read at the same time."""
 _LONGEST = 8192
 _SECONDS = 10.0
-_PHRASES = {
-    200: "OK",
-    400: "Bad Request",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    503: "Service Unavailable",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    method: str
-    path: str
 
 
 class Health:
@@ -62,18 +48,19 @@ class Health:
         request = await _read(reader)
         if request is None:
             return 400, "", False
-        head = request.method == "HEAD"
-        if request.method not in ("GET", "HEAD"):
+        method, path = request
+        head = method == "HEAD"
+        if method not in ("GET", "HEAD"):
             return 405, "", head
-        page = self._pages.get(request.path)
+        page = self._pages.get(path)
         if page is None:
             return 404, "", head
         status, text = await page()
         return status, text, head
 
 
-async def _read(reader: asyncio.StreamReader) -> _Request | None:
-    """Return the request; None if it is malformed. Its headers mean nothing here."""
+async def _read(reader: asyncio.StreamReader) -> tuple[str, str] | None:
+    """Return the method and the path of a request; None if it is malformed. Its headers mean nothing here."""
     size = 0
     first = b""
     with suppress(ValueError, asyncio.LimitOverrunError):
@@ -87,14 +74,15 @@ async def _read(reader: asyncio.StreamReader) -> _Request | None:
                 break
         method, target, version = first.decode("ascii").split()
         if version in ("HTTP/1.0", "HTTP/1.1"):
-            return _Request(method, target.partition("?")[0])
+            return method, target.partition("?")[0]
     return None
 
 
 def _response(status: int, text: str, head: bool) -> bytes:
-    body = (text or f"{_PHRASES[status]}\n").encode()
+    phrase = HTTPStatus(status).phrase
+    body = (text or f"{phrase}\n").encode()
     lines = (
-        f"HTTP/1.1 {status} {_PHRASES[status]}",
+        f"HTTP/1.1 {status} {phrase}",
         "Content-Type: text/plain; version=0.0.4; charset=utf-8",
         f"Content-Length: {len(body)}",
         "Cache-Control: no-store",

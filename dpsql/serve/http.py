@@ -1,4 +1,7 @@
-"""Serve ASGI applications, such as that of MCP, in the server's event loop (uvicorn)."""
+"""Serve ASGI applications, such as that of MCP, in the server's event loop, on connections of limited time.
+
+uvicorn itself waits for requests and readers for ever. It is of the extras `dpsql[http]` and `dpsql[mcp]`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from dpsql.errors import OperationalError
+from dpsql.serve.gate import network
 from dpsql.serve.limits import MOST_HEADERS
 from dpsql.serve.listening import cannot_listen
+from dpsql.serve.tls import CLIENT, common_name
 
 if TYPE_CHECKING:
     from dpsql.policy import Address
@@ -21,6 +30,14 @@ if TYPE_CHECKING:
 _GRACE = 20
 """Seconds that requests have to end by themselves, less than the server's own drain."""
 _BACKLOG = 128
+SECONDS = 10.0
+"""Seconds in which a request has to come whole, and after an answer the next one."""
+LEAST_READ = 32 << 10
+"""Bytes that a client has to read in such a time, or half of what waits for it, if that is less."""
+CONNECTIONS = 200
+"""Connections that are answered at the same time; others are told to come again."""
+_MOST = CONNECTIONS + CONNECTIONS // 2
+_MOST_OF_ONE_NETWORK = CONNECTIONS // 2
 
 
 def unambiguous(application: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,6 +58,97 @@ def unambiguous(application: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
+class LimitedProtocol(H11Protocol):
+    """Ends connections whose request does not come, whose answers are not read, or that are too many.
+
+    Of one network fewer are too many than of all.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+    _watch: asyncio.TimerHandle | None = None
+    _resumed = False
+    """Whether the client has read so much since it was looked at last that its answer went on."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin."""
+        super().connection_made(transport)
+        encrypted = transport.get_extra_info("ssl_object")
+        if encrypted is not None and encrypted.context.verify_mode == ssl.CERT_REQUIRED:
+            self.app_state = {**self.app_state, CLIENT: common_name(encrypted)}
+        origin = _origin(self)
+        same = sum(_origin(each) == origin for each in self.connections if isinstance(each, H11Protocol))
+        if len(self.connections) > _MOST or same > _MOST_OF_ONE_NETWORK:
+            transport.abort()
+        else:
+            self._wait()
+            self._look(0)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes from the network."""
+        super().data_received(data)
+        self._wait()
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request."""
+        super().on_response_complete()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        super().connection_lost(exc)
+        self._forget()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    def resume_writing(self) -> None:
+        """Go on with the answer: the client has read most of what was written."""
+        super().resume_writing()
+        self._resumed = True
+
+    def _look(self, before: int) -> None:
+        """End the connection if its client reads next to nothing; also one that is being closed.
+
+        A transport that is closed waits for ever until what was written is read.
+        """
+        left = self.transport.get_write_buffer_size()
+        if 0 < before < left + min(LEAST_READ, before // 2 + 1) and left and not self._resumed:
+            self.transport.abort()
+            return
+        self._resumed = False
+        self._watch = self.loop.call_later(SECONDS, self._look, left)
+
+    def _wait(self) -> None:
+        """Begin to wait for a request, or go on; stop if it has come whole."""
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._forget()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        """End a connection whose request did not come; while its client reads an answer, look again later."""
+        self._deadline = None
+        if self.transport.get_write_buffer_size():
+            self._wait()
+        else:
+            self.transport.abort()
+
+    def _forget(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def _origin(protocol: H11Protocol) -> str:
+    return network(protocol.client[0]) if protocol.client else ""
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield  # signals are for the whole server
+
+
 class HttpFront:
     """An application on one address: with TLS where other machines reach it or clients need certificates.
 
@@ -59,19 +167,10 @@ class HttpFront:
 
     async def start(self) -> list[str]:
         """Begin to serve, and return the URLs."""
-        import uvicorn  # noqa: PLC0415  of the extras `dpsql[http]` and `dpsql[mcp]`
-
-        from dpsql.serve.http_protocol import CONNECTIONS, SECONDS, LimitedProtocol  # noqa: PLC0415  as above
-
-        class Server(uvicorn.Server):
-            @contextmanager
-            def capture_signals(self) -> Generator[None, None, None]:
-                yield  # signals are for the whole server
-
         secured: dict[str, Any] = {}
         if self._tls is not None:
             secured = {"ssl_certfile": self._tls.certificate, "ssl_keyfile": self._tls.key}
-        opened = _open(self._address)
+        opened = _open_socket(self._address)
         address = replace(self._address, port=opened.getsockname()[1])
         config = uvicorn.Config(
             unambiguous(self._application(address)),
@@ -92,7 +191,7 @@ class HttpFront:
             if self._tls is not None and self._tls.authorities is not None:
                 config.ssl.load_verify_locations(self._tls.authorities)
                 config.ssl.verify_mode = ssl.CERT_REQUIRED
-        self._server = server = Server(config)
+        self._server = server = _Server(config)
         self._task = asyncio.create_task(server.serve([]))
         while not server.started and not self._task.done():
             await asyncio.sleep(0.01)
@@ -119,7 +218,7 @@ class HttpFront:
             await self._task
 
 
-def _open(address: Address) -> socket.socket:
+def _open_socket(address: Address) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)

@@ -63,7 +63,7 @@ class Log:
             except (OSError, ValueError):
                 return  # nobody reads the log; what is served does not depend on it
 
-    def hashed(self, statement: str) -> str:
+    def hash_text(self, statement: str) -> str:
         """Return the hash that stands for a statement's text."""
         text = statement.encode(errors="surrogatepass")
         return hmac.new(self.secret, b"log " + text, hashlib.sha256).hexdigest()[:32]

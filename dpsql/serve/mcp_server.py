@@ -1,6 +1,6 @@
 """dpsql for programs that speak the Model Context Protocol: tools, resources, stdio and HTTP.
 
-The official SDK does the protocol. What a tool answers is in ``agent``, what may be spent in ``confirm``.
+The official SDK does the protocol. What a tool answers is in ``mcp_tools``, what may be spent in ``confirm``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from dpsql import __version__
+from dpsql.login import entropy
 from dpsql.render.cells import escape_controls
 from dpsql.render.readable import price
-from dpsql.serve.agent import Facts, Tools, refusal
+from dpsql.serve.confirm import Confirmations, SpendingRule
+from dpsql.serve.json_facts import Facts, refusal
+from dpsql.serve.mcp_tools import Tools
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from dpsql.privacy import Charge
+    from dpsql.serve.statement_service import StatementService
 
 INSTRUCTIONS = """\
 dpsql answers SQL questions about private data; every answer is differentially private and spends a budget \
@@ -65,7 +71,7 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
         "dpsql", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL", **options
     )
 
-    async def answered(call: Callable[[Tools], Awaitable[Facts]]) -> Facts:
+    async def call_tool(call: Callable[[Tools], Awaitable[Facts]]) -> Facts:
         try:
             tools = await tools_of()
         except Exception as problem:  # noqa: BLE001  its text may hold private values
@@ -81,18 +87,18 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
             return NotAsked()
         try:
             tools = await tools_of()
-            asked, question = await tools.question(sql)
-            if not asked.private or not tools.rule.needs_person(asked.price):
+            priced, question = await tools.question(sql)
+            if not priced.statement.private or not tools.rule.needs_person(priced.price):
                 return NotAsked()
             tools.rule.check(question, confirm)
         except Exception:  # noqa: BLE001  `ask` meets the same error, and tells it as a refusal
             return NotAsked()
-        return Elicit(_question(sql, confirm, asked.price), Agreement)
+        return Elicit(_question(sql, confirm, priced.price), Agreement)
 
     @made.tool(annotations=_FREE)
     async def tables() -> Facts:
         """List the tables: columns with types, what is protected (the unit), public values of columns."""
-        return await answered(lambda tools: tools.tables())
+        return await call_tool(lambda tools: tools.tables())
 
     @made.tool(annotations=_FREE)
     async def explain(sql: Sql) -> Facts:
@@ -101,7 +107,7 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
         Free. Returns `confirm`, which `ask` wants for the same statement at the same price, once, within ten
         minutes.
         """
-        return await answered(lambda tools: tools.explain(sql))
+        return await call_tool(lambda tools: tools.explain(sql))
 
     async def ask(sql: Sql, agreed: ElicitationResult[Agreement], confirm: Confirm = None) -> Facts:
         """Run a statement and return its rows with intervals. Charges the privacy budget, which is finite.
@@ -114,7 +120,7 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
                 "refused": "the person who was asked did not agree to the price",
                 "hint": "do not ask again",
             }
-        return await answered(lambda tools: tools.ask(sql, confirm))
+        return await call_tool(lambda tools: tools.ask(sql, confirm))
 
     # As an object: the SDK cannot find a local name in the text of an annotation.
     ask.__annotations__["agreed"] = Annotated[ElicitationResult[Agreement], Resolve(agreement)]
@@ -123,22 +129,22 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
     @made.tool(annotations=_FREE)
     async def budget() -> Facts:
         """Return how much epsilon and delta may be spent in all, is spent and is left."""
-        return await answered(lambda tools: tools.budget())
+        return await call_tool(lambda tools: tools.budget())
 
     @made.tool(annotations=_FREE)
     async def releases() -> Facts:
         """List your earlier answers by number; reading one again is free."""
-        return await answered(lambda tools: tools.releases())
+        return await call_tool(lambda tools: tools.releases())
 
     @made.tool(annotations=_FREE)
     async def release(number: int, first_row: int = 0) -> Facts:
         """Return an earlier answer again, free, from one of its rows on."""
-        return await answered(lambda tools: tools.release(number, first_row))
+        return await call_tool(lambda tools: tools.release(number, first_row))
 
     @made.resource("dpsql://policy", mime_type="application/json")
     async def policy() -> str:
         """Return what the owner's policy says to analysts: tables, public values, bounds, limits."""
-        return json.dumps(await answered(lambda tools: tools.policy()), ensure_ascii=False, indent=1)
+        return json.dumps(await call_tool(lambda tools: tools.policy()), ensure_ascii=False, indent=1)
 
     @made.resource("dpsql://language", mime_type="text/markdown")
     def language() -> str:
@@ -146,6 +152,22 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
         return Path(__file__).with_name("language.md").read_text("utf-8")
 
     return made
+
+
+def serve_one(
+    service: StatementService, *, free_below: Fraction, ask_person_above: Fraction | None
+) -> MCPServer[Any]:
+    """Make the server of one program, over its standard input and output.
+
+    Over a session in this process it is for owners' trials: whoever starts it may read the data. Over one
+    on a server it runs on the program's side, which never sees the data.
+    """
+    tools = Tools(service, SpendingRule(Confirmations(entropy.key(32)), free_below, ask_person_above))
+
+    async def tools_of() -> Tools:
+        return tools
+
+    return server(tools_of)
 
 
 def _question(sql: str, confirm: str | None, cost: Charge) -> str:

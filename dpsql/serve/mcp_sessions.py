@@ -45,7 +45,9 @@ class SessionsOfUsers:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        user = self._user_of(_given(scope).get(b"authorization", b"")[len("Bearer ") :].decode("latin-1"))
+        user = self._user_of(
+            _headers_of(scope).get(b"authorization", b"")[len("Bearer ") :].decode("latin-1")
+        )
         if user is None:
             await self._application(scope, receive, send)  # which refuses it
             return
@@ -60,7 +62,7 @@ class SessionsOfUsers:
             self._asked[user] += 1
             try:
                 try:
-                    measured = await _measured(scope, receive)
+                    measured = await _measure(scope, receive)
                 except LimitExceeded as problem:
                     await _refuse(send, 413, str(problem).encode())
                 else:
@@ -69,7 +71,7 @@ class SessionsOfUsers:
                 self._asked[user] -= 1
 
     async def _answer(self, scope: Message, receive: Receive, send: Send, user: str) -> None:
-        given = _given(scope)
+        given = _headers_of(scope)
         own = self._sessions.setdefault(user, OrderedDict())
         if given.get(_ID) in own:
             own.move_to_end(given[_ID])
@@ -100,7 +102,7 @@ class SessionsOfUsers:
         )
 
 
-async def _measured(scope: Message, receive: Receive) -> Receive:
+async def _measure(scope: Message, receive: Receive) -> Receive:
     """Read a request's body and return what gives it again; raises `LimitExceeded` if it is too much JSON."""
     if scope["method"] != "POST":
         return receive
@@ -122,7 +124,7 @@ async def _measured(scope: Message, receive: Receive) -> Receive:
     return again
 
 
-def _given(scope: Message) -> dict[bytes, bytes]:
+def _headers_of(scope: Message) -> dict[bytes, bytes]:
     """Return the headers; of several with one name the first, which the SDK reads."""
     return dict(reversed(scope["headers"]))
 

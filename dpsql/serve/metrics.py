@@ -1,10 +1,11 @@
-"""The server's figures in Prometheus' text format. None tells how long a private statement ran."""
+"""Counts of logins and statements, as Prometheus reads them; none tells how long a private statement ran."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -13,9 +14,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dpsql.serve.figures import Figures
+from dpsql.lazy_dataclass import dataclass
 
+if TYPE_CHECKING:
+    from dpsql.privacy import Charge
+
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the classes of times, in seconds."""
 _REASONS = {
     "wrong password": "password",
     "channel binding: the client sees another certificate": "binding",
@@ -37,7 +42,7 @@ Sample = tuple[str, Mapping[str, str], float]
 """A value with the ending of its name and its labels."""
 
 
-class Logins:
+class LoginCounts:
     """Counts logins, and failed ones by reason; used by the event loop alone, read from any thread."""
 
     def __init__(self) -> None:
@@ -63,8 +68,74 @@ class Logins:
             return self.connected, dict(self.failed)
 
 
+@dataclass(frozen=True, slots=True)
+class StatementRecord:
+    """One statement that has ended, for the log. Its text may only be hashed."""
+
+    analyst: str
+    user: str
+    number: int
+    protocol: str
+    text: str
+    kind: str
+    """`private`, `stored`, `public`, `probe`, `catalogue`, `command`, or `data` if it was refused."""
+    price: Charge | None
+    outcome: str
+    """The SQLSTATE: `00000` for an answer."""
+    waited: float
+    """Seconds for which it waited for its turn."""
+    shape: str | None = None
+    """The shape of a question that the catalogue did not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The counts at one moment."""
+
+    waiting: int
+    """Private statements that wait."""
+    running: int
+    """Private statements that run."""
+    statements: Mapping[tuple[str, str], int]
+    """Statements that have ended, by kind and SQLSTATE."""
+    stored_hits: int
+    """Answers from stored releases."""
+    free_bounds: tuple[float, ...]
+    """The upper bounds of the classes of times, in seconds."""
+    free_counts: tuple[int, ...]
+    """Statements that cost nothing, by class of their times; the last class has no bound."""
+    free_seconds: float
+    """The sum of their times."""
+
+
+class Counters:
+    """Counts statements; any thread may."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._statements: Counter[tuple[str, str]] = Counter()
+        self._free = [0] * (len(BOUNDS) + 1)
+        self._seconds = 0.0
+
+    def count(self, kind: str, outcome: str, seconds: float) -> None:
+        """Count a statement; its time only if it read nothing private."""
+        with self._lock:
+            self._statements[kind, outcome] += 1
+            if kind != "private":
+                self._free[bisect_left(BOUNDS, seconds)] += 1
+                self._seconds += seconds
+
+    def figures(self, *, waiting: int, running: int) -> Figures:
+        """Return the counts now."""
+        with self._lock:
+            stored = self._statements["stored", "00000"]
+            return Figures(
+                waiting, running, dict(self._statements), stored, BOUNDS, tuple(self._free), self._seconds
+            )
+
+
 def render(
-    logins: Logins,
+    logins: LoginCounts,
     figures: Figures,
     *,
     connections: int,
@@ -82,7 +153,7 @@ def render(
     add("handshakes", "gauge", "Clients that are logging in.", [("", {}, handshakes)])
     add("logins_total", "counter", "Clients that have logged in.", [("", {}, connected)])
     by_reason = [("", {"reason": reason}, count) for reason, count in sorted(failed.items())]
-    add("failed_logins_total", "counter", "Logins that failed, by reason.", by_reason)
+    add("failed_logins_total", "counter", "LoginCounts that failed, by reason.", by_reason)
     ended = sorted(figures.statements.items())
     by_outcome = [("", {"kind": kind, "outcome": outcome}, count) for (kind, outcome), count in ended]
     add("statements_total", "counter", "Statements that have ended, by kind and SQLSTATE.", by_outcome)
@@ -105,7 +176,7 @@ def _family(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> It
     yield f"# HELP {name} {meaning}"
     yield f"# TYPE {name} {kind}"
     for ending, labels, value in samples:
-        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        shown = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
         yield f"{name}{ending}{f'{{{shown}}}' if shown else ''} {_number(value)}"
 
 
@@ -117,7 +188,7 @@ def _histogram(figures: Figures) -> Iterator[Sample]:
     yield "_count", {}, counts[-1]
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

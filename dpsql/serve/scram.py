@@ -91,7 +91,7 @@ class Verifier:
         return cls(salt, (Keys(stored, server),), iterations)
 
     @classmethod
-    def joined(cls, verifiers: Iterable[Verifier]) -> Self:
+    def join(cls, verifiers: Iterable[Verifier]) -> Self:
         """Return a verifier that accepts each of several passwords, which share salt and rounds."""
         first, *others = verifiers
         if any((other.salt, other.iterations) != (first.salt, first.iterations) for other in others):
@@ -110,7 +110,7 @@ class Verifier:
             return cls(like.salt, (Keys(stored, server),), like.iterations)
         return cls(signature(secret, b"salt " + name.encode())[:SALT_BYTES], (Keys(stored, server),))
 
-    def matched(self, password: str) -> Keys | None:
+    def match(self, password: str) -> Keys | None:
         """Return the keys of a password that was sent, None if it is wrong; the hash takes a while."""
         try:
             prepared = saslprep.prepare(password).encode()
@@ -199,7 +199,7 @@ class ScramServer:
         fields = unproved.split(",")
         if not comma or len(fields) < 2 or not all(map(_ATTRIBUTE.fullmatch, fields)):
             raise ScramViolationError("the final message is malformed")
-        binding, proof = _decoded(fields[0], "c="), _decoded(proof_field, "p=")
+        binding, proof = _decode(fields[0], "c="), _decode(proof_field, "p=")
         if fields[1] != f"r={self._nonce}":
             raise ScramViolationError("the nonce is another login's")
         if len(proof) != 32:
@@ -233,7 +233,7 @@ def _text(data: bytes) -> str:
         raise ScramViolationError("a message is not UTF-8") from None
 
 
-def _decoded(field: str, name: str) -> bytes:
+def _decode(field: str, name: str) -> bytes:
     if not field.startswith(name):
         raise ScramViolationError("the final message is malformed")
     try:

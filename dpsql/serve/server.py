@@ -1,12 +1,19 @@
-"""The server as a process: it listens, reloads on SIGHUP, and ends on SIGTERM when what runs has ended."""
+"""The server as a process: it listens, reloads on SIGHUP, and ends on SIGTERM when what runs has ended.
+
+systemd is told of its state (`Type=notify`).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import socket
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpsql import __version__
 from dpsql.engines import engine_notice
@@ -15,10 +22,13 @@ from dpsql.serve import metrics
 from dpsql.serve import state as states
 from dpsql.serve.health import Health
 from dpsql.serve.listening import addresses, listen
-from dpsql.serve.log import Log
-from dpsql.serve.notify import notify, reloading
-from dpsql.serve.parts import Front, Service, Wire
-from dpsql.serve.state import State
+
+if TYPE_CHECKING:
+    from dpsql.serve.http import HttpFront
+    from dpsql.serve.log import Log
+    from dpsql.serve.service import Service
+    from dpsql.serve.state import State
+    from dpsql.serve.wire.protocol import Wire
 
 DRAIN = 30.0
 """Seconds that statements have to end by themselves when the server is told to stop."""
@@ -39,9 +49,9 @@ class Server:
         service: Service,
         wire: Wire,
         log: Log,
-        logins: metrics.Logins,
+        logins: metrics.LoginCounts,
         *,
-        fronts: Sequence[Front] = (),
+        fronts: Sequence[HttpFront] = (),
         on_ready: Callable[[list[str]], None] = lambda _: None,
         drain: float = DRAIN,
     ) -> None:
@@ -119,7 +129,7 @@ class Server:
             each.close()
         self._service.shut_down()
         self._wire.connections.shutdown()
-        closed = asyncio.ensure_future(self._closed())
+        closed = asyncio.ensure_future(self._wait_closed())
         hurried = asyncio.ensure_future(self._hurried.wait())
         await asyncio.wait({closed, hurried}, timeout=self._drain, return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
@@ -131,10 +141,14 @@ class Server:
         for path in self._paths:
             path.unlink(missing_ok=True)
         async with self._reloading:
-            await asyncio.to_thread(self._service.close)
+            ended = await asyncio.to_thread(self._service.close, LAST)
+        if not ended:
+            self._log(
+                "abandoned", {"text": "a statement did not end when it was cancelled: it stays charged"}
+            )
         self._log("stopped", {"count": len(self._wire.connections)})
 
-    async def _closed(self) -> None:
+    async def _wait_closed(self) -> None:
         await asyncio.gather(self._wire.connections.closed(), *(front.stop() for front in self._fronts))
 
     async def reload(self) -> None:
@@ -142,7 +156,8 @@ class Server:
         async with self._reloading:
             if self._told.is_set():
                 return
-            reloading()
+            # `READY=1` ends it.
+            notify("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
             try:
                 state = await asyncio.to_thread(states.read, self._path)
                 await asyncio.to_thread(self._service.reload, state.policy, state.config, state.users)
@@ -197,3 +212,18 @@ class Server:
             handshakes=handshakes,
             remaining=remaining,
         )
+
+
+def notify(*lines: str) -> bool:
+    """Send lines such as `READY=1` to the service manager; False if there is none."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return False
+    if address.startswith("@"):  # an abstract socket
+        address = "\0" + address[1:]
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.sendto("\n".join(lines).encode(), address)
+    except OSError:
+        return False
+    return True

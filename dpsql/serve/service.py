@@ -1,22 +1,26 @@
-"""`Service`: answers the statements of all clients, over all protocols, on one policy."""
+"""`Service`: the policy that is served, its clients over all protocols, and who may ask."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql import __version__
+from dpsql.composition import describe_view
 from dpsql.errors import Error
+from dpsql.language import Options
+from dpsql.login import entropy
 from dpsql.policy import Policy, load
 from dpsql.serve.client import Client
-from dpsql.serve.figures import Figures, StatementRecord
 from dpsql.serve.gate import Gate, Login
 from dpsql.serve.generation import Generation
-from dpsql.serve.registry import Registry
-from dpsql.serve.shared import Shared
-from dpsql.serve.view_columns import view_columns
+from dpsql.serve.metrics import Figures, StatementRecord
+from dpsql.serve.settings import Settings
+from dpsql.serve.shared import ConnectedClient, Shared
+from dpsql.types import HUGEINT, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
     import os
@@ -25,24 +29,49 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import ServeConfig
     from dpsql.serve.accounts import Users
-    from dpsql.serve.catalog.protocol import Catalogue, MakeCatalogue
-    from dpsql.serve.settings import Settings
+    from dpsql.serve.catalog import Catalog as Catalogue
+    from dpsql.serve.catalog import MakeCatalogue
 
 __all__ = ["Service", "StatementRecord"]
 
 
-def _catalogue(policy: Policy, schema: SchemaDatabase, name: str) -> Catalogue:
+def _open_catalogue(policy: Policy, schema: SchemaDatabase, name: str) -> Catalogue:
     from dpsql.serve.catalog import Catalog  # noqa: PLC0415  it loads much
 
-    return Catalog(policy, schema, name, views=view_columns(policy, schema), version=__version__)
+    return Catalog(policy, schema, name, views=_describe_views(policy, schema), version=__version__)
 
 
-def _policy(given: Policy | str | os.PathLike[str]) -> Policy:
+def _describe_views(policy: Policy, schema: SchemaDatabase) -> dict[str, tuple[tuple[str, SqlType], ...]]:
+    """Return names and types of the columns of each view; none of a view that is refused by itself."""
+    budget = policy.budget
+    defaults = Options(
+        epsilon=budget.default_epsilon, delta=budget.default_delta, confidence=Fraction(95, 100)
+    )
+    found: dict[str, tuple[tuple[str, SqlType], ...]] = {}
+    for name, view in policy.views.items():
+        try:
+            described = describe_view(view, policy, schema, defaults)
+        except Error:
+            continue
+        names, types = (described.column(place).to_pylist() for place in (0, 1))
+        found[name] = tuple((column, _nearest_type(kind)) for column, kind in zip(names, types, strict=True))
+    return found
+
+
+def _nearest_type(text: str) -> SqlType:
+    """Return a type as the engine writes it; those that no column of a policy has are shown as near ones."""
+    try:
+        return column_type(text)
+    except ValueError:
+        return HUGEINT if text.startswith(("HUGEINT", "UHUGEINT", "DECIMAL")) else VARCHAR
+
+
+def _load(given: Policy | str | os.PathLike[str]) -> Policy:
     return given if isinstance(given, Policy) else load(given)
 
 
 class Service:
-    """Everything that is open once for a policy. Any thread may use it."""
+    """Everything that is open once for a policy. Any thread may use it, but for `client_of`."""
 
     def __init__(
         self,
@@ -50,16 +79,14 @@ class Service:
         policy: Policy | str | os.PathLike[str],
         users: Users,
         *,
-        version: str = __version__,
-        catalogue: MakeCatalogue = _catalogue,
+        catalogue: MakeCatalogue = _open_catalogue,
     ) -> None:
         """Open the policy's database and catalogue; raises `PolicyError` or `OperationalError`."""
-        self.version = version
         self._catalogue = catalogue
         self.gate = Gate(users)
         """Who may log in and ask."""
-        self._shared = Shared(Generation(_policy(policy), config, catalogue), self.gate)
-        self._registry: Registry[Client] = Registry()
+        self._shared = Shared(Generation(_load(policy), config, catalogue), self.gate)
+        self._of_logins: dict[tuple[Login, str], Client] = {}
         self._reloading = threading.Lock()
 
     @property
@@ -73,11 +100,6 @@ class Service:
         return self.generation.policy
 
     @property
-    def clients(self) -> Mapping[int, Client]:
-        """The connected clients, by number."""
-        return self._registry.clients
-
-    @property
     def on_statement(self) -> Callable[[StatementRecord], None] | None:
         """Called for each statement that has ended, on any thread."""
         return self._shared.on_statement
@@ -86,11 +108,40 @@ class Service:
     def on_statement(self, call: Callable[[StatementRecord], None] | None) -> None:
         self._shared.on_statement = call
 
+    # -- clients
+
+    @property
+    def clients(self) -> list[ConnectedClient]:
+        """The connected clients."""
+        return self._shared.clients()
+
     def client(self, login: Login, number: int, settings: Settings) -> Client:
         """Let a user who has logged in ask; raises `PolicyError` if the policy does not list the analyst."""
-        client = Client(self._shared, self._registry, login, number, settings)
-        self._registry.add(client)
+        client = Client(self._shared, login, number, settings)
+        self._shared.add(client)
         return client
+
+    def client_of(self, login: Login, protocol: str, lane: str = "") -> Client:
+        """Return the client of a login that has no connection: the same one each time, of each lane.
+
+        Only the thread of the event loop calls it. Clients of the user's logins that do not hold any more are
+        closed.
+        """
+        place, user = (login, f"{protocol} {lane}"), login.user
+        client = self._of_logins.get(place)
+        if client is None:
+            own = [each for each in self._of_logins if each[0].user.name == user.name]
+            for old in own:
+                if not self.gate.holds(old[0]):
+                    self._of_logins.pop(old).close()
+            config = self.generation.config
+            settings = Settings(user.name, config.name, statement_timeout=config.statement_timeout * 1000)
+            client = self._of_logins[place] = self.client(login, entropy.number(31), settings)
+            client.protocol = protocol
+            client.on_terminate = client.cancel  # there is no connection to end
+        return client
+
+    # -- the server's life
 
     def reload(
         self,
@@ -106,12 +157,12 @@ class Service:
         """
         with self._reloading:
             before = self.generation
-            opened = _policy(before.policy.path or before.policy if policy is None else policy)
+            opened = _load(before.policy.path or before.policy if policy is None else policy)
             made = Generation(opened, config or before.config, self._catalogue)
             self.gate.users = users or self.gate.users  # first: a login that has ended asks nothing anew
             self._shared.generation = made
             before.retire()
-        gone = [each for each in self._registry.all() if not self.gate.holds(each.login)]
+        gone = [each for each in self._shared.clients() if not self.gate.holds(each.login)]
         for each in gone:
             each.terminate()
         return tuple(each.number for each in gone)
@@ -122,18 +173,18 @@ class Service:
 
     def cancel_all(self) -> None:
         """Stop what runs and what waits."""
-        for each in self._registry.all():
-            each.cancel()
-        self._shared.cancel_abandoned()
+        self._shared.cancel_all()
 
-    def close(self) -> None:
-        """Close the pools and the database; it waits for what runs."""
-        self.shut_down()
-        self._shared.ended.set()
-        self.cancel_all()
-        for pool in self._shared.pools:
-            pool.close()
-        self.generation.close()
+    def close(self, within: float | None = None) -> bool:
+        """Close the pools and the database; return whether all that ran has ended within so many seconds.
+
+        None: wait for it. Where something does not end, the database stays open for it until the process
+        ends; what it had reserved stays charged.
+        """
+        ended = self._shared.close(within)
+        if ended:
+            self.generation.close()
+        return ended
 
     @property
     def messages(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The settings of one connection: SET, SHOW, RESET and what the client is told of them.
+"""Session settings: SET, SHOW, RESET and ParameterStatus.
 
 SET lasts for the connection, unless its transaction, or a savepoint before it, is rolled back. SET LOCAL
 lasts to the end of the transaction, and does nothing outside one. RESET goes back to what the client asked
@@ -8,6 +8,7 @@ for at its start, else to the default.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -24,13 +25,17 @@ from dpsql.serve.settings_table import (
     shown_duration,
 )
 
-__all__ = ["Changes", "SettingError", "Settings"]
+__all__ = ["Changes", "SettingError", "Settings", "Values"]
 
 Changes = tuple[tuple[str, str], ...]
 """Settings whose new value the client is told, by ParameterStatus."""
+Values = tuple[dict[str, str], dict[str, str]]
+"""The values of all settings, and those of SET LOCAL. A dictionary is replaced, never changed."""
 
 SERVER_VERSION = f"15.0 (dpsql {__version__})"
 _TABLE: dict[str, Setting] = {setting.name.lower(): setting for setting in SETTINGS}
+_WORD = re.compile(r"(?s)(?:\\.|[^\s\\])+")
+"""A word of startup options, with a backslash before each space in it."""
 _OPTIONS = ("epsilon", "error", "delta", "measure", "confidence")
 
 
@@ -66,13 +71,11 @@ class Settings:
         }
         for name, value in (startup or {}).items():
             setting = _find(name)
-            self._defaults[setting.name.lower()] = self._checked(setting, value)
+            self._defaults[setting.name.lower()] = self._check(setting, value)
         self._values = self._defaults
         self._local: dict[str, str] = {}
         self._before: dict[str, str] | None = None
         """The values at the begin of the transaction; None outside one."""
-        self._saved: list[tuple[dict[str, str], dict[str, str]]] = []
-        """The values, and those of SET LOCAL, at each savepoint. A dictionary is replaced, never changed."""
 
     # -- show
 
@@ -93,7 +96,7 @@ class Settings:
 
     def as_mapping(self) -> dict[str, str]:
         """Return all values by name, for `pg_settings` and `current_setting`."""
-        return {setting.name: self._value(name) for name, setting in sorted(_TABLE.items())}
+        return {name: value for name, value, _ in self.show_all()}
 
     def reported(self) -> Changes:
         """Return what the client is told at its start."""
@@ -108,7 +111,7 @@ class Settings:
         """Change one setting, to its default if `value` is None; return what the client is told."""
         setting = _find(name)
         key = setting.name.lower()
-        shown = self._defaults[key] if value is None else self._checked(setting, value)
+        shown = self._defaults[key] if value is None else self._check(setting, value)
         before = self.reported()
         # A default epsilon ends a default error.
         changed = {key: shown, **({"dp_error": ""} if key == "dp_epsilon" and shown else {})}
@@ -131,16 +134,15 @@ class Settings:
         """Begin a transaction: what is set from now on can be undone."""
         self._before = self._values
 
-    def save(self) -> None:
-        """Set a savepoint."""
-        self._saved.append((self._values, self._local))
+    @property
+    def values(self) -> Values:
+        """All values, to which `restore` goes back."""
+        return self._values, self._local
 
-    def keep(self, savepoints: int, *, undo: bool) -> Changes:
-        """Keep so many savepoints; `undo` what was set since the last of them. Return what changed."""
+    def restore(self, values: Values) -> Changes:
+        """Go back to the values of a savepoint; return what the client is told."""
         before = self.reported()
-        del self._saved[savepoints:]
-        if undo:
-            self._values, self._local = self._saved[-1]
+        self._values, self._local = values
         return self._changes(before)
 
     def end(self, *, committed: bool) -> Changes:
@@ -149,13 +151,12 @@ class Settings:
         if self._before is not None and not committed:
             self._values = self._before
         self._before, self._local = None, {}
-        self._saved.clear()
         return self._changes(before)
 
     def _changes(self, before: Changes) -> Changes:
         return tuple(pair for pair in self.reported() if pair not in before)
 
-    def _checked(self, setting: Setting, value: str) -> str:
+    def _check(self, setting: Setting, value: str) -> str:
         """Return a value as it is shown; raise if the setting cannot have it."""
         if setting.check is None:
             raise SettingError(f'parameter "{setting.name}" cannot be changed', "55P02")
@@ -213,6 +214,26 @@ class Settings:
     def client_min_messages(self) -> str:
         """The lowest level of notices that are sent."""
         return self._value("client_min_messages")
+
+
+def read_options(text: str) -> dict[str, str]:
+    r"""Read the `options` of a startup message: `-c name=value` and `--name=value`; `\ ` stands for a space.
+
+    >>> read_options("-c dp_epsilon=0.5 --search-path=public")
+    {'dp_epsilon': '0.5', 'search_path': 'public'}
+    """
+    found: dict[str, str] = {}
+    words = iter(re.sub(r"(?s)\\(.)", r"\1", word) for word in _WORD.findall(text))
+    for word in words:
+        long = word.startswith("--")
+        assigned = word[2:] if long else next(words, "") if word == "-c" else word.removeprefix("-c")
+        name, separator, value = assigned.partition("=")
+        if not (name and separator and word.startswith(("--", "-c"))):
+            raise SettingError(
+                f'invalid command-line argument for server process: "{word[:63]}"', "42601", "-c name=value"
+            )
+        found[name.replace("-", "_") if long else name] = value
+    return found
 
 
 def _find(name: str) -> Setting:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.language import Set, parse
@@ -159,12 +160,12 @@ def _time_zone(value: str) -> str:
     return _text(64)(value)
 
 
-def _option(name: str) -> Check:
-    """Return the check of a default of dpsql's options: what SET takes in dpsql's own language."""
+def _unless_empty(read: Callable[[str], object]) -> Check:
+    """Return the check of a setting that is empty, or what can be read."""
 
     def check(value: str) -> str:
         if value.strip():
-            option(name, value)
+            read(value)
         return value.strip()
 
     return check
@@ -194,27 +195,32 @@ def most(value: str) -> Charge:
     return found
 
 
-def _most(value: str) -> str:
-    if value.strip():
-        most(value)
-    return value.strip()
-
-
 _ISOLATION = _one_of("serializable", "repeatable read", "read committed", "read uncommitted")
 _MESSAGES = ("debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error")
-_IGNORED = "Accepted for tools; changes nothing here."
+
+
+def _accepted(check: Check | None, **defaults: str) -> tuple[Setting, ...]:
+    """Return settings that tools set, which change nothing here."""
+    return tuple(
+        Setting(name, default, "Accepted for tools; changes nothing here.", check)
+        for name, default in defaults.items()
+    )
+
 
 SETTINGS: tuple[Setting, ...] = (
     # dpsql's own.
-    Setting("dp_epsilon", "", "Epsilon of statements that name none; setting it agrees to the price.",
-            _option("epsilon")),
-    Setting("dp_error", "", "Error of statements that name no price; setting it agrees to what that costs.",
-            _option("error")),
-    Setting("dp_delta", "", "Delta of private statements that name none.", _option("delta")),
-    Setting("dp_measure", "", "Share of epsilon that measures the counts, or AUTO.", _option("measure")),
-    Setting("dp_confidence", "", "Level of intervals, 0.95 by default.", _option("confidence")),
+    *(
+        Setting(f"dp_{name}", "", description, _unless_empty(partial(option, name)))
+        for name, description in (
+            ("epsilon", "Epsilon of statements that name none; setting it agrees to the price."),
+            ("error", "Error of statements that name no price; setting it agrees to what that costs."),
+            ("delta", "Delta of private statements that name none."),
+            ("measure", "Share of epsilon that measures the counts, or AUTO."),
+            ("confidence", "Level of intervals, 0.95 by default."),
+        )
+    ),
     Setting("dp_most", "", "The most that a statement may cost (EPSILON or EPSILON,DELTA), agreed to.",
-            _most),
+            _unless_empty(most)),
     Setting("dp_columns", "", "With 'interval', each count has its interval in two more columns.",
             _one_of("", "interval")),
     # What changes an answer or its form.
@@ -232,58 +238,39 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("TimeZone", "UTC", "Accepted for tools; answers are in UTC, with their offset.", _time_zone,
             reported=True),
     Setting("array_nulls", "on", "NULL in arrays is read as NULL.", _always("on")),
-    Setting("xmlbinary", "base64", _IGNORED, _one_of("base64", "hex")),
-    Setting("xmloption", "content", _IGNORED, _one_of("content", "document")),
     # What tools set.
     Setting("application_name", "", "Name of the client's program.", _application_name, reported=True),
     Setting("search_path", '"$user", public', "Schemas in which names are looked up: always public.",
             _text(1000)),
-    Setting("default_transaction_isolation", "read committed", _IGNORED, _ISOLATION),
     Setting("default_transaction_read_only", "on", "Nothing can be written.", _boolean, reported=True),
-    Setting("default_transaction_deferrable", "off", _IGNORED, _boolean),
-    Setting("transaction_isolation", "read committed", _IGNORED, _ISOLATION),
     Setting("transaction_read_only", "on", "Nothing can be written.", _boolean),
-    Setting("transaction_deferrable", "off", _IGNORED, _boolean),
-    Setting("lock_timeout", "0", _IGNORED, _duration),
-    Setting("idle_in_transaction_session_timeout", "0", _IGNORED, _duration),
-    Setting("idle_session_timeout", "0", _IGNORED, _duration),
-    Setting("client_connection_check_interval", "0", _IGNORED, _duration),
-    Setting("deadlock_timeout", "1s", _IGNORED),
-    Setting("jit", "off", _IGNORED, _boolean),
-    Setting("row_security", "on", _IGNORED, _boolean),
-    Setting("synchronous_commit", "on", _IGNORED,
-            _one_of("on", "off", "local", "remote_write", "remote_apply")),
-    Setting("synchronize_seqscans", "on", _IGNORED, _boolean),
-    Setting("check_function_bodies", "on", _IGNORED, _boolean),
-    Setting("escape_string_warning", "on", _IGNORED, _boolean),
-    Setting("backslash_quote", "safe_encoding", _IGNORED, _one_of("safe_encoding", "on", "off")),
-    Setting("quote_all_identifiers", "off", _IGNORED, _boolean),
-    Setting("transform_null_equals", "off", _IGNORED, _boolean),
-    Setting("default_with_oids", "off", _IGNORED, _always("off")),
-    Setting("default_tablespace", "", _IGNORED, _text(63)),
-    Setting("default_table_access_method", "heap", _IGNORED, _text(63)),
-    Setting("default_text_search_config", "pg_catalog.simple", _IGNORED, _text(127)),
-    Setting("default_statistics_target", "100", _IGNORED, _whole(1, 10_000)),
-    Setting("constraint_exclusion", "partition", _IGNORED, _one_of("on", "off", "partition")),
-    Setting("plan_cache_mode", "auto", _IGNORED, _one_of("auto", "force_generic_plan", "force_custom_plan")),
-    Setting("work_mem", "4MB", _IGNORED, _size),
-    Setting("maintenance_work_mem", "64MB", _IGNORED, _size),
-    Setting("temp_buffers", "8MB", _IGNORED, _size),
-    Setting("effective_cache_size", "4GB", _IGNORED, _size),
-    Setting("random_page_cost", "4", _IGNORED, _number),
-    Setting("seq_page_cost", "1", _IGNORED, _number),
-    Setting("cursor_tuple_fraction", "0.1", _IGNORED, _number),
-    Setting("geqo", "on", _IGNORED, _boolean),
-    Setting("from_collapse_limit", "8", _IGNORED, _whole(1, 2**31 - 1)),
-    Setting("join_collapse_limit", "8", _IGNORED, _whole(1, 2**31 - 1)),
-    *(Setting(f"enable_{name}", "on", _IGNORED, _boolean)
-      for name in ("bitmapscan", "hashagg", "hashjoin", "indexscan", "mergejoin", "nestloop", "seqscan")),
-    *(Setting(f"tcp_keepalives_{name}", "0", _IGNORED, _whole(0, 2**31 - 1))
-      for name in ("count", "idle", "interval")),
-    Setting("lc_messages", "C.UTF-8", _IGNORED, _text(63)),
-    Setting("lc_monetary", "C.UTF-8", _IGNORED, _text(63)),
-    Setting("lc_numeric", "C.UTF-8", _IGNORED, _text(63)),
-    Setting("lc_time", "C.UTF-8", _IGNORED, _text(63)),
+    *_accepted(_ISOLATION, default_transaction_isolation="read committed",
+               transaction_isolation="read committed"),
+    *_accepted(_boolean, default_transaction_deferrable="off", transaction_deferrable="off", jit="off",
+               row_security="on", synchronize_seqscans="on", check_function_bodies="on",
+               escape_string_warning="on", quote_all_identifiers="off", transform_null_equals="off",
+               geqo="on", enable_bitmapscan="on", enable_hashagg="on", enable_hashjoin="on",
+               enable_indexscan="on", enable_mergejoin="on", enable_nestloop="on", enable_seqscan="on"),
+    *_accepted(_always("off"), default_with_oids="off"),
+    *_accepted(_duration, lock_timeout="0", idle_in_transaction_session_timeout="0", idle_session_timeout="0",
+               client_connection_check_interval="0"),
+    *_accepted(None, deadlock_timeout="1s"),
+    *_accepted(_one_of("on", "off", "local", "remote_write", "remote_apply"), synchronous_commit="on"),
+    *_accepted(_one_of("safe_encoding", "on", "off"), backslash_quote="safe_encoding"),
+    *_accepted(_one_of("on", "off", "partition"), constraint_exclusion="partition"),
+    *_accepted(_one_of("auto", "force_generic_plan", "force_custom_plan"), plan_cache_mode="auto"),
+    *_accepted(_one_of("base64", "hex"), xmlbinary="base64"),
+    *_accepted(_one_of("content", "document"), xmloption="content"),
+    *_accepted(_text(63), default_tablespace="", default_table_access_method="heap", lc_messages="C.UTF-8",
+               lc_monetary="C.UTF-8", lc_numeric="C.UTF-8", lc_time="C.UTF-8"),
+    *_accepted(_text(127), default_text_search_config="pg_catalog.simple"),
+    *_accepted(_whole(1, 10_000), default_statistics_target="100"),
+    *_accepted(_whole(1, 2**31 - 1), from_collapse_limit="8", join_collapse_limit="8"),
+    *_accepted(_whole(0, 2**31 - 1), tcp_keepalives_count="0", tcp_keepalives_idle="0",
+               tcp_keepalives_interval="0"),
+    *_accepted(_size, work_mem="4MB", maintenance_work_mem="64MB", temp_buffers="8MB",
+               effective_cache_size="4GB"),
+    *_accepted(_number, random_page_cost="4", seq_page_cost="1", cursor_tuple_fraction="0.1"),
     # What is shown only.
     Setting("lc_collate", "C.UTF-8", "Order of texts."),
     Setting("lc_ctype", "C.UTF-8", "Classes of characters."),

@@ -10,21 +10,22 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpsql.errors import PolicyError
 from dpsql.policy import Address, HttpConfig
-from dpsql.serve import health, metrics
+from dpsql.serve import garbage, health, metrics
 from dpsql.serve import state as states
-from dpsql.serve.figures import StatementRecord
-from dpsql.serve.http import HttpFront
 from dpsql.serve.log import Log
-from dpsql.serve.parts import Front
 from dpsql.serve.server import Server
 from dpsql.serve.service import Service
 from dpsql.serve.state import State
-from dpsql.serve.wire.context import WireContext
 from dpsql.serve.wire.protocol import Wire
-from dpsql.serve.wire.registry import Connections
+from dpsql.serve.wire.registry import Connections, WireContext
+
+if TYPE_CHECKING:
+    from dpsql.serve.http import HttpFront
+    from dpsql.serve.metrics import StatementRecord
 
 HANDSHAKES = 100
 """How many clients may be logging in at the same time."""
@@ -71,12 +72,20 @@ async def _serve(
     http: HttpConfig,
 ) -> None:
     log = Log(state.users.secret, state.users.accounts.__contains__)
-    logins = metrics.Logins()
+    logins = metrics.LoginCounts()
 
     def event(name: str, fields: Mapping[str, object]) -> None:
         logins.event(name, fields)
         if name != metrics.REFUSED:
             log(name, fields)
+
+    def ready(addresses: list[str]) -> None:
+        garbage.begin()
+        on_ready(state, addresses)
+
+    def is_idle() -> bool:
+        running = any(each.running for each in wire.connections.live.values())
+        return not running and not service.figures().running
 
     service = Service(state.config, state.policy, state.users)
     try:
@@ -104,12 +113,16 @@ async def _serve(
                 *_mcp(state, service),
                 *_pages(state, service, http, event),
             ],
-            on_ready=lambda addresses: on_ready(state, addresses),
+            on_ready=ready,
         )
     except BaseException:
         service.close()
         raise
-    await server.run()
+    collecting = asyncio.create_task(garbage.collect_when_idle(is_idle))
+    try:
+        await server.run()
+    finally:
+        collecting.cancel()
 
 
 def _fields(record: StatementRecord, log: Log) -> dict[str, object]:
@@ -120,7 +133,7 @@ def _fields(record: StatementRecord, log: Log) -> dict[str, object]:
         "analyst": record.analyst,
         "number": record.number,
         "protocol": record.protocol,
-        "statement": log.hashed(record.text),
+        "statement": log.hash_text(record.text),
         "kind": record.kind,
         "price": None if price is None else f"{float(price.epsilon):.6g}, {float(price.delta):.6g}",
         "outcome": record.outcome,
@@ -129,19 +142,19 @@ def _fields(record: StatementRecord, log: Log) -> dict[str, object]:
     }
 
 
-def _mcp(state: State, service: Service) -> list[Front]:
+def _mcp(state: State, service: Service) -> list[HttpFront]:
     """Return the server of programs that speak MCP, if the policy has an address for it."""
     address = state.config.mcp.listen
     if address is None:
         return []
     try:
-        from dpsql.serve.mcp import http_app  # noqa: PLC0415  of the extra `dpsql[mcp]`
+        from dpsql.serve.http import HttpFront  # noqa: PLC0415  of the extra `dpsql[mcp]`
+        from dpsql.serve.mcp import http_app  # noqa: PLC0415  as above
     except ImportError:
         raise PolicyError("mcp.listen: needs the package mcp", hint="pip install 'dpsql[mcp]'") from None
 
     def application(bound: Address) -> object:
-        config = replace(state.config, mcp=replace(state.config.mcp, listen=bound))
-        return http_app(lambda: service, config)
+        return http_app(service, bound, state.config.mcp)
 
     return [HttpFront(application, address, state.tls)]
 
@@ -151,28 +164,27 @@ def _pages(
     service: Service,
     given: HttpConfig,
     log: Callable[[str, Mapping[str, object]], None],
-) -> list[Front]:
+) -> list[HttpFront]:
     """Return the servers of pages; an address that is given goes before that of the policy."""
     own = state.config.http
     http = replace(own, listen=given.listen or own.listen, owner=given.owner or own.owner)
-    config = replace(state.config, http=http)
+    config = replace(state.config, http=http)  # which refuses addresses that need a certificate
     if http.listen is None and http.owner is None:
         return []
     try:
-        from dpsql.serve.page.application import http_app  # noqa: PLC0415  of the extra `dpsql[http]`
+        from dpsql.serve.http import HttpFront  # noqa: PLC0415  of the extra `dpsql[http]`
+        from dpsql.serve.page.application import http_app  # noqa: PLC0415  as above
         from dpsql.serve.page.owner import OwnerFront, link_file  # noqa: PLC0415  as above
     except ImportError:
         hint = "pip install 'dpsql[http]'"
         raise PolicyError("http: needs the packages starlette and uvicorn", hint=hint) from None
 
     def analysts(bound: Address) -> object:
-        bound_config = replace(config, http=replace(http, listen=bound))
-        return http_app(lambda: service, bound_config, log)
+        return http_app(service, bound, http, log)
 
-    fronts: list[Front] = []
+    fronts: list[HttpFront] = []
     if http.listen is not None:
         fronts.append(HttpFront(analysts, http.listen, state.tls, "/"))
     if http.owner is not None:
-        link = link_file(config.users)
-        fronts.append(OwnerFront(lambda: service, lambda: service.gate.users, http.owner, link))
+        fronts.append(OwnerFront(service, http.owner, link_file(config.users)))
     return fronts

@@ -1,123 +1,186 @@
-"""Await work of a statement in a pool of threads, until it ends, is cancelled or has no time left."""
+"""A statement that a client asks: how it is awaited in a pool of threads, cancelled, timed out and held.
+
+With `time_steps` the reply of a private statement comes at one of few times after its start.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dpsql.engines import Cancelled
+from dpsql.engines import Cancelled, ResultLimit, RunningStatement
 from dpsql.errors import InterfaceError, OperationalError, StatementFailed
 from dpsql.serve.errors import TimedOut
 
 if TYPE_CHECKING:
-    from dpsql.serve.active import Active
+    from concurrent.futures import Future
+
     from dpsql.serve.admission import FairPool
     from dpsql.serve.generation import Generation
+    from dpsql.serve.statement_run import StatementRun
 
 _T = TypeVar("_T")
 
 NOTHING_CHARGED = "the statement was cancelled while it waited; nothing was charged"
+_STEPS = (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)
+"""With `time_steps`, the seconds after its start at which the reply of a private statement may come."""
 
 
-async def free_work(
-    pool: FairPool, analyst: str, active: Active, generation: Generation, work: Callable[[], _T]
-) -> _T:
-    """Await work that costs nothing; its client waits no longer once it is cancelled or its time is over.
+class ActiveStatement:
+    """A statement that is asked now, which can be cancelled wherever it is. Made on the event loop."""
 
-    What waits for its turn then never begins. What has begun ends by itself, as soon as it looks at the
-    statement, and keeps the turn of its analyst until then; what it finds is dropped.
-    """
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    awaited = _begun(pool, analyst, active, generation, work)
-    active.awaited = awaited
-    timer = loop.call_later(active.running.remaining or 0.0, active.give_up)
-    try:
-        if active.running.cancelled:
-            active.give_up()
-        return await awaited
-    except asyncio.CancelledError:
-        if task is not None and task.cancelling():
+    def __init__(self, analyst: str, limit: ResultLimit, seconds: float) -> None:
+        """Begin its time: so many seconds."""
+        self.analyst = analyst
+        self.running = RunningStatement(limit)
+        self.running.end_within(seconds)
+        self.future: Future[object] | None = None
+        """Its work in a pool, which may go on when nobody awaits it any more."""
+        self.run: StatementRun | None = None
+        """Its steps, once they have begun."""
+        self.asked = time.monotonic()
+        self.waited = 0.0
+        self._awaited: asyncio.Future[Any] | None = None
+        """What the client waits for and may give up: work that costs nothing."""
+        self._loop = asyncio.get_running_loop()
+
+    def cancel(self) -> None:
+        """Stop it, from any thread; what waits never begins, and what costs nothing is not waited for."""
+        self.running.cancel()
+        future = self.future
+        if future is not None:
+            future.cancel()  # it has an effect while it waits alone
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._give_up)
+
+    def _give_up(self) -> None:
+        """Wait no longer for what may be given up; in the thread of the event loop."""
+        if self._awaited is not None:
+            self._awaited.cancel()
+
+    async def free_work(self, pool: FairPool, generation: Generation, work: Callable[[], _T]) -> _T:
+        """Await work that costs nothing; nobody waits longer once it is cancelled or its time is over.
+
+        What waits for its turn then never begins. What has begun ends by itself, as soon as it looks at the
+        statement, and keeps the turn of its analyst until then; what it finds is dropped.
+        """
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        self._awaited = awaited = self._begin(pool, generation, work)
+        timer = loop.call_later(self.running.remaining or 0.0, self._give_up)
+        try:
+            if self.running.cancelled:
+                self._give_up()
+            return await awaited
+        except asyncio.CancelledError:
+            if task is not None and task.cancelling():
+                raise
+            if self.running.cancelled:
+                raise Cancelled(NOTHING_CHARGED) from None
+            self.running.cancel()
+            raise _timed_out(charged=False) from None
+        finally:
+            timer.cancel()
+            self._awaited = None
+            del awaited  # an error holds this frame, and must not hold itself by it
+            self._forget_ended()
+
+    async def charged_work(self, pool: FairPool, generation: Generation, work: Callable[[], _T]) -> _T:
+        """Await work that may be charged, to its end once it has begun; its time stands still before that."""
+        task = asyncio.current_task()
+        awaited = self._begin(pool, generation, work, self.running.remaining)
+        try:
+            return await awaited
+        except asyncio.CancelledError:
+            if self.running.cancelled and (task is None or not task.cancelling()):
+                raise Cancelled(NOTHING_CHARGED) from None
             raise
-        if active.running.cancelled:
-            raise Cancelled(NOTHING_CHARGED) from None
-        active.running.cancel()
-        raise _timed_out(charged=False) from None
-    finally:
-        timer.cancel()
-        active.awaited = None
-        del awaited  # an error holds this frame, and must not hold itself by it
-        _ended(active)
+        finally:
+            del awaited  # as above
+            self._forget_ended()
+
+    def _begin(
+        self, pool: FairPool, generation: Generation, work: Callable[[], _T], seconds: float | None = None
+    ) -> asyncio.Future[_T]:
+        """Let work wait for its turn; the time until it begins is waiting time.
+
+        With `seconds`, so much time is left to it from its begin on.
+        """
+        asked = time.monotonic()
+
+        def run_in_time() -> _T:
+            self.waited += time.monotonic() - asked
+            with generation.use():
+                if self.running.cancelled:
+                    raise Cancelled(NOTHING_CHARGED)
+                if seconds is not None:
+                    self.running.end_within(seconds)
+                return _within_time(self.running, work)
+
+        future = pool.submit(self.analyst, run_in_time)
+        self.future = future  # type: ignore[assignment]  # its result is not looked at there
+        if self.running.cancelled:
+            future.cancel()
+        return asyncio.wrap_future(future)
+
+    def _forget_ended(self) -> None:
+        """Forget the work of the statement, unless it runs on."""
+        if self.future is not None and (self.future.cancel() or self.future.done()):
+            self.future = None
 
 
-async def charged_work(
-    pool: FairPool, analyst: str, active: Active, generation: Generation, work: Callable[[], _T]
-) -> _T:
-    """Await work that may be charged, to its end once it has begun; its time stands still before that."""
-    left = active.running.remaining
-    task = asyncio.current_task()
-    awaited = _begun(pool, analyst, active, generation, work, left)
-    try:
-        return await awaited
-    except asyncio.CancelledError:
-        if active.running.cancelled and (task is None or not task.cancelling()):
-            raise Cancelled(NOTHING_CHARGED) from None
-        raise
-    finally:
-        del awaited  # as above
-        _ended(active)
+class Retired(Exception):  # noqa: N818  it never leaves `Client`
+    """The policy was read again before the statement began to run."""
 
 
-def _begun(
-    pool: FairPool,
-    analyst: str,
-    active: Active,
-    generation: Generation,
-    work: Callable[[], _T],
-    seconds: float | None = None,
-) -> asyncio.Future[_T]:
-    """Let work wait for its turn; the time until it begins is waiting time.
+def step_after(passed: float, timeout: float) -> float:
+    """Return the seconds after its start at which the reply of a private statement may come.
 
-    With `seconds`, so much time is left to it from its begin on.
+    >>> [step_after(passed, 300) for passed in (0.1, 0.25, 0.3, 90, 299, 301)]
+    [0.25, 0.25, 1.0, 256.0, 300, 301]
+    >>> step_after(17, 20)
+    20
     """
-    asked = time.monotonic()
-
-    def timed() -> _T:
-        active.waited += time.monotonic() - asked
-        with generation.use():
-            if active.running.cancelled:
-                raise Cancelled(NOTHING_CHARGED)
-            if seconds is not None:
-                active.running.end_within(seconds)
-            return _within_time(active, work)
-
-    future = pool.submit(analyst, timed)
-    active.future = future  # type: ignore[assignment]  # its result is not looked at there
-    if active.running.cancelled:
-        future.cancel()
-    return asyncio.wrap_future(future)
+    return min((step for step in (*_STEPS, timeout) if step >= passed), default=passed)
 
 
-def _ended(active: Active) -> None:
-    """Forget the work of a statement, unless it runs on."""
-    if active.future is not None and (active.future.cancel() or active.future.done()):
-        active.future = None
+class Hold:
+    """Waits once until the reply of a private statement may come, or the server ends.
+
+    It waits before the ledger says that the statement has ended: another connection of the analyst could read
+    there when that was.
+    """
+
+    def __init__(self, timeout: float, ended: threading.Event) -> None:
+        """Let the statement begin now; it may run for `timeout` seconds."""
+        self._begun, self._timeout, self._ended = time.monotonic(), timeout, ended
+        self._done = False
+
+    def __call__(self) -> None:
+        """Wait, unless it was done before."""
+        if self._done:
+            return
+        self._done = True
+        passed = time.monotonic() - self._begun
+        self._ended.wait(step_after(passed, self._timeout) - passed)
 
 
-def _within_time(active: Active, work: Callable[[], _T]) -> _T:
+def _within_time(running: RunningStatement, work: Callable[[], _T]) -> _T:
     """Run work; an error because of the limit of time says so."""
     try:
-        active.running.check()
+        running.check()
         return work()
     except StatementFailed:
-        if not active.running.timed_out:
+        if not running.timed_out:
             raise
         charged = True
     except (Cancelled, InterfaceError):
         raise
     except OperationalError as error:
-        if not active.running.timed_out or type(error) is not OperationalError:
+        if not running.timed_out or type(error) is not OperationalError:
             raise
         charged = False
     raise _timed_out(charged=charged)

@@ -3,46 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from dpsql.analysis import is_private, public_sql
-from dpsql.errors import Error, QueryRefused, QuerySyntaxError, ResultTooLarge
+import pyarrow as pa
+
+from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
 from dpsql.language import Query, Set, Show, Statement, plain, plain_text
 from dpsql.lazy_dataclass import dataclass
+from dpsql.ledger import shown
+from dpsql.parameters import attempts
 from dpsql.prepared import (
     Explained,
     PreparedCommand,
     PreparedComposed,
     PreparedPrivate,
+    PreparedProbe,
     PreparedPublic,
     scopes,
 )
 from dpsql.privacy import Charge
 from dpsql.release import told
-from dpsql.serve.agreement import names_epsilon, not_agreed
-from dpsql.serve.answer import Answer, Column, Notice, columns_of
+from dpsql.serve.answer import (
+    Answer,
+    Column,
+    Described,
+    Notice,
+    columns_of,
+    conform,
+    empty_answer,
+    messages_of,
+    put_arrays_back,
+)
 from dpsql.serve.catalog.facts import Route
-from dpsql.serve.describe import ends, schema_of, with_ends
 from dpsql.serve.errors import CatalogueRefused, PolicyReloaded, StatementTooLong
 from dpsql.serve.limits import check_words
-from dpsql.serve.notices import notices_of
-from dpsql.serve.placeholders import arrays, attempts, conformed, parameters_of
-from dpsql.serve.plan_cache import Planned, key
-from dpsql.serve.probes import DECLARED, DeclaredValues, NoRows, Preview, probe_of
+from dpsql.serve.statement_caches import Planned, key
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dpsql.engines import RunningStatement
     from dpsql.planning import Planner
     from dpsql.prepared import Prepared
     from dpsql.release import Release
-    from dpsql.serve.catalog.facts import CatalogAnswer, Facts, Signal
+    from dpsql.serve.catalog.facts import Facts, Signal
     from dpsql.serve.generation import Generation
-    from dpsql.serve.plan_cache import Description, Key
+    from dpsql.serve.statement_caches import Description, Key
     from dpsql.serve.user import User
     from dpsql.session import Session
 
@@ -67,21 +71,28 @@ class StatementRun:
         session: Session,
         user: User,
         running: RunningStatement,
+        text: str,
+        parameters: Sequence[object] | None = None,
+        types: Sequence[pa.DataType | None] = (),
         *,
         agreed: bool,
         most: Charge | None,
         intervals: bool,
         facts: Callable[[], Facts],
-        signal: Callable[[Signal], Answer],
+        signal: Callable[[Signal], bool],
     ) -> None:
         """Begin nothing yet.
 
+        `parameters` are the values of `$1`, .. if they are known, `types` those that the client announced.
         `agreed` says whether somebody agreed to any price of the connection's statements, and `most` is the
         largest charge of each, if somebody agreed to that.
         """
         self.generation, self.session, self.user, self.running = generation, session, user, running
         self.kind: Kind = "data"
         self.price: Charge | None = None
+        self.text, self._types = plain_text(text), types
+        self._parameters = parameters
+        self._values = tuple(plain(parameters) or ())
         self._agreed = agreed or most is not None
         self._most = most
         self._intervals = intervals
@@ -89,102 +100,92 @@ class StatementRun:
         self._signal = signal
         self._filters = scopes(generation.policy, user.analyst)
 
+    # -- what was found out before
+
+    def is_planned(self) -> bool:
+        """Return whether `quick` may answer the statement; nothing is computed for that."""
+        return self._is_translated() or self._key(self._values) in self.generation.plans
+
+    def is_described(self) -> bool:
+        """Return whether `quick_description` may describe the statement; nothing is computed for that."""
+        known = self._is_translated() or self._description_key() in self.generation.descriptions
+        return self._parameters is None and known
+
+    def _is_translated(self) -> bool:
+        return self.generation.catalogue.knows(self.text, self._types)
+
+    def _key(self, values: tuple[object, ...]) -> Key:
+        """Return the key of the statement among the plans."""
+        return key(self.text, values, self.session.defaults, self._filters)
+
+    def _description_key(self) -> Key:
+        return *self._key(()), self._intervals, str(self._types)
+
+    def _find_plan(self, values: tuple[object, ...]) -> Planned | None:
+        return self.generation.plans.get(self._key(values), self.generation.database.engines())
+
+    def _find_description(self) -> Description | None:
+        """Return the description that was made before on the data as it is now."""
+        return self.generation.descriptions.get(self._description_key(), self.generation.database.engines())
+
     # -- answering
 
-    def key(self, text: str, parameters: Sequence[object]) -> Key:
-        """Return the key of a statement among the plans."""
-        return self._key(plain_text(text), tuple(plain(parameters) or ()))
-
-    def _key(self, text: str, values: tuple[object, ...]) -> Key:
-        return key(text, values, self.session.defaults, self._filters)
-
-    def quick(
-        self, text: str, parameters: Sequence[object], types: Sequence[pa.DataType | None]
-    ) -> Answer | Pending | None:
+    def quick(self) -> Answer | Pending | None:
         """Answer a statement as `begin` does, if it needs no planning; None if it does."""
-        words, values = plain_text(text), tuple(plain(parameters) or ())
-        found = self._known(words, values)
-        if found is None and self.generation.catalogue.knows(text, types):
-            self.kind = "catalogue"
-            return self._of_catalogue(words, arrays(parameters, values), types)
+        found = self._find_plan(self._values)
         if found is None:
-            return None
-        kept = self._kept_answer(words, values, types, found)
-        if kept is not None:
-            self.kind, self.price = "stored", Charge()
-            return kept
-        asked = self._answer_key(words, values, types)
+            return self._ask_catalogue() if self._is_translated() else None
+        asked = *self._key(self._values), self._intervals, str(self._types) if self._values else ""
+        if not isinstance(found.prepared, PreparedPublic):
+            ledger = self.generation.database.ledger
+            kept = self.generation.stored.get(asked, self.user.analyst, found.engines, ledger)
+            if kept is not None:
+                self.kind, self.price = "stored", Charge()
+                return kept
         schema = None
-        if values and types:
-            described = self.described_before(words, types)
+        if self._values and self._types:
+            described = self._find_description()
             if described is None:
                 return None
             schema = described[1]
-        return self._of_prepared(found.prepared, found, schema, self._most, asked=asked, plans=False)
+        return self._start(found.prepared, found, schema, self._most, asked=asked, plans=False)
 
-    def _answer_key(self, text: str, values: tuple[object, ...], types: Sequence[pa.DataType | None]) -> Key:
-        return *self._key(text, values), self._intervals, str(types) if values else ""
-
-    def _kept_answer(
-        self, text: str, values: tuple[object, ...], types: Sequence[pa.DataType | None], found: object
-    ) -> Answer | None:
-        """Return the answer that is kept for a plan; None if none is."""
-        if not isinstance(found, Planned) or isinstance(found.prepared, PreparedPublic):
-            return None
-        asked, ledger = self._answer_key(text, values, types), self.generation.database.ledger
-        return self.generation.stored.get(asked, self.user.analyst, found.engines, ledger)
-
-    def begin(
-        self, text: str, parameters: Sequence[object], types: Sequence[pa.DataType | None]
-    ) -> Answer | Pending:
+    def begin(self) -> Answer | Pending:
         """Answer what is free and quick; return the work that is left for other statements."""
-        self._check_length(text)
-        words, values = plain_text(text), tuple(plain(parameters) or ())
+        self._check_length()
         with self.session.statement(self.running):
-            found = self._known(words, values) or self._routed(
-                words, values, arrays(parameters, values), types
-            )
-        if isinstance(found, (Answer, Pending)):
-            return found
-        schema = self._announced(words, types) if values and types else None
-        planned = found if isinstance(found, Planned) else None
-        prepared = found.prepared if isinstance(found, Planned) else found
-        made = self._of_prepared(prepared, planned, schema, self._most)
-        assert made is not None  # noqa: S101  it plans what has to be planned
-        return made
+            found = self._find_plan(self._values)
+            if found is None and self.route() is Route.CATALOGUE:
+                return self._ask_catalogue()
+            made = found or self._plan(self.text, self._values)
+        if isinstance(made, Answer):
+            return made
+        schema = self._find_announced() if self._values and self._types else None
+        prepared, planned = (made.prepared, made) if isinstance(made, Planned) else (made, None)
+        started = self._start(prepared, planned, schema, self._most)
+        assert started is not None  # noqa: S101  it plans what has to be planned
+        return started
 
-    def _routed(
-        self,
-        text: str,
-        values: tuple[object, ...],
-        with_arrays: tuple[object, ...],
-        types: Sequence[pa.DataType | None],
-    ) -> Planned | PreparedCommand | PreparedPrivate | Answer | Pending:
-        """Prepare a statement that was not prepared before; answer it, if that needs no further work."""
-        if self.route(text) is Route.CATALOGUE:
-            return self._of_catalogue(text, with_arrays, types)
-        return self._plan(text, values)
-
-    def prepare(self, text: str, parameters: Sequence[object]) -> Prepared:
-        """Parse, analyse and price a statement, for `run`."""
-        self._check_length(text)
-        return self.session.prepare(text, parameters or None)
+    def prepare(self) -> Prepared:
+        """Parse, analyse and price the statement, for `run`."""
+        self._check_length()
+        return self.session.prepare(self.text, self._values or None)
 
     def run(self, prepared: Prepared, most: Charge | None) -> Answer | Pending:
-        """Answer a statement that was prepared, for at most this charge."""
+        """Answer the statement, which was prepared, for at most this charge."""
         versions = self.generation.database.versions
         if not isinstance(prepared, PreparedCommand) and prepared.engines.versions is not versions:
             raise PolicyReloaded("the policy was read again since the statement was prepared")
-        made = self._of_prepared(prepared, None, None, most)
-        assert made is not None  # noqa: S101  as above
-        return made
+        started = self._start(prepared, None, None, most)
+        assert started is not None  # noqa: S101  as above
+        return started
 
-    def _of_prepared(
+    def _start(
         self,
         prepared: Prepared,
         planned: Planned | None,
         schema: pa.Schema | None,
-        most: Charge | None = None,
+        most: Charge | None,
         *,
         asked: Key | None = None,
         plans: bool = True,
@@ -202,36 +203,22 @@ class StatementRun:
             case PreparedPublic():
                 self.kind = "public"
 
-                def public() -> Answer:
+                def run_public() -> Answer:
                     result = self.session.execute(prepared, running=self.running)
                     return self._answer(result.table, None, schema)
 
-                return Pending("free", public)
-        return self._of_private(prepared, planned, schema, most, asked, plans=plans)
+                return Pending("free", run_public)
 
-    def _of_private(
-        self,
-        prepared: PreparedPrivate | PreparedComposed,
-        planned: Planned | None,
-        schema: pa.Schema | None,
-        most: Charge | None,
-        asked: Key | None,
-        *,
-        plans: bool,
-    ) -> Answer | Pending | None:
-        def stored() -> Answer | None:
-            result = self.session.stored(prepared, running=self.running)
-            return None if result is None else self._kept(prepared, result.release, schema, asked)
-
-        def charged() -> Answer:
+        def run_charged() -> Answer:
             result = self.session.execute(prepared, running=self.running, most=most)
-            return self._kept(prepared, result.release, schema, asked)
+            return self._answer_release(prepared, result.release, schema, asked)
 
         # Whether releases are stored is asked of the ledger each time: plans are shared and kept.
-        known = stored() if isinstance(prepared, PreparedPrivate) else None
-        if known is not None:
-            self.kind, self.price = "stored", Charge()
-            return known
+        if isinstance(prepared, PreparedPrivate):
+            known = self.session.stored(prepared, running=self.running)
+            if known is not None:
+                self.kind, self.price = "stored", Charge()
+                return self._answer_release(prepared, known.release, schema, asked)
         planner = self.session.planner
         self.price = planner.priced(prepared).price
         agreed = most is not None or self._agreed
@@ -239,16 +226,33 @@ class StatementRun:
             self.kind = "stored"
             if not agreed and not (planned is not None and planned.names_epsilon):
                 most = Charge()  # what is stored may not answer it any more when it runs
-            return Pending("free", charged)
+            return Pending("free", run_charged)
         self.kind = "private"
         if not agreed:
-            if not plans and (planned is None or not planned.names_epsilon):
+            named = None if planned is None else planned.names_epsilon
+            if not plans and not named:
                 return None
-            if not names_epsilon(prepared, planner, planned):
-                raise not_agreed(prepared, self.price, planner)
-        return Pending("heavy", charged)
+            if named is None:
+                named = planner.names_price(prepared)
+            if planned is not None:
+                planned.names_epsilon = named
+            if not named:
+                raise self._not_agreed(prepared, self.price)
+        return Pending("heavy", run_charged)
 
-    def _kept(
+    def _not_agreed(self, prepared: PreparedPrivate | PreparedComposed, price: Charge) -> PriceNotAgreed:
+        """Return the error that tells the price, and what to write in order to agree to it."""
+        epsilon = shown(price.epsilon, up=True)
+        delta = f" and delta {float(price.delta):g}" if price.delta else ""
+        error = PriceNotAgreed(
+            f"this costs epsilon {epsilon}{delta}, and nobody has agreed to it; nothing was charged",
+            hint=f"write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}) ..., or send "
+            f"SET dp_epsilon = {epsilon} to agree to it for all statements of this connection",
+        )
+        error.rewrite = self.session.planner.with_price(prepared, epsilon, price)
+        return error
+
+    def _answer_release(
         self,
         prepared: PreparedPrivate | PreparedComposed,
         release: Release | None,
@@ -257,22 +261,15 @@ class StatementRun:
     ) -> Answer:
         """Return the answer of a release; keep it under a key if all of it was stored before."""
         with told(release):
-            answer = self._released(prepared, release, schema)
-            if asked is None or release is None or _charged(release):
+            assert release is not None  # noqa: S101  a private statement has one
+            new = any(part.reused is None for part in release.parts or (release,))
+            table = self.session.rows(prepared, release, intervals=self._intervals)
+            messages = messages_of(release, self.session.budget() if new else None)
+            answer = self._answer(table, release, schema, messages)
+            if asked is None or new:
                 return answer
             keys = self.session.reuse_keys(prepared, release, running=self.running)
             return self.generation.stored.put(asked, self.user.analyst, prepared.engines, keys, answer)
-
-    def _released(
-        self,
-        prepared: PreparedPrivate | PreparedComposed,
-        release: Release | None,
-        schema: pa.Schema | None,
-    ) -> Answer:
-        assert release is not None  # noqa: S101  a private statement has one
-        table = with_ends(release, ends(prepared)) if self._intervals else release.rows
-        notices = notices_of(release, self.session.budget() if _charged(release) else None)
-        return self._answer(table, release, schema, notices)
 
     def _answer(
         self,
@@ -287,81 +284,73 @@ class StatementRun:
                 f"the result has more than {limit.rows:,} rows or {limit.bytes:,} bytes: add a LIMIT, or "
                 "select fewer columns"
             )
-        shown_table = table if schema is None else conformed(table, schema)
+        shown_table = table if schema is None else conform(table, schema)
         return Answer(columns_of(shown_table.schema), shown_table, notices, release)
 
     # -- describing
 
-    def _announced(self, text: str, types: Sequence[pa.DataType | None]) -> pa.Schema | None:
+    def describe(self) -> Described:
+        """Return the types of the statement's parameters and its columns; nothing is run or charged."""
+        if self.route() is Route.CATALOGUE:
+            return self._describe_by_catalogue()
+        kinds, schema = self._describe()
+        return Described(kinds, columns_of(schema))
+
+    def quick_description(self) -> Described | None:
+        """Describe the statement as it was described before; None if it was not."""
+        if self._is_translated():
+            return self.describe()
+        found = self._find_description()
+        return None if found is None else Described(found[0], columns_of(found[1]))
+
+    def _find_announced(self) -> pa.Schema | None:
         """Return the schema that was announced of a statement with parameters; None if there was none."""
         try:
-            return self.described(text, types)[1]
+            return self._describe(dummies=True)[1]
         except (QueryRefused, QuerySyntaxError):
             return None  # it is refused with any dummies, though not with the values that came
 
-    def described(
-        self, text: str, types: Sequence[pa.DataType | None], values: Sequence[object] | None = None
-    ) -> tuple[tuple[pa.DataType, ...], pa.Schema]:
-        """Return the types of a statement's parameters, and the schema of its answer; nothing is run.
-
-        `values` are those of the parameters, if they are known.
-        """
-        self._check_length(text)
-        words = plain_text(text)
+    def _describe(self, *, dummies: bool = False) -> Description:
+        """Return the types of the parameters and the schema of the answer, with their values or dummies."""
+        self._check_length()
+        dummies = dummies or self._parameters is None
         with self.session.statement(self.running):
-            before = self.described_before(words, types) if values is None else None
+            before = self._find_description() if dummies else None
             if before is not None:
                 return before
             engines = self.generation.database.engines()
-            parameters = parameters_of(words, self.generation.policy, engines.schema_database, types)
-            given = [tuple(plain(values) or ())] if values is not None else attempts(parameters)
+            parameters = self.session.planner.parameters(self.text, self._types)
             refused: Error | None = None
-            for dummies in given:
+            for values in attempts(parameters) if dummies else (self._values,):
                 try:
-                    found = tuple(each.type for each in parameters), self._schema(words, dummies)
+                    found = tuple(each.type for each in parameters), self._schema(values)
                 except (QueryRefused, QuerySyntaxError) as error:
                     refused = refused or error
                     continue
-                if values is None and self._known(words, dummies) is not None:
-                    asked = self.description_key(words, types)
+                if dummies and self._find_plan(values) is not None:
+                    asked = self._description_key()
                     self.generation.descriptions.put(asked, engines, found, self.user.analyst)
                 return found
         assert refused is not None  # noqa: S101  there is at least one attempt
         raise refused
 
-    def description_key(self, text: str, types: Sequence[pa.DataType | None]) -> Key:
-        """Return the key of a statement among the descriptions."""
-        return *self._key(plain_text(text), ()), self._intervals, str(types)
-
-    def described_before(self, text: str, types: Sequence[pa.DataType | None]) -> Description | None:
-        """Return the description of a statement that was described before on the data as it is now."""
-        engines = self.generation.database.engines()
-        return self.generation.descriptions.get(self.description_key(text, types), engines)
-
-    def _schema(self, text: str, values: tuple[object, ...]) -> pa.Schema:
-        found = self._known(text, values) or self._plan(text, values)
+    def _schema(self, values: tuple[object, ...]) -> pa.Schema:
+        found = self._find_plan(values) or self._plan(self.text, values)
         if isinstance(found, Answer):
             return found.table.schema
         if not isinstance(found, Planned):
-            return schema_of(found, intervals=self._intervals)
-        plain_schema = found.schema
-        if plain_schema is None:
-            plain_schema = found.schema = schema_of(found.prepared)
-        return schema_of(found.prepared, intervals=True) if self._intervals else plain_schema
+            return self.session.schema(found, intervals=self._intervals)
+        if found.schema is None:
+            found.schema = self.session.schema(found.prepared)
+        return self.session.schema(found.prepared, intervals=True) if self._intervals else found.schema
 
     # -- planning
 
-    def _check_length(self, text: str) -> None:
+    def _check_length(self) -> None:
         most = self.generation.config.max_statement
-        if len(text) > most or len(text.encode(errors="surrogatepass")) > most:
+        if len(self.text) > most or len(self.text.encode(errors="surrogatepass")) > most:
             raise StatementTooLong(f"the statement is longer than {most:,} bytes")
-        check_words(text)
-
-    def _known(self, text: str, values: tuple[object, ...]) -> Planned | None:
-        """Return the plan of a statement that was prepared before."""
-        generation = self.generation
-        engines = generation.database.engines()
-        return generation.plans.get(self._key(text, values), engines)
+        check_words(self.text)
 
     def _plan(
         self, text: str, values: tuple[object, ...]
@@ -373,98 +362,72 @@ class StatementRun:
         except (QueryRefused, QuerySyntaxError) as error:
             refused = error  # raised below, so that errors of other texts are no context of it
         else:
-            return self._parsed(text, values, statement)
+            return self._plan_parsed(text, values, statement, planner)
         raise planner.with_offer(text, refused, values or None)
 
-    def _parsed(
-        self, text: str, values: tuple[object, ...], statement: Statement
+    def _plan_parsed(
+        self, text: str, values: tuple[object, ...], statement: Statement, planner: Planner
     ) -> Planned | PreparedCommand | PreparedPrivate | Answer:
-        """Prepare a statement that was parsed, or answer a probe."""
-        planner = self.session.planner
         if isinstance(statement, Set):
             raise QueryRefused("SET is no statement here: it changes a setting of the connection")
-        if isinstance(statement, Query) and is_private(statement, self.generation.policy):
-            with suppress(RecursionError):  # no tool nests so deeply
-                probed = self._probed(text, statement, planner)
-                if probed is not None:
-                    return probed
+        if isinstance(statement, Query):
+            previews = self.user.preview == "empty"
+            probe = planner.probe(text, statement, previews=previews, intervals=self._intervals)
+            if probe is not None:
+                return self._answer_probe(probe)
         prepared = planner.prepare(text, values or None, statement)
         if isinstance(prepared, PreparedCommand):
             return prepared
         if isinstance(prepared, PreparedPrivate) and prepared.refines is not None:
             return prepared  # it holds what the analyst's first release was
         planned = Planned(prepared)
-        asked, views = self._key(text, values), self.generation.policy.views
-        self.generation.plans.put(asked, planned, views, self.user.analyst)
+        if planned.may_be_kept(text, self.generation.policy.views):
+            self.generation.plans.put(self._key(values), planned.engines, planned, self.user.analyst)
         return planned
 
-    def _probed(self, text: str, query: Query, planner: Planner) -> Answer | Planned | None:
-        """Answer a statement that a tool sends for columns or values; None for others."""
-        engines = self.generation.database.engines()
-        database = engines.schema_database
-        match probe_of(query, self.generation.policy, database):
-            case NoRows(columns):
-                self.kind = "probe"
-                return _empty(self._columns(text, query, columns, planner))
-            case Preview() if self.user.preview == "empty":
-                self.kind = "probe"
-                schema = database.schema(public_sql(query, self.generation.policy, database), text)
-                what = "rows of private tables are not shown, so this answer has columns alone"
-                return replace(_empty(schema), notices=(Notice("WARNING", what),))
-            case DeclaredValues(values):
-                self.kind = "probe"
-                prepared = planner.query(text, values, engines)
-                assert isinstance(prepared, PreparedPublic)  # noqa: S101  it reads no private table
-                found = database.run(prepared.sql)
-                return self._answer(found, None, None, (Notice("NOTICE", DECLARED),))
-        return None
-
-    def _columns(self, text: str, query: Query, columns: Query, planner: Planner) -> pa.Schema:
-        """Return the columns of a statement without rows: as it would release them, or as the tables are."""
-        engines = self.generation.database.engines()
-        epsilon = planner.defaults.epsilon or Fraction(1)
-        try:
-            some = replace(planner, defaults=replace(planner.defaults, epsilon=epsilon))
-            return schema_of(some.query(text, columns, engines), intervals=self._intervals)
-        except QueryRefused:
-            database = engines.schema_database
-            return database.schema(public_sql(query, self.generation.policy, database), text)
+    def _answer_probe(self, probe: PreparedProbe) -> Answer:
+        """Answer a statement that a tool sends for columns or values; it reads no private row."""
+        self.kind = "probe"
+        if probe.values is not None:
+            found = probe.values.engines.schema_database.run(probe.values.sql)
+            what = "declared values, whether or not they occur"
+            return self._answer(found, None, None, (Notice("NOTICE", what),))
+        what = "rows of private tables are not shown, so this answer has columns alone"
+        return empty_answer(probe.schema, *([Notice("WARNING", what)] if probe.preview else []))
 
     # -- the catalogue
 
-    def route(self, text: str) -> Route:
-        """Return whether the catalogue answers a statement; refuse one that it can answer only in part."""
-        self._check_length(text)
-        route = self.generation.catalogue.route(text)
+    def route(self) -> Route:
+        """Return whether the catalogue answers the statement; refuse one that it can answer only in part."""
+        self._check_length()
+        route = self.generation.catalogue.route(self.text)
         if route is Route.BOTH:
             raise CatalogueRefused("a statement reads the catalogue or the tables, not both")
         if route is Route.CATALOGUE:
             self.kind = "catalogue"
         return route
 
-    def _of_catalogue(
-        self, text: str, values: tuple[object, ...], types: Sequence[pa.DataType | None]
-    ) -> Answer | Pending:
-        signal = self.generation.catalogue.signal(text, values)
+    def _ask_catalogue(self) -> Answer | Pending:
+        self.kind, catalogue = "catalogue", self.generation.catalogue
+        values = put_arrays_back(self._parameters, self._values)
+        signal = catalogue.signal(self.text, values)
         if signal is not None:
-            return self._signal(signal)
+            table = pa.table({signal.column: pa.array([self._signal(signal)], pa.bool_())})
+            return Answer(columns_of(table.schema), table)
 
-        def asked() -> Answer:
+        def ask() -> Answer:
             with self.session.statement(self.running):
-                return _of_catalogue(self.generation.catalogue.answer(text, self._facts(), values, types))
+                found = catalogue.answer(self.text, self._facts(), values, self._types)
+            columns = tuple(Column(each.name, each.type, each.oid) for each in found.columns)
+            return Answer(columns, found.table, changes=found.changes)
 
-        return Pending("free", asked)
+        return Pending("free", ask)
 
-
-def _charged(release: Release) -> bool:
-    """Return whether a part of a release is new, and so was charged."""
-    return any(part.reused is None for part in release.parts or (release,))
-
-
-def _of_catalogue(found: CatalogAnswer) -> Answer:
-    columns = tuple(Column(each.name, each.type, each.oid) for each in found.columns)
-    return Answer(columns, found.table, changes=found.changes)
-
-
-def _empty(schema: pa.Schema) -> Answer:
-    return Answer(columns_of(schema), schema.empty_table())
+    def _describe_by_catalogue(self) -> Described:
+        catalogue = self.generation.catalogue
+        signal = catalogue.signal(self.text, tuple(self._parameters or ()))
+        if signal is not None:
+            return Described((), (Column(signal.column, pa.bool_()),))
+        found = catalogue.describe(self.text, self._facts(), self._types)
+        columns = tuple(Column(each.name, each.type, each.oid) for each in found.columns)
+        return Described(found.parameters, columns, found.parameter_oids)

@@ -6,13 +6,16 @@ both; a token is also accepted as a password, by programs that know nothing else
 
 from __future__ import annotations
 
+import hashlib
 import re
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.login import entropy
 from dpsql.policy.names import joined, wrong
-from dpsql.serve.scram import Verifier
+from dpsql.serve.scram import MOST_KEYS, SALT_BYTES, Verifier
 
 NAME = re.compile(r"[a-z0-9_.-]{1,63}")
 RESERVED = frozenset({"postgres", "dpsql", "public", "owner"})
@@ -21,6 +24,13 @@ CONNECTIONS = 20
 """The most connections of a user at the same time, if the users file does not say."""
 MOST_CONNECTIONS = 10_000
 TOKEN_PREFIX = "dpsql_"  # noqa: S105  it marks a token, so that scanners for leaked ones find it
+
+SHORTEST_PASSWORD = 12
+"""Characters of the shortest password."""
+LONGEST_PASSWORD = 256
+"""Characters of the longest password; some clients cut longer ones."""
+_TOKEN_BYTES = 32
+_MOST_TOKENS = MOST_KEYS - 1
 
 
 def name_problem(name: str) -> str | None:
@@ -101,3 +111,41 @@ class Account:
         tokens = self.tokens if day is None else self.live_tokens(day)
         own = () if self.password is None else (self.password,)
         return (*own, *(token.scram for token in tokens))
+
+    def with_password(self, password: str) -> Account:
+        """Return the account with another password; `ValueError` for one that cannot be used."""
+        if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+            raise ValueError(f"a password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters")
+        return replace(self, password=Verifier.of(password, self._salt(keep=bool(self.tokens))))
+
+    def with_token(self, identifier: str | None, expires: date | None) -> tuple[Account, str, str]:
+        """Return the account with a further token, the token's name and its text, which is stored nowhere."""
+        if len(self.tokens) >= _MOST_TOKENS:
+            raise ValueError(f"a user has at most {_MOST_TOKENS} tokens: revoke one that is not used")
+        taken = {token.id for token in self.tokens}
+        chosen = identifier or next(f"k{i}" for i in range(1, len(taken) + 2) if f"k{i}" not in taken)
+        if chosen in taken:
+            raise ValueError(f"there is a token {chosen!r}")
+        if len(chosen) > 63 or not chosen.isprintable():
+            raise ValueError("a token's name is 1 to 63 printable characters")
+        text = TOKEN_PREFIX + entropy.text(_TOKEN_BYTES)
+        token = Token(chosen, token_hash(text), Verifier.of(text, self._salt(keep=True)), expires)
+        return replace(self, tokens=(*self.tokens, token)), chosen, text
+
+    def without_token(self, identifier: str) -> Account:
+        """Return the account without a token; `ValueError` if there is none of that name."""
+        left = tuple(token for token in self.tokens if token.id != identifier)
+        if len(left) == len(self.tokens):
+            names = ", ".join(token.id for token in self.tokens) or "none"
+            raise ValueError(f"there is no token {identifier!r} (there are: {names})")
+        return replace(self, tokens=left)
+
+    def _salt(self, *, keep: bool) -> bytes:
+        """Return the account's salt, which all its passwords share; a new one if there is none to keep."""
+        found = self.verifiers(None)
+        return found[0].salt if keep and found else entropy.key(SALT_BYTES)
+
+
+def token_hash(text: str) -> str:
+    """Return what is stored of a token: it has 256 random bits, so a slow hash would add nothing."""
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()

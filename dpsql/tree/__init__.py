@@ -10,9 +10,9 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
                       `Between`, `Like`
 `Case`                CASE; `Call` a function by its name in DuckDB; `Canonical` one zero and one NaN
 `Cast`                CAST or TRY_CAST; `Try` DuckDB's TRY
-`Steps`               a DOUBLE as a whole number of steps; `Unscaled` a DECIMAL as one
+`Steps`               a DOUBLE as a whole number of steps; `Unscaled`, `Cut` a DECIMAL as one
 `UtcTime`             an instant as the TIMESTAMP that a clock in UTC shows; `Moved` one by seconds
-`Saturated`           a number cut to the ends of a narrower type
+`Saturated`           a number cut to the ends of a narrower type; `Mean` an average of whole numbers
 `Apply`               a form of `functions.csv` with arguments; `Argument` their places in its template
 `Element`, `Slice`    a part of a list or text; `Lambda` with its `Parameter`
 `Aggregate`           an aggregate with DISTINCT, ORDER BY, FILTER; `Window` a function with OVER and `Frame`
@@ -29,6 +29,7 @@ the expressions that forms stand for.
 
 from dpsql.tree.build import columns, conjunction, items, kept
 from dpsql.tree.expressions import (
+    EXACT,
     MOST,
     Aggregate,
     Apply,
@@ -42,6 +43,7 @@ from dpsql.tree.expressions import (
     Cast,
     Column,
     Constant,
+    Cut,
     Element,
     Exists,
     Frame,
@@ -53,6 +55,7 @@ from dpsql.tree.expressions import (
     Lambda,
     Like,
     ListOf,
+    Mean,
     Moved,
     Not,
     OrderTerm,
@@ -101,6 +104,7 @@ from dpsql.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql
 
 __all__ = [
     "DOMAIN_SCHEMA",
+    "EXACT",
     "MOST",
     "OPAQUE",
     "Aggregate",
@@ -115,6 +119,7 @@ __all__ = [
     "Cast",
     "Column",
     "Constant",
+    "Cut",
     "Derived",
     "DomainScan",
     "Element",
@@ -133,6 +138,7 @@ __all__ = [
     "Lambda",
     "Like",
     "ListOf",
+    "Mean",
     "Moved",
     "Node",
     "Not",

@@ -233,6 +233,24 @@ class Unscaled(Expr):
         return Facts(below.reads, 3 * below.size)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut(Expr):
+    """A DECIMAL of at most 18 digits, cut to two ends in its least steps: a whole number, NULL for NULL.
+
+    `written` is the expression by which DuckDB computes it, with the operand in several places. Another
+    engine may compute it in another way, for so many digits are a BIGINT.
+    """
+
+    written: Expr
+    operand: Expr
+    type: SqlType
+    low: int
+    high: int
+
+    def _own_facts(self) -> Facts:
+        return facts(self.written)
+
+
 MOST = 10**38 - 1
 """The largest whole number that every engine computes exactly: in Spark's DECIMAL(38)."""
 
@@ -268,6 +286,26 @@ class Saturated(Expr):
         below = facts(self.operand)
         size = 1 + below.size * (1 if self.fits or self.near is not None else 2)
         return Facts(below.reads, size if self.near is None else size + 3 * facts(self.near).size)
+
+
+EXACT = 1 << 53
+"""The number up to which a DOUBLE has every whole number."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mean(Expr):
+    """The average of whole numbers, from their exact sum, a HUGEINT, and how many there are: a DOUBLE.
+
+    It is NULL for none. A sum that a DOUBLE has is divided as one; another one is divided as a whole number,
+    and the rest by itself. So every engine rounds the same quotients, in the format of a DOUBLE.
+    """
+
+    total: Expr
+    number: Expr
+
+    def _own_facts(self) -> Facts:
+        total, number = facts(self.total), facts(self.number)
+        return Facts(total.reads | number.reads, 4 * total.size + 4 * number.size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

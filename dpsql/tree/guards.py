@@ -26,6 +26,7 @@ from dpsql.tree.expressions import (
     IsNull,
     IsTruth,
     ListOf,
+    Mean,
     Not,
     Paren,
     Saturated,
@@ -62,6 +63,8 @@ def total(node: Expr) -> bool:
             return arithmetic and OPAQUE in facts(node).reads
         case Saturated(operand, near=near):
             return near is None and OPAQUE in facts(node).reads and total(operand)
+        case Mean(operand, number):
+            return OPAQUE in facts(node).reads and total(operand) and total(number)
         case Between() | Not() | IsNull() | IsTruth() | InList() | Case():
             return True
     return isinstance(node, _WHOLE)

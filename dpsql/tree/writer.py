@@ -212,6 +212,17 @@ def _saturated(node: e.Saturated) -> Pieces:
     return "COALESCE(", *exact, ", CASE", *whens, " ELSE TRY_CAST(", d, f" AS {kind}) END)"
 
 
+def _mean(node: e.Mean) -> Pieces:
+    s, n = node.total, node.number
+    double = " AS BIGINT) AS DOUBLE)"  # DuckDB does not round a HUGEINT to the nearest DOUBLE
+    number = ("TRY_CAST(", n, " AS DOUBLE)")
+    near = ("TRY_CAST(TRY_CAST(", s, double, " / ", *number)
+    whole = ("TRY_CAST(TRY_CAST(", s, " // ", n, double)
+    rest = ("TRY_CAST(TRY_CAST(", s, " % ", n, double, " / ", *number)
+    exact = f" BETWEEN -{e.EXACT} AND {e.EXACT} THEN "
+    return "(CASE WHEN ", s, exact, *near, " ELSE ", *whole, " + ", *rest, " END)"
+
+
 _ENDS = {
     "BIGINT": ("(-9223372036854775807 - 1)", "9223372036854775807"),
     "HUGEINT": (f"-{e.MOST}", str(e.MOST)),
@@ -281,7 +292,9 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     e.Moved: lambda n: (n.operand, f" + INTERVAL '{n.seconds} second'"),
     e.Steps: _steps,
     e.Unscaled: _unscaled,
+    e.Cut: lambda n: (n.written,),
     e.Saturated: _saturated,
+    e.Mean: _mean,
     e.Window: _window,
     e.InQuery: lambda n: (n.operand, " IN (", n.query, ")"),
     e.Exists: lambda n: ("EXISTS (", n.query, ")"),

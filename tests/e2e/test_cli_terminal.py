@@ -134,13 +134,13 @@ def guide(tmp_path: Path) -> Iterator[Terminal]:
 def test_the_tour_waits_for_its_visitor(guide: Terminal) -> None:
     seen = guide.wait("q leaves: ")
     assert "│ diagnosis" in seen
-    assert "[1 of 8]" in seen
-    assert "[2 of 8]" not in seen
+    assert "[1 of 11]" in seen
+    assert "[2 of 11]" not in seen
     guide.type("\r")
     seen = guide.wait("q leaves: ")
-    assert "[2 of 8]" in seen
+    assert "[2 of 11]" in seen
     assert "│ clinic" in seen
     guide.type("q\r")
     seen = guide.wait("dpsql -p ")
-    assert "[3 of 8]" not in seen
+    assert "[3 of 11]" not in seen
     assert guide.end() == 0

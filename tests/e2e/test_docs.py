@@ -11,9 +11,9 @@ import csv
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,7 @@ import pytest
 from dpsql.cli import main
 from dpsql.language import split
 from dpsql.policy import load
+from tests.commands import Commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "examples").glob("*.md"))]
@@ -58,20 +59,20 @@ BLOCKS = {page: blocks_of(page) for page in PAGES}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, commands: Commands) -> Path:
     """Copies of data/ and examples/, and `dpsql` on the path."""
     for name in ("data", "examples"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.sqlite*", "reproduce"))
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "dpsql"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dpsql.cli "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(commands.command)} "$@"\n')
     command.chmod(0o755)
     return tmp_path
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command,
+        [shutil.which(command[0], path=str(folder / "bin")) or command[0], *command[1:]],
         cwd=folder,
         capture_output=True,
         encoding="utf-8",
@@ -104,7 +105,7 @@ def executed(folder: Path, block: Block, capfd: Capture) -> None:
         script = re.sub(r"^\$ ", "", block.text, flags=re.M)
         done = run(folder, "bash", "-euo", "pipefail", "-c", script)
     elif block.language == "python":
-        done = run(folder, sys.executable, "-c", block.text)
+        done = run(folder, "dpsql", "python", block.text)
     elif block.language in ("sql", "sql refused"):
         (folder / "page.sql").write_text(block.text, "utf-8")
         done = here(capfd, "-p", str(folder / "data" / "clinic.toml"), "-f", str(folder / "page.sql"))

@@ -7,8 +7,11 @@ This is what makes a form of `dpsql.engines.*.forms` trustworthy; whatever is no
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal
+from random import Random
 
 import duckdb
 import pyarrow as pa
@@ -267,3 +270,33 @@ def test_conversions_give_what_duckdb_gives(engine: RemoteEngine, duck: duckdb.D
 def test_operators_give_what_duckdb_gives(engine: RemoteEngine, duck: duckdb.DuckDBPyConnection) -> None:
     texts = [text.replace("{c}", letter) for text in MORE for letter in NAMES.values()] + WRITTEN
     checked(engine, duck, texts, least=100)
+
+
+NESTED = 500
+
+
+@pytest.mark.slow
+def test_nested_expressions_give_what_duckdb_gives(
+    engine: RemoteEngine, duck: duckdb.DuckDBPyConnection
+) -> None:
+    """Put an expression in the place of a column of another one, except of DOUBLE, which would be canonical."""
+    texts = [text for forms in listed().values() for form in forms for text in calls(form)]
+    texts += [text.replace("{c}", letter) for text in MORE for letter in NAMES.values()] + WRITTEN
+    taken = translated(engine, list(dict.fromkeys(texts)))
+    of_type: dict[str, list[str]] = {}
+    for text in taken:
+        of_type.setdefault(str(duck.sql(f"SELECT {text} AS x {FROM}").types[0]), []).append(text)
+    rng, nested = Random(34), dict[str, None]()
+    while len(nested) < NESTED:
+        outer = rng.choice(taken)
+        column = rng.choice(re.findall(r"t1\.([a-z]\d)", outer) or ["id"])
+        inner = of_type.get(COLUMNS.get(column, "DOUBLE"), [])
+        if not inner or COLUMNS[column] == "DOUBLE":
+            continue
+        made = re.sub(rf"t1\.{column}\b", f"({rng.choice(inner)})".replace("\\", "\\\\"), outer)
+        if made in nested or not translated(engine, [made]):
+            continue
+        with suppress(duckdb.Error):  # a form of an operator may fail on its own, outside of TRY
+            duck.sql(f"SELECT {made} AS x {FROM}").fetchall()
+            nested[made] = None
+    checked(engine, duck, list(nested), least=NESTED)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import duckdb
@@ -14,9 +15,10 @@ from support.stores import Store
 from dpsql.analysis import CompiledQuery
 from dpsql.engines import Engine
 from dpsql.engines.remote import RemoteEngine
-from dpsql.engines.writer import Untranslatable
+from dpsql.engines.writer import Untranslatable, write
 from dpsql.policy import load
 from dpsql.session import Session
+from dpsql.tree import Aggregate, Column, Derived, Item, Mean, Scan, Select, duckdb_sql
 from tests.narrow import engine_of
 
 G, R, AUTO = (
@@ -86,6 +88,31 @@ def test_sums_are_the_same_whole_numbers(statement: str, session: Session, engin
         found = counted(engine_of(session), compiled)
         assert counted(engine, compiled) == found
         assert any(isinstance(n, int) and n for row in found for n in row)
+
+
+def test_averages_of_integers_have_the_same_bits(engine: RemoteEngine) -> None:
+    names = {"u": "user_id", "k": "i8", "x": "i64"}
+    scan = Select(tuple(Item(Column("b", c, stored=True), n) for n, c in names.items()), Scan("many", "b"))
+    keys = (Column("t", "u"), Column("t", "k"))
+    means = []
+    for distinct in (False, True):
+        both = (Aggregate(name, (Column("t", "x"),), distinct) for name in ("SUM", "COUNT"))
+        means.append(Item(Mean(*both), f"m{distinct:d}"))
+    query = Select((*map(Item, keys), *means), Derived(scan, "t"), group=keys)
+    statement = write(query, engine.dialect, engine.schema_database, engine._private, {})
+    engine.bind(statement)
+    found = engine._run(statement).to_pydict().values()
+    with duckdb.connect() as connection:
+        create(connection, Random(1), 600, 30)
+        wanted = connection.sql(duckdb_sql(query)).fetchall()
+        total, number, mean = (Aggregate(n, (Column("t", "x"),)) for n in ("SUM", "COUNT", "AVG"))
+        own = tuple(Item(e, f"m{i}") for i, e in enumerate((mean, Mean(total, number), total)))
+        plain = connection.sql(duckdb_sql(replace(query, items=own))).fetchall()
+    assert sorted(zip(*found, strict=True), key=repr) == sorted(wanted, key=repr)
+    assert len(wanted) > 100
+    exact = [(a, m) for a, m, s in plain if s is not None and abs(s) <= 1 << 53]
+    assert len(exact) > 10
+    assert all(a == m for a, m in exact)
 
 
 def test_products_that_could_overflow_are_refused_by_name(session: Session, engine: RemoteEngine) -> None:

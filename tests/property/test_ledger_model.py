@@ -22,11 +22,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dpsql.errors import BudgetExceeded, OperationalError
-from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled
-from dpsql.privacy import Charge
+from dpsql.errors import BudgetExceeded, OperationalError, PolicyError
+from dpsql.ledger import GroupCap, LadderRequest, LadderReservation, Ledger, Request, Reservation, Settled
+from dpsql.privacy import Charge, PrivacyLoss
 
-ANALYSTS = st.sampled_from(["ann", "bob", "cem"])
+ANALYSTS = st.sampled_from(["ann", "bob", "cem", "dan", "eve"])
 KEYS = st.sampled_from(["k1", "k2", None])
 EPSILONS = st.fractions(min_value=Fraction(1, 50), max_value=2, max_denominator=60)
 DELTAS = st.sampled_from([Fraction(0), Fraction(1, 1000), Fraction(1, 300), Fraction(1, 77)])
@@ -38,6 +38,8 @@ TOTALS = st.tuples(
 
 MEMBERS = st.sampled_from([("ann", "bob"), ("bob", "cem"), ("ann", "bob", "cem"), ("dan",)])
 NO_CAP = (Fraction(10**6), Fraction(999, 1000))
+CAPS = st.dictionaries(st.sampled_from(["ann", "bob", "dan", "*"]), TOTALS, max_size=3)
+"""Caps of analysts; where none is drawn for `*`, more than can ever be spent stands for no cap."""
 
 
 @dataclass
@@ -56,6 +58,31 @@ class Model:
     releases: list[tuple[str, str | None, bytes | None, Charge, Charge]] = field(default_factory=list)
     """Whose they are, key, content, realised and reserved charge."""
     entries: int = 0
+    ladders: Charge = field(default_factory=Charge)
+    """What all kept ladders cost; it counts in every scope."""
+    kept: dict[int, tuple[str, bytes | None]] = field(default_factory=dict)
+    """Of each ladder by number: its measure, and what was measured."""
+
+    def cap(self, analyst: str) -> Charge:
+        return self.caps.get(analyst, self.caps["*"])
+
+    def known(self, analyst: str) -> Charge:
+        """What an analyst has asked for, and all ladders."""
+        return self.own.get(analyst, Charge()) + self.ladders
+
+    def refuses_ladder(self, charge: Charge) -> str | None:
+        """Return the first scope that refuses a ladder."""
+        if not (self.spent + charge).fits(self.total):
+            return "policy"
+        for analyst in sorted({*self.caps, *self.own}):
+            if not (self.known(analyst) + charge).fits(self.cap(analyst)):
+                return f"analyst {analyst}"
+        return None if (self.together() + charge).fits(self.group.cap) else "group team"
+
+    def is_an_error(self) -> bool:
+        """Whether a cap is below what the ladders cost."""
+        caps = [self.total, self.group.cap, *self.caps.values()]
+        return any(self.ladders.epsilon > cap.epsilon for cap in caps)
 
     def scope(self, charge: Charge, analyst: str) -> str | None:
         """Return the cap that refuses a charge."""
@@ -69,12 +96,13 @@ class Model:
         """Return the cap of the analyst, or of the group, that refuses a charge."""
         if analyst in self.group.members and not (self.together() + charge).fits(self.group.cap):
             return "group team"
-        if analyst in self.caps and not (self.own.get(analyst, Charge()) + charge).fits(self.caps[analyst]):
+        if not (self.known(analyst) + charge).fits(self.cap(analyst)):
             return f"analyst {analyst}"
         return None
 
     def together(self) -> Charge:
-        return sum((self.own.get(member, Charge()) for member in self.group.members), Charge())
+        """What the members of the group know together: each ladder is one release, known once."""
+        return sum((self.own.get(member, Charge()) for member in self.group.members), self.ladders)
 
     def add(self, charge: Charge, analyst: str, *, shared: bool = False) -> None:
         self.own[analyst] = self.own.get(analyst, Charge()) + charge
@@ -105,6 +133,7 @@ class LedgerMachine(RuleBasedStateMachine):
     """Two handles on one file, as two processes would have them, and the model."""
 
     reservations: Bundle[tuple[Reservation, str]] = Bundle("reservations")
+    measuring: Bundle[LadderReservation] = Bundle("measuring")
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,21 +181,67 @@ class LedgerMachine(RuleBasedStateMachine):
             groups={"team": self.model.group},
         )
 
-    @rule(total=TOTALS)
-    def reopen_with_another_total(self, total: tuple[Fraction, Fraction]) -> None:
+    def reopen(self, **changed: Any) -> None:
+        """Open the ledger with another policy, or with the one before if a cap of this one is too low."""
         for handle in self.handles:
             handle.close()
-        self.model.total = Charge(*total)
+        before = {name: getattr(self.model, name) for name in changed}
+        vars(self.model).update(changed)
+        if self.model.is_an_error():
+            with pytest.raises(PolicyError, match="kept ladders"):
+                self.handle()
+            vars(self.model).update(before)
         self.handles = [self.handle(), self.handle()]
+
+    @rule(total=TOTALS)
+    def reopen_with_another_total(self, total: tuple[Fraction, Fraction]) -> None:
+        self.reopen(total=Charge(*total))
 
     @rule(members=MEMBERS, together=TOTALS)
     def reopen_with_another_group(
         self, members: tuple[str, ...], together: tuple[Fraction, Fraction]
     ) -> None:
-        for handle in self.handles:
-            handle.close()
-        self.model.group = GroupCap(members, Charge(*together))
-        self.handles = [self.handle(), self.handle()]
+        self.reopen(group=GroupCap(members, Charge(*together)))
+
+    @rule(caps=CAPS)
+    def reopen_with_other_analysts(self, caps: dict[str, tuple[Fraction, Fraction]]) -> None:
+        self.reopen(caps={name: Charge(*cap) for name, cap in {"*": NO_CAP, **caps}.items()})
+
+    @rule(
+        target=measuring,
+        measures=st.lists(st.sampled_from(["rows", "cost"]), min_size=1, max_size=2),
+        epsilon=st.fractions(min_value=Fraction(1, 50), max_value=1, max_denominator=60),
+        at=st.integers(0, 1),
+    )
+    def reserve_ladders(self, measures: list[str], epsilon: Fraction, at: int) -> Any:
+        loss = PrivacyLoss.of(epsilon / 2, times=2)
+        charge = Charge(epsilon * len(measures))
+        expected = self.model.refuses_ladder(charge)
+        try:
+            held = self.handles[at].reserve_ladders(
+                [LadderRequest("visits", measure, "v", "s", loss) for measure in measures]
+            )
+        except BudgetExceeded as error:
+            found: tuple[str | None, object] = error.scope, error.requested
+        else:
+            found = None, (charge.epsilon, charge.delta)
+        assert found == (expected, (charge.epsilon, charge.delta))
+        if expected is not None:
+            return multiple()
+        self.model.ladders, self.model.spent = self.model.ladders + charge, self.model.spent + charge
+        for one, measure in zip(held, measures, strict=True):
+            assert one.number == len(self.model.kept) + 1
+            self.model.kept[one.number] = measure, None
+        return multiple(*held)
+
+    @rule(held=consumes(measuring), payload=st.binary(min_size=1, max_size=3), at=st.integers(0, 1))
+    def settle_ladder(self, held: LadderReservation, payload: bytes, at: int) -> None:
+        assert self.handles[at].settle_ladder(held, payload).number == held.number
+        self.model.kept[held.number] = held.request.measure, payload
+
+    @rule(held=consumes(measuring), at=st.integers(0, 1))
+    def fail_ladder(self, held: LadderReservation, at: int) -> None:
+        self.handles[at].fail_ladder(held)
 
     @rule(
         target=reservations,
@@ -286,13 +361,20 @@ class LedgerMachine(RuleBasedStateMachine):
         whole = ledger.budget()
         assert (whole.total, whole.spent) == (model.total, model.spent)
         assert whole.remaining == model.total - model.spent
-        bob = ledger.budget("bob")
-        left = [model.caps["bob"] - model.own.get("bob", Charge()), model.total - model.spent]
-        if "bob" in model.group.members:
-            left.append(model.group.cap - model.together())
-        smallest = Charge(min(each.epsilon for each in left), min(each.delta for each in left))
-        assert bob.remaining == smallest
-        assert bob.spent == model.own.get("bob", Charge())
+        for who in ("ann", "bob", "dan", "new"):
+            budget = ledger.budget(who)
+            left = [model.cap(who) - model.known(who), model.total - model.spent]
+            if who in model.group.members:
+                left.append(model.group.cap - model.together())
+            smallest = Charge(min(each.epsilon for each in left), min(each.delta for each in left))
+            assert (budget.remaining, budget.spent) == (smallest, model.known(who))
+        measured = [(n, *kept) for n, kept in model.kept.items() if kept[1] is not None]
+        assert [(each.number, each.measure, each.payload) for each in ledger.ladders()] == measured
+        for measure in ("rows", "cost"):
+            newest = ledger.ladder("visits", measure)
+            expected = [number for number, its, _ in measured if its == measure]
+            assert (newest and newest.number) == (expected[-1] if expected else None)
+        assert len(ledger.ladder_charges()) == len(model.kept)
         assert len(ledger.entries()) == model.entries
         assert {who: ledger.failures(who) for who in model.failed} == model.failed
         assert {who: ledger.cancelled(who) for who in model.cancelled} == model.cancelled

@@ -290,7 +290,7 @@ CONSTRUCTS = (
 
 
 def test_a_removal_moves_what_the_plan_says(mixed: Mixed) -> None:
-    tally = mixed.run(1_200)
+    tally = mixed.run(600)
     assert tally.compared > 0.8 * tally.statements
 
 

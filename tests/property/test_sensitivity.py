@@ -29,7 +29,7 @@ from dpsql.errors import QueryRefused, QuerySyntaxError
 from tests.narrow import engine_of
 
 SEED = 20240229
-ROUNDS = [(8, 400), pytest.param(30, 2_000, marks=pytest.mark.slow)]
+ROUNDS = [(4, 150), pytest.param(30, 2_000, marks=pytest.mark.slow)]
 """So many rounds, in which so many removals of units are to be expected."""
 REACHED = """
     AND, OR, NOT, comparison, BETWEEN, IN, IS NULL, IS TRUE, IS DISTINCT FROM, LIKE, number kinds, CASE, cast,

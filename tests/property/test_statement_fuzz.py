@@ -26,7 +26,7 @@ from dpsql.errors import DataError, Error, OperationalError
 from dpsql.places import Places
 from dpsql.release import opening
 
-SMALL, PARTS, OF_PART = 200, 20, 1_000
+SMALL, PARTS, OF_PART = 80, 20, 1_000
 """Statements of every day; parts of the full size, which run beside each other, and statements of each."""
 
 
@@ -37,7 +37,7 @@ def told(found: Figures) -> str:
 
 
 def test_what_is_asked_is_what_is_answered() -> None:
-    found = campaign(range(SMALL), every=50, forms=2)
+    found = campaign(range(SMALL), every=20, forms=2)
     assert not found.failures, told(found)
     assert found.compared > 0.9 * SMALL, found.refusals
     kinds = {"count", "sum", "ratio", "moment", "quantile", "equal names"}

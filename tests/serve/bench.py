@@ -14,9 +14,8 @@ from dpsql.serve.gate import Gate
 from dpsql.serve.scram import Verifier
 from dpsql.serve.service import Service
 from dpsql.serve.user import Account, User
-from dpsql.serve.wire.context import WireContext
 from dpsql.serve.wire.protocol import Wire
-from dpsql.serve.wire.registry import Connections
+from dpsql.serve.wire.registry import Connections, WireContext
 from tests.serve.answers import AnsweringService
 from tests.serve.frontend import Frontend
 

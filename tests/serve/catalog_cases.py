@@ -86,12 +86,13 @@ def ours(catalog: Catalog, facts: Facts, text: str) -> Result:
         return Result(error=f"unknown: {problem.shape}")
     except Exception as problem:  # noqa: BLE001  a crash is a finding, too
         return Result(error=f"{type(problem).__name__}: {problem}")
-    ids = [oid in (28, 29) for oid in answer.oids]  # psycopg reads them as texts
+    oids = tuple(column.oid for column in answer.columns)
+    ids = [oid in (28, 29) for oid in oids]  # psycopg reads them as texts
     rows = tuple(
         tuple(str(cell) if text else cell for cell, text in zip(row.values(), ids, strict=True))
         for row in table_rows(answer.table)
     )  # fmt: skip
-    return Result(tuple(column.name for column in answer.columns), answer.oids, rows)
+    return Result(tuple(column.name for column in answer.columns), oids, rows)
 
 
 def table_rows(table: Any) -> list[dict[int, object]]:

@@ -29,7 +29,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.serve.catalog import Catalog, Connection, Facts, Route
-from dpsql.serve.catalog.data import data
+from dpsql.serve.catalog.postgres_data import data
 from dpsql.tree import quote
 from tests.serve.catalog_cases import TABLES, Declared, Result, Statement, ours, plain, policy, statements
 
@@ -47,7 +47,7 @@ def _ids(rows: Sequence[Sequence[object]], place: int = 0) -> str:
 
 
 def _shipped(table: str) -> str:
-    return _ids(data().tables[table].rows)
+    return _ids([list(row.values()) for row in data().tables[table]])
 
 
 _NONE = "false"
@@ -148,7 +148,8 @@ class Oracle:
             execute(f"CREATE SCHEMA {schema}")
             execute(f"GRANT USAGE ON SCHEMA {schema} TO alice")
         described = " UNION ALL ".join(
-            f"SELECT {row[0]}::oid, {row[1]}::oid, {row[2]}" for row in data().tables["pg_description"].rows
+            f"SELECT {row['objoid']}::oid, {row['classoid']}::oid, {row['objsubid']}"
+            for row in data().tables["pg_description"]
         )
         own = "SELECT oid FROM pg_class WHERE relname IN ('visits', 'diagnoses')"
         shown = f"(objoid, classoid, objsubid) IN (SELECT * FROM ({described}) k) OR objoid IN ({own})"

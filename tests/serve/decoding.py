@@ -1,13 +1,15 @@
 """Measure what decoding takes: memory, and how long the event loop stands still, for each multiplied message.
 
-`python -m tests.serve.decoding` serves the shipped clinic in this process, and sends each message of
-`tests.serve.multiplied` to it, on one connection; then on many connections at once, which keep what they may.
+`python -m tests.serve.decoding` serves the shipped clinic in this process, with the settings of the server's
+process, and sends each message of `tests.serve.multiplied` to it, on one connection; then a second process
+keeps what it may on many connections at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
+import multiprocessing
+import socket
 import struct
 import sys
 import tempfile
@@ -16,11 +18,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dpsql.serve import garbage, start
 from dpsql.serve.admission import FairPool
-from dpsql.serve.wire.pace import Pace
+from dpsql.serve.wire.registry import Pace
 from tests.serve import frontend as f
 from tests.serve import multiplied
 from tests.serve.answers import AnsweringClient
@@ -40,6 +44,14 @@ def memory() -> float:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
 
 
+def waited() -> float:
+    """Return the seconds that this thread was ready to run and had no processor; 0 where nothing says it."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_bytes().split()[1]) / 1e9
+    except FileNotFoundError:
+        return 0.0
+
+
 @dataclass
 class Seen:
     """What one message did."""
@@ -49,6 +61,11 @@ class Seen:
     """MiB, at the most."""
     stalled: float
     """Milliseconds in which the event loop did nothing else, at the most."""
+    held: float
+    """Milliseconds of the processor that all threads took in one turn of the event loop, at the most.
+
+    Where nothing blocks, that is what `stalled` is on an idle machine: one thread runs Python at a time.
+    """
     worked: float
     """Milliseconds of the processor that the event loop's thread took for one turn, at the most."""
 
@@ -58,7 +75,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
-        self._most = self._gap = self._work = 0.0
+        self._most = self._gap = self._held = self._work = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
@@ -68,26 +85,29 @@ class Watch:
             self._most = max(self._most, memory())
 
     async def beat(self) -> None:
-        """Note the longest time between two turns of the event loop."""
+        """Note the longest time between two turns of the event loop, less what other processes took of it."""
         while True:
-            last, worked = time.perf_counter(), time.thread_time()
+            last, others = time.perf_counter(), waited()
+            held, worked = time.process_time(), time.thread_time()
             await asyncio.sleep(0)
-            self._gap = max(self._gap, time.perf_counter() - last)
+            gap = time.perf_counter() - last - (waited() - others)
+            self._gap = max(self._gap, gap)
+            self._held = max(self._held, min(gap, time.process_time() - held))
             self._work = max(self._work, time.thread_time() - worked)
 
     @contextmanager
     def over(self, what: str) -> Iterator[None]:
         """Measure what happens in this block."""
         before = self._most = memory()
-        self._gap = self._work = 0.0
+        self._gap = self._held = self._work = 0.0
         yield
         grown = max(self._most, memory()) - before
-        self.seen.append(Seen(what, grown, 1000 * self._gap, 1000 * self._work))
+        self.seen.append(Seen(what, grown, 1000 * self._gap, 1000 * self._held, 1000 * self._work))
 
     def show(self, title: str) -> None:
         """Print the largest figures, and forget them."""
         print(f"{title}: {len(self.seen)} messages")
-        for figure, unit in (("grown", "MiB"), ("stalled", "ms"), ("worked", "ms")):
+        for figure, unit in (("grown", "MiB"), ("stalled", "ms"), ("held", "ms"), ("worked", "ms")):
             for one in sorted(self.seen, key=lambda each: -getattr(each, figure))[:_SHOWN]:
                 print(f"  {figure} {getattr(one, figure):8.1f} {unit}  {one.what}")
         self.seen.clear()
@@ -185,6 +205,24 @@ async def each_value(bench: Bench, watch: Watch) -> None:
 async def all_at_once(bench: Bench, watch: Watch) -> None:
     """Let many connections keep as many values as they may."""
     clients = [await bench.log_in(name) for name in ("alice", "bob") for _ in range(CONNECTIONS)]
+    ends = [client.writer.get_extra_info("socket").dup() for client in clients]
+    spawn = multiprocessing.get_context("spawn")
+    together = spawn.Barrier(2)
+    process = spawn.Process(target=keep_values, args=(ends, together), daemon=True)
+    process.start()
+    for client, end in zip(clients, ends, strict=True):
+        client.writer.transport.abort()
+        end.close()
+    await asyncio.to_thread(together.wait)
+    with watch.over(f"{len(clients)} connections"):
+        await asyncio.to_thread(together.wait)
+        print(f"  counted {bench.context.accounts.all.used / (1 << 20):8.1f} MiB")
+    await asyncio.to_thread(process.join)
+    await bench.connections.closed()
+
+
+def keep_values(ends: list[socket.socket], together: Barrier) -> None:
+    """Keep values on connections that are logged in; in another process, whose work is not the server's."""
     number = struct.pack("!iHhHHH", 10, 1, 200, 0, 0, 1)
     values = struct.pack("!iiiii", 1, 0, 1700, 5_000, 1) + number * 5_000
 
@@ -195,12 +233,13 @@ async def all_at_once(bench: Bench, watch: Watch) -> None:
             await asked(client, *binds(1231, 1, values if place < 5 else values[:-5_000], str(place)))
             await asked(client, f.query("ROLLBACK TO a"))  # where it was refused
 
-    with watch.over(f"{len(clients)} connections"):
+    async def all_keep() -> None:
+        clients = [f.Frontend(*await asyncio.open_connection(sock=end)) for end in ends]
+        together.wait()
         await asyncio.gather(*map(keeps, clients))
-        print(f"  counted {bench.context.accounts.all.used / (1 << 20):8.1f} MiB")
-    for client in clients:
-        client.writer.close()
-    await bench.connections.closed()
+        together.wait()
+
+    asyncio.run(all_keep())
 
 
 def measure(bench: Bench, work: Callable[[Bench, Watch], Any], title: str) -> list[Seen]:
@@ -215,7 +254,7 @@ def measure(bench: Bench, work: Callable[[Bench, Watch], Any], title: str) -> li
     async def twice(given: Bench) -> None:
         await whole(given)
         watch.seen.clear()  # what is loaded and made once is no growth
-        gc.collect()
+        garbage.begin()
         await whole(given)
 
     run(twice, bench, seconds=3_600)
@@ -225,6 +264,7 @@ def measure(bench: Bench, work: Callable[[Bench, Watch], Any], title: str) -> li
 
 
 def main() -> None:
+    sys.setswitchinterval(start.SWITCH)
     measure(Answering(), each_start, "before the login")
     measure(Answering(), each_value, "values of parameters")
     if "--values" in sys.argv:

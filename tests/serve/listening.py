@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Self, TypeVar
 
-from dpsql.serve import self_signed, tls
+from dpsql.serve import tls
 from dpsql.serve.wire.protocol import Wire
 from tests.serve.bench import PASSWORD, Bench
 
@@ -21,7 +21,7 @@ class Listening:
     user, password, database = "alice", PASSWORD, "shop"
 
     def __init__(self, folder: Path) -> None:
-        self.certificate, key = self_signed.make(folder)
+        self.certificate, key = tls.make_self_signed(folder)
         self.bench = Bench(tls=tls.load(self.certificate, key))
         self.port = 0
         self._loop = asyncio.new_event_loop()

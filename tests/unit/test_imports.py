@@ -25,7 +25,7 @@ CORE = (
     BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
-    | {"affordable", "composition", "planning", "running", "versions"}
+    | {"affordable", "composition", "kept_ladders", "parameters", "planning", "running", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -57,10 +57,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"render", "policy", "language", "analysis", "versions", "zones"},
     "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
+    "kept_ladders": {"analysis", "estimates", "ledger", "policy", "release", "versions"},
     "database": {
         "analysis",
         "engines",
         "errors",
+        "kept_ladders",
         "exclusive",
         "ledger",
         "policy",
@@ -69,6 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "versions",
     },
     "rewriting": {"errors", "language"},
+    "parameters": {"engines", "language", "policy", "tree", "types"},
     "prepared": {
         "analysis",
         "answers",
@@ -103,10 +106,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "info",
         "language",
     }
-    | {"ledger", "policy", "prepared", "refining", "release", "rewriting"},
+    | {"ledger", "parameters", "policy", "prepared", "privacy", "refining", "release", "rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
-    "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"},
+    "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"}
+    # `kept_bounds`, which releases ladders, and what shows them.
+    | {"database", "estimates", "kept_ladders", "ledger", "mechanisms", "privacy", "running"},
     # The front ends.
     "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "login", "release", "sessions"},
     "dbapi": BASE
@@ -119,7 +124,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `import dpsql` gives the connector; within the product only the front ends import it.
     ROOT: BASE | {"database", "dbapi", "release", "policy", "ledger", "mechanisms", "estimates", "noise"},
     # The server; only the command line imports it, when it is started.
-    "serve": CORE | {"errors_json", "login", "session", "sessions", "dbapi", "remote", "render", ROOT},
+    # It asks sessions alone, so that what is below them can change.
+    "serve": BASE
+    | {"composition", "database", "engines", "errors_json", "estimates", "info", "language", "ledger"}
+    | {"login", "parameters", "planning", "policy", "prepared", "release", "remote", "render", "session"}
+    | {"sessions", "tree", "versions", ROOT},
     "cli": BASE
     | {"render", "release", "owner", "prepared", "session", "dbapi", "policy", "language", "ledger", ROOT}
     | {"audit", "audit.end_to_end", "login", "remote", "serve", "sessions"},

@@ -98,15 +98,17 @@ def session(database: Database) -> Iterator[Session]:
         yield opened
 
 
-def statement(rest: str, options: str = "epsilon = 1000") -> str:
+def statement(rest: str, options: str = "epsilon = 1000, confidence = 0.9999999") -> str:
     return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {rest}"
 
 
-def plan_of(session: Session, rest: str, options: str = "epsilon = 1000") -> Plan:
+def plan_of(session: Session, rest: str, options: str = "epsilon = 1000, confidence = 0.9999999") -> Plan:
     return private(session.prepare(statement(rest, options))).plan
 
 
-def left_of(session: Session, rest: str, options: str = "epsilon = 1000") -> list[LeftOut | None]:
+def left_of(
+    session: Session, rest: str, options: str = "epsilon = 1000, confidence = 0.9999999"
+) -> list[LeftOut | None]:
     return list(plan_of(session, rest, options).left_out)
 
 
@@ -174,7 +176,7 @@ def test_a_table_in_a_common_table_expression_of_its_name_is_another(session: Se
 
 
 def test_a_bound_that_the_statement_writes_is_taken_and_what_it_cuts_is_known(session: Session) -> None:
-    options = "epsilon = 1000, max_rows_contributed = 3"
+    options = "epsilon = 1000, confidence = 0.9999999, max_rows_contributed = 3"
     (left,) = left_of(session, "COUNT(*) AS n FROM orders", options)
     assert present(left).bound == 3
     release = present(session.run(statement("COUNT(*) AS n FROM orders", options)).release)

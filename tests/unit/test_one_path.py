@@ -631,4 +631,4 @@ def test_a_ledger_of_the_first_version_is_brought_up_to_date(folder: Path) -> No
     assert session.ledger.budget().spent.epsilon == Fraction(11, 2)
     session.close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (5,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (6,)

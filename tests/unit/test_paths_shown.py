@@ -11,10 +11,10 @@ import sqlalchemy
 
 from dpsql.errors import PolicyError, QueryRefused
 from dpsql.policy import load
-from dpsql.serve.backends import LocalBackend
-from dpsql.serve.catalog.objects import relations
-from dpsql.serve.page.policy_facts import policy_facts
-from dpsql.serve.public_facts import described_tables
+from dpsql.serve.catalog.relations import relations
+from dpsql.serve.json_facts import describe_tables
+from dpsql.serve.page.owner_facts import policy_facts
+from dpsql.serve.statement_service import LocalService
 from dpsql.session import Session
 from tests import paths
 from tests.narrow import engine_of
@@ -88,7 +88,7 @@ def test_sqlalchemy_says_it(folder: Path) -> None:
 
 
 def test_the_pages_say_it(session: Session) -> None:
-    described = {each["name"]: each for each in asyncio.run(described_tables(LocalBackend(session)))}
+    described = {each["name"]: each for each in asyncio.run(describe_tables(LocalService(session)))}
     assert described["results"]["protects"] == FOUND
     assert "protects" not in described["encounters"]
     facts = policy_facts(session.policy, engine_of(session).schema_database)

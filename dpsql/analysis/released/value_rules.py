@@ -103,6 +103,8 @@ def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueC
     name, single = _column_name(call, value), call.one_row or call.by_row
     if call.whole is None or name is None or statistic != "sum" or call.compiler.max_rows is not None:
         return None
+    if single and value.bounds is not None:
+        return None  # of one row the bounds of its value are those of the total
     measure = total_of(name)
     ends = value.bounds
     largest = None if ends is None else max(abs(ends.low), abs(ends.high))

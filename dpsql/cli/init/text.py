@@ -81,16 +81,25 @@ _ANALYSTS = """\
 """
 
 
-ROWS_PER_UNIT = 20
-"""The bound on rows of a new policy."""
-
-_DEFAULTS = f"""\
-# Bounds for statements that write none: constants, chosen without looking at the rows. Noise grows with them,
-# and what a unit has beyond them counts less; a bound that is read off the rows is a fact about them.
+_DEFAULTS = """\
+# Bounds for statements that write none. How many rows of one unit count is found privately: by each statement
+# for a part of its epsilon, or once for all statements over all rows of a table, by the command
+#   dpsql bounds {tables}
+# which charges 1/20 of epsilon for each, also to every analyst.
 [defaults]
-rows_per_unit = {ROWS_PER_UNIT}  # how many rows of one unit count where rows are counted
-groups = 16         # in how many groups one unit counts where each group has noise of its own
+# rows_per_unit = 20  # in its place, a constant that is chosen without the rows: those beyond it count less
+groups = 16           # a constant, without which some statements are refused: in how many groups one unit
+                      # counts, where each has noise of its own or the values of a key are not declared
 """
+
+
+def _defaults(tables: list[Declared]) -> list[str]:
+    """Return the bounds of statements that write none, if a table has units with several rows."""
+    private = [table for table in tables if table.unit not in (None, "ROW")]
+    names = [table.name for table in private if not _proposed_key(table)] or [
+        private[0].name for _ in private[:1]
+    ]
+    return [_DEFAULTS.format(tables=escape_controls(" ".join(names))[:90])] if names else []
 
 
 def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path) -> str:
@@ -105,7 +114,7 @@ def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path
         *_version(tables),
         *(_section("database", [(path, "only ever read")]) for path in paths),
         _section("budget", list(_budget(amounts, f"{policy.stem}-ledger.sqlite"))),
-        *([_DEFAULTS] if any(table.unit not in (None, "ROW") for table in tables) else []),
+        *_defaults(tables),
         _ANALYSTS,
         *(_table(table, base) for table in tables),
     ]
@@ -236,7 +245,7 @@ def _proposed_key(table: Declared) -> list[tuple[str, str]]:
     first = is_bare_key(unit) and names_person(unit, table.name) and unit == table.found.columns[0].name
     if not first and not names_rows(unit, table.name, unit):
         return []
-    gain = f"if each {unit} has one row by construction: noise of COUNT(*) up to {ROWS_PER_UNIT} times less"
+    gain = f"if each {unit} has one row by construction: COUNT(*) then needs no bound, and has less noise"
     return [(f"# unique = {json.dumps([[unit]])}", escape_controls(gain)[:140])]
 
 

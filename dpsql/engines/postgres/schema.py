@@ -135,6 +135,8 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, sql_typ
         case "numeric":
             scale = min(int(word[8:-1].split(",")[1]), 18)
             value = Value(cell, SqlType("DECIMAL", 38, scale))
+            if word == str(sql_type) and sql_type.precision <= 18:  # then the column has this precision
+                return Value(f"NULLIF({cell}, CAST('NaN' AS numeric))", sql_type)
             if sql_type.name == "DECIMAL":
                 return Value(f"({dialect.decimal(cell, sql_type)})", sql_type)
         case "bool":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
 from typing import ClassVar
@@ -166,6 +167,14 @@ class Dialect(ABC):
 
     def decimal(self, sql: str, sql_type: SqlType) -> str | None:
         """Convert an exact number to DECIMAL, rounded half away from zero: NULL if it does not fit."""
+        return None
+
+    def narrowed(self, value: Value, sql_type: SqlType) -> Value:
+        """Write a DECIMAL that fits as one of fewer digits."""
+        return replace(value.with_sql(f"CAST({value.sql} AS {self.type_name(sql_type)})"), type=sql_type)
+
+    def cut(self, value: Value, sql_type: SqlType, low: int, high: int) -> str | None:
+        """Write a DECIMAL without its point, cut to two ends; None: as DuckDB computes it."""
         return None
 
     def whole(self, value: Value, sql_type: SqlType) -> str | None:

@@ -80,6 +80,8 @@ def _cast(work: Writer, node: tree.Cast, scope: ColumnScope) -> Value:
         return Value(work.dialect.constant(None, wanted), wanted, constant=None)
     if value.type == wanted:
         return value
+    if node.bounded and wanted.name == value.type.name == "DECIMAL" and wanted.scale == value.type.scale:
+        return work.dialect.narrowed(value, wanted)
     return replace(work.once([value], lambda v: work.dialect.cast(v[0], wanted)), one_zero=True)
 
 
@@ -134,12 +136,35 @@ def _cut(work: Writer, value: Value) -> Value:
     return Value(f"(CAST({sql} AS {work.dialect.type_name(BIGINT)}))", BIGINT)
 
 
+def _mean(work: Writer, node: tree.Mean, scope: ColumnScope) -> Value:
+    """Write an average by divisions that are the same in every engine."""
+    pair = [work.expression(node.total, scope), work.expression(node.number, scope)]
+    return work.once(pair, lambda values: _divided(work, *values))
+
+
+def _divided(work: Writer, total: Value, number: Value) -> Value:
+    low, high = (work.dialect.constant(end, HUGEINT) for end in (-tree.EXACT, tree.EXACT))
+    double, bigint = work.dialect.type_name(DOUBLE), work.dialect.type_name(BIGINT)
+    whole, rest = (work.form(operator, [total, number]).sql for operator in ("//", "%"))
+    n = f"NULLIF(CAST({number.sql} AS {double}), CAST(0 AS {double}))"
+    total_, whole, rest = (f"CAST(CAST({x} AS {bigint}) AS {double})" for x in (total.sql, whole, rest))
+    near, far = f"{total_} / {n}", f"{whole} + {rest} / {n}"
+    sql = f"(CASE WHEN {total.sql} BETWEEN {low} AND {high} THEN {near} ELSE {far} END)"
+    return Value(sql, DOUBLE, (1e-19, 2.0**63))
+
+
 def _unscaled(work: Writer, node: tree.Unscaled, scope: ColumnScope) -> Value:
     """Write a DECIMAL times a power of ten: of a total, no digit is lost up to 10^32."""
     kind = BIGINT if node.type.precision <= 18 else HUGEINT
     factor = work.dialect.constant(Decimal(10**node.type.scale), SqlType("DECIMAL", node.type.scale + 1, 0))
     sql = f"CAST({work.expression(node.operand, scope).sql} * {factor} AS {work.dialect.type_name(kind)})"
     return Value(sql, kind)
+
+
+def _cut_decimal(work: Writer, node: tree.Cut, scope: ColumnScope) -> Value:
+    value = work.expression(node.operand, scope)
+    sql = work.dialect.cut(value, node.type, node.low, node.high)
+    return work.expression(node.written, scope) if sql is None else Value(f"({sql})", BIGINT)
 
 
 def _unsupported(what: str) -> Rule:
@@ -161,6 +186,8 @@ RULES: dict[type[Expr], Rule] = {
     tree.Steps: _steps,
     tree.Unscaled: _unscaled,
     tree.Saturated: _saturated,
+    tree.Mean: _mean,
+    tree.Cut: _cut_decimal,
     tree.Interval: _unsupported("this INTERVAL"),
     tree.ListOf: _unsupported("a list"),
     tree.Element: _unsupported("elements of lists"),

@@ -1,25 +1,18 @@
 """The catalogue: what tools ask of `pg_catalog` and `information_schema`, answered from the policy alone.
 
-``catalog``                       the object that a server asks
-``parse``                         PostgreSQL's text to a tree
-``translate``, ``sources``, ``scope``  the tree to DuckDB's SQL, which sqlglot writes
-``expressions``, ``operators``, ``calls``, ``typed``  the few nodes that DuckDB reads in another sense
-``names``, ``pg_types``           names of output columns, PostgreSQL's types
-``functions``                     the closed list of functions, each a macro
-``wall``                          the check of the SQL by DuckDB's own parser
-``data``, ``objects``, ``live``   the rows: PostgreSQL's own, the policy's (by `policy.sql`), the session's
-``build``, ``output``             the database, and the answers' columns
-``routing``, ``signals``          which statements are the catalogue's; cancelling by statement
+``catalog``                    the object that a server asks
+``facts``                      what a question is answered from, answers, errors
+``routing``                    which statements are the catalogue's, and which cancel another one
+``parse``                      PostgreSQL's text to a tree, and the names in it
+``translate``                  the tree to DuckDB's SQL, which sqlglot writes
+``expressions``, ``calls``     the few nodes that DuckDB reads in another sense
+``conversions``, ``pg_types``  PostgreSQL's types
+``postgres_data``              PostgreSQL's own rows, and the closed list of functions, each a macro
+``relations``                  the rows of the policy (with `policy.sql`) and of the session
+``database``                   the database, and the check of SQL by DuckDB's own parser
 """
 
-from dpsql.serve.catalog.catalog import Catalog, Columns
-from dpsql.serve.catalog.errors import (
-    QuestionTimedOut,
-    QuestionTooLarge,
-    UnknownObject,
-    UnknownQuestion,
-    UnknownSetting,
-)
+from dpsql.serve.catalog.catalog import Catalog, Columns, MakeCatalogue
 from dpsql.serve.catalog.facts import (
     CatalogAnswer,
     CatalogColumn,
@@ -29,8 +22,13 @@ from dpsql.serve.catalog.facts import (
     Encryption,
     Facts,
     PreparedRow,
+    QuestionTimedOut,
+    QuestionTooLarge,
     Route,
     Signal,
+    UnknownObject,
+    UnknownQuestion,
+    UnknownSetting,
 )
 
 __all__ = [
@@ -43,6 +41,7 @@ __all__ = [
     "CursorRow",
     "Encryption",
     "Facts",
+    "MakeCatalogue",
     "PreparedRow",
     "QuestionTimedOut",
     "QuestionTooLarge",

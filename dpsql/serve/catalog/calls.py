@@ -2,213 +2,218 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.errors import UnknownQuestion
-from dpsql.serve.catalog.functions import AGGREGATES, FUNCTIONS, PREFIX
-from dpsql.serve.catalog.names import SESSION, function_name, trim_function
+from dpsql.serve.catalog.conversions import Conversions, Scope, call, cast, wrap
+from dpsql.serve.catalog.facts import UnknownQuestion
+from dpsql.serve.catalog.parse import SESSION, fold_name, trim_function
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
-from dpsql.serve.catalog.scope import Scope
-from dpsql.serve.catalog.typed import Typed, call, cast, wrap
+from dpsql.serve.catalog.postgres_data import AGGREGATES, FUNCTIONS, PREFIX, Function
 
 _UNCAST = (TEXT, pg_types.NAME, pg_types.BOOL, pg_types.VOID)
 """Results of macros that need no cast."""
+_FORMATS = {"s": f"{PREFIX}show_short", "I": f"{PREFIX}quote_ident", "L": f"{PREFIX}quote_nullable"}
 
 
-def function(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
-    """Translate the call of a function of the closed list."""
-    name = function_name(node)
-    if name == "row":
-        t.parts(list(node.expressions), scope)
-        return pg_types.RECORD
-    if name in AGGREGATES:
-        return _aggregate(t, node, scope)
-    if name in SPECIALS:
-        return SPECIALS[name](t, node, scope)
-    known = FUNCTIONS.get((name, len(node.expressions)))
-    if known is None or name.startswith("show_"):
-        raise UnknownQuestion("function")
-    if name == "current_setting":
-        _require(t, node.expressions)
-    oid = t.macro(known, node, scope)
-    if known.returns_set:
-        wrap(node, lambda inner: call("unnest", inner))
-    elif oid is not None and oid not in _UNCAST:
-        wrap(node, lambda inner: cast(inner, oid))
-    return oid
+class Calls(Conversions):
+    """Translates calls of functions in their place."""
 
+    def function(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate the call of a function of the closed list."""
+        name = fold_name(node.this)
+        if name in SPECIALS:
+            return SPECIALS[name](self, node, scope)
+        if name in AGGREGATES:
+            return self._aggregate(node, scope)
+        known = FUNCTIONS.get((name, len(node.expressions)))
+        if known is None or name.startswith("show_"):
+            raise UnknownQuestion("function")
+        if name == "current_setting" and isinstance(node.expressions[0], exp.Literal):
+            missing = node.expressions[1] if len(node.expressions) == 2 else None
+            if not isinstance(missing, exp.Boolean) or not missing.this:
+                self.settings.append(node.expressions[0].name)
+        oid = self.macro(known, node, scope)
+        if known.returns_set:
+            wrap(node, lambda inner: call("unnest", inner))
+        elif oid is not None and oid not in _UNCAST:
+            wrap(node, lambda inner: cast(inner, oid))
+        return oid
 
-def replaced(t: Typed, node: exp.Expr, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> int | None:
-    """Translate a node as the call of a function."""
-    new = call(name, *arguments)
-    node.replace(new)
-    return function(t, new, scope)
+    def macro(self, function: Function, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate the arguments of a macro; return the type of its result, or of the rows that it lists."""
+        node.set("this", f"{PREFIX}{function.name}")
+        values = [self.value(part, scope) for part in node.expressions]
+        for value, wanted in zip(values, function.arguments, strict=True):
+            if wanted == "any":
+                self.settle(value.node, UNKNOWN)
+            elif value.type == UNKNOWN or wanted == "text":
+                self.convert(value, pg_types.function_type(wanted))
+        if function.result in ("same", "element"):
+            own = values[0].type
+            return own if function.result == "same" else pg_types.element(own)
+        return pg_types.function_type(function.result)
 
+    def replace_by_call(self, node: exp.Expr, scope: Scope, name: str, *arguments: exp.Expr) -> int | None:
+        """Translate a node as the call of a function."""
+        new = call(name, *arguments)
+        node.replace(new)
+        return self.function(new, scope)
 
-def _require(t: Typed, arguments: Sequence[exp.Expr]) -> None:
-    """Note a setting that must exist: one that is named, and not as one that may be missing."""
-    may_be_missing = len(arguments) == 2 and isinstance(arguments[1], exp.Boolean) and arguments[1].this
-    if isinstance(arguments[0], exp.Literal) and not may_be_missing:
-        t.settings.append(arguments[0].name)
+    def texts(self, node: exp.Expr, scope: Scope) -> list[exp.Expr]:
+        """Translate arguments and show them as texts; return what stands in their place."""
+        for part in list(node.expressions):
+            self.as_text(self.value(part, scope))
+        found: list[exp.Expr] = node.expressions
+        return found
 
+    def _aggregate(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate an aggregate or a window function; DISTINCT and ORDER BY stand in its arguments."""
+        name = fold_name(node.this)
+        result = AGGREGATES[name]
+        node.set("this", "bool_and" if name == "every" else name)
+        if node.expressions and isinstance(node.expressions[0], exp.Distinct):
+            distinct, *rest = node.expressions  # sqlglot takes all arguments for those of DISTINCT
+            node.set("expressions", [exp.Distinct(expressions=distinct.expressions[:1])])
+            node.args["expressions"] += [*distinct.expressions[1:], *rest]
+        types = [self.expression(part, scope) for part in list(node.expressions)]
+        own = types[0] if types else None
+        match result:
+            case "same":
+                return own
+            case "extreme":
+                return TEXT if own in (pg_types.NAME, pg_types.VARCHAR, pg_types.CHAR) else own
+            case "array":
+                return None if own is None else pg_types.array_of(own)
+            case "sum":
+                return pg_types.INT8 if own in (pg_types.INT2, pg_types.INT4) else pg_types.NUMERIC
+        return pg_types.function_type(result)
 
-def _aggregate(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
-    """Translate an aggregate or a window function; DISTINCT and ORDER BY stand in its arguments."""
-    name, result = AGGREGATES[function_name(node)]
-    node.set("this", name)
-    if node.expressions and isinstance(node.expressions[0], exp.Distinct):
-        distinct, *rest = node.expressions  # sqlglot takes all arguments for those of DISTINCT
-        node.set("expressions", [exp.Distinct(expressions=distinct.expressions[:1])])
-        node.args["expressions"] += [*distinct.expressions[1:], *rest]
-    types = [t.expression(part, scope) for part in list(node.expressions)]
-    own = types[0] if types else None
-    match result:
-        case "same":
-            return own
-        case "extreme":
-            return TEXT if own in (pg_types.NAME, pg_types.VARCHAR, pg_types.CHAR) else own
-        case "array":
-            return None if own is None else pg_types.array_of(own)
-        case "sum":
-            return pg_types.INT8 if own in (pg_types.INT2, pg_types.INT4) else pg_types.NUMERIC
-    return pg_types.named_type(result)
+    # Functions that are written without parentheses, or with key words among their arguments.
 
+    def session(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate `current_user` and the like."""
+        return self.replace_by_call(node, scope, SESSION[type(node)])
 
-# Functions that are written without parentheses, or with key words among their arguments.
-
-
-def session(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
-    """Translate `current_user` and the like."""
-    return replaced(t, node, SESSION[type(node)], [], scope)
-
-
-def spelled(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
-    """Translate `trim(BOTH x FROM y)`, `position(x IN y)` and `substring(x FROM a FOR b)`."""
-    if isinstance(node, exp.Trim):
+    def trim(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate `trim(BOTH x FROM y)`."""
         arguments = [part for part in (node.this, node.expression) if part is not None]
-        return replaced(t, node, trim_function(node), arguments, scope)
-    if isinstance(node, exp.StrPosition):
-        return replaced(t, node, "position", [node.args["substr"], node.this], scope)
-    start, length = node.args.get("start") or exp.Literal.number(1), node.args.get("length")
-    if length is None and isinstance(start, exp.Literal) and start.is_string:
-        group = "(" in start.name.replace("\\(", "").replace("(?:", "")
-        t.as_text(t.value(node.this, scope))
-        node.replace(call(f"{PREFIX}show_{'group' if group else 'matched'}", node.this, start))
+        return self.replace_by_call(node, scope, trim_function(node), *arguments)
+
+    def position(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate `position(x IN y)`."""
+        return self.replace_by_call(node, scope, "position", node.args["substr"], node.this)
+
+    def substring(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate `substring(x FROM a FOR b)` and `substring(x FROM 'pattern')`."""
+        start, length = node.args.get("start") or exp.Literal.number(1), node.args.get("length")
+        if length is None and isinstance(start, exp.Literal) and start.is_string:
+            group = "(" in start.name.replace("\\(", "").replace("(?:", "")
+            self.as_text(self.value(node.this, scope))
+            node.replace(call(f"{PREFIX}show_{'group' if group else 'matched'}", node.this, start))
+            return TEXT
+        return self.replace_by_call(node, scope, "substring", node.this, start, *([length] if length else []))
+
+    def extract(self, node: exp.Expr, scope: Scope) -> int:
+        """Translate `extract(epoch FROM x)`."""
+        self.expression(node.expression, scope)
+        part = exp.Literal.string(node.name.lower())
+        node.replace(cast(call("date_part", part, node.expression), pg_types.NUMERIC))
+        return pg_types.NUMERIC
+
+    def interval(self, node: exp.Expr, scope: Scope) -> int:
+        """Translate `interval '1 day'`."""
+        text = exp.Literal.string(f"{node.name} {node.text('unit')}".strip())
+        node.replace(cast(text, pg_types.INTERVAL))
+        return pg_types.INTERVAL
+
+    # Functions that depend on the types or the texts of their arguments.
+
+    def row(self, node: exp.Expr, scope: Scope) -> int:
+        """Translate `row(x, y)` and `(x, y)`."""
+        self.parts(list(node.expressions), scope)
+        return pg_types.RECORD
+
+    def set_config(self, node: exp.Expr, scope: Scope) -> int:
+        """Translate `set_config('name', 'value', is_local)` as an output column: a change of settings."""
+        select = node.parent.parent if isinstance(node.parent, exp.Alias) else None
+        holder = select.parent if isinstance(select, exp.Select) else None
+        constant = all(isinstance(part, (exp.Literal, exp.Boolean)) for part in node.expressions)
+        if holder is None or holder.parent is not None or len(node.expressions) != 3 or not constant:
+            raise UnknownQuestion("set_config")
+        name, value, local = (part.this for part in node.expressions)
+        self.changes.append((str(name), str(value), bool(local)))
+        node.replace(exp.Literal.string(str(value)))
         return TEXT
-    return replaced(t, node, "substring", [node.this, start, *([length] if length else [])], scope)
 
+    def format(self, node: exp.Expr, scope: Scope) -> int:
+        """Translate `format('%I.%s', x, y)` with a pattern that is a literal."""
+        pattern, *given = self.texts(node, scope) or [exp.Null()]
+        if not isinstance(pattern, exp.Literal):
+            raise UnknownQuestion("format")
+        plain, *rest = pattern.name.replace("%%", "\x00").split("%")
+        parts: list[exp.Expr] = [exp.Literal.string(plain.replace("\x00", "%"))]
+        for text in rest:
+            if text[:1] not in _FORMATS or not given:
+                raise UnknownQuestion("format")
+            parts.append(call(_FORMATS[text[0]], given.pop(0)))
+            parts.append(exp.Literal.string(text[1:].replace("\x00", "%")))
+        node.replace(_short(call("concat", *parts)))
+        return TEXT
 
-def extract(t: Typed, node: exp.Expr, scope: Scope) -> int:
-    """Translate `extract(epoch FROM x)`."""
-    t.expression(node.expression, scope)
-    part = exp.Literal.string(node.name.lower())
-    node.replace(cast(call("date_part", part, node.expression), pg_types.NUMERIC))
-    return pg_types.NUMERIC
+    def concat(self, node: exp.Expr, scope: Scope) -> int:
+        """Translate `concat(..)` and `concat_ws(separator, ..)`, which leave NULL out."""
+        node.replace(_short(call(fold_name(node.this), *map(_short, self.texts(node, scope)))))
+        return TEXT
 
+    def json(self, node: exp.Expr, scope: Scope) -> int:
+        """Translate `json_build_object('key', value, ..)` and `json_build_array(value, ..)`."""
+        name = fold_name(node.this).replace("_build", "")
+        if name == "json_object" and len(node.expressions) % 2:
+            raise UnknownQuestion("json_build_object")
+        for part in list(node.expressions):
+            value = self.value(part, scope)
+            if value.type in {*pg_types.TEXTS, pg_types.JSON} and not isinstance(value.node, exp.Null):
+                wrap(value.node, _short)
+        node.replace(cast(call(name, *node.expressions), TEXT))
+        return pg_types.JSON
 
-def interval(t: Typed, node: exp.Expr, scope: Scope) -> int:
-    """Translate `interval '1 day'`."""
-    text = exp.Literal.string(f"{node.name} {node.text('unit')}".strip())
-    node.replace(cast(text, pg_types.INTERVAL))
-    return pg_types.INTERVAL
+    def type_of(self, node: exp.Expr, scope: Scope) -> int:
+        """Translate `pg_typeof(x)`."""
+        oid = self.expression(node.expressions[0], scope)
+        if oid is None:
+            raise UnknownQuestion("pg_typeof")
+        node.replace(cast(exp.Literal.number(oid), pg_types.REGTYPE))
+        return pg_types.REGTYPE
 
-
-# Functions that depend on the types or the texts of their arguments.
+    def date_part(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate `date_part('epoch', x)` and `date_trunc('day', x)`."""
+        part, value = node.expressions
+        oid = self.expression(value, scope)
+        if not isinstance(part, exp.Literal) or oid in (UNKNOWN, *pg_types.TEXTS):
+            raise UnknownQuestion("date_part")
+        return oid if fold_name(node.this) == "date_trunc" else pg_types.FLOAT8
 
 
 def _short(node: exp.Expr) -> exp.Expr:
     return call(f"{PREFIX}show_short", node)
 
 
-def _set_config(t: Typed, node: exp.Expr, scope: Scope) -> int:
-    """Translate `set_config('name', 'value', is_local)` as an output column: a change of settings."""
-    select = node.parent.parent if isinstance(node.parent, exp.Alias) else None
-    holder = select.parent if isinstance(select, exp.Select) else None
-    if holder is None or holder.parent is not None or len(node.expressions) != 3:
-        raise UnknownQuestion("set_config")
-    if not all(isinstance(part, (exp.Literal, exp.Boolean)) for part in node.expressions):
-        raise UnknownQuestion("set_config")
-    name, value, local = (part.this for part in node.expressions)
-    t.changes.append((str(name), str(value), bool(local)))
-    node.replace(exp.Literal.string(str(value)))
-    return TEXT
-
-
-_FORMATS = {"s": f"{PREFIX}show_short", "I": f"{PREFIX}quote_ident", "L": f"{PREFIX}quote_nullable"}
-
-
-def _format(t: Typed, node: exp.Expr, scope: Scope) -> int:
-    """Translate `format('%I.%s', x, y)` with a pattern that is a literal."""
-    for part in list(node.expressions):
-        t.as_text(t.value(part, scope))
-    if not node.expressions or not isinstance(node.expressions[0], exp.Literal):
-        raise UnknownQuestion("format")
-    pattern, *given = node.expressions
-    plain, *rest = pattern.name.replace("%%", "\x00").split("%")
-    parts: list[exp.Expr] = [exp.Literal.string(plain)]
-    for text in rest:
-        if text[:1] not in _FORMATS or not given:
-            raise UnknownQuestion("format")
-        parts += [call(_FORMATS[text[0]], given.pop(0)), exp.Literal.string(text[1:])]
-    for part in parts:
-        if isinstance(part, exp.Literal):
-            part.set("this", part.name.replace("\x00", "%"))
-    node.replace(_short(call("concat", *parts)))
-    return TEXT
-
-
-def _concat(t: Typed, node: exp.Expr, scope: Scope) -> int:
-    """Translate `concat(..)` and `concat_ws(separator, ..)`, which leave NULL out."""
-    for part in list(node.expressions):
-        t.as_text(t.value(part, scope))
-    node.replace(_short(call(function_name(node), *map(_short, node.expressions))))
-    return TEXT
-
-
-def _json(t: Typed, node: exp.Expr, scope: Scope) -> int:
-    """Translate `json_build_object('key', value, ..)` and `json_build_array(value, ..)`."""
-    name = function_name(node).replace("_build", "")
-    if name == "json_object" and len(node.expressions) % 2:
-        raise UnknownQuestion("json_build_object")
-    for part in list(node.expressions):
-        value = t.value(part, scope)
-        if value.type in {*pg_types.TEXTS, pg_types.JSON} and not isinstance(value.node, exp.Null):
-            wrap(value.node, _short)
-    node.replace(cast(call(name, *node.expressions), TEXT))
-    return pg_types.JSON
-
-
-def _type_of(t: Typed, node: exp.Expr, scope: Scope) -> int:
-    """Translate `pg_typeof(x)`."""
-    oid = t.expression(node.expressions[0], scope)
-    if oid is None:
-        raise UnknownQuestion("pg_typeof")
-    node.replace(cast(exp.Literal.number(oid), pg_types.REGTYPE))
-    return pg_types.REGTYPE
-
-
-def _date_part(t: Typed, node: exp.Expr, scope: Scope) -> int | None:
-    """Translate `date_part('epoch', x)` and `date_trunc('day', x)`."""
-    part, value = node.expressions
-    oid = t.expression(value, scope)
-    if not isinstance(part, exp.Literal) or oid in (UNKNOWN, *pg_types.TEXTS):
-        raise UnknownQuestion("date_part")
-    return oid if function_name(node) == "date_trunc" else pg_types.FLOAT8
-
-
-SPECIALS: Mapping[str, Callable[[Typed, exp.Expr, Scope], int | None]] = {
-    "set_config": _set_config,
-    "format": _format,
-    **dict.fromkeys(("concat", "concat_ws"), _concat),
-    **dict.fromkeys(("json_build_object", "json_build_array"), _json),
-    "pg_typeof": _type_of,
-    **dict.fromkeys(("date_part", "date_trunc"), _date_part),
+SPECIALS: Mapping[str, Callable[[Calls, exp.Expr, Scope], int | None]] = {
+    "row": Calls.row,
+    "set_config": Calls.set_config,
+    "format": Calls.format,
+    **dict.fromkeys(("concat", "concat_ws"), Calls.concat),
+    **dict.fromkeys(("json_build_object", "json_build_array"), Calls.json),
+    "pg_typeof": Calls.type_of,
+    **dict.fromkeys(("date_part", "date_trunc"), Calls.date_part),
 }
 
 NAMES = frozenset(
-    {name for name, _ in FUNCTIONS if not name.startswith("show_")} | AGGREGATES.keys() | SPECIALS.keys()
+    {name for name, _ in FUNCTIONS if not name.startswith("show_")}
+    | AGGREGATES.keys()
+    | SPECIALS.keys() - {"row"}
 )
 """The names of all functions that a question may call; macros named `show_..` are for rules."""

@@ -5,35 +5,37 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
 
-from dpsql.engines.worker import run
+from dpsql.engines.worker import RunningStatement, run, running_statement
 from dpsql.policy import Policy
 from dpsql.serve.catalog import facts as of_session
-from dpsql.serve.catalog import pg_types, signals
-from dpsql.serve.catalog.build import Names, arrow_rows, open_database
-from dpsql.serve.catalog.data import data
-from dpsql.serve.catalog.errors import (
+from dpsql.serve.catalog import pg_types, routing
+from dpsql.serve.catalog.database import Names, arrow_rows, check_sql, open_database
+from dpsql.serve.catalog.facts import (
+    CatalogAnswer,
+    CatalogColumn,
+    CatalogDescription,
+    Facts,
     QuestionTimedOut,
     QuestionTooLarge,
+    Route,
+    Signal,
     UnknownObject,
     UnknownQuestion,
     UnknownSetting,
 )
-from dpsql.serve.catalog.facts import CatalogAnswer, CatalogColumn, CatalogDescription, Facts, Route, Signal
-from dpsql.serve.catalog.live import LIVE, Place, all_settings, setting
-from dpsql.serve.catalog.objects import relations
-from dpsql.serve.catalog.output import presented
-from dpsql.serve.catalog.parse import parse
-from dpsql.serve.catalog.routing import route
-from dpsql.serve.catalog.sources import live_name
-from dpsql.serve.catalog.translate import Question, Translator
-from dpsql.serve.catalog.wall import check
+from dpsql.serve.catalog.postgres_data import data
+from dpsql.serve.catalog.relations import ANALYST, LIVE, OWNER, Place, all_settings, relations
+from dpsql.serve.catalog.translate import Question, Translator, live_name
 from dpsql.serve.fair_cache import FairCache
 from dpsql.types import SqlType
+
+if TYPE_CHECKING:
+    from dpsql.engines.schema_database import SchemaDatabase
 
 MAX_SECONDS = 5.0
 MAX_ROWS = 100_000
@@ -59,6 +61,8 @@ class Columns(Protocol):
 class Catalog:
     """The catalogue of one policy, for the sessions of all analysts and any number of threads.
 
+    All of it but `knows` blocks.
+
     Attributes
     ----------
     name
@@ -78,11 +82,10 @@ class Catalog:
         self.name = name
         self._version = f"PostgreSQL 15.0 (dpsql{' ' + version if version else ''}) on DuckDB"
         columns = {table: schema.columns(table) for table in policy.tables}
-        found = relations(policy, columns, views or {}, oids or {})
-        self._place = Place(name, found)
+        self._place = Place(name, relations(policy, columns, views or {}, oids or {}))
         self._tables = frozenset(table.lower() for table in policy.tables)
-        self._names = Names(found)
-        self._connection = open_database(found, name)
+        self._names = Names(self._place.relations)
+        self._connection = open_database(self._place, self._names)
         self._questions: FairCache[_Asked, Question | UnknownQuestion] = FairCache(_KEPT)
         self._routes: FairCache[str, Route] = FairCache(_KEPT)
 
@@ -92,46 +95,40 @@ class Catalog:
 
     def route(self, text: str) -> Route:
         """Return who answers a statement, by the relations that it names."""
-        return _kept(self._routes, text, text, lambda: self._route(text))
+        return _get_or_make(self._routes, text, text, lambda: self._route(text))
 
     def _route(self, text: str) -> Route:
-        found = route(text, self._tables)
+        found = routing.route(text, self._tables)
         if found is not None:
             return found
-        if signals.described(text) is not None:
+        if routing.described_signal(text) is not None:
             return Route.CATALOGUE
         # It has no relation: a constant, or a function of dpsql's own language.
         return Route.DATA if isinstance(self._find(text, ()), UnknownQuestion) else Route.CATALOGUE
 
     def knows(self, text: str, types: Sequence[pa.DataType | None] = ()) -> bool:
-        """Return whether a statement is a question that was translated before; it does not block."""
+        """Return whether a statement is a question that was translated before; it does not parse."""
         if self._routes.get(text) is not Route.CATALOGUE:
             return False
         return isinstance(self._questions.get((text, _oids(types))), Question)
 
     def signal(self, text: str, parameters: Sequence[object] = ()) -> Signal | None:
         """Return the connection that a statement cancels or terminates; None for other statements."""
-        return signals.signal(text, parameters)
+        return routing.signal(text, parameters)
 
     def describe(
-        self,
-        text: str,
-        facts: Facts,
-        types: Sequence[pa.DataType | None] = (),
+        self, text: str, facts: Facts, types: Sequence[pa.DataType | None] = ()
     ) -> CatalogDescription:
         """Return the columns that an answer will have, and the types of the parameters. Asks nothing."""
-        called = signals.described(text)
+        called = routing.described_signal(text)
         if called is not None:
-            numbers = (pa.int32(),) * called[1]
-            column = CatalogColumn(called[0], pa.bool_(), pg_types.arrow_oid(pa.bool_()))
-            return CatalogDescription((column,), numbers, tuple(map(pg_types.arrow_oid, numbers)))
-        question = self._question(text, types)
-        self._settings(question, facts)
-        return CatalogDescription(
-            question.columns,
-            tuple(pg_types.arrow_type(oid) for oid in question.parameters),
-            question.parameters,
-        )
+            columns: tuple[CatalogColumn, ...] = (CatalogColumn(called[0], pa.bool_(), pg_types.BOOL),)
+            oids: tuple[int, ...] = (pg_types.INT4,) * called[1]
+        else:
+            question = self._question(text, types)
+            self._check_settings(question, facts)
+            columns, oids = question.columns, question.parameters
+        return CatalogDescription(columns, tuple(map(pg_types.arrow_type, oids)), oids)
 
     def answer(
         self,
@@ -144,14 +141,25 @@ class Catalog:
         question = self._question(text, types)
         if len(parameters) != len(question.parameters):
             raise UnknownQuestion("number of parameters")
-        self._settings(question, facts)
-        rows = {live_name(*key): self._live(key, facts) for key in question.live}
-        table = self._run(question.sql, list(parameters), self._session(facts, question.sql), rows)
+        self._check_settings(question, facts)
+        session = self._session(facts, question.sql)
+        live = {key: LIVE[key](facts, self._place) for key in question.live}
+        rows = {live_name(*key): arrow_rows(data().relations[key], made) for key, made in live.items()}
+
+        def fetch(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
+            for name, table in rows.items():
+                cursor.register(name, table)
+            cursor.execute("SET VARIABLE session = $1", [session])
+            return _fetch(cursor, question.sql, list(parameters))
+
+        table = self._within_limits(fetch)
         try:
-            table = presented(table, question.columns, self._names, facts.user)
+            table = self._present(table, question.columns, facts.user)
         except pa.ArrowException:  # a value that its type cannot show, such as an infinite numeric
             raise UnknownQuestion("value") from None
         return CatalogAnswer(question.columns, table, question.changes if table.num_rows else ())
+
+    # Translation.
 
     def _question(self, text: str, types: Sequence[pa.DataType | None]) -> Question:
         found = self._find(text, _oids(types))
@@ -160,32 +168,39 @@ class Catalog:
         return found
 
     def _find(self, text: str, oids: tuple[int | None, ...]) -> Question | UnknownQuestion:
-        return _kept(self._questions, (text, oids), text, lambda: self._translated(text, oids))
+        return _get_or_make(self._questions, (text, oids), text, lambda: self._translate(text, oids))
 
-    def _translated(self, text: str, oids: tuple[int | None, ...]) -> Question | UnknownQuestion:
+    def _translate(self, text: str, oids: tuple[int | None, ...]) -> Question | UnknownQuestion:
         try:
-            return Translator(self._names, oids).question(parse(text), self._bound)
+            return Translator(self._names, oids).question(text, self._bind)
         except UnknownQuestion as problem:
             return problem
-        except UnknownObject:
+        except (UnknownObject, QuestionTimedOut, QuestionTooLarge):
             raise
-        except Exception as problem:  # noqa: BLE001  DuckDB cannot bind it, or a form that no rule foresaw
+        except Exception as problem:  # noqa: BLE001  a form that no rule foresaw
             return UnknownQuestion(type(problem).__name__)
 
-    def _bound(self, sql: str, live: frozenset[tuple[str, str]], parameters: int) -> list[str]:
-        """Return DuckDB's types of the columns of SQL that the wall lets pass; asks nothing."""
-        with self._connection.cursor() as cursor:
-            check(cursor, sql)
+    def _bind(self, sql: str, live: frozenset[tuple[str, str]], parameters: int) -> list[str]:
+        """Return DuckDB's types of the columns of SQL that the check lets pass; asks nothing."""
+
+        def describe(cursor: duckdb.DuckDBPyConnection) -> list[str]:
+            check_sql(cursor, sql)
             for key in live:
                 cursor.register(live_name(*key), arrow_rows(data().relations[key], ()))
             cursor.execute("SET VARIABLE session = $1", [self._session(Facts("", 0), "")])
             found = cursor.execute(f"DESCRIBE {sql}", [None] * parameters)
             return [str(row[1]) for row in found.fetchall()]
 
-    def _settings(self, question: Question, facts: Facts) -> None:
+        with running_statement(RunningStatement()):  # that it cannot be bound is no failure of a statement
+            return self._within_limits(describe)
+
+    # The facts of a session.
+
+    def _check_settings(self, question: Question, facts: Facts) -> None:
         """Raise `UnknownSetting` if a question reads a setting that does not exist."""
+        known = all_settings(facts) if question.settings else {}
         for name in question.settings:
-            if setting(facts, name) is None:
+            if name.lower() not in known:
                 raise UnknownSetting(f'unrecognized configuration parameter "{name}"')
 
     def _session(self, facts: Facts, sql: str) -> dict[str, object]:
@@ -209,28 +224,18 @@ class Catalog:
             "server_started": of_session.SERVER_STARTED.isoformat(),
         }
 
-    def _live(self, key: tuple[str, str], facts: Facts) -> pa.Table:
-        return arrow_rows(data().relations[key], LIVE[key](facts, self._place))
+    # Execution.
 
-    def _run(
-        self,
-        sql: str,
-        given: Sequence[object],
-        session: Mapping[str, object],
-        rows: Mapping[str, pa.Table],
-    ) -> pa.Table:
-        """Run generated SQL on a cursor of its own, within the limits of time, rows and memory."""
+    def _within_limits(self, work: Callable[[duckdb.DuckDBPyConnection], _Kept]) -> _Kept:
+        """Run work on a cursor of its own, within the limits of time and memory."""
         problems: list[Exception] = []
         cursors: list[duckdb.DuckDBPyConnection] = []
 
-        def work() -> pa.Table:
+        def run_on_cursor() -> _Kept:
             with self._connection.cursor() as cursor:
                 cursors.append(cursor)
                 try:
-                    for name, table in rows.items():
-                        cursor.register(name, table)
-                    cursor.execute("SET VARIABLE session = $1", [session])
-                    return _fetch(cursor, sql, given)
+                    return work(cursor)
                 except Exception as problem:  # its text is the engine's
                     problems.append(problem)
                     raise
@@ -243,17 +248,12 @@ class Catalog:
                     return
 
         begun = time.monotonic()
-        found = run(
-            work,
-            stop,
-            lambda error: isinstance(error, Exception),
-            "the catalogue question was cancelled",
-            MAX_SECONDS,
-        )
+        message = "the catalogue question was cancelled"
+        found = run(run_on_cursor, stop, lambda error: isinstance(error, Exception), message, MAX_SECONDS)
         if found is not None:
             return found
         problem = problems[0] if problems else None
-        if isinstance(problem, QuestionTooLarge):
+        if isinstance(problem, UnknownQuestion | QuestionTooLarge):
             raise problem.with_traceback(None) from None
         if isinstance(problem, duckdb.OutOfMemoryException):
             raise QuestionTooLarge("the catalogue question needs too much memory")
@@ -261,8 +261,52 @@ class Catalog:
             raise QuestionTimedOut(f"the catalogue question took longer than {MAX_SECONDS:g} seconds")
         raise UnknownQuestion(type(problem).__name__)
 
+    # Answers: OIDs that have names become the names.
 
-def _kept(kept: FairCache[_Key, _Kept], key: _Key, text: str, make: Callable[[], _Kept]) -> _Kept:
+    def _present(self, table: pa.Table, columns: Sequence[CatalogColumn], user: str) -> pa.Table:
+        """Return the rows with PostgreSQL's names of columns, each column of the Arrow type of its OID."""
+        arrays = [self._column(table.column(place), one.oid, user) for place, one in enumerate(columns)]
+        return pa.Table.from_arrays(arrays, names=[one.name for one in columns])
+
+    def _column(self, column: pa.ChunkedArray, oid: int, user: str) -> pa.ChunkedArray | pa.Array:
+        target, item = pg_types.arrow_type(oid), pg_types.element(oid)
+        kind = pg_types.NAMED_OIDS.get(oid if item is None else item)
+        if kind is not None:
+            names = {OWNER: "dpsql", ANALYST: user} if kind == "role" else self._names.shown[kind]
+            return pa.array([_show_names(value, names) for value in column.to_pylist()], target)
+        if oid in pg_types.VECTORS:
+            vectors = column.to_pylist()
+            return pa.array([None if one is None else " ".join(map(str, one)) for one in vectors], target)
+        if oid in (pg_types.RECORD, pg_types.RECORD_ARRAY) or pa.types.is_struct(column.type):
+            return pa.array([_show_record(value) for value in column.to_pylist()], pa.string())
+        return column if column.type == target else column.cast(target)
+
+
+def _show_names(value: int | list[int] | None, names: Mapping[int, str]) -> object:
+    if isinstance(value, list):
+        return [_show_names(one, names) for one in value]
+    return None if value is None else names.get(value, "-" if value == 0 else str(value))
+
+
+def _show_record(value: object) -> str | None:
+    """Return a record, or an array of them, as PostgreSQL writes it."""
+    if value is None:
+        return None
+    if isinstance(value, list):
+        texts = [(_show_record(one) or "NULL").replace("\\", "\\\\").replace('"', '\\"') for one in value]
+        return "{" + ",".join(f'"{text}"' for text in texts) + "}"
+    if isinstance(value, dict | tuple):
+        cells = value.values() if isinstance(value, dict) else value
+        return "(" + ",".join("" if cell is None else _show_cell(str(cell)) for cell in cells) + ")"
+    return str(value)
+
+
+def _show_cell(text: str) -> str:
+    plain = text and not any(character in text for character in ' ",()\\')
+    return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '""') + '"'
+
+
+def _get_or_make(kept: FairCache[_Key, _Kept], key: _Key, text: str, make: Callable[[], _Kept]) -> _Kept:
     """Return what is kept of a statement; else make it, and keep it unless its text is long."""
     found = kept.get(key)
     if found is None:
@@ -272,8 +316,9 @@ def _kept(kept: FairCache[_Key, _Kept], key: _Key, text: str, make: Callable[[],
     return found
 
 
-def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, given: Sequence[object]) -> pa.Table:
-    reader = cursor.sql(sql, params=list(given)).to_arrow_reader(_BATCH)
+def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, given: list[object]) -> pa.Table:
+    """Return the rows of SQL within the limits of an answer."""
+    reader = cursor.sql(sql, params=given).to_arrow_reader(_BATCH)
     batches, count, size = [], 0, 0
     for batch in reader:
         count += batch.num_rows
@@ -286,3 +331,7 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, given: Sequence[object])
 
 def _oids(types: Sequence[pa.DataType | None]) -> tuple[int | None, ...]:
     return tuple(None if kind is None else pg_types.arrow_oid(kind) for kind in types)
+
+
+MakeCatalogue = Callable[[Policy, "SchemaDatabase", str], Catalog]
+"""What opens the catalogue of a policy, under the name of the database that clients use."""

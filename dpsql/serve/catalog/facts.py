@@ -1,4 +1,4 @@
-"""What a question is answered from beside the policy, and what answers consist of."""
+"""What a question is answered from beside the policy, what answers consist of, and the errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from dpsql.serve.catalog.data import ALL_SCHEMAS
+from dpsql.errors import NotSupportedError, OperationalError, ProgrammingError
+from dpsql.serve.catalog.postgres_data import ALL_SCHEMAS
 
 
 class Route(Enum):
@@ -127,11 +128,6 @@ class CatalogAnswer:
     changes: tuple[tuple[str, str, bool], ...] = ()
     """What `set_config` in the question sets: name, value, and whether for this transaction only."""
 
-    @property
-    def oids(self) -> tuple[int, ...]:
-        """The OIDs of the columns' types."""
-        return tuple(column.oid for column in self.columns)
-
 
 @dataclass(frozen=True, slots=True)
 class Signal:
@@ -143,3 +139,47 @@ class Signal:
     """The name of the one boolean column of the answer."""
     rows: bool = False
     """Whether the answer has no row for a connection that is not there: `.. FROM pg_stat_activity`."""
+
+
+# Errors of catalogue questions; none has a text of the engine.
+
+
+class UnknownQuestion(NotSupportedError):  # noqa: N818  the design's name
+    """The catalogue cannot answer the question. `shape` names what was not known, for the log."""
+
+    def __init__(self, shape: str = "") -> None:
+        super().__init__("this catalogue question is not known")
+        self.shape = shape
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.shape,)
+
+
+class UnknownObject(ProgrammingError):  # noqa: N818  PostgreSQL's word for it
+    """A name that a question writes as `'name'::regclass` or the like means nothing here."""
+
+    sqlstate = "42P01"
+
+
+class UnknownType(UnknownObject):
+    """There is no such type, function, schema or role."""
+
+    sqlstate = "42704"
+
+
+class UnknownSetting(ProgrammingError):  # noqa: N818
+    """`current_setting` was asked for a setting that does not exist."""
+
+    sqlstate = "42704"
+
+
+class QuestionTimedOut(OperationalError):  # noqa: N818
+    """The question took longer than a catalogue question may."""
+
+    sqlstate = "57014"
+
+
+class QuestionTooLarge(OperationalError):  # noqa: N818
+    """The answer has more rows or bytes, or needs more memory, than a catalogue question may."""
+
+    sqlstate = "54000"

@@ -1,4 +1,4 @@
--- The functions of the catalogue that are macros, one after another; `functions.py` reads this file.
+-- The functions of the catalogue that are macros, one after another; `postgres_data.py` reads this file.
 --
 --     name(types of the arguments) -> type of the result: body
 --
@@ -274,3 +274,52 @@ pg_has_role(any, text) -> bool: CAST(a AS VARCHAR) IN ('16385', {user}) AND uppe
     'SET')
 pg_has_role(any, any, text) -> bool: CAST(a AS VARCHAR) IN ('16385', {user}) AND CAST(b AS VARCHAR) IN
     ('16385', {user}) AND upper(c) IN ('USAGE', 'MEMBER', 'SET')
+
+-- What an analyst may do with an object of each kind; all else he may not.
+show_may(text, text) -> bool: list_has_any(string_split(replace(upper(a), ' ', ''), ','), [b])
+has_table_privilege(any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE pgf_show_may(b,
+    'SELECT') END
+has_table_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL THEN NULL ELSE
+    pgf_show_may(c, 'SELECT') END
+has_column_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL THEN NULL ELSE
+    pgf_show_may(c, 'SELECT') END
+has_column_privilege(any, any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL OR d IS
+    NULL THEN NULL ELSE pgf_show_may(d, 'SELECT') END
+has_any_column_privilege(any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE
+    pgf_show_may(b, 'SELECT') END
+has_any_column_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL THEN NULL
+    ELSE pgf_show_may(c, 'SELECT') END
+has_schema_privilege(any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE pgf_show_may(b,
+    'USAGE') END
+has_schema_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL THEN NULL ELSE
+    pgf_show_may(c, 'USAGE') END
+has_language_privilege(any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE pgf_show_may(b,
+    'USAGE') END
+has_language_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL THEN NULL
+    ELSE pgf_show_may(c, 'USAGE') END
+has_type_privilege(any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE pgf_show_may(b,
+    'USAGE') END
+has_type_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL THEN NULL ELSE
+    pgf_show_may(c, 'USAGE') END
+has_database_privilege(any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE pgf_show_may(b,
+    'CONNECT') END
+has_database_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL THEN NULL
+    ELSE pgf_show_may(c, 'CONNECT') END
+has_function_privilege(any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE pgf_show_may(b,
+    'EXECUTE') END
+has_function_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL THEN NULL
+    ELSE pgf_show_may(c, 'EXECUTE') END
+has_sequence_privilege(any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE false END
+has_sequence_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL THEN NULL
+    ELSE false END
+has_tablespace_privilege(any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE
+    false END
+has_tablespace_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL THEN NULL
+    ELSE false END
+has_server_privilege(any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE false END
+has_server_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL THEN NULL ELSE
+    false END
+has_foreign_data_wrapper_privilege(any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE
+    false END
+has_foreign_data_wrapper_privilege(any, any, text) -> bool: CASE WHEN a IS NULL OR b IS NULL OR c IS NULL
+    THEN NULL ELSE false END

@@ -1,4 +1,4 @@
-"""Parse a question as PostgreSQL reads it, within limits."""
+"""Parse a question as PostgreSQL reads it, within limits; the names of what its tree has."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.language.dollars import split_tokens
-from dpsql.serve.catalog.data import SCHEMAS
-from dpsql.serve.catalog.errors import UnknownQuestion
+from dpsql.serve.catalog import pg_types
+from dpsql.serve.catalog.facts import UnknownQuestion
+from dpsql.serve.catalog.postgres_data import SCHEMAS, data
 
 MAX_TEXT = 65_536
 MAX_TOKENS = 16_000
@@ -65,9 +66,8 @@ def tokenize(text: str) -> list[Token]:
         raise UnknownQuestion("empty or too long")
     if any(token.token_type == TokenType.SEMICOLON for token in tokens):
         raise UnknownQuestion("several statements")
-    if _depth(tokens, TokenType.L_PAREN, TokenType.R_PAREN) > MAX_DEPTH:
-        raise UnknownQuestion("too deep")
-    if _depth(tokens, TokenType.L_BRACKET, TokenType.R_BRACKET) > MAX_BRACKETS:
+    brackets = _depth(tokens, TokenType.L_BRACKET, TokenType.R_BRACKET)
+    if brackets > MAX_BRACKETS or _depth(tokens, TokenType.L_PAREN, TokenType.R_PAREN) > MAX_DEPTH:
         raise UnknownQuestion("too deep")
     return tokens
 
@@ -87,7 +87,7 @@ def parse(text: str, tokens: list[Token] | None = None) -> exp.Expr:
         raise UnknownQuestion("no query")
     parser = _Parser(error_level=ErrorLevel.IMMEDIATE, dialect=_Dialect())
     try:
-        trees = parser.parse(list(_plain(tokens)), text)
+        trees = parser.parse(list(_parser_tokens(tokens)), text)
     except (SqlglotError, RecursionError, ValueError):
         raise UnknownQuestion("syntax") from None
     if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
@@ -104,7 +104,7 @@ _NAMES_TOO = frozenset({TokenType.SELECT, TokenType.INSERT, TokenType.GRANT, Tok
 """Key words that may be names of columns after `AS` or a dot."""
 
 
-def _plain(tokens: Sequence[Token]) -> Iterator[Token]:
+def _parser_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
     """Yield tokens as the parser expects them, `OPERATOR(pg_catalog.~)` as `~`."""
     place = 0
     while place < len(tokens):
@@ -116,14 +116,149 @@ def _plain(tokens: Sequence[Token]) -> Iterator[Token]:
             continue
         before = tokens[place - 1].token_type if place else None
         if token.token_type in _NAMES_TOO and before in (TokenType.ALIAS, TokenType.DOT):
-            yield _changed(token, TokenType.IDENTIFIER)
+            yield _with_kind(token, TokenType.IDENTIFIER)
         else:
-            yield _changed(token, _KINDS.get(token.token_type, token.token_type))
+            yield _with_kind(token, _KINDS.get(token.token_type, token.token_type))
         place += 1
 
 
-def _changed(token: Token, kind: TokenType) -> Token:
+def _with_kind(token: Token, kind: TokenType) -> Token:
     if token.token_type == kind:
         return token
     text = token.text.lower() if kind == TokenType.IDENTIFIER else token.text
     return Token(kind, text, token.line, token.col, token.start, token.end)
+
+
+# Names. Drivers rely on PostgreSQL's names of output columns that a query does not name.
+
+
+def output_name(node: exp.Expr) -> str:
+    """Return the name of an output column, as PostgreSQL's `FigureColname` finds it."""
+    if isinstance(node, exp.Alias):
+        return fold_name(node.args["alias"])
+    return _figure(node)[0] or "?column?"
+
+
+def fold_name(identifier: exp.Expr | str | None) -> str:
+    """Return a name; one that is not quoted is in lower case."""
+    if isinstance(identifier, exp.Identifier):
+        return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()
+    return "" if identifier is None else str(identifier).lower()
+
+
+def call_in(node: exp.Expr) -> exp.Anonymous | None:
+    """Return the call of a function, without the schema of the catalogue before it; None for other nodes."""
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
+        if fold_name(node.this) not in SCHEMAS:
+            raise UnknownQuestion("schema of a function")
+        return node.expression
+    return node if isinstance(node, exp.Anonymous) else None
+
+
+def trim_function(node: exp.Expr) -> str:
+    """Return the name of the function that `trim(LEADING x FROM y)` and the like call."""
+    side = str(node.args.get("position") or "BOTH").upper()
+    return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim")
+
+
+SESSION: dict[type[exp.Expr], str] = {
+    exp.CurrentUser: "current_user",
+    exp.CurrentRole: "current_role",
+    exp.SessionUser: "session_user",
+    exp.CurrentCatalog: "current_catalog",
+    exp.CurrentSchema: "current_schema",
+    exp.CurrentTimestamp: "current_timestamp",
+}
+"""Functions of the session, which are written without parentheses."""
+_FIXED: dict[type[exp.Expr], str] = {
+    exp.Coalesce: "coalesce",
+    exp.Nullif: "nullif",
+    exp.Greatest: "greatest",
+    exp.Least: "least",
+    exp.Array: "array",
+    exp.Exists: "exists",
+    exp.Substring: "substring",
+    exp.StrPosition: "position",
+    exp.Extract: "extract",
+    **SESSION,
+    exp.CurrentDate: "current_date",
+    exp.Tuple: "row",
+}
+
+
+def _figure(node: exp.Expr | None) -> tuple[str, int]:
+    """Return a name and how well it fits: 2 for columns and functions, 1 for types, 0 for none."""
+    if node is None:
+        return "", 0
+    fixed = _FIXED.get(type(node))
+    if fixed is not None:
+        return fixed, 2
+    match node:
+        case exp.Column():
+            return fold_name(node.this), 2
+        case exp.Identifier():
+            return fold_name(node), 2
+        case exp.Dot():
+            return _figure(node.expression)
+        case exp.Anonymous():
+            return fold_name(node.this), 2
+        case exp.Trim():
+            return trim_function(node), 2
+        case exp.Paren() | exp.Bracket() | exp.Filter() | exp.Window() | exp.Collate():
+            return _figure(node.this)
+        case exp.Subquery():
+            return _figure_query(node.this)
+        case exp.Cast():
+            found = _figure(node.this)
+            return found if found[1] == 2 else (_type_name(node.to), 1)
+        case exp.Case():
+            found = _figure(node.args.get("default"))
+            return found if found[1] == 2 else ("case", 1)
+        case exp.AtTimeZone():
+            return "timezone", 2
+    return "", 0
+
+
+def _figure_query(query: exp.Expr) -> tuple[str, int]:
+    while isinstance(query, (exp.SetOperation, exp.Subquery)):
+        query = query.this
+    if isinstance(query, exp.Select) and query.expressions:
+        return output_name(query.expressions[0]), 2
+    return "", 0
+
+
+def _type_name(kind: exp.Expr) -> str:
+    oid = type_oid(kind)
+    if oid is not None and kind.this == exp.DType.ARRAY:
+        oid = pg_types.element(oid) or oid
+    return next((name for name, known in data().type_oids.items() if known == oid), "")
+
+
+_TYPES = {
+    exp.DType.INT: pg_types.INT4,
+    exp.DType.DOUBLE: pg_types.FLOAT8,
+    exp.DType.FLOAT: pg_types.FLOAT4,
+    exp.DType.DECIMAL: pg_types.NUMERIC,
+    exp.DType.CHAR: pg_types.BPCHAR,
+    exp.DType.VARBINARY: pg_types.BYTEA,
+    exp.DType.TIMESTAMPNTZ: pg_types.TIMESTAMP,
+}
+
+
+def type_oid(kind: exp.Expr) -> int | None:
+    """Return the OID of a type in a cast; None if it is not known."""
+    if not isinstance(kind, exp.DataType):
+        return None
+    if kind.this == exp.DType.ARRAY:
+        item = type_oid(kind.expressions[0]) if len(kind.expressions) == 1 else None
+        if item == pg_types.RECORD:
+            return pg_types.RECORD_ARRAY
+        return None if item is None else data().arrays.get(item)
+    if kind.this == exp.DType.USERDEFINED:
+        name = kind.args["kind"]
+        if isinstance(name, exp.Dot):
+            name = name.expression if fold_name(name.this) in SCHEMAS else None
+        internal = isinstance(name, exp.Identifier) and name.name == "char"
+        return pg_types.CHAR if internal else pg_types.oid_of_name(fold_name(name))
+    name = kind.this.value if isinstance(kind.this, exp.DType) else str(kind.this)
+    return _TYPES.get(kind.this) or pg_types.oid_of_name(name.lower())

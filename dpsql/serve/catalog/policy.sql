@@ -1,4 +1,4 @@
--- The rows of the catalogue about one policy; `build.py` runs this once, over three tables that it gives:
+-- The rows of the catalogue about one policy; `database.py` runs this once, over three tables that it gives:
 --
 --     given_database(name)
 --     given_relations(oid, name, kind, row_type, array_type, width, comment)

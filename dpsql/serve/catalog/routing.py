@@ -1,19 +1,22 @@
-"""Who answers a statement: decided by the relations that it names, on its tree."""
+"""Who answers a statement, decided on its tree: the catalogue, the data, or the server for a signal."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from itertools import pairwise
+from typing import Literal
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import TokenType
 
-from dpsql.serve.catalog.data import SCHEMAS
-from dpsql.serve.catalog.errors import UnknownQuestion
-from dpsql.serve.catalog.facts import Route
-from dpsql.serve.catalog.names import folded
-from dpsql.serve.catalog.parse import BEGINNINGS, parse, tokenize
-from dpsql.serve.catalog.sources import find
+from dpsql.serve.catalog.facts import Route, Signal, UnknownQuestion
+from dpsql.serve.catalog.parse import BEGINNINGS, call_in, fold_name, output_name, parse, tokenize
+from dpsql.serve.catalog.postgres_data import SCHEMAS, Relation, data
+
+
+def find(schema: str, name: str) -> Relation | None:
+    """Return the relation of the catalogue that a name means; without a schema, one of `pg_catalog`."""
+    return data().relations.get((schema or "pg_catalog", name))
 
 
 def route(text: str, tables: Container[str] = ()) -> Route | None:
@@ -28,52 +31,93 @@ def route(text: str, tables: Container[str] = ()) -> Route | None:
         return Route.DATA
     if tokens[0].token_type not in BEGINNINGS:
         return Route.DATA
-    if _only_data(tokens, tables):
+    sources = {
+        token.text.lower()
+        for before, token in pairwise(tokens)
+        if before.token_type in (TokenType.FROM, TokenType.JOIN)
+    }
+    words = {token.text.lower() for token in tokens}
+    if any(source in tables for source in sources) and not any(map(_is_catalogue_name, words)):
         return Route.DATA
     try:
         tree = parse(text, tokens)
     except UnknownQuestion:
-        return Route.CATALOGUE if _names_catalogue(tokens) else Route.DATA
-    return _of_tree(tree)
+        return Route.CATALOGUE if any(map(_is_catalogue_name, sources)) else Route.DATA
+    return _route_tree(tree)
 
 
-def _only_data(tokens: Sequence[Token], tables: Container[str]) -> bool:
-    """Return whether a statement reads a table of the policy, and has no word of the catalogue's names."""
-    reads = any(
-        before.token_type in (TokenType.FROM, TokenType.JOIN) and token.text.lower() in tables
-        for before, token in pairwise(tokens)
-    )
-    if not reads:
-        return False
-    words = {token.text.lower() for token in tokens}
-    return not any(word in SCHEMAS or find("", word) is not None for word in words)
+def _is_catalogue_name(word: str) -> bool:
+    return word in SCHEMAS or find("", word) is not None
 
 
-def _names_catalogue(tokens: Sequence[Token]) -> bool:
-    """Return whether a statement that cannot be parsed reads from the catalogue."""
-    for before, token in pairwise(tokens):
-        if before.token_type in (TokenType.FROM, TokenType.JOIN) and (
-            token.text.lower() in SCHEMAS or find("", token.text.lower()) is not None
-        ):
-            return True
-    return False
-
-
-def _of_tree(tree: exp.Expr) -> Route | None:
-    own = {folded(table.args["alias"].this) for table in tree.find_all(exp.CTE)}
-    catalogue = data = False
+def _route_tree(tree: exp.Expr) -> Route | None:
+    own = {fold_name(table.args["alias"].this) for table in tree.find_all(exp.CTE)}
+    found = set()
     for table in tree.find_all(exp.Table):
-        if not isinstance(table.this, exp.Identifier):
-            continue  # a function
-        schema, name = folded(table.args.get("db")), folded(table.this)
-        if not schema and name in own:
-            continue
-        if schema in SCHEMAS or (not schema and find("", name) is not None):
-            catalogue = True
-        else:
-            data = True
-    if catalogue and data:
-        return Route.BOTH
-    if data:
-        return Route.DATA
-    return Route.CATALOGUE if catalogue else None
+        schema, name = fold_name(table.args.get("db")), fold_name(table.this)
+        if not isinstance(table.this, exp.Identifier) or (not schema and name in own):
+            continue  # a function, or a common table expression
+        known = schema in SCHEMAS or (not schema and find("", name) is not None)
+        found.add(Route.CATALOGUE if known else Route.DATA)
+    return Route.BOTH if len(found) > 1 else next(iter(found), None)
+
+
+_SIGNALS: dict[str, Literal["cancel", "terminate"]] = {
+    "pg_cancel_backend": "cancel",
+    "pg_terminate_backend": "terminate",
+}
+
+
+def signal(text: str, parameters: Sequence[object]) -> Signal | None:
+    """Return what a statement of one of these shapes asks for; None for every other statement.
+
+    ``SELECT pg_cancel_backend(4711)`` and ``SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE
+    pid = 4711``, also with a parameter for the number.
+    """
+    if not any(name in text.lower() for name in _SIGNALS):
+        return None
+    try:
+        tree = parse(text)
+        item = tree.expressions[0] if isinstance(tree, exp.Select) else exp.Null()
+        call = call_in(item.unalias())
+    except UnknownQuestion:
+        return None
+    kind = None if call is None else _SIGNALS.get(fold_name(call.this))
+    if call is None or kind is None or len(tree.expressions) != 1 or len(call.expressions) != 1:
+        return None
+    number: exp.Expr | None = call.expressions[0]
+    present = {name for name, part in tree.args.items() if part not in (None, False, [])}
+    listed = present != {"expressions"}
+    if listed:
+        number = _compared_pid(tree, number) if present == {"expressions", "from_", "where"} else None
+    pid = _read_number(number, parameters)
+    return None if pid is None else Signal(kind, pid, output_name(item), listed)
+
+
+def described_signal(text: str) -> tuple[str, int] | None:
+    """Return the name of the one column, and the number of parameters, of a statement that is a signal."""
+    found = signal(text, ("0",))
+    return None if found is None else (found.column, int(signal(text, ()) is None))
+
+
+def _compared_pid(tree: exp.Expr, argument: exp.Expr | None) -> exp.Expr | None:
+    """Return the number of `pid .. FROM pg_stat_activity WHERE pid = number`."""
+    table, condition = tree.args["from_"].this, tree.args["where"].this.unnest()
+    if not isinstance(table, exp.Table) or fold_name(table.this) != "pg_stat_activity":
+        return None
+    if fold_name(table.args.get("db")) not in ("", "pg_catalog") or not isinstance(condition, exp.EQ):
+        return None
+    columns = (argument, condition.this)
+    if not all(isinstance(one, exp.Column) and fold_name(one.this) == "pid" for one in columns):
+        return None
+    number: exp.Expr = condition.expression
+    return number
+
+
+def _read_number(node: exp.Expr | None, parameters: Sequence[object]) -> int | None:
+    while isinstance(node, (exp.Paren, exp.Cast)):
+        node = node.this
+    text = node.name if isinstance(node, exp.Literal) else ""
+    if isinstance(node, exp.Parameter) and node.this.name.isdigit():
+        text = str(dict(enumerate(parameters, start=1)).get(int(node.this.name), ""))
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else None

@@ -2,7 +2,7 @@
 
 DuckDB has no type for `name`, `"char"`, `regclass` and their kin. So the tree is walked once: each relation
 is replaced by the one of the catalogue's database, each conversion by what it means, and the types that
-DuckDB cannot tell are kept. `wall` checks the SQL, and DuckDB binds it before it is used.
+DuckDB cannot tell are kept. `database.check_sql` checks the SQL, and DuckDB binds it before it is used.
 """
 
 from __future__ import annotations
@@ -15,25 +15,30 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.build import Names
-from dpsql.serve.catalog.errors import UnknownQuestion
+from dpsql.serve.catalog.conversions import Column, Scope, Source, Tables, call, rename
+from dpsql.serve.catalog.database import OWN_TABLE, Names
 from dpsql.serve.catalog.expressions import Expressions
-from dpsql.serve.catalog.facts import CatalogColumn
-from dpsql.serve.catalog.functions import FUNCTIONS, PREFIX
-from dpsql.serve.catalog.names import output_name
+from dpsql.serve.catalog.facts import CatalogColumn, UnknownQuestion
+from dpsql.serve.catalog.parse import call_in, fold_name, output_name, parse
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
-from dpsql.serve.catalog.scope import Column, Scope, Tables, renamed
-from dpsql.serve.catalog.sources import OWN_TABLE, Sources
+from dpsql.serve.catalog.postgres_data import FUNCTIONS, PREFIX, SCHEMAS
+from dpsql.serve.catalog.relations import LIVE
+from dpsql.serve.catalog.routing import find
 
 Bind = Callable[[str, frozenset[tuple[str, str]], int], Sequence[str]]
 """Returns DuckDB's types of the columns of SQL over these live relations, with so many parameters."""
 
+MAX_SOURCES = 200
+"""The most items of the FROM clause of one SELECT."""
 MAX_NESTED = 20
 """The most calls inside calls: DuckDB's time to bind macros grows with a power of their nesting."""
 
 MAX_LOOK_UPS = 5
 """The most calls inside calls of macros that read a table: DuckDB's time to plan doubles with each, and
 meanwhile it does not hear that the time is over."""
+MAX_SUBQUERIES = 50
+"""The most subqueries outside of FROM and calls of macros that read a table, all together: DuckDB's time to
+bind them grows with the square of their number and more, and it does not hear then that the time is over."""
 MAX_COLUMNS = 1_664
 """The most columns of a query, as many as PostgreSQL has: without it, `*` could double them at each level."""
 MAX_EXPANDED = 10_000
@@ -55,6 +60,11 @@ _REFUSED = (
 """Parts of a query that the catalogue does not follow, and statements inside a query."""
 
 
+def live_name(schema: str, name: str) -> str:
+    """Return the name under which the rows of a live relation are registered."""
+    return f"live_{schema}_{name}"
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A translated question, for every session and any values of its parameters."""
@@ -70,33 +80,34 @@ class Question:
     changes: tuple[tuple[str, str, bool], ...]
 
 
-class Translator(Sources, Expressions):
-    """Translates one question. The tree that it is given is changed."""
+class Translator(Expressions):
+    """Translates one question: its queries and their sources."""
 
     def __init__(self, names: Names, types: Sequence[int | None] = ()) -> None:
         super().__init__(names, types)
-        self.live = set()
+        self._live: set[tuple[str, str]] = set()
         self._expanded = 0
         """The columns that `*` has stood for until now."""
 
-    def question(self, tree: exp.Expr, bind: Bind) -> Question:
+    def question(self, text: str, bind: Bind) -> Question:
         """Translate a whole question; `bind` gives DuckDB's types of its columns."""
+        tree = parse(text)
         if any(isinstance(node, _REFUSED) for node in tree.walk()):
             raise UnknownQuestion("part of a query")
         holder = exp.Subquery(this=normalize_identifiers(tree, "postgres"))
         for values in list(holder.find_all(exp.Values)):
             _name_columns(values)
         columns = self.query(holder.this, None, {})
-        self.end_parameters(holder)
+        self.settle_parameters(holder)
         _check_nesting(holder)
         sql = holder.this.sql("duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
-        told = bind(sql, frozenset(self.live), len(self.parameter_types()))
+        told = bind(sql, frozenset(self._live), len(self.parameter_types()))
         return Question(
             sql=sql,
-            columns=tuple(_decided(column, kind) for column, kind in zip(columns, told, strict=True)),
+            columns=tuple(_column_of(column, kind) for column, kind in zip(columns, told, strict=True)),
             parameters=self.parameter_types(),
             settings=tuple(self.settings),
-            live=frozenset(self.live),
+            live=frozenset(self._live),
             changes=tuple(self.changes),
         )
 
@@ -128,16 +139,16 @@ class Translator(Sources, Expressions):
             alias, body = table.args["alias"], table.this
             names = [column.name for column in alias.args.get("columns") or []]
             if with_.args.get("recursive") and isinstance(body, exp.Union):
-                tables[alias.name] = renamed(self.query(body.this.copy(), outer, tables), names)
-            tables[alias.name] = renamed(self.query(body, outer, tables), names)
+                tables[alias.name] = rename(self.query(body.this.copy(), outer, tables), names)
+            tables[alias.name] = rename(self.query(body, outer, tables), names)
             alias.set("this", exp.to_identifier(OWN_TABLE + alias.name, quoted=True))
         return tables
 
     def _select(self, node: exp.Select, scope: Scope) -> list[Column]:
         from_ = node.args.get("from_")
         if from_ is not None:
-            self.source(from_.this, scope)
-        self.joins(node, scope)
+            self._source(from_.this, scope)
+        self._joins(node, scope)
         items = self._items(node, scope)
         names = [output_name(item) for item in items]
         values = [item.this if isinstance(item, exp.Alias) else item for item in items]
@@ -161,7 +172,7 @@ class Translator(Sources, Expressions):
         """Return the items of a SELECT; instead of each `*`, its columns."""
         items: list[exp.Expr] = []
         for item in node.expressions:
-            columns = _shown(item, scope)
+            columns = _star_columns(item, scope)
             if columns is None:
                 items.append(item)
                 continue
@@ -173,6 +184,113 @@ class Translator(Sources, Expressions):
             raise UnknownQuestion("no columns")
         return items
 
+    # Sources.
+
+    def _joins(self, node: exp.Expr, scope: Scope) -> None:
+        """Translate the sources that an item of FROM, or a SELECT, is joined with."""
+        for join in node.args.get("joins") or []:
+            before = {column.name for source in scope.sources for column in source.columns}
+            count = len(scope.sources)
+            self._source(join.this, scope)
+            new = [column.name for source in scope.sources[count:] for column in source.columns]
+            if join.args.get("method") == "NATURAL":
+                scope.merged += [name for name in new if name in before and name not in scope.merged]
+            using = [column.name for column in join.args.get("using") or []]
+            scope.merged += [name for name in using if name not in scope.merged]
+            self.parts(join.args.get("on"), scope)
+
+    def _source(self, node: exp.Expr, scope: Scope) -> None:
+        """Translate an item of FROM, which comes into the scope, and its joins."""
+        match node:
+            case exp.Table(this=exp.Identifier()):
+                self._relation(node, scope)
+            case exp.Table() | exp.Lateral() if call_in(node.this) is not None:
+                self._function(node, scope)
+            case exp.Subquery() if _holds_table(node.this):
+                self._source(node.this, scope)
+            case exp.Subquery():
+                self._add(node, scope, self.query(node.this, scope, scope.tables), "subquery")
+            case exp.Lateral(this=exp.Subquery()):
+                self._add(node, scope, self.query(node.this.this, scope, scope.tables), "subquery")
+            case exp.Values():
+                rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+                types = [[self.expression(cell, scope) for cell in row] for row in rows]
+                columns = [Column("", self.common(cells)) for cells in zip(*types, strict=True)]
+                self._add(node, scope, columns, "values")
+            case _:
+                raise UnknownQuestion(type(node).__name__)
+        self._joins(node, scope)
+
+    def _add(
+        self, node: exp.Expr, scope: Scope, columns: Sequence[Column], default: str, oid: int = 0
+    ) -> None:
+        """Put an item of FROM into the scope under its alias, which it gets if it has none."""
+        if len(scope.sources) >= MAX_SOURCES:
+            raise UnknownQuestion("too many relations")
+        alias = node.args.get("alias") or exp.TableAlias()
+        if not alias.name:
+            alias.set("this", exp.to_identifier(default, quoted=True))
+        node.set("alias", alias)
+        names = [column.name for column in alias.args.get("columns") or []]
+        scope.sources.append(Source(alias.name, rename(columns, names), oid))
+
+    def _relation(self, node: exp.Table, scope: Scope) -> None:
+        name, schema = node.name, node.db
+        own = scope.tables.get(name) if not schema else None
+        if own is not None:
+            node.set("this", exp.to_identifier(OWN_TABLE + name, quoted=True))
+            self._add(node, scope, own, name)
+            return
+        relation = find(schema, name)
+        if relation is None or node.catalog:
+            raise UnknownQuestion("relation")
+        key = (relation.schema, relation.name)
+        if key in LIVE:
+            self._live.add(key)
+            place = ("temp", "main", live_name(*key))
+        else:
+            place = ("", SCHEMAS[relation.schema], relation.name)
+        for part, text in zip(("catalog", "db", "this"), place, strict=True):
+            node.set(part, exp.to_identifier(text, quoted=True) if text else None)
+        columns = [Column(column, oid) for column, oid in relation.columns]
+        self._add(node, scope, columns, name, relation.oid)
+
+    def _function(self, node: exp.Expr, scope: Scope) -> None:
+        """Replace a function in FROM by a query: a row for each element of its list, or for its value."""
+        alias, function = node.args.get("alias"), call_in(node.this)
+        if function is None or fold_name(node.args.get("db")) not in ("", *SCHEMAS):
+            raise UnknownQuestion("function")
+        name = fold_name(function.this)
+        single = alias.name if alias is not None and alias.name else name
+        known = FUNCTIONS.get((name, len(function.expressions)))
+        if name == "unnest" and len(function.expressions) > 1:
+            types = [self.expression(part, scope) for part in list(function.expressions)]
+            columns = [Column("unnest", pg_types.element(oid or 0)) for oid in types]
+            lists = function.expressions
+            cells: list[exp.Expr] = [call("unnest", part) for part in lists]
+        elif known is not None and known.returns_set:
+            oid = self.macro(known, function, scope)
+            lists, rows = [function], call("unnest", function)
+            fields = [Column(field, pg_types.function_type(kind)) for field, kind in known.fields]
+            columns = fields or [Column(single, oid)]
+            keys = [exp.Literal.string(column.name) for column in fields]
+            cells = [call("struct_extract", rows.copy(), key) for key in keys] or [rows]
+        else:
+            value = self.value(exp.Paren(this=function).this, scope)
+            columns, lists, cells = [Column(single, value.type)], [], [value.node]
+        items = [
+            exp.alias_(cell, column.name, quoted=True) for cell, column in zip(cells, columns, strict=True)
+        ]
+        if node.args.get("ordinality"):
+            if not lists:
+                raise UnknownQuestion("ordinality")
+            place = call("generate_subscripts", lists[0].copy(), exp.Literal.number(1))
+            items.append(exp.alias_(place, "ordinality", quoted=True))
+            columns.append(Column("ordinality", pg_types.INT8))
+        query = exp.Subquery(this=exp.Select(expressions=items), alias=alias, joins=node.args.get("joins"))
+        node.replace(query)
+        self._add(query, scope, columns, name)
+
 
 _LOOK_UPS = frozenset(f"{PREFIX}{known.name}" for known in FUNCTIONS.values() if "SELECT" in known.body)
 """The macros that read a table."""
@@ -180,7 +298,11 @@ _LOOK_UPS = frozenset(f"{PREFIX}{known.name}" for known in FUNCTIONS.values() if
 
 def _check_nesting(tree: exp.Expr) -> None:
     depths: dict[int, tuple[int, int]] = {}
+    subqueries = 0
     for node in tree.walk():  # a node after its parent
+        subqueries += _is_subquery(node)
+        if subqueries > MAX_SUBQUERIES:
+            raise UnknownQuestion("so many subqueries")
         calls, look_ups = depths.get(id(node.parent), (0, 0))
         if isinstance(node, exp.Anonymous):
             calls, look_ups = calls + 1, look_ups + (node.this in _LOOK_UPS)
@@ -189,7 +311,17 @@ def _check_nesting(tree: exp.Expr) -> None:
             raise UnknownQuestion("nested calls")
 
 
-def _shown(item: exp.Expr, scope: Scope) -> list[tuple[str, str]] | None:
+def _is_subquery(node: exp.Expr) -> bool:
+    """Return whether a node reads a table for each row: a call of a macro that does, or a subquery."""
+    if isinstance(node, exp.Anonymous):
+        return node.this in _LOOK_UPS
+    return isinstance(node, (exp.Select, exp.SetOperation)) and not isinstance(
+        node.parent if not isinstance(node.parent, exp.Subquery) else node.parent.parent,
+        (exp.From, exp.Join, exp.Lateral, exp.CTE, exp.SetOperation, type(None)),
+    )
+
+
+def _star_columns(item: exp.Expr, scope: Scope) -> list[tuple[str, str]] | None:
     """Return columns and sources that `*` or `x.*` stands for; None for another item of a SELECT."""
     if not item.is_star or isinstance(item, exp.Anonymous):
         return None
@@ -197,7 +329,7 @@ def _shown(item: exp.Expr, scope: Scope) -> list[tuple[str, str]] | None:
         item.args.get(part) for part in ("except_", "replace")
     ):
         raise UnknownQuestion("star")
-    return scope.shown(item.args["table"].name if isinstance(item, exp.Column) else "")
+    return scope.star_columns(item.args["table"].name if isinstance(item, exp.Column) else "")
 
 
 def _name_columns(values: exp.Expr) -> None:
@@ -215,8 +347,14 @@ def _name_columns(values: exp.Expr) -> None:
     values.set("alias", alias)
 
 
-def _decided(column: Column, kind: str) -> CatalogColumn:
+def _column_of(column: Column, kind: str) -> CatalogColumn:
     """Return a column with a type: PostgreSQL's if it was followed, else that of DuckDB."""
-    oid = pg_types.bound_type(kind) if column.type is None else column.type
+    oid = pg_types.oid_of_duckdb(kind) if column.type is None else column.type
     oid = TEXT if oid == UNKNOWN else oid
     return CatalogColumn(column.name, pg_types.arrow_type(oid), oid)
+
+
+def _holds_table(node: exp.Expr) -> bool:
+    while isinstance(node, exp.Subquery):
+        node = node.this
+    return isinstance(node, exp.Table)

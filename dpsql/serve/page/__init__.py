@@ -4,11 +4,9 @@
 ``application``       the analyst's application: its routes, who asks
 ``guard``             refuses requests of other sites; headers that browsers obey; no error's text leaks
 ``sign_in``           passwords and tokens -> a login, kept under a cookie
-``requests``          bodies of requests, answers as JSON
-``asking``            tables, prices, answers, releases
-``answers``           an answer as JSON: exact rows, and how people read them
-``assets``            the files of the pages, read once
-``owner``             the owner's application; ``ledger_facts`` and ``policy_facts`` are what it shows
+``requests``          bodies of requests, answers as JSON, the files of the pages
+``answers``           what a user asks, as JSON: exact rows, and how people read them
+``owner``             the owner's application; ``owner_facts`` is what it shows
 ====================  ================================================================================
 """
 

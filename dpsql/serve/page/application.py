@@ -11,19 +11,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dpsql.serve.confirm import Confirmations, SpendingRule
-from dpsql.serve.page import assets
-from dpsql.serve.page.asking import FORMS, Analyst, words
+from dpsql.serve.page.answers import FORMS, UserRequest
 from dpsql.serve.page.guard import MARK, Guard
-from dpsql.serve.page.requests import RefusedError, answer, fields, refused
+from dpsql.serve.page.requests import RefusedError, answer, fields, file_routes, refusal_response
 from dpsql.serve.page.sign_in import LONGEST, Logins
-from dpsql.serve.served_backend import Backends
 from dpsql.serve.tls import CLIENT
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from dpsql.policy import Address, ServeConfig
-    from dpsql.serve.gate import Gate, Login
+    from dpsql.policy import Address, HttpConfig
+    from dpsql.serve.gate import Login
     from dpsql.serve.service import Service
 
 FILES = (
@@ -56,14 +54,14 @@ def _with_cookie(request: Request, made: Response, value: str) -> Response:
         value,
         max_age=int(LONGEST) if value else 0,
         path="/",
-        secure=_encrypted(request),
+        secure=_is_encrypted(request),
         httponly=True,
         samesite="strict",
     )
     return made
 
 
-def _encrypted(request: Request) -> bool:
+def _is_encrypted(request: Request) -> bool:
     """Whether the browser is connected by TLS, here or at a proxy that the policy names."""
     return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
 
@@ -78,35 +76,29 @@ class Pages:
 
     def __init__(
         self,
-        service: Callable[[], Service],
-        config: ServeConfig,
+        service: Service,
         log: Callable[[str, Mapping[str, object]], None],
     ) -> None:
-        self._service = service
-        self._logins = Logins(self._gate, log)
-        self._log = log
-        self._free, self._asks = Backends(service, config, "http"), Backends(service, config, "http")
-        self._confirmations = Confirmations(self._gate().users.secret)
+        self._service, self._gate = service, service.gate
+        self._logins = Logins(service.gate, log)
+        self._confirmations = Confirmations(service.gate.users.secret)
         self._asked: Counter[str] = Counter()
-
-    def _gate(self) -> Gate:
-        return self._service().gate
 
     def routes(self) -> list[Route]:
         """Return the routes of JSON."""
         return [
-            Route("/v1/session", self._guarded(self._sign_in), methods=["POST"]),
-            Route("/v1/session", self._guarded(self._sign_out), methods=["DELETE"]),
-            self._asking("/v1/session", self._who),
-            self._asking("/v1/tables", lambda analyst, _: analyst.tables()),
-            self._asking("/v1/language", self._language),
-            self._asking("/v1/budget", lambda analyst, _: analyst.budget()),
-            self._asking("/v1/explain", self._explain, "POST"),
-            self._asking("/v1/query", self._query, "POST"),
-            self._asking("/v1/cancel", self._cancel, "POST"),
-            self._asking("/v1/releases", lambda analyst, _: analyst.releases()),
-            self._asking("/v1/releases/{number:int}", self._release),
-            *(self._download(form) for form in FORMS),
+            Route("/v1/session", self._guard(self._sign_in), methods=["POST"]),
+            Route("/v1/session", self._guard(self._sign_out), methods=["DELETE"]),
+            self._asking("/v1/session", UserRequest.who),
+            self._asking("/v1/tables", UserRequest.tables),
+            self._asking("/v1/language", UserRequest.language),
+            self._asking("/v1/budget", UserRequest.budget),
+            self._asking("/v1/explain", UserRequest.explain, "POST"),
+            self._asking("/v1/query", UserRequest.query, "POST"),
+            self._asking("/v1/cancel", UserRequest.cancel, "POST"),
+            self._asking("/v1/releases", UserRequest.releases),
+            self._asking("/v1/releases/{number}", UserRequest.release),
+            *(self._asking(f"/v1/releases/{{number}}/{form}", UserRequest.file) for form in FORMS),
         ]
 
     # -- who asks
@@ -116,48 +108,46 @@ class Pages:
         given = request.headers.get("authorization")
         if given is not None:
             scheme, _, token = given.partition(" ")
-            login = self._gate().by_token(token.strip()) if scheme.lower() == "bearer" else None
+            login = self._gate.by_token(token.strip()) if scheme.lower() == "bearer" else None
         else:
             login = self._logins.login(_cookie(request), request.headers.get(MARK.decode(), ""))
-        certified = _certified(request)
+        certified = _certified_name(request)
         if login is None or (certified is not None and certified != login.user.name):
             hint = "sign in, or send Authorization: Bearer TOKEN"
             raise RefusedError(401, "nobody is signed in", hint)
         return login
 
-    def _analyst(self, login: Login) -> Analyst:
-        rule = SpendingRule(self._confirmations, self._gate().user(login).free_below)
-        return Analyst(self._free.of(login), self._asks.of(login), rule)
-
-    def _guarded(self, endpoint: Endpoint) -> Endpoint:
+    def _guard(self, endpoint: Endpoint) -> Endpoint:
         """Return an endpoint that answers its errors."""
 
         async def guarded(request: Request) -> Response:
             try:
                 return await endpoint(request)
             except Exception as problem:  # noqa: BLE001  its text may hold private values
-                return refused(problem)
+                return refusal_response(problem)
 
         return guarded
 
     def _asking(
-        self, path: str, ask: Callable[[Analyst, Request], Awaitable[object]], method: str = "GET"
+        self, path: str, ask: Callable[[UserRequest], Awaitable[object]], method: str = "GET"
     ) -> Route:
         """Return the route of what a user asks."""
 
         async def endpoint(request: Request) -> Response:
             login = self._login(request)
-            user = login.user
+            user = self._gate.user(login)
             if self._asked[user.name] >= MOST_AT_ONCE:
                 raise RefusedError(429, "too many requests at the same time", "wait until they are answered")
             self._asked[user.name] += 1
             try:
-                found = await ask(self._analyst(login), request)
+                free, asks = (self._service.client_of(login, "http", lane) for lane in ("free", "asks"))
+                rule = SpendingRule(self._confirmations, user.free_below)
+                found = await ask(UserRequest(request, login, free, asks, rule))
             finally:
                 self._asked[user.name] -= 1
             return found if isinstance(found, Response) else answer(found)
 
-        return Route(path, self._guarded(endpoint), methods=[method])
+        return Route(path, self._guard(endpoint), methods=[method])
 
     # -- sessions
 
@@ -168,7 +158,7 @@ class Pages:
             )
         given = await fields(request, "sign in", name=str, password=str)
         made = await self._logins.sign_in(
-            given["name"] or "", given["password"] or "", address_of(request), _certified(request)
+            given["name"] or "", given["password"] or "", address_of(request), _certified_name(request)
         )
         self._logins.sign_out(_cookie(request))
         return _with_cookie(request, answer({"user": given["name"], "key": made.key}), made.cookie)
@@ -178,67 +168,22 @@ class Pages:
         self._logins.sign_out(_cookie(request))
         return _with_cookie(request, Response(status_code=204), "")
 
-    async def _who(self, _: Analyst, request: Request) -> object:
-        user = self._login(request).user
-        return {"user": user.name, "analyst": user.analyst}
-
-    # -- statements
-
-    async def _language(self, _: Analyst, __: Request) -> object:
-        return words()
-
-    async def _explain(self, analyst: Analyst, request: Request) -> object:
-        given = await fields(request, sql=str)
-        return await analyst.explain(given["sql"] or "")
-
-    async def _query(self, analyst: Analyst, request: Request) -> object:
-        given = await fields(request, sql=str, confirm=str)
-        return await analyst.query(given["sql"] or "", given["confirm"])
-
-    async def _cancel(self, analyst: Analyst, _: Request) -> object:
-        return analyst.cancel()
-
-    async def _release(self, analyst: Analyst, request: Request) -> object:
-        text = request.query_params.get("first_row", "0")
-        if not (text.isascii() and text.isdigit() and len(text) < 16):
-            raise RefusedError(400, "first_row is the number of a row, from 0")
-        return await analyst.release(request.path_params["number"], int(text))
-
-    def _download(self, form: str) -> Route:
-        async def download(analyst: Analyst, request: Request) -> Response:
-            number = request.path_params["number"]
-            wanted = request.query_params.get("spreadsheet", "false")
-            if wanted not in ("true", "false"):
-                raise RefusedError(400, "spreadsheet is true or false")
-            data = await analyst.file(number, form, spreadsheet=wanted == "true")
-            name = f"release-{number}.{form.rpartition('.')[2]}"
-            headers = {"content-disposition": f'attachment; filename="{name}"'}
-            return Response(data, headers=headers, media_type=FORMS[form])
-
-        return self._asking(f"/v1/releases/{{number:int}}/{form}", download)
-
 
 def http_app(
-    service: Callable[[], Service],
-    config: ServeConfig,
+    service: Service,
+    address: Address,
+    config: HttpConfig,
     log: Callable[[str, Mapping[str, object]], None],
 ) -> Guard:
-    """Return the application of the analysts, for the address in `config.http.listen`."""
-    address = config.http.listen
-    assert address is not None  # noqa: S101  without an address nothing is served
-    pages = Pages(service, config, log)
-    routes = [*assets.routes(FILES), *pages.routes()]
-    return Guard(
-        Starlette(routes=routes),
-        routes,
-        hosts_of(address, config.http.allowed_hosts),
-        config.http.allowed_origins,
-    )
+    """Return the application of the analysts at an address."""
+    routes = [*file_routes(FILES), *Pages(service, log).routes()]
+    hosts = hosts_of(address, config.allowed_hosts)
+    return Guard(Starlette(routes=routes), routes, hosts, config.allowed_origins)
 
 
 def _cookie_name(request: Request) -> str:
     """Return the cookie's name: by its prefix, no other name of the same site can set it over TLS."""
-    return "__Host-dpsql" if _encrypted(request) else "dpsql"
+    return "__Host-dpsql" if _is_encrypted(request) else "dpsql"
 
 
 def _cookie(request: Request) -> str:
@@ -246,7 +191,7 @@ def _cookie(request: Request) -> str:
     return given.get("__Host-dpsql") or ("" if request.url.scheme == "https" else given.get("dpsql", ""))
 
 
-def _certified(request: Request) -> str | None:
+def _certified_name(request: Request) -> str | None:
     """Return the name in the client's certificate; None if none is asked for."""
     state = request.scope.get("state") or {}
     return state.get(CLIENT, "") if CLIENT in state else None

@@ -67,7 +67,7 @@ class Guard:
                 message = {**message, "headers": [*message["headers"], *more]}
             await send(message)
 
-        refused = self._refused(scope)
+        refused = self._find_refusal(scope)
         if refused is not None:
             await _answer(sent, *refused)
             return
@@ -78,7 +78,7 @@ class Guard:
                 what = f"internal error ({type(problem).__name__}): this is a bug of dpsql"
                 await _answer(sent, 500, what, "report it to the owner of the data")
 
-    def _refused(self, scope: Message) -> tuple[int, str, str] | None:
+    def _find_refusal(self, scope: Message) -> tuple[int, str, str] | None:
         """Return how a request is refused; None if it is not."""
         if len(scope.get("query_string", b"")) > MOST_QUERY_STRING:
             return (
@@ -86,9 +86,9 @@ class Guard:
                 f"what stands behind ? has more than {MOST_QUERY_STRING:,} bytes",
                 "shorten the address",
             )
-        headers = _listed(scope)
+        headers = _headers_of(scope)
         hosts = headers.get(b"host", [])
-        if len(hosts) != 1 or not self._known(hosts[0].lower(), scope["scheme"]):
+        if len(hosts) != 1 or not self._is_known(hosts[0].lower(), scope["scheme"]):
             hint = "use the address that the server was started with, or name this one in allowed_hosts"
             return 421, "this server has another name", hint
         if any(len(headers.get(name, [])) > 1 for name in (b"origin", b"authorization", b"cookie", MARK)):
@@ -107,11 +107,11 @@ class Guard:
         navigates = headers.get(b"sec-fetch-mode") == ["navigate"]
         return navigates and scope["method"] in _SAFE and scope["path"] == self._page
 
-    def _known(self, host: str, scheme: str) -> bool:
+    def _is_known(self, host: str, scheme: str) -> bool:
         return host in self._hosts or f"{host}:{_PORTS.get(scheme, '')}" in self._hosts
 
 
-def _listed(scope: Message) -> dict[bytes, list[str]]:
+def _headers_of(scope: Message) -> dict[bytes, list[str]]:
     found: dict[bytes, list[str]] = {}
     for name, value in scope["headers"]:
         found.setdefault(name.lower(), []).append(value.decode("latin-1"))

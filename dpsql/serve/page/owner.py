@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import ipaddress
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,21 +21,18 @@ from starlette.routing import Route
 from dpsql import __version__
 from dpsql.errors import OperationalError
 from dpsql.login import entropy
-from dpsql.serve import config as configs
+from dpsql.serve import state
 from dpsql.serve.http import HttpFront
-from dpsql.serve.page import assets
 from dpsql.serve.page.application import address_of, hosts_of
 from dpsql.serve.page.guard import Guard
-from dpsql.serve.page.ledger_facts import ledger_facts
-from dpsql.serve.page.policy_facts import policy_facts, users_facts
-from dpsql.serve.page.requests import RefusedError, body, refused
+from dpsql.serve.page.owner_facts import ledger_facts, policy_facts, users_facts
+from dpsql.serve.page.requests import RefusedError, body, file_routes, refusal_response
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from dpsql.policy import Address
-    from dpsql.serve.accounts import Users
-    from dpsql.serve.page.policy_facts import Facts
+    from dpsql.serve.json_facts import Facts
     from dpsql.serve.service import Service
 
 FILES = (
@@ -60,9 +56,8 @@ def link_file(users: Path) -> Path:
 class OwnerPages:
     """The owner's application: everything is read, nothing is changed."""
 
-    def __init__(self, service: Callable[[], Service], users: Callable[[], Users]) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._users = users
         self.key = entropy.text(32)
 
     def routes(self) -> list[Route]:
@@ -76,23 +71,23 @@ class OwnerPages:
                 await asyncio.to_thread(lambda: body(self._facts())), media_type="application/json"
             )
         except Exception as problem:  # noqa: BLE001  its text may hold private values
-            return refused(problem)
+            return refusal_response(problem)
 
     def _check(self, request: Request) -> None:
         """Refuse a request from another machine, or without the key."""
         _from_this_machine(request)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(_hashed(given), _hashed(self.key)):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(_hash(given), _hash(self.key)):
             raise RefusedError(401, "this is not the key of this server", f"open the link in the file {LINK}")
 
     def _facts(self) -> Facts:
-        service, users = self._service(), self._users()
+        service, users = self._service, self._service.gate.users
         generation = service.generation
         with generation.use():
             policy, database = generation.policy, generation.database
             found = policy_facts(policy, database.engines().schema_database)
             opened = [f"when the ledger was opened: {text}" for text in service.messages]
-            found["warnings"] += [*configs.warnings(policy, users), *opened]
+            found["warnings"] += [*state.warnings(policy, users), *opened]
             return {
                 "version": __version__,
                 "database": generation.config.name,
@@ -106,15 +101,10 @@ class OwnerPages:
 class OwnerFront(HttpFront):
     """Serves the owner's page on a loopback address, without TLS, and keeps its link in a file."""
 
-    def __init__(
-        self, service: Callable[[], Service], users: Callable[[], Users], address: Address, link: Path
-    ) -> None:
-        self._pages = OwnerPages(service, users)
+    def __init__(self, service: Service, address: Address, link: Path) -> None:
+        self._pages = OwnerPages(service)
         self._link = link
-        super().__init__(self._made, address, None, PATH)
-
-    def _made(self, address: Address) -> Guard:
-        return owner_app(self._pages, address)
+        super().__init__(lambda bound: owner_app(self._pages, bound), address, None, PATH)
 
     async def start(self) -> list[str]:
         """Begin to serve; the URLs are without the key, since they are logged."""
@@ -139,7 +129,7 @@ class OwnerFront(HttpFront):
 
 def owner_app(pages: OwnerPages, address: Address) -> Guard:
     """Return the application of the owner at an address."""
-    routes = [*assets.routes(FILES), *pages.routes()]
+    routes = [*file_routes(FILES), *pages.routes()]
     return Guard(Starlette(routes=routes), routes, hosts_of(address), page=PATH)
 
 
@@ -152,5 +142,5 @@ def _from_this_machine(request: Request) -> None:
         raise RefusedError(403, "the owner's page is for this machine alone")
 
 
-def _hashed(text: str) -> bytes:
+def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode(errors="surrogatepass")).digest()

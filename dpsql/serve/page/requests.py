@@ -1,11 +1,18 @@
-"""Bodies of requests, and answers as JSON; a refusal is an object with `refused` and `hint`."""
+"""Bodies of requests, answers as JSON and the files of the pages, which are read once.
+
+A refusal is an object with `refused` and `hint`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.responses import Response
+from starlette.routing import Route
 
 from dpsql.errors import (
     BudgetExceeded,
@@ -17,13 +24,23 @@ from dpsql.errors import (
     TooManyFailures,
 )
 from dpsql.render.data import as_json
-from dpsql.serve.agent import refusal
 from dpsql.serve.errors import PolicyReloaded, QueueFull, ShuttingDown, StatementTooLong
+from dpsql.serve.json_facts import refusal
 from dpsql.serve.limits import LimitExceeded, check_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.requests import Request
 
+FOLDER = Path(__file__).with_name("static")
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+}
 LARGEST = 256 << 10
 SMALL = 4 << 10
 """Bytes of a request's body: a statement is 64 KiB at most; before somebody has signed in it is less."""
@@ -62,7 +79,7 @@ def answer(facts: object, status: int = 200, headers: dict[str, str] | None = No
     return Response(facts if isinstance(facts, bytes) else body(facts), status, headers, "application/json")
 
 
-def refused(problem: Exception) -> Response:
+def refusal_response(problem: Exception) -> Response:
     """Return an error as an answer: of an unexpected one only the type is told."""
     if isinstance(problem, RefusedError):
         return answer(problem.facts, problem.status)
@@ -105,3 +122,25 @@ async def fields(
         if value is not None and not isinstance(value, of_value):
             raise RefusedError(400, f"the field {name} has another type")
     return found
+
+
+@cache
+def _read_file(name: str) -> tuple[bytes, str]:
+    data = (FOLDER / name).read_bytes()
+    return data, f'"{hashlib.sha256(data).hexdigest()[:24]}"'
+
+
+def file_routes(files: Iterable[tuple[str, str]]) -> list[Route]:
+    """Return the routes of files: pairs of a path and the file's name."""
+    return [_file_route(path, name) for path, name in files]
+
+
+def _file_route(path: str, name: str) -> Route:
+    async def file(request: Request) -> Response:
+        data, tag = _read_file(name)
+        headers = {"cache-control": "no-cache", "etag": tag}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(data, headers=headers, media_type=_TYPES[Path(name).suffix])
+
+    return Route(path, file, methods=["GET"])

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import entropy
+from dpsql.serve.gate import network
 from dpsql.serve.page.requests import RefusedError
-from dpsql.serve.throttle import network
 
 if TYPE_CHECKING:
     from dpsql.serve.gate import Gate, Login
@@ -60,7 +60,7 @@ class Logins:
 
     def __init__(
         self,
-        gate: Callable[[], Gate],
+        gate: Gate,
         log: Callable[[str, Mapping[str, object]], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -83,44 +83,44 @@ class Logins:
             raise RefusedError(429, "too many attempts at the same time", "wait until they are answered")
         self._waiting[at] += 1
         try:
-            await asyncio.sleep(self._gate().delay(name, address))
-            keys = await self._matched(name, password)
+            await asyncio.sleep(self._gate.delay(name, address))
+            keys = await self._match(name, password)
         finally:
             self._waiting[at] -= 1
             if not self._waiting[at]:
                 del self._waiting[at]
-        login = self._gate().login(name, address, keys, certified)
+        login = self._gate.login(name, address, keys, certified)
         if login is None:
             fields = {"address": address, "protocol": "http", "reason": "wrong password", "outcome": "28P01"}
-            self._log("handshake failed", fields | self._gate().log_field(name))
+            self._log("handshake failed", fields | self._gate.log_field(name))
             raise RefusedError(401, "name or password is wrong")
         fields = {"user": name, "analyst": login.analyst, "address": address, "protocol": "http"}
         self._log("connected", fields)
         return self._new(login)
 
-    async def _matched(self, name: str, password: str) -> Keys | None:
+    async def _match(self, name: str, password: str) -> Keys | None:
         if len(name) > _NAME or len(password) > _PASSWORD:
             return None
-        verifier = self._gate().verifier(name)
+        verifier = self._gate.verifier(name)
         async with self._hashing:
-            return await asyncio.to_thread(verifier.matched, password)  # it takes milliseconds on purpose
+            return await asyncio.to_thread(verifier.match, password)  # it takes milliseconds on purpose
 
     def _new(self, login: Login) -> Secrets:
         now, made = self._clock(), Secrets(entropy.text(32), entropy.text(32))
-        self._logins = {key: each for key, each in self._logins.items() if not _ended(each, now)}
+        self._logins = {key: each for key, each in self._logins.items() if not _has_ended(each, now)}
         name = login.user.name
         own = sorted((each.seen, key) for key, each in self._logins.items() if each.login.user.name == name)
         for _, key in own[: max(0, len(own) - MOST + 1)]:
             del self._logins[key]
-        self._logins[_hashed(made.cookie)] = SignedIn(login, _hashed(made.key), now, now)
+        self._logins[_hash(made.cookie)] = SignedIn(login, _hash(made.key), now, now)
         return made
 
     def login(self, cookie: str, key: str) -> Login | None:
         """Return whose cookie and key these are; None if the login has ended, or holds no longer."""
-        found, now = self._logins.get(_hashed(cookie)), self._clock()
-        if found is None or not hmac.compare_digest(found.key, _hashed(key)):
+        found, now = self._logins.get(_hash(cookie)), self._clock()
+        if found is None or not hmac.compare_digest(found.key, _hash(key)):
             return None
-        if _ended(found, now) or not self._gate().holds(found.login):
+        if _has_ended(found, now) or not self._gate.holds(found.login):
             self.sign_out(cookie)
             return None
         found.seen = now
@@ -128,12 +128,12 @@ class Logins:
 
     def sign_out(self, cookie: str) -> None:
         """End a login."""
-        self._logins.pop(_hashed(cookie), None)
+        self._logins.pop(_hash(cookie), None)
 
 
-def _ended(login: SignedIn, now: float) -> bool:
+def _has_ended(login: SignedIn, now: float) -> bool:
     return now - login.seen > IDLE or now - login.began > LONGEST
 
 
-def _hashed(cookie: str) -> bytes:
+def _hash(cookie: str) -> bytes:
     return hashlib.sha256(cookie.encode(errors="surrogatepass")).digest()

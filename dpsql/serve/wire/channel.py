@@ -6,12 +6,10 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING
 
-from dpsql.serve.wire.tls_layer import TlsLayer
-
-if TYPE_CHECKING:
-    from dpsql.serve.tls import Tls
+from dpsql.lazy_dataclass import dataclass
+from dpsql.serve.catalog.facts import Encryption
+from dpsql.serve.tls import Tls, common_name
 
 SEND_BUFFER = 1 << 20
 """Bytes that may wait to be sent before the connection's work waits."""
@@ -31,29 +29,61 @@ class Disconnected(Exception):  # noqa: N818  an event
     """The client has gone, or was cut off."""
 
 
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """The TLS of a connection whose handshake is done."""
+
+    settings: Tls
+    """The certificate that this connection has seen; the server may have another one since."""
+    connection: ssl.SSLObject
+
+    @property
+    def protocol(self) -> str | None:
+        """The application protocol that the client chose (ALPN)."""
+        return self.connection.selected_alpn_protocol()
+
+    @property
+    def encryption(self) -> Encryption:
+        """The version of TLS and the cipher that were agreed on."""
+        name, _, bits = self.connection.cipher() or (None, None, None)
+        return Encryption(self.connection.version(), name, bits)
+
+    @property
+    def client_name(self) -> str | None:
+        """The common name in the client's certificate, if it has shown one."""
+        return common_name(self.connection)
+
+
 class Channel(asyncio.BufferedProtocol):
     """The two streams of a connection. One task reads and writes; `interrupt` may come from elsewhere.
 
     The task is started by `serve`, when the connection is made. What is written is gathered, and sent by
-    `flush` or `drain`.
+    `flush` or `drain`. TLS is asyncio's. Its `StreamReader` is not used: it does not tell what has arrived
+    and was not read, which may be plain text behind a request for TLS, and it takes 256 KiB at a time.
     """
 
     def __init__(self, serve: Callable[[Channel], Coroutine[object, object, None]]) -> None:
         self._serve = serve
         self._loop = asyncio.get_running_loop()
+        self._plain: asyncio.Transport
+        """What sends the bytes of the network."""
         self._transport: asyncio.Transport
+        """The same, or the TLS over it."""
         self._task: asyncio.Task[None]
-        self._arriving = bytearray()
+        self._arriving = memoryview(b"")
         self._in = bytearray()
         self._out = bytearray()
-        self._tls: TlsLayer | None = None
-        self._reading: asyncio.Future[None] | None = None
-        self._writing: asyncio.Future[None] | None = None
-        self._closed: asyncio.Future[None] = self._loop.create_future()
+        self.tls: Secured | None = None
+        """The TLS of the connection, once its handshake is done."""
+        self._news = asyncio.Event()
+        """Set when something has arrived or happened."""
+        self._room = asyncio.Event()
+        """Set unless the send buffer is full."""
+        self._room.set()
+        self._closed = asyncio.Event()
         self._interrupt: BaseException | None = None
         self._ended = False
         self._paused = False
-        self._full = False
         self.address = ""
         """The client's address; empty on a Unix socket."""
 
@@ -62,7 +92,7 @@ class Channel(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the task that serves the new connection."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  what a stream listener makes
-        self._transport = transport
+        self._plain = self._transport = transport
         transport.set_write_buffer_limits(high=SEND_BUFFER)
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
@@ -70,46 +100,38 @@ class Channel(asyncio.BufferedProtocol):
             _keep_alive(transport.get_extra_info("socket"))
         self._task = self._loop.create_task(self._serve(self))
 
-    def get_buffer(self, sizehint: int) -> bytearray:
-        """Return where the event loop puts bytes of the network."""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the event loop puts what has come from the client."""
         del sizehint
-        self._arriving = bytearray(_TAKEN)
+        self._arriving = memoryview(bytearray(_TAKEN))
         return self._arriving
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take bytes from the network."""
-        data = bytes(memoryview(self._arriving)[:nbytes])
-        self._arriving = bytearray()
-        if self._tls is None:
-            self._in += data
-        else:
-            self._tls.received(data)
-            self._decrypt()
+        """Take what has come from the client."""
+        self._in += self._arriving[:nbytes]
+        self._arriving = memoryview(b"")
         self._arrived()
 
     def eof_received(self) -> bool:
-        """Note that the client sends nothing more; it may still read."""
+        """Note that the client sends nothing more; without TLS it may still read."""
         self._ended = True
         self._arrived()
-        return True
+        return self.tls is None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wake all that wait for something of the connection, which is gone."""
         del exc
         self._ended = True
-        for waiter in (self._reading, self._writing, self._closed):
-            if waiter is not None and not waiter.done():
-                waiter.set_result(None)
+        for event in (self._closed, self._news, self._room):
+            event.set()
 
     def pause_writing(self) -> None:
         """Note that the send buffer is full."""
-        self._full = True
+        self._room.clear()
 
     def resume_writing(self) -> None:
         """Note that the send buffer has room."""
-        self._full = False
-        if self._writing is not None and not self._writing.done():
-            self._writing.set_result(None)
+        self._room.set()
 
     # -- reading
 
@@ -148,7 +170,7 @@ class Channel(asyncio.BufferedProtocol):
         """Raise if the connection has to end, or has ended."""
         if self._interrupt is not None:
             raise self._interrupt
-        if self._closed.done():
+        if self._closed.is_set():
             raise Disconnected
 
     def interrupt(self, error: BaseException) -> None:
@@ -165,58 +187,37 @@ class Channel(asyncio.BufferedProtocol):
             if self._ended:
                 raise Disconnected
             self.flush()
-            await self._next()
-
-    async def _next(self) -> None:
-        """Wait until something arrives or happens."""
-        self._reading = self._loop.create_future()
-        try:
-            await self._reading
-        finally:
-            self._reading = None
+            self._news.clear()
+            await self._news.wait()
 
     def _arrived(self) -> None:
         if len(self._in) >= RECEIVE_BUFFER and not self._paused:
             self._paused = True
             self._transport.pause_reading()
-        if self._reading is not None and not self._reading.done():
-            self._reading.set_result(None)
+        self._news.set()
 
     # -- TLS
 
-    @property
-    def tls(self) -> TlsLayer | None:
-        """The TLS of the connection, once its handshake is done."""
-        return self._tls if self._tls is not None and self._tls.ready else None
-
     async def start_tls(self, settings: Tls) -> None:
         """Make the TLS handshake; all that has arrived and was not read belongs to it."""
-        layer = TlsLayer(settings)
-        layer.received(bytes(self._in))
-        self._in.clear()
-        self._tls = layer
-        self._decrypt()
-        while not layer.ready:
-            self.check()
-            if self._ended:
-                raise Disconnected
-            await self._next()
-
-    def _decrypt(self) -> None:
-        """Take what TLS has of the client's bytes; a failed TLS ends the connection."""
-        layer = self._tls
-        if layer is None or self._transport.is_closing():
-            return
+        if self._in:
+            # This comes behind what `start_tls` calls soon, and before anything of the network is read.
+            self._loop.call_soon(self._loop.call_soon, _put, self._plain, bytes(self._in))
+            self._in.clear()
+        secured = None
         try:
-            if layer.ready or layer.handshake():
-                data, ended = layer.read()
-                self._in += data
-                self._ended |= ended
-        except ssl.SSLError:
-            self._send(layer.pending())  # the alert
-            self.abort()
-            return
-        self._send(layer.pending())
+            secured = await self._loop.start_tls(self._plain, self, settings.context, server_side=True)
+        except OSError as error:
+            raise Disconnected from error
+        finally:
+            if secured is None:  # of a connection that is lost in the handshake asyncio tells nothing more
+                self.abort()
+                self.connection_lost(None)
+        if secured is None:
+            raise Disconnected
+        secured.set_write_buffer_limits(high=1, low=0)  # what it encrypts is buffered below it
+        self._transport = secured
+        self.tls = Secured(settings, secured.get_extra_info("ssl_object"))
 
     # -- writing
 
@@ -228,61 +229,48 @@ class Channel(asyncio.BufferedProtocol):
 
     def flush(self) -> None:
         """Send what was gathered."""
-        data = bytes(self._out)
+        if self._out and not self._transport.is_closing():
+            self._transport.write(bytes(self._out))
         self._out.clear()
-        if not data or self._transport.is_closing():
-            return
-        if self._tls is None:
-            self._send(data)
-        elif self._tls.ready:
-            try:
-                self._tls.write(data)
-            except ssl.SSLError:
-                self.abort()
-            else:
-                self._send(self._tls.pending())
 
     @property
     def full(self) -> bool:
         """Whether the client has so much to read that the connection's work has to wait in `drain`."""
-        return self._full
+        return not self._room.is_set()
 
     async def drain(self) -> None:
         """Send what was gathered and wait while the client has much to read; other connections go on."""
         self.flush()
         await asyncio.sleep(0)
-        left = self._transport.get_write_buffer_size()
-        while self._full and not self._closed.done():
-            self._writing = self._loop.create_future()
+        left = self._unsent
+        while self.full:
             try:
                 async with asyncio.timeout(SLOW_READER):
-                    await self._writing
+                    await self._room.wait()
             except TimeoutError:
-                if self._transport.get_write_buffer_size() >= left:
+                if self._unsent >= left:
                     self.abort()
                     raise Disconnected from None
-                left = self._transport.get_write_buffer_size()
-            finally:
-                self._writing = None
-        if self._closed.done():
+                left = self._unsent
+        if self._closed.is_set():
             raise Disconnected
 
-    def _send(self, data: bytes) -> None:
-        if data and not self._transport.is_closing():
-            self._transport.write(data)
+    @property
+    def _unsent(self) -> int:
+        above = self._transport.get_write_buffer_size() if self.tls is not None else 0
+        return above + self._plain.get_write_buffer_size()
 
     # -- the end
 
     async def close(self) -> None:
         """Send what was gathered and end the connection; a client that does not read it is cut off."""
         self.flush()
-        if self._tls is not None and self._tls.ready:
-            self._tls.end()
-            self._send(self._tls.pending())
-        self._transport.close()
         try:
             async with asyncio.timeout(LINGER):
-                await asyncio.shield(self._closed)
+                await self._room.wait()
+                self._transport.close()
+                self._plain.close()  # TLS alone would wait for the client's own end
+                await self._closed.wait()
         except TimeoutError:
             self.abort()
 
@@ -291,6 +279,17 @@ class Channel(asyncio.BufferedProtocol):
         self._ended = True
         self._transport.abort()
         self._arrived()
+
+
+def _put(transport: asyncio.Transport, data: bytes) -> None:
+    """Give bytes to the protocol of a transport as if they came from the network."""
+    protocol = transport.get_protocol()
+    assert isinstance(protocol, asyncio.BufferedProtocol)  # noqa: S101  the one of asyncio's TLS
+    while data:
+        buffer = memoryview(protocol.get_buffer(len(data)))
+        size = min(len(data), len(buffer))
+        buffer[:size], data = data[:size], data[size:]
+        protocol.buffer_updated(size)
 
 
 def _keep_alive(connection: socket.socket) -> None:

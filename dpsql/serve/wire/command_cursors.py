@@ -1,24 +1,32 @@
-"""Parse the commands DECLARE, FETCH, MOVE, CLOSE and COPY."""
+"""Parse the commands DECLARE, FETCH, MOVE, CLOSE and COPY with its options."""
 
 from __future__ import annotations
 
-from dpsql.serve.wire.command_types import CloseCursor, Copy, Declare, Direction, Fetch
+from dataclasses import replace
+from typing import Any, Literal
+
+from dpsql.serve.wire.command_types import CloseCursor, Copy, Declare, Fetch
 from dpsql.serve.wire.command_words import Words
-from dpsql.serve.wire.copy_options import read_options
+from dpsql.serve.wire.copy import CopyOptions
+from dpsql.tree import quote
+
+_FORMATS: tuple[Literal["text", "csv", "binary", "arrow"], ...] = ("text", "csv", "binary", "arrow")
+_TRUE, _FALSE = ("TRUE", "ON", "1"), ("FALSE", "OFF", "0")
+_OF_CSV = ("quote", "escape", "force_quote")
+_OF_TEXTS = ("delimiter", "null", "header")
+_READS_ONLY = ("FREEZE", "FORCE_NOT_NULL", "FORCE_NULL")
 
 
 def read_declare(words: Words) -> Declare:
     """Read what follows DECLARE."""
     name = words.name("the name of a cursor")
-    binary, scroll = False, None
+    binary = False
     while not words.take("CURSOR"):
         if words.take("BINARY"):
             binary = True
-        elif words.take("NO", "SCROLL"):
-            scroll = False
-        elif words.take("SCROLL"):
-            scroll = True
-        elif not words.either("INSENSITIVE", "ASENSITIVE"):
+        elif words.word() == "SCROLL":
+            raise words.refuse("cursors read forward only", f"DECLARE {quote(name)} CURSOR FOR SELECT ...")
+        elif not (words.take("NO", "SCROLL") or words.either("INSENSITIVE", "ASENSITIVE")):
             raise words.wrong("expected CURSOR", f"DECLARE {name} CURSOR FOR SELECT ...")
     hold = words.take("WITH", "HOLD")
     if not hold:
@@ -27,61 +35,32 @@ def read_declare(words: Words) -> Declare:
     if not words.more:
         raise words.wrong("expected a SELECT statement")
     query, at = words.rest()
-    return Declare(name, query, at, words.source.text, hold, scroll, binary)
+    return Declare(name, query, at, words.source.text, hold, binary)
 
 
 def read_fetch(words: Words, *, move: bool) -> Fetch:
-    """Read what follows FETCH or MOVE."""
-    direction, count = _direction(words)
+    """Read what follows FETCH or MOVE; raise for a direction that goes back, or to a row by its number."""
+    place, back, everything = words.place, False, False
+    count = words.whole()
+    # A cursor may have the name of a direction: `FETCH next` reads from it.
+    if count is None and words.left > 1 and not words.take("NEXT"):
+        back = bool(words.either("PRIOR", "FIRST", "LAST", "BACKWARD", "ABSOLUTE", "RELATIVE"))
+        words.take("FORWARD")
+        everything = words.take("ALL")
+        count = None if everything else words.whole()
+    if count is None and not everything:
+        count = 1
     words.either("FROM", "IN")
     name = words.name("the name of a cursor")
     words.end()
-    return Fetch(name, direction, count, move)
-
-
-def _direction(words: Words) -> tuple[Direction, int | None]:
-    count = words.whole()
-    if count is not None:
-        return _signed("FORWARD", count)
-    # A cursor may have the name of a direction: `FETCH next` reads from it.
-    if words.left == 1:
-        return "FORWARD", 1
-    if words.take("NEXT"):
-        return "FORWARD", 1
-    if words.take("PRIOR"):
-        return "BACKWARD", 1
-    if words.take("FIRST"):
-        return "ABSOLUTE", 1
-    if words.take("LAST"):
-        return "ABSOLUTE", -1
-    if words.take("ALL"):
-        return "FORWARD", None
-    if words.take("ABSOLUTE"):
-        return "ABSOLUTE", _needed(words)
-    if words.take("RELATIVE"):
-        return "RELATIVE", _needed(words)
-    way = words.either("FORWARD", "BACKWARD")
-    if not way:
-        return "FORWARD", 1
-    direction: Direction = "FORWARD" if way == "FORWARD" else "BACKWARD"
-    if words.take("ALL"):
-        return direction, None
-    count = words.whole()
-    return (direction, 1) if count is None else _signed(direction, count)
-
-
-def _signed(direction: Direction, count: int) -> tuple[Direction, int]:
-    """Turn the direction around for a negative number of rows."""
-    if count >= 0:
-        return direction, count
-    return ("BACKWARD" if direction == "FORWARD" else "FORWARD"), -count
-
-
-def _needed(words: Words) -> int:
-    count = words.whole()
-    if count is None:
-        raise words.wrong("expected a whole number")
-    return count
+    if back or (count is not None and count < 1):
+        raise words.source.refuse(
+            "cursors read forward only: NEXT, a number of rows above 0, or ALL",
+            place,
+            f"FETCH 10 FROM {quote(name)} reads on, and MOVE 10 FROM {quote(name)} skips rows; to begin "
+            "anew, declare another cursor: the same statement is answered from what is stored, free",
+        )
+    return Fetch(name, count, move)
 
 
 def read_close(words: Words) -> CloseCursor:
@@ -104,4 +83,139 @@ def read_copy(words: Words) -> Copy:
     if not words.take("STDOUT"):
         raise words.refuse("COPY writes to the client only", "COPY (SELECT ...) TO STDOUT")
     moved = len(query) - len(query.lstrip())
-    return Copy(query.strip(), at + moved, read_options(words))
+    return Copy(query.strip(), at + moved, _options(words))
+
+
+def _options(words: Words) -> CopyOptions:
+    """Read what follows TO STDOUT, to the end of the statement."""
+    words.take("WITH")
+    given: dict[str, Any] = {}
+    read = _read_list if words.take("(") else _read_older
+    read(words, given)
+    words.end()
+    return _make_options(words, given)
+
+
+def _read_list(words: Words, given: dict[str, Any]) -> None:
+    """Read `FORMAT csv, HEADER, ..)`."""
+    while True:
+        at = words.word()
+        name = words.name("an option of COPY")
+        if at in _READS_ONLY:
+            raise words.back().refuse(f"COPY .. TO has no option {name}", "leave the option out")
+        if at == "ENCODING":
+            _check_encoding(words)
+        elif at == "FORMAT":
+            _set_once(words, given, "format", _read_format(words))
+        elif at in ("HEADER", "RELEASE"):
+            _set_once(words, given, name, _read_boolean(words))
+        elif at == "FORCE_QUOTE":
+            _set_once(words, given, "force_quote", _read_columns(words, brackets=True))
+        elif at in ("DELIMITER", "NULL", "QUOTE", "ESCAPE"):
+            _set_once(words, given, name, words.text(f"a text for {name}"))
+        else:
+            raise words.back().wrong(
+                f"COPY has no option {name[:40]}",
+                "the options are FORMAT, HEADER, DELIMITER, NULL, QUOTE, ESCAPE, FORCE_QUOTE, ENCODING and "
+                "RELEASE",
+            )
+        if not words.take(","):
+            words.expect(")")
+            return
+
+
+def _read_older(words: Words, given: dict[str, Any]) -> None:
+    """Read `CSV HEADER DELIMITER AS ';'`."""
+    while words.more:
+        if words.take("BINARY"):
+            _set_once(words, given, "format", "binary")
+        elif words.take("CSV"):
+            _set_once(words, given, "format", "csv")
+        elif words.take("HEADER"):
+            _set_once(words, given, "header", value=True)
+        elif words.take("ENCODING"):
+            _check_encoding(words)
+        elif words.take("FORCE", "QUOTE"):
+            _set_once(words, given, "force_quote", _read_columns(words, brackets=False))
+        else:
+            name = words.either("DELIMITER", "NULL", "QUOTE", "ESCAPE").lower()
+            if not name:
+                raise words.wrong("expected an option of COPY", "write WITH (FORMAT csv, HEADER)")
+            words.take("AS")
+            _set_once(words, given, name, words.text(f"a text for {name}"))
+
+
+def _set_once(words: Words, given: dict[str, Any], name: str, value: object) -> None:
+    if name in given:
+        raise words.back().wrong(f"option {name} is given twice")
+    given[name] = value
+
+
+def _read_format(words: Words) -> str:
+    name = words.text("a format").lower() if words.quoted else words.name("a format")
+    if name not in _FORMATS:
+        raise words.back().wrong(f"COPY has no format {name[:40]}", f"the formats are {', '.join(_FORMATS)}")
+    return name
+
+
+def _read_boolean(words: Words) -> bool:
+    if words.quoted:
+        shown = words.text("TRUE or FALSE").upper()
+        if shown not in _TRUE + _FALSE:
+            raise words.back().wrong("expected TRUE or FALSE")
+        return shown in _TRUE
+    if words.word() in (",", ")"):
+        return True
+    found = words.either(*_TRUE, *_FALSE)
+    if not found:
+        raise words.wrong("expected TRUE or FALSE")
+    return found in _TRUE
+
+
+def _check_encoding(words: Words) -> None:
+    if words.text("an encoding").upper().replace("-", "") not in ("UTF8", "UNICODE"):
+        raise words.back().refuse("COPY writes UTF8 only", "ENCODING 'UTF8'")
+
+
+def _read_columns(words: Words, *, brackets: bool) -> tuple[str, ...] | None:
+    """Read names of columns, or `*` for all."""
+    if words.take("*"):
+        return None
+    if brackets:
+        words.expect("(")
+    names = [words.name("the name of a column")]
+    while words.take(","):
+        names.append(words.name("the name of a column"))
+    if brackets:
+        words.expect(")")
+    return tuple(names)
+
+
+def _make_options(words: Words, given: dict[str, Any]) -> CopyOptions:
+    """Add what follows from the format, and check that the options fit together, as PostgreSQL does."""
+    kind = given.get("format", "text")
+    for name in _OF_CSV if kind == "text" else (*_OF_CSV, *_OF_TEXTS) if kind != "csv" else ():
+        if name in given:
+            raise words.refuse(
+                f"COPY in format {kind} has no option {name}", "leave it out, or write FORMAT csv"
+            )
+    if kind != "arrow" and "release" in given:
+        raise words.refuse(f"COPY in format {kind} has no option release", "write FORMAT arrow")
+    if kind == "csv":
+        given = {"delimiter": ",", "null": "", "escape": given.get("quote", '"')} | given
+    options = replace(CopyOptions(), **given)
+    for name in ("delimiter", "quote", "escape"):
+        value = getattr(options, name)
+        if len(value) != 1 or not value.isascii() or value in "\r\n\0":
+            raise words.refuse(f"the {name} of COPY is one ASCII character, and no line break")
+    if any(c in options.null for c in "\r\n\0"):
+        raise words.refuse("the text of NULL has a line break", "NULL ''")
+    if kind == "text" and options.delimiter in "\\.abcdefghijklmnopqrstuvwxyz0123456789":
+        raise words.refuse("the delimiter cannot be told from an escape", "DELIMITER '|'")
+    if kind in ("text", "csv") and options.delimiter in options.null:
+        raise words.refuse(
+            "the delimiter is in the text of NULL", "choose another delimiter, or another NULL"
+        )
+    if kind == "csv" and (options.delimiter == options.quote or options.quote in options.null):
+        raise words.refuse("the quote is the delimiter, or in the text of NULL", "choose another quote")
+    return options

@@ -7,61 +7,22 @@ from typing import ClassVar, Literal
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.wire.copy import CopyOptions
 
-Direction = Literal["FORWARD", "BACKWARD", "ABSOLUTE", "RELATIVE"]
-
 
 @dataclass(frozen=True, slots=True)
-class Begin:
-    """BEGIN or START TRANSACTION; the modes mean nothing, as nothing is written."""
+class Transaction:
+    """A command of transactions; its modes mean nothing, as nothing is written.
 
-    tag: str = "BEGIN"
+    `name` is that of a savepoint. With `chain` a new transaction begins behind the one that ends.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """COMMIT or END; with `chain` a new transaction begins."""
-
+    kind: Literal["BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "ROLLBACK TO"]
+    name: str = ""
     chain: bool = False
-    tag: ClassVar[str] = "COMMIT"
 
-
-@dataclass(frozen=True, slots=True)
-class Rollback:
-    """ROLLBACK or ABORT; with `chain` a new transaction begins."""
-
-    chain: bool = False
-    tag: ClassVar[str] = "ROLLBACK"
-
-
-@dataclass(frozen=True, slots=True)
-class Savepoint:
-    """SAVEPOINT: a name for the present state of the transaction, to which ROLLBACK TO goes back."""
-
-    name: str
-    tag: ClassVar[str] = "SAVEPOINT"
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """RELEASE of a savepoint, which forgets it."""
-
-    name: str
-    tag: ClassVar[str] = "RELEASE"
-
-
-@dataclass(frozen=True, slots=True)
-class RollbackTo:
-    """ROLLBACK TO a savepoint."""
-
-    name: str
-    tag: ClassVar[str] = "ROLLBACK"
-
-
-@dataclass(frozen=True, slots=True)
-class SetTransaction:
-    """SET TRANSACTION or SET SESSION CHARACTERISTICS; the modes mean nothing."""
-
-    tag: ClassVar[str] = "SET"
+    @property
+    def tag(self) -> str:
+        """The tag of CommandComplete."""
+        return "ROLLBACK" if self.kind == "ROLLBACK TO" else self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +37,9 @@ class SetSetting:
 
 @dataclass(frozen=True, slots=True)
 class ShowSetting:
-    """SHOW of one setting."""
+    """SHOW of one setting; SHOW ALL, with descriptions, if `name` is None."""
 
-    name: str
-    tag: ClassVar[str] = "SHOW"
-
-
-@dataclass(frozen=True, slots=True)
-class ShowAll:
-    """SHOW ALL: name, value and description of every setting."""
-
+    name: str | None
     tag: ClassVar[str] = "SHOW"
 
 
@@ -99,7 +53,7 @@ class ResetSetting:
 
 @dataclass(frozen=True, slots=True)
 class NoOperation:
-    """A command with nothing to do: LISTEN, UNLISTEN, SET CONSTRAINTS, RESET ROLE."""
+    """A command with nothing to do: LISTEN, UNLISTEN, SET CONSTRAINTS, SET TRANSACTION, RESET ROLE."""
 
     tag: str
 
@@ -141,8 +95,6 @@ class Declare:
         The whole command, for `pg_cursors`.
     hold
         Whether the cursor lives on behind the transaction.
-    scroll
-        False if the cursor may only be read forward (NO SCROLL).
     binary
         Whether FETCH answers in binary, whatever format is asked for.
     """
@@ -152,21 +104,15 @@ class Declare:
     at: int
     text: str
     hold: bool = False
-    scroll: bool | None = None
     binary: bool = False
     tag: ClassVar[str] = "DECLARE CURSOR"
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """FETCH from a cursor, or MOVE of its position.
-
-    `count` rows are read in a direction, all that there are if it is None. ABSOLUTE and RELATIVE read the one
-    row with that number, counted from the first (from the last if negative) or from the current one.
-    """
+    """FETCH of the next `count` rows of a cursor, or of all if it is None; or MOVE behind them."""
 
     name: str
-    direction: Direction = "FORWARD"
     count: int | None = 1
     move: bool = False
 
@@ -193,7 +139,7 @@ class Copy:
 
 
 Command = (
-    Begin | Commit | Rollback | Savepoint | Release | RollbackTo | SetTransaction
-    | SetSetting | ShowSetting | ShowAll | ResetSetting | NoOperation | Discard | Deallocate
+    Transaction
+    | SetSetting | ShowSetting | ResetSetting | NoOperation | Discard | Deallocate
     | Declare | Fetch | CloseCursor | Copy
 )  # fmt: skip

@@ -77,7 +77,7 @@ class Words:
 
     def name(self, what: str) -> str:
         """Return a name: as it is in double quotes, else in lower case."""
-        if not self.more or self.quoted or not self._named():
+        if not self.more or self.quoted or not self._is_name():
             raise self.wrong(f"expected {what}")
         token = self._tokens[self._i]
         if size_of(token.text) > MOST_NAME:
@@ -85,7 +85,7 @@ class Words:
         self._i += 1
         return token.text if token.token_type == TokenType.IDENTIFIER else token.text.lower()
 
-    def _named(self) -> bool:
+    def _is_name(self) -> bool:
         token = self._tokens[self._i]
         return token.token_type == TokenType.IDENTIFIER or token.text.replace("$", "_").isidentifier()
 

@@ -1,4 +1,4 @@
-"""Recognise the commands of a session: transactions, settings, cursors, COPY.
+"""Recognise and parse the commands of a session: transactions, settings, cursors, COPY.
 
 A statement is one of them by its tokens. What belongs to dpsql's own language (SELECT, EXPLAIN, DESCRIBE,
 SHOW TABLES, ..) is none, and goes to the analysis.
@@ -10,20 +10,22 @@ import re
 from collections.abc import Callable
 
 from dpsql.serve.wire.command_cursors import read_close, read_copy, read_declare, read_fetch
-from dpsql.serve.wire.command_settings import read_reset, read_set, read_show, transaction_modes
 from dpsql.serve.wire.command_types import (
-    Begin,
     Command,
-    Commit,
     Deallocate,
     Discard,
     NoOperation,
-    Release,
-    Rollback,
-    RollbackTo,
-    Savepoint,
+    ResetSetting,
+    SetSetting,
+    ShowSetting,
+    Transaction,
 )
 from dpsql.serve.wire.command_words import Words
+from dpsql.tree import quote
+
+_SHOWN = frozenset({"PRIVACY", "TABLES", "RELEASES", "RELEASE"})
+"""What dpsql's own SHOW is followed by."""
+_IDENTITY = "the analyst is who logged in, and no other"
 
 
 def command(text: str) -> Command | None:
@@ -37,7 +39,7 @@ def command(text: str) -> Command | None:
         It is a command that dpsql does not do.
 
     >>> command("FETCH 10 FROM c")
-    Fetch(name='c', direction='FORWARD', count=10, move=False)
+    Fetch(name='c', count=10, move=False)
     """
     words = Words(text)
     read = _READERS.get(words.word())
@@ -57,16 +59,16 @@ def may_be_command(text: str) -> bool:
     return first is None or first[1].upper() in _READERS
 
 
-def _begin(words: Words) -> Begin:
+def _begin(words: Words) -> Transaction:
     words.either("WORK", "TRANSACTION")
-    transaction_modes(words)
-    return Begin()
+    _transaction_modes(words)
+    return Transaction("BEGIN")
 
 
-def _start(words: Words) -> Begin:
+def _start(words: Words) -> Transaction:
     words.expect("TRANSACTION")
-    transaction_modes(words)
-    return Begin("START TRANSACTION")
+    _transaction_modes(words)
+    return Transaction("START TRANSACTION")
 
 
 def _chain(words: Words) -> bool:
@@ -79,21 +81,21 @@ def _chain(words: Words) -> bool:
     return chain
 
 
-def _commit(words: Words) -> Commit:
-    _no_prepared(words)
+def _commit(words: Words) -> Transaction:
+    _refuse_prepared(words)
     words.either("WORK", "TRANSACTION")
-    return Commit(_chain(words))
+    return Transaction("COMMIT", chain=_chain(words))
 
 
-def _rollback(words: Words) -> Rollback | RollbackTo:
-    _no_prepared(words)
+def _rollback(words: Words) -> Transaction:
+    _refuse_prepared(words)
     words.either("WORK", "TRANSACTION")
     if words.take("TO"):
-        return RollbackTo(_savepoint_name(words))
-    return Rollback(_chain(words))
+        return Transaction("ROLLBACK TO", _savepoint_name(words))
+    return Transaction("ROLLBACK", chain=_chain(words))
 
 
-def _no_prepared(words: Words) -> None:
+def _refuse_prepared(words: Words) -> None:
     if words.word() == "PREPARED":
         raise words.refuse("transactions cannot be prepared", "BEGIN and COMMIT")
 
@@ -105,10 +107,10 @@ def _savepoint_name(words: Words) -> str:
     return name
 
 
-def _savepoint(words: Words) -> Savepoint:
+def _savepoint(words: Words) -> Transaction:
     name = words.name("the name of a savepoint")
     words.end()
-    return Savepoint(name)
+    return Transaction("SAVEPOINT", name)
 
 
 def _discard(words: Words) -> Discard:
@@ -146,6 +148,129 @@ def _prepare(words: Words) -> Command:
     )
 
 
+def _set(words: Words) -> Command:
+    """Read what follows SET."""
+    if words.take("TRANSACTION"):
+        if words.take("SNAPSHOT"):
+            raise words.refuse("transactions have no snapshots here", "leave the statement out")
+        _transaction_modes(words)
+        return NoOperation("SET")
+    if words.take("SESSION", "CHARACTERISTICS"):
+        words.expect("AS", "TRANSACTION")
+        _transaction_modes(words)
+        return NoOperation("SET")
+    if words.take("CONSTRAINTS"):
+        words.rest()
+        return NoOperation("SET CONSTRAINTS")
+    local = words.take("LOCAL")
+    if not local and words.word(1) not in ("=", "TO", "."):
+        words.take("SESSION")
+    if words.take("SESSION", "AUTHORIZATION") or words.take("AUTHORIZATION") or words.take("ROLE"):
+        if words.either("DEFAULT", "NONE"):
+            words.end()
+            return NoOperation("SET")
+        raise words.refuse(f"a session cannot change its user: {_IDENTITY}", "log in as the other user")
+    if words.take("TIME", "ZONE"):
+        return SetSetting("TimeZone", _time_zone(words), local)
+    if words.take("NAMES"):
+        return SetSetting("client_encoding", _value(words), local)
+    if words.take("SCHEMA"):
+        return SetSetting("search_path", _value(words, names=True), local)
+    name = words.dotted("the name of a setting")
+    if not words.either("=", "TO"):
+        raise words.wrong("expected = or TO", f"write SET {name} = ...")
+    return SetSetting(name, _value(words, names=name.lower() == "search_path"), local)
+
+
+def _value(words: Words, *, names: bool = False) -> str | None:
+    """Read a value, or several with commas between, to the end; None for DEFAULT.
+
+    In a list of `names` those that need quotes keep them.
+    """
+    if words.take("DEFAULT"):
+        words.end()
+        return None
+    parts = [_single(words, names=names)]
+    while words.take(","):
+        parts.append(_single(words, names=names))
+    words.end()
+    return ", ".join(parts)
+
+
+def _single(words: Words, *, names: bool) -> str:
+    found = words.text("a value") if words.quoted else words.number() or words.name("a value")
+    plain = found.isidentifier() and found == found.lower()
+    return found if plain or not names else quote(found)
+
+
+def _time_zone(words: Words) -> str | None:
+    """Read a time zone: a name, an offset in hours, or INTERVAL '+02:00' HOUR TO MINUTE."""
+    if words.either("LOCAL", "DEFAULT"):
+        words.end()
+        return None
+    if words.take("INTERVAL"):
+        found = words.text("an offset")
+        if words.take("HOUR"):
+            words.take("TO", "MINUTE")
+    elif words.quoted:
+        found = words.text("a time zone")
+    else:
+        found = words.number() or words.dotted("a time zone")
+    words.end()
+    return found
+
+
+def _show(words: Words) -> Command | None:
+    """Read what follows SHOW; None if it is dpsql's own."""
+    if words.word() in _SHOWN or not words.more:
+        return None
+    if words.take("ALL"):
+        words.end()
+        return ShowSetting(None)
+    name = _take_spelled_name(words) or words.dotted("the name of a setting")
+    words.end()
+    return ShowSetting(name)
+
+
+def _reset(words: Words) -> Command:
+    """Read what follows RESET."""
+    if words.take("ALL"):
+        words.end()
+        return ResetSetting(None)
+    if words.take("SESSION", "AUTHORIZATION") or words.take("ROLE"):
+        words.end()
+        return NoOperation("RESET")
+    name = _take_spelled_name(words) or words.dotted("the name of a setting")
+    words.end()
+    return ResetSetting(name)
+
+
+def _take_spelled_name(words: Words) -> str:
+    """Read a setting that SQL spells in several words; empty if none stands here."""
+    if words.take("TIME", "ZONE"):
+        return "TimeZone"
+    if words.take("TRANSACTION", "ISOLATION", "LEVEL"):
+        return "transaction_isolation"
+    if words.take("SESSION", "AUTHORIZATION"):
+        return "session_authorization"
+    return ""
+
+
+def _transaction_modes(words: Words) -> None:
+    """Read the modes of a transaction, with commas between them or without, to the end."""
+    while words.more:
+        if words.take("ISOLATION", "LEVEL"):
+            known = words.take("SERIALIZABLE") or words.take("REPEATABLE", "READ")
+            known = known or words.take("READ", "COMMITTED") or words.take("READ", "UNCOMMITTED")
+        else:
+            known = words.take("READ", "ONLY") or words.take("READ", "WRITE")
+            known = known or words.take("DEFERRABLE") or words.take("NOT", "DEFERRABLE")
+        if not known:
+            raise words.wrong("expected ISOLATION LEVEL, READ ONLY, READ WRITE or DEFERRABLE")
+        if words.take(",") and not words.more:
+            raise words.wrong("expected a mode of the transaction")
+
+
 _FIRST = re.compile(r"(?>(?:[ \t\r\n]|--[^\n]*\n)*)([A-Za-z_][A-Za-z0-9_$]*|\()")
 """A first word behind spaces and comments of one line; comments that may be nested are left to the tokens."""
 
@@ -157,10 +282,10 @@ _READERS: dict[str, Callable[[Words], Command | None]] = {
     "ROLLBACK": _rollback,
     "ABORT": _rollback,
     "SAVEPOINT": _savepoint,
-    "RELEASE": lambda words: Release(_savepoint_name(words)),
-    "SET": read_set,
-    "SHOW": read_show,
-    "RESET": read_reset,
+    "RELEASE": lambda words: Transaction("RELEASE", _savepoint_name(words)),
+    "SET": _set,
+    "SHOW": _show,
+    "RESET": _reset,
     "DISCARD": _discard,
     "DEALLOCATE": _deallocate,
     "LISTEN": _listen,

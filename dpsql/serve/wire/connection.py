@@ -12,13 +12,12 @@ from dpsql.errors import Error
 from dpsql.errors_json import to_json
 from dpsql.login import entropy
 from dpsql.serve.catalog.facts import Encryption
-from dpsql.serve.settings import Settings
-from dpsql.serve.settings_startup import read_options
+from dpsql.serve.settings import Settings, read_options
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.channel import Disconnected
 from dpsql.serve.wire.errors import FatalError, ProtocolViolation, WireError, fields
 from dpsql.serve.wire.extended import Extended
-from dpsql.serve.wire.framing import MAX_MESSAGE, Body, checked_length
+from dpsql.serve.wire.messages import MAX_MESSAGE, Body, check_length
 from dpsql.serve.wire.sending import send_result
 from dpsql.serve.wire.session import WireSession
 from dpsql.serve.wire.startup import ERRORS_OPTION, OPTION, Startup, secret_length
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from dpsql.serve.accounts import User
     from dpsql.serve.gate import Login
     from dpsql.serve.wire.channel import Channel
-    from dpsql.serve.wire.context import WireContext
+    from dpsql.serve.wire.registry import WireContext
 
 _OWN = frozenset({"user", "database", "options", "replication"})
 """Parameters of the startup message that are no settings."""
@@ -101,7 +100,7 @@ class Connection:
             tag = await self._channel.read(1)
             if tag not in _KNOWN:
                 raise ProtocolViolation("a message of an unknown type")
-            body = await self._channel.read(checked_length(await self._channel.read(4), MAX_MESSAGE))
+            body = await self._channel.read(check_length(await self._channel.read(4), MAX_MESSAGE))
             if tag == b"X":
                 return
             delay = self._context.pace.delay(self.user.analyst, len(body))
@@ -141,9 +140,9 @@ class Connection:
         elif self._skipping or tag in _IGNORED:
             return
         elif tag in _EXTENDED:
-            self._skipping = not await self._guarded(lambda: self._step(tag, body))
+            self._skipping = not await self._report_errors(lambda: self._step(tag, body))
         else:
-            await self._guarded(lambda: self._simple(tag, body))
+            await self._report_errors(lambda: self._simple(tag, body))
             self._ready()
             await self._channel.drain()
 
@@ -157,7 +156,7 @@ class Connection:
             case b"D":
                 self._extended.describe(body)
             case b"E":
-                self._check_present()
+                self._check_client()
                 await self._extended.execute(body)
             case b"C":
                 self._extended.close(body)
@@ -176,7 +175,7 @@ class Connection:
         if not parts:
             self._channel.write(messages.EMPTY_QUERY)
         for statement in parts:
-            self._check_present()
+            self._check_client()
             result = await self._session.run(statement)
             with self._session.sending(result):
                 await send_result(self._channel, result, self._settings)
@@ -192,13 +191,13 @@ class Connection:
         else:
             await asyncio.sleep(0)
 
-    def _check_present(self) -> None:
+    def _check_client(self) -> None:
         """Raise if the client is gone or the connection has to end: nobody would read what is charged."""
         self._channel.check()
         if self._channel.lost:
             raise Disconnected
 
-    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
+    async def _report_errors(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Do work and return True; tell the client of an error, which leaves the connection open."""
         try:
             await work()

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.login.messages import message
 from dpsql.release import to_arrow
-from dpsql.serve.wire.framing import message
 from dpsql.serve.wire.types.rows import Column, RowEncoder, joined, messages
 
 if TYPE_CHECKING:
@@ -140,18 +140,18 @@ def _lines(cells: Sequence[pa.Array], count: int, options: CopyOptions, forced: 
             for column, every in zip(cells, forced, strict=True)
         ]
     else:
-        written = [_escaped(column.cast(pa.string()), options.delimiter) for column in cells]
+        written = [_escape(column.cast(pa.string()), options.delimiter) for column in cells]
     shown = [pc.fill_null(column, options.null) for column in written] or [pa.repeat("", count)]
     rows = pc.binary_join_element_wise(*shown, options.delimiter)
     return pc.binary_join_element_wise(rows, "\n", "").cast(pa.binary())
 
 
-def _escaped(texts: pa.Array, delimiter: str) -> pa.Array:
+def _escape(texts: pa.Array, delimiter: str) -> pa.Array:
     """Write control characters, backslashes and delimiters with a backslash."""
     escapes = {delimiter: f"\\{delimiter}"} | _ESCAPES
     pattern = "[" + re.escape("".join(escapes)) + "]"
     rules = str.maketrans(escapes)
-    return _changed(texts, pc.match_substring_regex(texts, pattern), lambda text: text.translate(rules))
+    return _change_marked(texts, pc.match_substring_regex(texts, pattern), lambda text: text.translate(rules))
 
 
 def _csv(texts: pa.Array, options: CopyOptions, *, every: bool, alone: bool) -> pa.Array:
@@ -164,10 +164,10 @@ def _csv(texts: pa.Array, options: CopyOptions, *, every: bool, alone: bool) -> 
     if every:
         quoted = texts.is_valid()
     rules = str.maketrans({quote: escape + quote, escape: escape + escape})
-    return _changed(texts, quoted, lambda text: quote + text.translate(rules) + quote)
+    return _change_marked(texts, quoted, lambda text: quote + text.translate(rules) + quote)
 
 
-def _changed(texts: pa.Array, mask: pa.Array, change: Callable[[str], str]) -> pa.Array:
+def _change_marked(texts: pa.Array, mask: pa.Array, change: Callable[[str], str]) -> pa.Array:
     """Change the texts that are marked."""
     marked = pc.fill_null(mask, False)
     if not pc.any(marked).as_py():

@@ -1,13 +1,14 @@
-"""Cursors: finished results with a position.
+"""Cursors: finished results that are read forward.
 
 The statement of a cursor is answered, and charged, at DECLARE; FETCH and MOVE read the result that is there.
-So every cursor can be read backward too, unless it says NO SCROLL. ROLLBACK TO a savepoint closes none.
+ROLLBACK TO a savepoint closes none.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import field
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog.facts import CursorRow
 from dpsql.serve.errors import CodedError
 from dpsql.serve.wire.command_types import Declare, Fetch
+from dpsql.serve.wire.statement import Result
 from dpsql.serve.wire.types.rows import Column
 
 MAX_CURSORS = 100
@@ -27,60 +29,28 @@ class CursorError(CodedError, ProgrammingError):
     """A cursor cannot be declared or read.
 
     Its SQLSTATE is `34000` for no such cursor, `42P03` for a name that is taken, `25P01` outside a
-    transaction, `54000` for too many, `55000` for reading backward.
+    transaction, `54000` for too many.
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What FETCH or MOVE answers: `table` has the rows in their order, none for MOVE."""
+@dataclass(slots=True)
+class _Cursor:
+    """One cursor."""
 
+    command: Declare
     columns: tuple[Column, ...]
     table: pa.Table
-    binary: bool
-    tag: str
+    uncommitted: bool
+    """Whether the transaction that declared it is still open."""
+    position: int = 0
+    """How many rows were read."""
+    created: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
 
-
-class _Cursor:
-    """One cursor. `position` is the number of the current row, 0 before the first."""
-
-    def __init__(
-        self, command: Declare, columns: Sequence[Column], table: pa.Table, *, in_transaction: bool
-    ) -> None:
-        self.command = command
-        self.columns = tuple(columns)
-        self.table = table
-        self.position = 0
-        self.uncommitted = in_transaction
-        self.created = datetime.datetime.now(datetime.UTC)
-
-    def read(self, fetch: Fetch) -> range:
-        """Move the position; return the numbers of the rows that are read."""
-        count, last = fetch.count, self.table.num_rows
-        if fetch.direction in ("ABSOLUTE", "RELATIVE"):
-            wanted = count or 0
-            if fetch.direction == "RELATIVE":
-                wanted += self.position
-            elif wanted < 0:
-                wanted += last + 1
-            return self._at(wanted)
-        if count == 0:
-            return self._at(self.position)
-        if fetch.direction == "FORWARD":
-            end = last + 1 if count is None else self.position + count
-            found = range(self.position + 1, min(end, last) + 1)
-            self.position = min(end, last + 1)
-            return found
-        end = 0 if count is None else self.position - count
-        found = range(self.position - 1, max(end, 1) - 1, -1)
-        self.position = max(end, 0)
+    def read(self, count: int | None) -> pa.Table:
+        """Return the next rows, all that are left if `count` is None."""
+        found = self.table.slice(self.position, count)
+        self.position += found.num_rows
         return found
-
-    def _at(self, row: int) -> range:
-        """Move to a row and read it; there is none before the first and behind the last."""
-        self.position = max(0, min(row, self.table.num_rows + 1))
-        found = 1 <= self.position <= self.table.num_rows
-        return range(self.position, self.position + found)
 
 
 class Cursors:
@@ -116,23 +86,15 @@ class Cursors:
     ) -> None:
         """Open a cursor over the answer of its statement."""
         self.check(command, in_transaction=in_transaction)
-        self._open[command.name] = _Cursor(command, columns, table, in_transaction=in_transaction)
+        self._open[command.name] = _Cursor(command, tuple(columns), table, in_transaction)
 
-    def fetch(self, command: Fetch) -> Fetched:
+    def fetch(self, command: Fetch) -> Result:
         """Read rows, or move without reading."""
         cursor = self._cursor(command.name)
-        forward = command.direction == "FORWARD" and command.count != 0
-        if cursor.command.scroll is False and not forward:
-            raise CursorError("cursor can only scan forward", "55000", "declare it with SCROLL")
-        rows = cursor.read(command)
-        tag = f"{'MOVE' if command.move else 'FETCH'} {len(rows)}"
+        rows = cursor.read(command.count)
         if command.move:
-            return Fetched(cursor.columns, cursor.table.slice(0, 0), cursor.command.binary, tag)
-        if rows.step == 1:
-            found = cursor.table.slice(rows.start - 1 if rows else 0, len(rows))
-        else:
-            found = cursor.table.take(pa.array([row - 1 for row in rows], pa.int64()))
-        return Fetched(cursor.columns, found, cursor.command.binary, tag)
+            return Result(f"MOVE {rows.num_rows}")
+        return Result(f"FETCH {rows.num_rows}", cursor.columns, rows, binary=cursor.command.binary)
 
     def __contains__(self, name: str) -> bool:
         return name in self._open
@@ -168,8 +130,7 @@ class Cursors:
                 cursor.command.text,
                 cursor.command.hold,
                 cursor.command.binary,
-                cursor.command.scroll is not False,
-                cursor.created,
+                created=cursor.created,
             )
             for cursor in self._open.values()
         )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from dpsql.serve.limits import MOST_COLUMNS, MOST_PARAMETERS, Budget, size_of
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.errors import ProtocolViolation, WireError
-from dpsql.serve.wire.portals import Portal
-from dpsql.serve.wire.prepared import Prepared
+from dpsql.serve.wire.prepared import Portal, Prepared
 from dpsql.serve.wire.sending import Rows, send_copy, send_remarks
 from dpsql.serve.wire.statement import Description, Result, Statement
 from dpsql.serve.wire.types import Column, decode_parameter, format_codes, parameter_type, row_description
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.serve.wire.channel import Channel
-    from dpsql.serve.wire.framing import Body
+    from dpsql.serve.wire.messages import Body
     from dpsql.serve.wire.session import WireSession
 
 
@@ -38,13 +37,13 @@ class Extended:
     async def parse(self, body: Body) -> None:
         """Prepare a statement."""
         name, text = body.name(), body.text()
-        oids = body.numbers("I")
+        oids = body.array("I")
         body.end()
         self._statements.check(name, text)
-        self._statements.keep(name, await self._prepared(text, oids))
+        self._statements.keep(name, await self._prepare(text, oids))
         self._channel.write(messages.PARSE_COMPLETE)
 
-    async def _prepared(self, text: str, oids: Sequence[int]) -> Prepared:
+    async def _prepare(self, text: str, oids: Sequence[int]) -> Prepared:
         parts = await self._session.statements(text, self._longest)
         if len(parts) > 1:
             raise WireError("42601", "a prepared statement is one statement", "send them one by one")
@@ -58,7 +57,7 @@ class Extended:
 
     async def bind(self, body: Body) -> None:
         """Make a portal: a prepared statement with the values of its parameters."""
-        name, statement, codes, values, columns = _bound(body)
+        name, statement, codes, values, columns = _read_bind(body)
         prepared = self._statements.named(statement)
         oids = prepared.description.parameters
         if len(values) != len(oids):
@@ -73,13 +72,13 @@ class Extended:
         with Budget("bind", self._session.account) as budget:
             budget.take(size_of(name) + 2 * len(columns), 0)
 
-            def decoded() -> tuple[object, ...]:
+            def decode() -> tuple[object, ...]:
                 return tuple(
                     decode_parameter(value, oid, code, budget)
                     for value, oid, code in zip(values, oids, formats, strict=True)
                 )
 
-            parameters = await self._session.client.beside(size, decoded)
+            parameters = await self._session.client.beside(size, decode)
             kept = budget.size
         self._portals.keep(name, Portal(prepared, parameters, kept, columns))
         self._channel.write(messages.BIND_COMPLETE)
@@ -98,7 +97,7 @@ class Extended:
             portal.result = await self._run(portal, prepared.statement)
             if portal.result.copy is not None:
                 await send_copy(self._channel, portal.result, self._session.settings)
-                portal.result = _sent(portal.result)
+                portal.result = _without_rows(portal.result)
                 return
             if portal.result.table is not None:
                 portal.rows = Rows(portal.result, portal.codes, self._session.settings)
@@ -108,7 +107,7 @@ class Extended:
             self._channel.write(messages.PORTAL_SUSPENDED)
             return
         self._channel.write(messages.complete(portal.result.complete(sent)))
-        portal.rows, portal.result = None, _sent(portal.result)
+        portal.rows, portal.result = None, _without_rows(portal.result)
 
     async def _run(self, portal: Portal, statement: Statement) -> Result:
         result = await self._session.run(statement, portal.parameters, portal.prepared.description.types)
@@ -172,28 +171,20 @@ class Extended:
         self._portals.pop("", None)
 
 
-def _bound(body: Body) -> tuple[str, str, tuple[int, ...], list[bytes | None], tuple[int, ...]]:
+def _read_bind(body: Body) -> tuple[str, str, tuple[int, ...], list[bytes | None], tuple[int, ...]]:
     """Read the names of portal and statement, formats and values of parameters, and formats of columns."""
     portal, statement = body.name(), body.name()
-    codes = body.numbers("h")
+    codes = body.array("h")
     count = body.count()
     if count > MOST_PARAMETERS:
         raise WireError("54000", f"a statement has at most {MOST_PARAMETERS:,} parameters")
-    values = [_value(body) for _ in range(count)]
-    columns = body.numbers("h", MOST_COLUMNS)
+    values = [body.value() for _ in range(count)]
+    columns = body.array("h", MOST_COLUMNS)
     body.end()
     return portal, statement, codes, values, columns
 
 
-def _value(body: Body) -> bytes | None:
-    """Read a parameter; None stands for NULL."""
-    size = body.int32()
-    if size < -1:
-        raise ProtocolViolation("invalid length of a parameter")
-    return None if size < 0 else body.take(size)
-
-
-def _sent(result: Result) -> Result:
+def _without_rows(result: Result) -> Result:
     """Return a result whose rows are gone: more of them are asked in vain."""
     return Result(result.tag)
 

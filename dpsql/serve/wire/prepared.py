@@ -1,17 +1,84 @@
-"""The prepared statements of a connection, by name."""
+"""Prepared statements and portals of a connection, by name, their decoded bytes counted in its account."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
 from datetime import datetime
+from typing import ClassVar, TypeVar
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog.facts import PreparedRow
-from dpsql.serve.limits import COLUMN, MOST_COLUMNS, size_of
+from dpsql.serve.limits import COLUMN, MOST_COLUMNS, Account, size_of
 from dpsql.serve.wire.errors import WireError
-from dpsql.serve.wire.kept import Kept
-from dpsql.serve.wire.statement import Description, Statement
+from dpsql.serve.wire.sending import Rows
+from dpsql.serve.wire.statement import Description, Result, Statement
 
-MOST_STATEMENTS = 1_000
+MOST_HELD = 64 << 20
+"""Bytes of the results of all portals of a connection together that have rows to send."""
+
+
+_One = TypeVar("_One", "Prepared", "Portal")
+
+
+class Kept(MutableMapping[str, _One]):
+    """Things by name; raises `LimitExceeded`, and keeps nothing new, where the account has no room."""
+
+    what: ClassVar[str]
+    most: ClassVar[int]
+    most_bytes: ClassVar[int]
+    """Bytes of all of them together, as they are decoded."""
+    too_long: ClassVar[str]
+    """What is said where they would be more."""
+    taken: ClassVar[str]
+    missing: ClassVar[str]
+    """The SQLSTATEs of a name that is taken, and of one that nothing has."""
+
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or Account()
+        self._found: dict[str, tuple[_One, int]] = {}
+        self.size = 0
+        """The bytes of all of them."""
+
+    def check_room(self, size: int) -> None:
+        """Raise if there is no room for so many bytes more."""
+        if self.size + size > self.most_bytes:
+            raise WireError("54000", self.too_long)
+
+    def check_name(self, name: str) -> None:
+        """Raise if the name is taken or there are too many; forget what has no name."""
+        if not name:
+            self.pop("", None)
+        elif name in self:
+            raise WireError(self.taken, f'there is already a {self.what} "{name}"')
+        if len(self) >= self.most:
+            raise WireError("54000", f"a connection has at most {self.most:,} {self.what}s")
+
+    def named(self, name: str) -> _One:
+        """Return what has a name; raise if nothing has it."""
+        if name not in self:
+            raise WireError(self.missing, f'there is no {self.what} "{name}"')
+        return self[name]
+
+    def __getitem__(self, name: str) -> _One:
+        return self._found[name][0]
+
+    def __setitem__(self, name: str, one: _One) -> None:
+        self.pop(name, None)
+        size = one.size + size_of(name)
+        self._account.take(size)
+        self._found[name] = one, size
+        self.size += size
+
+    def __delitem__(self, name: str) -> None:
+        _, size = self._found.pop(name)
+        self._account.give(size)
+        self.size -= size
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +102,13 @@ class Prepared:
 class PreparedStatements(Kept[Prepared]):
     """Prepared statements by name; the one without a name is replaced each time."""
 
-    most = 4 << 20
-    """Bytes of all of them together: texts, names, and descriptions of columns."""
+    what, most, most_bytes = "prepared statement", 1_000, 4 << 20
     too_long = "the prepared statements of the connection are too long together"
+    taken, missing = "42P05", "26000"
 
     def check(self, name: str, text: str) -> None:
         """Raise if there is no room for another statement, or its name is taken."""
-        if not name:
-            self.pop("", None)
-        elif name in self:
-            raise WireError("42P05", f'there is already a prepared statement "{name}"')
-        if len(self) >= MOST_STATEMENTS:
-            raise WireError("54000", f"a connection has at most {MOST_STATEMENTS:,} prepared statements")
+        self.check_name(name)
         self.check_room(2 * size_of(text) + size_of(name))
 
     def keep(self, name: str, one: Prepared) -> None:
@@ -55,12 +117,6 @@ class PreparedStatements(Kept[Prepared]):
             raise WireError("54011", f"a prepared statement has at most {MOST_COLUMNS:,} columns")
         self.check_room(one.size + size_of(name))
         self[name] = one
-
-    def named(self, name: str) -> Prepared:
-        """Return a prepared statement; raise if there is none."""
-        if name not in self:
-            raise WireError("26000", f'there is no prepared statement "{name}"')
-        return self[name]
 
     def deallocate(self, name: str | None) -> None:
         """Forget a prepared statement, or all of them."""
@@ -73,3 +129,51 @@ class PreparedStatements(Kept[Prepared]):
     def rows(self) -> tuple[PreparedRow, ...]:
         """Return what `pg_prepared_statements` shows: the statements with a name."""
         return tuple(PreparedRow(name, one.text, one.made) for name, one in self.items() if name)
+
+
+@dataclass(slots=True)
+class Portal:
+    """A statement with its parameters, which is run once and gives its rows in parts."""
+
+    prepared: Prepared
+    parameters: tuple[object, ...]
+    size: int
+    """Bytes of the parameters, as they are decoded."""
+    codes: tuple[int, ...]
+    """The formats of the columns as the client gave them: none, one for all, or one each."""
+    result: Result | None = None
+    """What it gave; without a table when all rows were sent."""
+    rows: Rows | None = None
+    """The rows, while some are left."""
+
+
+class Portals(Kept[Portal]):
+    """Portals by name; the one without a name is replaced each time."""
+
+    what, most, most_bytes = "portal", 100, 8 << 20
+    too_long = "the parameters of the portals are too long together"
+    taken, missing = "42P03", "34000"
+
+    def check(self, name: str, size: int) -> None:
+        """Raise if there is no room for another portal with parameters of this size, or its name is taken."""
+        self.check_name(name)
+        self.check_room(size)
+
+    def keep(self, name: str, portal: Portal) -> None:
+        """Take in a portal that `check` had room for, if there is room for its decoded parameters."""
+        self.check_room(portal.size)
+        self[name] = portal
+
+    @property
+    def held(self) -> int:
+        """Bytes of the results that have rows to send."""
+        tables = (portal.result.table for portal in self.values() if portal.result is not None)
+        return sum(table.nbytes for table in tables if table is not None)
+
+    def check_held(self, name: str) -> None:
+        """Raise if the portals hold too many rows, and let go of those of the one that was read last."""
+        if self.held > MOST_HELD:
+            del self[name]
+            raise WireError(
+                "54000", "the portals of the connection hold too many rows", "read or close the others first"
+            )

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import Error
 from dpsql.serve.wire import messages
-from dpsql.serve.wire.authentication import authenticate
 from dpsql.serve.wire.channel import Channel, Disconnected
 from dpsql.serve.wire.connection import Connection
 from dpsql.serve.wire.errors import FatalError, fields
-from dpsql.serve.wire.startup import receive_startup
+from dpsql.serve.wire.startup import authenticate, receive_startup
 
 if TYPE_CHECKING:
     from dpsql.serve.state import State
-    from dpsql.serve.wire.context import WireContext
-    from dpsql.serve.wire.registry import Connections
+    from dpsql.serve.wire.registry import Connections, WireContext
 
 
 class Wire:

@@ -1,22 +1,35 @@
-"""`Connections`: all connections of the server, how many there may be, and the keys that cancel."""
+"""All connections of a server: how many there may be, the keys that cancel, how fast an analyst may send."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.login import entropy
-from dpsql.serve.throttle import network
+from dpsql.serve.gate import network
+from dpsql.serve.limits import Accounts
 from dpsql.serve.wire.errors import FatalError
 
 if TYPE_CHECKING:
     from dpsql.serve.accounts import User
+    from dpsql.serve.gate import Gate
+    from dpsql.serve.service import Service
+    from dpsql.serve.tls import Tls
 
+RATE = 4 << 20
+"""Bytes a second that are read of an analyst in the long run."""
+BURST = 4 << 20
+"""Bytes that an analyst who sent nothing for a while may send at once."""
+_MESSAGE = 64
+"""Bytes that each message counts beside its own."""
 _NUMBER_BITS = 31
 _SHUTTING_DOWN = "the server is shutting down"
 
@@ -145,3 +158,56 @@ class Connections:
     async def closed(self) -> None:
         """Wait until no connection is left."""
         await self._none_left.wait()
+
+
+class Pace:
+    """Tells how long to wait before more is read of an analyst, so that others are read meanwhile.
+
+    Used by the thread of the event loop alone.
+    """
+
+    def __init__(
+        self, rate: int = RATE, burst: int = BURST, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate, self._clock = rate, clock
+        self._ahead = burst / rate
+        self._paid: dict[str, float] = {}
+        """The time by which what each analyst has sent would have come at the rate."""
+
+    def delay(self, analyst: str, size: int) -> float:
+        """Count a message of so many bytes; return the seconds to wait, 0 within the burst.
+
+        >>> pace = Pace(100, 200, lambda: 7.0)
+        >>> pace.delay("ann", 36), pace.delay("ann", 136), pace.delay("bob", 100)
+        (0.0, 1.0, 0.0)
+        """
+        now = self._clock()
+        begun = max(self._paid.get(analyst, 0.0), now - self._ahead)
+        self._paid[analyst] = paid = begun + (size + _MESSAGE) / self._rate
+        return max(0.0, paid - now)
+
+
+@dataclass(slots=True)
+class WireContext:
+    """What the connections use of the server; the server assigns other values when it is reloaded."""
+
+    name: str
+    """The name of the database that clients use."""
+    service: Service
+    tls: Tls | None
+    connections: Connections
+    log: Callable[[str, Mapping[str, object]], None]
+    """Takes an event and its fields; never a text of a statement."""
+    pace: Pace = field(default_factory=Pace)
+    """How fast each analyst may send."""
+    accounts: Accounts = field(default_factory=Accounts)
+    """Count what is decoded for each connection and analyst, and for all."""
+    statement_timeout: int = 300_000
+    """Milliseconds that a statement may run; a client may choose fewer."""
+    max_statement: int = 65_536
+    """Characters of what a client sends as one query."""
+
+    @property
+    def gate(self) -> Gate:
+        """Who may log in and ask: that of the service, for every protocol."""
+        return self.service.gate

@@ -48,7 +48,7 @@ class Rows:
 
     def describe(self) -> bytes:
         """Return the message that describes the rows."""
-        return self._kept(("columns", self._codes), lambda: row_description(self._columns, self._codes))
+        return self._once(("columns", self._codes), lambda: row_description(self._columns, self._codes))
 
     async def send(self, channel: Channel, limit: int = 0) -> int:
         """Send up to `limit` rows, or all if it is 0; return how many were sent."""
@@ -67,9 +67,9 @@ class Rows:
         with told(self._release):
             if stop - start < self._total:
                 return self._encoder.rows(start, stop)
-            return self._kept(("rows", self._codes, self._digits), lambda: self._encoder.rows(start, stop))
+            return self._once(("rows", self._codes, self._digits), lambda: self._encoder.rows(start, stop))
 
-    def _kept(self, form: tuple[object, ...], encode: Callable[[], bytes]) -> bytes:
+    def _once(self, form: tuple[object, ...], encode: Callable[[], bytes]) -> bytes:
         """Return messages in a form, which are kept if the answer is one that is given again."""
         if self._encoded is None:
             return encode()

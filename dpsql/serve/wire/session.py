@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,19 +15,16 @@ from dpsql.serve.limits import Account
 from dpsql.serve.wire import command_types as c
 from dpsql.serve.wire.cursors import Cursors
 from dpsql.serve.wire.errors import WireError
-from dpsql.serve.wire.portals import Portals
-from dpsql.serve.wire.prepared import PreparedStatements
+from dpsql.serve.wire.prepared import Portals, PreparedStatements
 from dpsql.serve.wire.statement import (
     Description,
     LocatedError,
-    Question,
     Result,
     Statement,
     check_length,
-    several,
-    single,
+    split,
+    split_plain,
 )
-from dpsql.serve.wire.transactions import Command as TransactionCommand
 from dpsql.serve.wire.transactions import Transactions
 from dpsql.serve.wire.types import parameter_oid
 
@@ -61,15 +59,15 @@ class WireSession:
         self.cursors = Cursors()
         self.prepared = PreparedStatements(self.account)
         self.portals = Portals(self.account)
-        self.transactions = Transactions()
+        self.transactions = Transactions(settings)
         self.asking = False
         """Whether the client's question is being described or answered, which can be cancelled."""
 
     async def statements(self, text: str, longest: int) -> Sequence[Statement]:
         """Split what a client sent into its statements; raise if it is too long."""
         check_length(text, longest)
-        found = single(text)
-        return await self.client.beside(len(text), lambda: several(text)) if found is None else found
+        found = split_plain(text)
+        return await self.client.beside(len(text), lambda: split(text)) if found is None else found
 
     # -- describing
 
@@ -80,28 +78,23 @@ class WireSession:
 
         `types` and `oids` are those of the parameters whose types the client announced.
         """
-        with _located(statement):
-            command = await self._recognised(statement)
+        with _locate_errors(statement):
+            command = await self._command_of(statement)
             self.transactions.check(command)
-            question = Question.of(statement, command)
+            question = statement.question(command)
             if question is None:
                 if types:
                     raise WireError("42P02", "this statement takes no parameters")
                 return Description(columns=self._columns(command))
-        with _located(question), self._asking():
+        with _locate_errors(question), self._cancellable():
             found = await self.client.describe(question.text, types)
-        announced = [
-            oid or known or parameter_oid(kind)
-            for oid, known, kind in zip(
-                _filled(oids, len(found.parameters)),
-                _filled([oid or 0 for oid in found.parameter_oids], len(found.parameters)),
-                found.parameters,
-                strict=True,
-            )
-        ]
+        known = zip(
+            found.parameters, chain(oids, repeat(0)), chain(found.parameter_oids, repeat(0)), strict=False
+        )
+        announced = [oid or other or parameter_oid(kind) for kind, oid, other in known]
         return Description(tuple(announced), found.parameters, found.columns if command is None else ())
 
-    async def _recognised(self, statement: Statement) -> c.Command | None:
+    async def _command_of(self, statement: Statement) -> c.Command | None:
         if not statement.may_be_command:
             return None
         return await self.client.beside(len(statement.text), lambda: statement.command)
@@ -109,10 +102,10 @@ class WireSession:
     def _columns(self, command: c.Command | None) -> tuple[types.Column, ...]:
         """Return the columns of a command's rows."""
         match command:
-            case c.ShowSetting():
-                return (Column(self.settings.show(command.name)[0], pa.string()),)
-            case c.ShowAll():
+            case c.ShowSetting(name=None):
                 return _ALL
+            case c.ShowSetting(name=str(name)):
+                return (Column(self.settings.show(name)[0], pa.string()),)
             case c.Fetch() if not command.move:
                 return self.cursors.columns(command.name)
         return ()
@@ -123,57 +116,47 @@ class WireSession:
         self, statement: Statement, parameters: Sequence[object] = (), types: Sequence[pa.DataType] = ()
     ) -> Result:
         """Run a statement and return what it gives; raises `LocatedError`."""
-        with _located(statement):
-            command = await self._recognised(statement)
+        with _locate_errors(statement):
+            command = await self._command_of(statement)
             self.transactions.check(command)
-            question = Question.of(statement, command)
+            question = statement.question(command)
             if question is None:
                 return self._command(command)
             if isinstance(command, c.Declare):
                 self.cursors.check(command, in_transaction=self.transactions.open)
             self._check_held()
-        with _located(question), self._asking():
+        with _locate_errors(question), self._cancellable():
             answer = await self.client.answer(question.text, parameters, types)
-        with _located(statement), told(answer.release):
-            return self._answered(command, answer)
+        with _locate_errors(statement), told(answer.release):
+            return self._result_of(command, answer)
 
-    def _answered(self, command: c.Command | None, answer: Answer) -> Result:
+    def _result_of(self, command: c.Command | None, answer: Answer) -> Result:
         changes: tuple[tuple[str, str], ...] = ()
         for name, value, local in answer.changes:
             changes += self.settings.set(name, value, local=local)
-        match command:
-            case c.Declare():
-                self.cursors.declare(
-                    command, answer.columns, answer.table, in_transaction=self.transactions.open
-                )
-                return Result(command.tag, notices=answer.notices, changes=changes)
-            case c.Copy():
-                return Result(
-                    "COPY",
-                    answer.columns,
-                    answer.table,
-                    answer.notices,
-                    changes=changes,
-                    copy=command.options,
-                    release=answer.release,
-                )
+        if isinstance(command, c.Declare):
+            opened = self.transactions.open
+            self.cursors.declare(command, answer.columns, answer.table, in_transaction=opened)
+            return Result(command.tag, notices=answer.notices, changes=changes)
+        options = command.options if isinstance(command, c.Copy) else None
         return Result(
-            answer.tag,
+            answer.tag if options is None else "COPY",
             answer.columns,
             answer.table,
             answer.notices,
             changes=changes,
+            copy=options,
             encoded=answer.encoded,
             release=answer.release,
         )
 
     def _command(self, command: c.Command | None) -> Result:
         match command:
-            case c.ShowSetting():
-                name, value = self.settings.show(command.name)
-                return _texts("SHOW", [name], [(value,)])
-            case c.ShowAll():
-                return _texts("SHOW", [column.name for column in _ALL], self.settings.show_all())
+            case c.ShowSetting(name=None):
+                return _result_of_texts("SHOW", [column.name for column in _ALL], self.settings.show_all())
+            case c.ShowSetting(name=str(name)):
+                name, value = self.settings.show(name)
+                return _result_of_texts("SHOW", [name], [(value,)])
             case c.SetSetting():
                 changes = self.settings.set(command.name, command.value, local=command.local)
                 alone = command.local and not self.transactions.open
@@ -181,10 +164,7 @@ class WireSession:
             case c.ResetSetting():
                 return Result(command.tag, changes=self.settings.reset(command.name))
             case c.Fetch():
-                fetched = self.cursors.fetch(command)
-                if command.move:
-                    return Result(fetched.tag)
-                return Result(fetched.tag, fetched.columns, fetched.table, binary=fetched.binary)
+                return self.cursors.fetch(command)
             case c.CloseCursor():
                 self.cursors.close(command.name)
             case c.Deallocate():
@@ -193,27 +173,19 @@ class WireSession:
                 return self._discard(command)
             case c.NoOperation():
                 return Result(command.tag)
-            case _ if isinstance(command, TransactionCommand):
+            case c.Transaction():
                 return self._transaction(command)
             case _:
                 raise WireError("0A000", "this command is not known here")
         return Result(command.tag)
 
-    def _transaction(self, command: TransactionCommand) -> Result:
+    def _transaction(self, command: c.Transaction) -> Result:
         change = self.transactions.run(command)
-        changes: tuple[tuple[str, str], ...] = ()
         if change.ended is not None:
             self.portals.clear()
             self.cursors.end_transaction(committed=change.ended)
-            changes = self.settings.end(committed=change.ended)
-        if change.began:
-            self.settings.begin()
-        if change.saved:
-            self.settings.save()
-        if change.kept is not None:
-            changes = self.settings.keep(change.kept, undo=change.undone)
         warnings = () if change.warning is None else (change.warning,)
-        return Result(change.tag, warnings=warnings, changes=changes)
+        return Result(change.tag, warnings=warnings, changes=change.changes)
 
     def _discard(self, command: c.Discard) -> Result:
         changes: tuple[tuple[str, str], ...] = ()
@@ -265,7 +237,7 @@ class WireSession:
             self.client.cancel()
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _cancellable(self) -> Iterator[None]:
         self.asking = True
         try:
             yield
@@ -277,19 +249,15 @@ _LOCAL_ALONE = ("25P01", "SET LOCAL ends with its transaction, and none is open"
 _ALL = (Column("name", pa.string()), Column("setting", pa.string()), Column("description", pa.string()))
 
 
-def _texts(tag: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Result:
+def _result_of_texts(tag: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Result:
     """Return a result of texts."""
     arrays = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(names))]
     columns = tuple(Column(name, pa.string()) for name in names)
     return Result(tag, columns, pa.Table.from_arrays(arrays, names=list(names)))
 
 
-def _filled(oids: Sequence[int], size: int) -> list[int]:
-    return [*oids[:size], *([0] * (size - len(oids)))]
-
-
 @contextmanager
-def _located(part: Statement | Question) -> Iterator[None]:
+def _locate_errors(part: Statement) -> Iterator[None]:
     """Say of an error in this block in which text its positions count."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""The first messages of a connection: encryption, a request to cancel, the startup message."""
+"""The messages of a connection until its client has logged in: encryption, startup, SCRAM; or to cancel."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.login.messages import CANCEL, GSS, TLS
 from dpsql.serve.limits import Budget, LimitExceeded, size_of
+from dpsql.serve.scram import ScramError, ScramServer, ScramViolationError
+from dpsql.serve.wire import messages
 from dpsql.serve.wire.errors import FatalError, ProtocolViolation, WireError
-from dpsql.serve.wire.framing import MAX_STARTUP, Body, checked_length
+from dpsql.serve.wire.messages import MAX_PASSWORD, MAX_STARTUP, Body, check_length
 
 if TYPE_CHECKING:
+    from dpsql.serve.gate import Login
     from dpsql.serve.tls import Tls
     from dpsql.serve.wire.channel import Channel
-    from dpsql.serve.wire.context import WireContext
+    from dpsql.serve.wire.registry import WireContext
 
 MAJOR, NEWEST_MINOR = 3, 2
 """The newest version of the protocol that the server speaks."""
@@ -25,7 +29,6 @@ ERRORS_OPTION = "_pq_.dpsql_errors"
 """dpsql's own option: each error is sent as JSON, too."""
 _KNOWN_OPTIONS = frozenset({ERRORS_OPTION})
 
-_CANCEL, _TLS, _GSS = 80877102, 80877103, 80877104
 _TLS_RECORD = 0x16
 """First byte of a TLS handshake, which no startup message begins with."""
 _LONGEST_KEY = 256
@@ -75,23 +78,23 @@ async def receive_startup(channel: Channel, context: WireContext, *, tls_require
         asked_tls = True
     while True:
         async with asyncio.timeout(STEP):
-            length = checked_length(await channel.read(4), MAX_STARTUP, least=8)
+            length = check_length(await channel.read(4), MAX_STARTUP, least=8)
             body = Body(await channel.read(length))
         code = body.int32()
-        if code == _TLS:
+        if code == TLS:
             body.end()
             if asked_tls or channel.tls is not None:
                 raise ProtocolViolation("TLS was requested before")
             asked_tls = True
             await _answer_tls(channel, context)
-        elif code == _GSS:
+        elif code == GSS:
             body.end()
             if asked_gss or channel.tls is not None:
                 raise ProtocolViolation("GSS encryption was requested before")
             asked_gss = True
             channel.write(b"N")
             channel.flush()
-        elif code == _CANCEL:
+        elif code == CANCEL:
             _cancel(context, body)
             return None
         else:
@@ -166,3 +169,56 @@ def parse_startup(code: int, body: Body) -> Startup:
 def secret_length(startup: Startup) -> int:
     """Return how long the key to cancel is in the version of the protocol that is spoken."""
     return 32 if startup.minor >= 2 else 4
+
+
+class LoginError(FatalError):
+    """A login that failed; `reason` is for the owner's log alone."""
+
+    def __init__(self, sqlstate: str, message: str, reason: str) -> None:
+        super().__init__(sqlstate, message)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.sqlstate, str(self), self.reason)
+
+
+async def authenticate(channel: Channel, context: WireContext, name: str) -> Login:
+    """Let the client prove its password; all logins that fail see the same messages at the same place."""
+    layer, gate = channel.tls, context.gate
+    binding = layer.settings.binding if layer is not None else b""
+    scram = ScramServer(gate.verifier(name), binding or None)
+    try:
+        channel.write(messages.sasl(scram.mechanisms))
+        channel.flush()
+        initial = Body(await _sasl_response(channel))
+        mechanism, size = initial.raw_text().decode("ascii", "replace"), initial.int32()
+        data = initial.take(size) if size >= 0 else b""
+        initial.end()
+        channel.write(messages.sasl_continue(scram.first(mechanism, data)))
+        channel.flush()
+        proof = await _sasl_response(channel)
+        await asyncio.sleep(gate.delay(name, channel.address))
+        final = scram.final(proof)
+    except ScramViolationError as error:
+        raise LoginError("08P01", "the login does not follow SCRAM-SHA-256", error.reason) from None
+    except ScramError as error:
+        reason = error.reason
+    else:
+        reason = "the user may not log in"
+    if scram.keys is not None and layer is not None and layer.settings.clients and layer.client_name != name:
+        raise LoginError("28000", "the certificate is another user's", "certificate of another user")
+    # The users may have been read again meanwhile.
+    login = gate.login(name, channel.address, scram.keys, None)
+    if login is None:
+        raise LoginError("28P01", f'password authentication failed for user "{name}"', reason)
+    channel.write(messages.sasl_final(final))
+    return login
+
+
+async def _sasl_response(channel: Channel) -> bytes:
+    """Return the body of the client's next message, which has to be one of the login."""
+    async with asyncio.timeout(STEP):
+        tag = await channel.read(1)
+        if tag != b"p":
+            raise ProtocolViolation("a message of the login was expected")
+        return await channel.read(check_length(await channel.read(4), MAX_PASSWORD))

@@ -54,22 +54,13 @@ class Statement:
         """Whether its first word is that of a command, which is read at once; others have no tokens yet."""
         return may_be_command(self.text)
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """The text that is answered for a statement: itself, or the query inside DECLARE or COPY."""
-
-    text: str
-    offset: int
-
-    @classmethod
-    def of(cls, statement: Statement, found: Command | None) -> Question | None:
-        """Return the text to answer; None for another command."""
+    def question(self, found: Command | None) -> Statement | None:
+        """Return what is answered: the statement, or the query inside DECLARE or COPY; None for a command."""
         match found:
             case None:
-                return cls(statement.text, statement.offset)
+                return self
             case Declare() | Copy():
-                return cls(found.query, statement.offset + found.at)
+                return Statement(found.query, self.offset + found.at)
         return None
 
 
@@ -117,7 +108,7 @@ def check_length(text: str, longest: int) -> None:
     check_words(text)
 
 
-def single(text: str) -> list[Statement] | None:
+def split_plain(text: str) -> list[Statement] | None:
     """Return the statement, or none, of a text without comments and semicolons but at its end; else None.
 
     With quotes it may have no semicolon at all: the quote could be open.
@@ -129,6 +120,6 @@ def single(text: str) -> list[Statement] | None:
     return [Statement(whole, len(text) - len(text.lstrip()))] if whole else []
 
 
-def several(text: str) -> list[Statement]:
+def split(text: str) -> list[Statement]:
     """Split a text of any number of statements by its tokens, which takes time for a long one."""
     return [Statement(part, start) for start, part in pieces(text)]

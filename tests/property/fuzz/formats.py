@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.cli.output import FORMATS, Output
+from dpsql.composition import ends, schema_of, with_ends
 from dpsql.dbapi.cursor import Cursor
 from dpsql.places import distinct, renamed_columns
 from dpsql.prepared import PreparedComposed, PreparedPrivate
@@ -21,12 +22,10 @@ from dpsql.privacy import Charge
 from dpsql.release import Release, cell, from_arrow, from_bytes, places_of, to_arrow, to_bytes
 from dpsql.render.data import as_json
 from dpsql.render.readable import estimates
-from dpsql.serve.agent import _released as of_agent
-from dpsql.serve.answer import columns_of
-from dpsql.serve.describe import ends, schema_of, with_ends
-from dpsql.serve.notices import notices_of
-from dpsql.serve.page.answers import released as of_page
-from dpsql.serve.page.asking import _written as page_file
+from dpsql.serve.answer import columns_of, messages_of
+from dpsql.serve.mcp_tools import released_facts as of_agent
+from dpsql.serve.page.answers import released_facts as of_page
+from dpsql.serve.page.answers import write_file as page_file
 from dpsql.serve.wire.copy import CopyOptions, copy_messages
 from dpsql.serve.wire.types.rows import RowEncoder
 from dpsql.session import Session
@@ -210,7 +209,7 @@ def server(
             options = CopyOptions(format=form)
             if not b"".join(copy_messages(columns, given, options, release)) and given.num_rows:
                 return f"COPY in {form} is empty"
-    if not notices_of(release):
+    if not messages_of(release):
         return "no notice"
     page = as_json(of_page(release))
     facts = of_agent(release, 0)

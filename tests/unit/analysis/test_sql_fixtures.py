@@ -43,6 +43,14 @@ COUNTS = [f for f in ACCEPTED if not f.values[0].name.startswith("values ")]
 REFUSED = fixtures(*sorted((FOLDER / "refused").glob("*.sql")))
 FOLLOWED = fixtures(FOLDER / "hints.sql")
 LATER = fixtures(FOLDER / "later.sql")
+DAILY = 40
+
+
+def sample(found: list[Any]) -> list[Any]:
+    """Every n-th fixture, `DAILY` of all files; the rest of them is slow."""
+    step = max(1, len(found) // DAILY)
+    slow = pytest.mark.slow
+    return [f if i % step == 0 else pytest.param(*f.values, id=f.id, marks=slow) for i, f in enumerate(found)]
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +245,7 @@ def test_accepted_counts_what_the_sql_means(
     assert any(any(row) for row in expected.values()), "a fixture that counts nothing shows nothing"
 
 
-@pytest.mark.parametrize("fixture", ACCEPTED)
+@pytest.mark.parametrize("fixture", sample(ACCEPTED))
 def test_accepted_changes_by_one_at_most_when_a_unit_goes(
     fixture: Fixture, session: Session, neighbours: dict[int, Engine]
 ) -> None:

@@ -19,7 +19,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of
 from tests.sql_fixtures import Fixture, raw_data, write
-from tests.unit.analysis.test_sql_fixtures import ACCEPTED, REFUSED
+from tests.unit.analysis.test_sql_fixtures import ACCEPTED, REFUSED, sample
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def both(session: Session, text: str) -> tuple[QueryRefused | None, list[QueryRe
     return None, found
 
 
-@pytest.mark.parametrize("fixture", ACCEPTED)
+@pytest.mark.parametrize("fixture", sample(ACCEPTED))
 def test_an_accepted_statement_has_no_obstacle(fixture: Fixture, session: Session) -> None:
     assert both(session, fixture.statement) == (None, [])
 

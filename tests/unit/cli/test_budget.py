@@ -14,9 +14,9 @@ import pytest
 from dpsql.cli import main
 from dpsql.cli.exits import ExitCode
 from dpsql.errors import OperationalError
-from dpsql.ledger import Ledger
+from dpsql.ledger import LadderRequest, Ledger
 from dpsql.policy import load
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 from dpsql.render.grid import Style
 from dpsql.render.plots import chart
 
@@ -296,3 +296,30 @@ def test_a_budget_of_two_sums(shell: Shell, policy: Path) -> None:
     assert found["accounting"] == "zcdp"
     assert found["order_way"]["alpha"] == 3.984375
     assert found["entries"][0]["loss"] == "pure 1/10"
+
+
+def test_kept_ladders_are_listed_and_count_for_each_analyst(policy: Path, shell: Shell) -> None:
+    with Ledger.of(load(policy)) as ledger:
+        half = Fraction(1, 2)
+        loss = PrivacyLoss.of(half / 2, times=2)
+        asked = [
+            LadderRequest("visits", what, "v1", "dpsql bounds visits", loss) for what in ("rows", "cost")
+        ]
+        kept, _ = ledger.reserve_ladders(asked)
+        ledger.settle_ladder(kept, b"bins")
+    code, out, _ = shell("--analyst", "ada", "budget")
+    assert code == ExitCode.OK
+    lines = [" ".join(line.replace("│", " ").split()) for line in out.splitlines()]
+    assert any(line.startswith("epsilon 1 1 2") for line in lines), out
+    when = f"{datetime.now(UTC):%Y}"
+    assert any(line.startswith(f"1 {when}") and line.endswith("visits rows 0.5 yes") for line in lines), out
+    assert any(line.endswith("visits cost 0.5 no") for line in lines), out
+    assert "each budget has paid for all of them" in out
+    code, out, _ = shell("--analyst", "new", "budget", "--json")
+    found = json.loads(out)
+    assert found["spent"]["exact"]["epsilon"] == "1"
+    assert [(each["measure"], each["kept"], each["epsilon"]) for each in found["ladders"]] == [
+        ("rows", True, 0.5),
+        ("cost", False, 0.5),
+    ]
+    assert shell("budget", "--check")[0] == ExitCode.OK

@@ -361,7 +361,8 @@ def test_what_the_default_bounds_cut_is_shown_to_the_owner(owner: Owner) -> None
     owner.policy += "[defaults]\nrows_per_unit = 18\n"
     found = owner.check().lines("note")["defaults.rows_per_unit"]
     assert found.startswith(
-        "10.00% of the rows of visits count with less weight, those of 100.00% of its units: choose bounds"
+        "10.00% of the rows of visits count with less weight, those of 100.00% of its units: dpsql bounds "
+        "visits (epsilon 0.05 of 1) finds a bound once for statements over the whole table; or leave it out"
     )
     owner.policy = owner.policy.replace("rows_per_unit = 18", "rows_per_unit = 20\ngroups = 2")
     done = owner.check()

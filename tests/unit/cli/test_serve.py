@@ -13,7 +13,7 @@ import pytest
 from dpsql.cli.serve import psql, run
 from dpsql.errors import PolicyError
 from dpsql.policy import Address, HttpConfig, Policy, ServeConfig, load
-from dpsql.serve import self_signed, start, tls
+from dpsql.serve import start, tls
 from dpsql.serve.accounts import Users
 from dpsql.serve.state import State
 
@@ -43,7 +43,7 @@ def conninfo(state: State, address: str) -> dict[str, str]:
 def test_a_made_certificate_is_named(policy: Policy, tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
-    made = tls.load(*self_signed.make(folder))
+    made = tls.load(*tls.make_self_signed(folder))
     state = State(policy, ServeConfig(name="the shop"), Users({}, b""), made, ())
     assert conninfo(state, "127.0.0.1:5433") == {
         "host": "127.0.0.1",
@@ -64,7 +64,7 @@ def test_a_made_certificate_is_named(policy: Policy, tmp_path: Path) -> None:
 
 
 def test_a_named_certificate_is_known_to_clients(policy: Policy, tmp_path: Path) -> None:
-    certificate, key = self_signed.make(tmp_path)
+    certificate, key = tls.make_self_signed(tmp_path)
     config = ServeConfig(certificate=certificate, key=key)
     named = conninfo(
         State(policy, config, Users({}, b""), tls.load(certificate, key), ()), "db.example.org:5433"

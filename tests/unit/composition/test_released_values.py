@@ -15,8 +15,7 @@ from dpsql.composition import parts_of
 from dpsql.errors import BudgetExceeded, QueryRefused
 from dpsql.language import Query, parse
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed
-from dpsql.serve.backends import question_key
+from dpsql.prepared import PreparedComposed, question_key
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present
 

@@ -14,13 +14,17 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import OperationalError
-from dpsql.ledger import Ledger, RefinementStep
+from dpsql.ledger import GroupCap, LadderRequest, Ledger, RefinementStep
 from dpsql.ledger.migration import VERSION
 from dpsql.policy import BudgetPolicy
-from dpsql.privacy import Charge, PrivacyLoss, PureDP, Realised, Stream
+from dpsql.privacy import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream
 
-DUMP = Path(__file__).parent / "data" / "ledger_version_4.sql"
+DATA = Path(__file__).parent / "data"
+DUMP = DATA / "ledger_version_4.sql"
 """A ledger as version 4 of the schema has it, with every kind of entry; two of them have no end."""
+
+VERSION_5 = DATA / "ledger_version_5.sql"
+"""A ledger as version 5 has it, with costs at orders, Gaussian noise, a group and restored amounts."""
 
 TOTAL = Charge(Fraction(10), Fraction(1, 1000))
 
@@ -197,6 +201,97 @@ def test_an_older_dpsql_that_has_it_open_can_write_nothing(path: Path) -> None:
         assert ledger.vetted("visits", "v1")
 
 
+# --- from version 5 on ---------------------------------------------------------------------------------
+
+ZCDP: dict[str, object] = {
+    "policy_id": "p",
+    "total": TOTAL,
+    "max_failures": 9,
+    "analysts": {"ann": Charge(Fraction(6), Fraction(1, 1000)), "*": Charge(Fraction(5))},
+    "groups": {"team": GroupCap(("ann", "bob"), Charge(Fraction(8), Fraction(1, 1000)))},
+    "filter_of": lambda budget: Filter.of(budget, "zcdp"),
+    "high_water": False,
+}
+"""The policy of the ledger of version 5."""
+
+
+def of_version_5(path: Path) -> Path:
+    with raw(path) as connection:
+        connection.executescript(VERSION_5.read_text())
+    return path
+
+
+def content(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """All rows of all tables; the table of totals has the name of version 5."""
+    with raw(path) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        found = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in tables}
+    return {"scope" if name == "total" else name: rows for name, rows in found.items()}
+
+
+def test_version_5_stays_as_it_is_and_gets_a_table_of_ladders(tmp_path: Path) -> None:
+    path = of_version_5(tmp_path / "ledger.sqlite")
+    before = content(path)
+    with Ledger.open(path, **ZCDP) as ledger:  # type: ignore[arg-type]
+        assert str(ledger.head()) == "23-2ea46e413fd8e711"
+        shown = ["6.76715 of 10", "4.48346 of 6", "0.937735 of 5", "0.1 of 5"]
+        for name, spent in zip((None, "ann", "bob", "cem"), shown, strict=True):
+            assert f"epsilon {spent} spent" in repr(ledger.budget(name))
+        assert (ledger.check(), ledger.ladders()) == ([], [])
+        assert content(path) == {**before, "bounds": []}
+        kept = PrivacyLoss.of(Fraction(1, 16))
+        asked = LadderRequest("visits", "rows", "v1", "s", kept)
+        ledger.settle_ladder(ledger.reserve_ladder(asked), b"bins")
+        assert ledger.budget("cem").spent.epsilon == Fraction(1, 10) + Fraction(1, 16)
+        assert ledger.check() == []
+    assert version(path) == VERSION
+
+
+def test_version_5_has_the_structure_of_a_new_one(tmp_path: Path) -> None:
+    path = of_version_5(tmp_path / "ledger.sqlite")
+    open_at(path).close()
+    open_at(tmp_path / "new.sqlite").close()
+    assert structure(path) == structure(tmp_path / "new.sqlite")
+
+
+OLD_5 = [
+    # Version 5 of dpsql reads or writes totals in each transaction that charges, ends or shares anything,
+    "SELECT epsilon, delta, cost, alpha FROM scope WHERE name = 'policy'",
+    "SELECT name FROM scope WHERE name >= 'group ['",
+    "INSERT OR REPLACE INTO scope VALUES ('policy', '0/1', '0/1', NULL, NULL)",
+    # and when another mark begins.
+    "SELECT name, epsilon, delta, cost, alpha FROM scope ORDER BY name",
+]
+
+
+def test_a_dpsql_of_version_5_that_has_it_open_can_charge_nothing(tmp_path: Path) -> None:
+    """It does not know that ladders count in every scope."""
+    path = of_version_5(tmp_path / "ledger.sqlite")
+    with raw(path) as old:
+        for statement in OLD_5:
+            old.execute("BEGIN")
+            old.execute(statement)
+            old.execute("ROLLBACK")
+        Ledger.open(path, **ZCDP).close()  # type: ignore[arg-type]
+        for statement in OLD_5:
+            with pytest.raises(sqlite3.OperationalError, match="no such table: scope"):
+                old.execute(statement)
+
+
+def test_a_version_that_came_while_it_was_open_is_refused(path: Path) -> None:
+    with open_at(path) as ledger:
+        held = ledger.reserve_ladder(LadderRequest("t", "rows", "v", "s", PrivacyLoss.of(Fraction(1, 4))))
+        with raw(path) as connection:
+            connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+        for use in (ledger.budget, ledger.ladders, lambda: ledger.settle_ladder(held, b"bins")):
+            with pytest.raises(OperationalError, match="written by a newer dpsql"):
+                use()
+        with raw(path) as connection:
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        ledger.settle_ladder(held, b"bins")
+        assert ledger.check() == []
+
+
 KILLED = """
 import os, signal, sys
 from fractions import Fraction
@@ -205,6 +300,7 @@ from dpsql.ledger import Ledger
 from dpsql.privacy import Charge
 
 path, every = Path(sys.argv[1]), sys.argv[2] == "call"
+before, entries, spent = int(sys.argv[4]), int(sys.argv[5]), Fraction(sys.argv[6])
 whole = path.read_bytes()
 
 def die_at(point):
@@ -237,12 +333,16 @@ while True:
     # A whole file of one version.
     old = {"meta" in tables, "failure" in tables, "reserved_epsilon" in columns}
     new = {"event" in tables, "setting" in tables, "reserved_loss" in columns}
-    assert (old, new) == ({version == 4}, {version == 5}), point
+    old |= {"scope" in tables}
+    new |= {"total" in tables, "bounds" in tables}
+    if before == 5:
+        old, new = {"scope" in tables}, {"total" in tables, "bounds" in tables}
+    assert (old, new) == ({version == before}, {version == 6}), point
     assert not {name for name in tables if name.endswith(("_before", "_now"))}, point
     with opened() as ledger:
         assert ledger.check() == [], point
-        assert ledger.budget().spent.epsilon == Fraction(344, 105), point
-        assert len(ledger.entries()) == 10 and len(ledger.releases("ann")) == 5, point
+        assert ledger.budget().spent.epsilon == spent, point
+        assert len(ledger.entries()) == entries and len(ledger.releases("ann")) == {4: 5, 5: 4}[before], point
     seen.append(version)
     if code == 0:
         break
@@ -257,14 +357,16 @@ print(len(seen), *sorted(set(seen)))
 
 @pytest.mark.parametrize(
     ("where", "stride"),
-    [("execute", 2), pytest.param("call", 1, marks=pytest.mark.slow)],
+    [("execute", 3), pytest.param("call", 1, marks=pytest.mark.slow)],
 )
+@pytest.mark.parametrize(("before", "entries", "spent"), [(4, 10, "344/105"), (5, 12, "10")])
 def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
-    path: Path, where: str, stride: int
+    path: Path, tmp_path: Path, where: str, stride: int, before: int, entries: int, spent: str
 ) -> None:
-    command = [sys.executable, "-c", KILLED, str(path), where, str(stride)]
+    path = path if before == 4 else of_version_5(tmp_path / "five.sqlite")
+    command = [sys.executable, "-c", KILLED, *map(str, (path, where, stride, before, entries, spent))]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     steps, *versions = ran.stdout.split()
-    assert versions == ["4", "5"]
-    assert int(steps) > 40
+    assert versions == [str(before), "6"]
+    assert int(steps) > (40 if before == 4 else 15)

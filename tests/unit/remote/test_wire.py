@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
+from dpsql.login.messages import message
 from dpsql.remote import Target
-from dpsql.remote.messages import message, text
 from dpsql.remote.sending import Outgoing, Sent
-from dpsql.remote.wire import Wire
+from dpsql.remote.wire import Wire, text
 from dpsql.serve.scram import ScramServer, Verifier
 
 PASSWORD = "correct horse battery"
@@ -288,10 +288,6 @@ def test_a_broken_answer_closes_the_connection(
     serve: Callable[..., Target], replies: tuple[bytes, ...]
 ) -> None:
     wire = logged_in(serve, *replies)
-    if replies[0][:1] == b"D" and replies[-1] == READY and len(replies[0]) > 10:
-        wire.ask(plain("SELECT 1"))  # the value is cut off; nothing is read beyond the message
-        wire.close()
-        return
     with pytest.raises(OperationalError):
         wire.ask(plain("SELECT 1"))
     assert wire.lost

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from dpsql.errors import PriceNotAgreed
 from dpsql.privacy import Charge
-from dpsql.serve.confirm import LIFETIME, Confirmations, Question, SpendingRule
+from dpsql.serve.confirm import LIFETIME, Confirmations, PricedQuestion, SpendingRule
 
 HALF = Charge(Fraction(1, 2))
-ASKED = Question("agent7", "key of a statement", HALF)
+ASKED = PricedQuestion("agent7", "key of a statement", HALF)
 
 
 class Clock:
@@ -56,17 +56,19 @@ def test_each_one_that_is_issued_is_another(confirmations: Confirmations) -> Non
 @pytest.mark.parametrize(
     "other",
     [
-        Question("agent8", ASKED.key, HALF),
-        Question("agent7", "another statement", HALF),
-        Question("agent7", ASKED.key, Charge(Fraction(1, 2) + Fraction(1, 10**30))),
-        Question("agent7", ASKED.key, Charge(Fraction(1, 4))),
-        Question("agent7", ASKED.key, Charge(Fraction(1, 2), Fraction(1, 10**9))),
+        PricedQuestion("agent8", ASKED.key, HALF),
+        PricedQuestion("agent7", "another statement", HALF),
+        PricedQuestion("agent7", ASKED.key, Charge(Fraction(1, 2) + Fraction(1, 10**30))),
+        PricedQuestion("agent7", ASKED.key, Charge(Fraction(1, 4))),
+        PricedQuestion("agent7", ASKED.key, Charge(Fraction(1, 2), Fraction(1, 10**9))),
         # Fields are never read across their borders.
-        Question("agent7key of", " a statement", HALF),
-        Question('agent7", "key', ASKED.key, HALF),
+        PricedQuestion("agent7key of", " a statement", HALF),
+        PricedQuestion('agent7", "key', ASKED.key, HALF),
     ],
 )
-def test_it_is_for_one_analyst_statement_and_price(confirmations: Confirmations, other: Question) -> None:
+def test_it_is_for_one_analyst_statement_and_price(
+    confirmations: Confirmations, other: PricedQuestion
+) -> None:
     confirm = confirmations.issue(ASKED)
     with pytest.raises(PriceNotAgreed, match="not for this statement at its present price"):
         confirmations.redeem(confirm, other)
@@ -172,30 +174,30 @@ def test_of_many_threads_one_uses_it(confirmations: Confirmations) -> None:
 # -- the rule
 
 
-def question(epsilon: str, delta: str = "0") -> Question:
-    return Question("agent7", "key", Charge(Fraction(epsilon), Fraction(delta)))
+def question(epsilon: str, delta: str = "0") -> PricedQuestion:
+    return PricedQuestion("agent7", "key", Charge(Fraction(epsilon), Fraction(delta)))
 
 
 def test_without_a_free_price_everything_charged_is_confirmed(confirmations: Confirmations) -> None:
     rule = SpendingRule(confirmations)
     assert rule.offer(question("0")) is None
-    assert rule.agreed(question("0"), None) == Charge()  # and no more than nothing is charged
+    assert rule.agree(question("0"), None) == Charge()  # and no more than nothing is charged
     for asked in (question("1/1000000"), question("0", "1/1000000000")):
         with pytest.raises(PriceNotAgreed, match="was not confirmed") as caught:
-            rule.agreed(asked, None)
+            rule.agree(asked, None)
         assert "call explain" in str(caught.value)
         confirm = rule.offer(asked)
         assert confirm is not None
-        assert rule.agreed(asked, confirm) == asked.price
+        assert rule.agree(asked, confirm) == asked.price
 
 
 def test_below_the_free_price_nothing_is_confirmed(confirmations: Confirmations) -> None:
     rule = SpendingRule(confirmations, free_below=Fraction(1, 10))
-    assert rule.agreed(question("1/10"), None) == Charge(Fraction(1, 10))
-    assert rule.agreed(question("0"), "whatever") == Charge(Fraction(1, 10))
+    assert rule.agree(question("1/10"), None) == Charge(Fraction(1, 10))
+    assert rule.agree(question("0"), "whatever") == Charge(Fraction(1, 10))
     for asked in (question("0.1000000001"), question("1/10", "1/1000000000")):
         with pytest.raises(PriceNotAgreed):
-            rule.agreed(asked, None)
+            rule.agree(asked, None)
 
 
 def test_a_person_is_asked_above_a_price_which_is_confirmed_too(confirmations: Confirmations) -> None:
@@ -205,5 +207,5 @@ def test_a_person_is_asked_above_a_price_which_is_confirmed_too(confirmations: C
     with pytest.raises(PriceNotAgreed):
         rule.check(question("0.51"), None)
     rule.check(question("1/2"), None)
-    assert rule.agreed(question("0"), None) == Charge(Fraction(1, 2))
+    assert rule.agree(question("0"), None) == Charge(Fraction(1, 2))
     assert not SpendingRule(confirmations).needs_person(question("100").price)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.serve import changes
 from dpsql.serve.accounts import Users, today
 from dpsql.serve.errors import LoginEnded
 from dpsql.serve.gate import Gate, Login
@@ -20,9 +19,7 @@ from tests.served import clinic, serving
 
 PASSWORD = "correct horse battery"
 ASKED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) AS n FROM visits"
-ACCOUNT, _, TOKEN = changes.with_token(
-    changes.with_password(Account(User("bob", "ana")), PASSWORD), None, None
-)
+ACCOUNT, _, TOKEN = Account(User("bob", "ana")).with_password(PASSWORD).with_token(None, None)
 USERS = Users({"bob": ACCOUNT}, b"s" * 32)
 
 ENDS: dict[str, Callable[[Account], Account | None]] = {
@@ -33,7 +30,7 @@ ENDS: dict[str, Callable[[Account], Account | None]] = {
 }
 OF_PASSWORD = {
     **ENDS,
-    "another password": lambda account: changes.with_password(account, "battery horse correct"),
+    "another password": lambda account: account.with_password("battery horse correct"),
 }
 OF_TOKEN = {
     **ENDS,
@@ -45,7 +42,7 @@ OF_TOKEN = {
 
 
 def entered(gate: Gate, by: str) -> Login:
-    keys = gate.verifier("bob").matched(PASSWORD)
+    keys = gate.verifier("bob").match(PASSWORD)
     login = gate.by_token(TOKEN) if by == "token" else gate.login("bob", "192.0.2.1", keys, None)
     assert login is not None
     return login
@@ -94,7 +91,7 @@ def test_no_open_connection_spends_after_its_login(tmp_path: Path, protocol: str
         spent = service.budget("ana").spent
         for end in OF_TOKEN.values():
             service.gate.users = changed(end)  # without a reload: an expiry comes by itself
-            for ask in (client.answer, client.describe, client.prepare):
+            for ask in (client.answer, client.describe, client.price):
                 with pytest.raises(LoginEnded):
                     asyncio.run(ask(ASKED))
         assert service.budget("ana").spent == spent

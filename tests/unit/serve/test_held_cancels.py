@@ -69,7 +69,7 @@ def outcome(service: Service, takes: float, cancel: float, *, fails: bool) -> An
 
     before, began = counts(), clock.now
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpsql.serve.active.time", SimpleNamespace(monotonic=lambda: clock.now))
+        patch.setattr("dpsql.serve.statement_pool.time", SimpleNamespace(monotonic=lambda: clock.now))
         patch.setattr(engine, "count", count)
         patch.setattr(service._shared, "ended", Ended())
         try:

@@ -15,11 +15,11 @@ import pytest
 
 from dpsql.errors import OperationalError
 from dpsql.policy import Address
-from dpsql.serve import self_signed, tls
+from dpsql.serve import tls
 from dpsql.serve.http import HttpFront
 
 pytest.importorskip("uvicorn")
-from dpsql.serve import http_protocol
+from dpsql.serve import http
 
 
 class Application:
@@ -83,7 +83,7 @@ def test_requests_that_run_may_end_first() -> None:
 
 
 def test_tls_where_other_machines_reach_it(tmp_path: Path) -> None:
-    made = tls.load(*self_signed.make(tmp_path))
+    made = tls.load(*tls.make_self_signed(tmp_path))
 
     async def main() -> None:
         front = HttpFront(lambda _: Application(), Address("0.0.0.0", 0), made)
@@ -98,7 +98,7 @@ def test_tls_where_other_machines_reach_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
 def test_clients_need_certificates_where_the_policy_says_so(tmp_path: Path, host: str) -> None:
-    certificate, key = self_signed.make(tmp_path)
+    certificate, key = tls.make_self_signed(tmp_path)
     made = tls.load(certificate, key, clientcert=certificate)
 
     async def main() -> None:
@@ -160,7 +160,7 @@ HALF = (
 def test_who_sends_no_whole_request_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, sent: bytes, again: bool
 ) -> None:
-    monkeypatch.setattr(http_protocol, "SECONDS", 0.05)
+    monkeypatch.setattr(http, "SECONDS", 0.05)
 
     async def main() -> None:
         front = HttpFront(lambda _: Application(), Address("127.0.0.1", 0), None)
@@ -207,8 +207,8 @@ def small_window() -> socket.socket:
 def test_who_does_not_read_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, last: bytes, secured: bool
 ) -> None:
-    monkeypatch.setattr(http_protocol, "SECONDS", 0.1)
-    made = tls.load(*self_signed.make(tmp_path)) if secured else None
+    monkeypatch.setattr(http, "SECONDS", 0.1)
+    made = tls.load(*tls.make_self_signed(tmp_path)) if secured else None
 
     async def main() -> None:
         host = "0.0.0.0" if secured else "127.0.0.1"
@@ -270,7 +270,7 @@ KIB = 1 << 10
     ],
 )
 def test_who_reads_slowly_gets_the_whole_answer(sizes: list[int], cut: bool) -> None:
-    protocol: Any = http_protocol.LimitedProtocol.__new__(http_protocol.LimitedProtocol)
+    protocol: Any = http.LimitedProtocol.__new__(http.LimitedProtocol)
     protocol.transport = transport = Transport(sizes)
     due: list[int] = [0]
     protocol.loop = SimpleNamespace(call_later=lambda _, look, left: due.append(left))
@@ -280,7 +280,7 @@ def test_who_reads_slowly_gets_the_whole_answer(sizes: list[int], cut: bool) -> 
 
 
 def test_an_answer_that_goes_on_is_read() -> None:
-    protocol: Any = http_protocol.LimitedProtocol.__new__(http_protocol.LimitedProtocol)
+    protocol: Any = http.LimitedProtocol.__new__(http.LimitedProtocol)
     protocol.transport = transport = Transport([64 * KIB] * 3)
     protocol.loop = SimpleNamespace(call_later=lambda *_: None)
     protocol.flow = SimpleNamespace(resume_writing=lambda: None)
@@ -315,7 +315,7 @@ def test_headers_are_short(more: bytes) -> None:
 
 
 def test_a_request_that_takes_long_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "SECONDS", 0.05)
+    monkeypatch.setattr(http, "SECONDS", 0.05)
 
     async def main() -> None:
         application = Application()
@@ -333,8 +333,8 @@ def test_a_request_that_takes_long_is_not_cut_off(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_handshake_that_does_not_come_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "SECONDS", 0.05)
-    made = tls.load(*self_signed.make(tmp_path))
+    monkeypatch.setattr(http, "SECONDS", 0.05)
+    made = tls.load(*tls.make_self_signed(tmp_path))
 
     async def main() -> None:
         front = HttpFront(lambda _: Application(), Address("0.0.0.0", 0), made)
@@ -350,7 +350,7 @@ def test_a_handshake_that_does_not_come_is_cut_off(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("limit", ["_MOST", "_MOST_OF_ONE_NETWORK"])
 def test_too_many_connections_are_refused(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(http_protocol, limit, 2)
+    monkeypatch.setattr(http, limit, 2)
 
     async def main() -> None:
         front = HttpFront(lambda _: Application(), Address("127.0.0.1", 0), None)

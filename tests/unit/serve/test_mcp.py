@@ -19,7 +19,8 @@ from dpsql.session import Session
 mcp = pytest.importorskip("mcp")
 from mcp_types import ElicitResult  # noqa: E402
 
-from dpsql.serve.mcp_stdio import over_session  # noqa: E402
+from dpsql.serve.mcp_server import serve_one  # noqa: E402
+from dpsql.serve.statement_service import LocalService  # noqa: E402
 
 POLICY = """
 [budget]
@@ -66,7 +67,9 @@ class Program:
         """Call tools in one connection; `confirm: ...` stands for the confirmation of the last price."""
 
         async def run() -> list[dict[str, Any]]:
-            server = over_session(self.session, free_below=Fraction(0), ask_person_above=Fraction(1, 2))
+            server = serve_one(
+                LocalService(self.session), free_below=Fraction(0), ask_person_above=Fraction(1, 2)
+            )
             answers: list[dict[str, Any]] = []
             confirm = None
             async with mcp.Client(server, mode=self.mode, elicitation_callback=self.person) as client:
@@ -99,7 +102,7 @@ ASK = ("ask", {"sql": COUNT, "confirm": ...})
 
 def test_tools_and_resources(program: Program) -> None:
     async def run() -> None:
-        server = over_session(program.session, free_below=Fraction(0), ask_person_above=None)
+        server = serve_one(LocalService(program.session), free_below=Fraction(0), ask_person_above=None)
         async with mcp.Client(server, mode=program.mode) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert sorted(tools) == ["ask", "budget", "explain", "release", "releases", "tables"]

@@ -13,7 +13,7 @@ pytest.importorskip("mcp")
 from starlette.testclient import TestClient
 
 from dpsql.policy import Address, McpConfig, ServeConfig
-from dpsql.serve import account_file, changes
+from dpsql.serve import account_file
 from dpsql.serve.accounts import Users
 from dpsql.serve.mcp import http_app
 from dpsql.serve.service import Service
@@ -29,17 +29,16 @@ class Programs:
     def __init__(self, folder: Path) -> None:
         file = folder / "dpsql-users.toml"
         self.tokens: dict[str, str] = {}
-        with account_file.changed(file) as accounts:
+        with account_file.change(file) as accounts:
             for name, label in (("alice", "k1"), ("alice", "k2"), ("bob", "k1")):
                 before = accounts.get(name, Account(User(name, name)))
-                made, _, self.tokens[f"{name} {label}"] = changes.with_token(before, label, None)
+                made, _, self.tokens[f"{name} {label}"] = before.with_token(label, None)
                 accounts[name] = made
-        config = replace(
-            ServeConfig(), users=file, mcp=McpConfig(listen=Address("127.0.0.1", 8433), allowed_hosts=())
-        )
+        config = replace(ServeConfig(), users=file)
         self.service = Service(config, clinic(folder), Users.load(file), catalogue=lambda *_: Catalogue())
         self.file = file
-        self.client = TestClient(cast("Any", http_app(lambda: self.service, config)), f"http://{ADDRESS}")
+        application = http_app(self.service, Address("127.0.0.1", 8433), McpConfig())
+        self.client = TestClient(cast("Any", application), f"http://{ADDRESS}")
 
     def post(self, whose: str, method: str, session: str = "", **parameters: object) -> Any:
         """Send a request with somebody's token; return the reply."""
@@ -59,8 +58,8 @@ class Programs:
 
     def revoke(self, name: str, label: str) -> None:
         """Take a token away, and let the server read the users again."""
-        with account_file.changed(self.file) as accounts:
-            accounts[name] = changes.without_token(accounts[name], label)
+        with account_file.change(self.file) as accounts:
+            accounts[name] = accounts[name].without_token(label)
         self.service.reload(users=Users.load(self.file))
 
 

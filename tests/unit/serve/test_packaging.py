@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,13 @@ def test_the_container_file_names_what_there_is() -> None:
         assert re.search(rf"^{extra} = \[", project, re.MULTILINE)
     assert 'ENTRYPOINT ["dpsql"]' in text
     assert 'CMD ["serve"]' in text
+
+
+def test_the_server_loads_without_the_packages_of_other_doors() -> None:
+    script = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(('anyio', 'starlette', 'uvicorn', 'mcp', 'cryptography')))\n"
+        "import dpsql.serve.start, dpsql.serve.service"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -15,8 +15,8 @@ from dpsql.language import Options
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate, scopes
 from dpsql.serve.client import Client
-from dpsql.serve.plan_cache import PlanCache, Planned, key
 from dpsql.serve.service import Service
+from dpsql.serve.statement_caches import DataCache, Planned, key
 from tests.served import ALICE, BOB, client_of, run, serving
 
 POLICY = """
@@ -184,15 +184,15 @@ def test_a_refinement_is_not_kept_since_it_holds_a_release(service: Service) -> 
 
 
 def test_the_least_used_plans_are_forgotten(service: Service) -> None:
-    cache = PlanCache(2)
+    cache = DataCache[Planned](2)
     client = client_of(service)
-    prepared = run(client.prepare(COUNT))
+    prepared = run(client.price(COUNT)).statement
     assert isinstance(prepared, PreparedPrivate)
     engines = prepared.counting.engines
     names = [("a",), ("b",), ("c",)]
     for name in names[:2]:
-        cache.put(name, Planned(prepared), {}, "alice")
+        cache.put(name, engines, Planned(prepared), "alice")
     assert cache.get(("a",), engines) is not None
-    cache.put(("c",), Planned(prepared), {}, "alice")
+    cache.put(("c",), engines, Planned(prepared), "alice")
     assert [cache.get(name, engines) is not None for name in names] == [True, False, True]
     assert len(cache) == 2

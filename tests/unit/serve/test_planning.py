@@ -244,7 +244,7 @@ def test_a_catalogue_question_keeps_no_turn_of_planning(service: Service, tmp_pa
 def test_a_single_release_that_names_its_price_is_not_planned_twice(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpsql.serve.agreement._accepted", None)
+    monkeypatch.setattr("dpsql.planning.Planner.accepts", None)
     assert run(client_of(service).answer(COUNT)).release is not None
 
 

@@ -15,7 +15,6 @@ from dpsql.planning import Planner
 from dpsql.privacy import Charge
 from dpsql.serve.answer import Answer, Notice
 from dpsql.serve.client import Client
-from dpsql.serve.probes import DECLARED
 from dpsql.serve.service import Service
 from dpsql.serve.user import User
 from tests.served import ALICE, client_of, clinic, run, serving
@@ -171,12 +170,12 @@ def test_the_largest_price_that_was_agreed_holds(fresh: Service) -> None:
     assert entries(fresh) == 0
     assert answered(client_of(fresh, dp_most=Charge(Fraction(1, 4))), COUNT).release is not None
     client = client_of(fresh)
-    prepared = run(client.prepare(AGREED.replace("0.25", "0.5")))
+    prepared = run(client.price(AGREED.replace("0.25", "0.5")))
     assert prepared.price == Charge(Fraction(1, 2))
     with pytest.raises(PriceNotAgreed):
         run(client.run(prepared, most=Charge(Fraction(1, 4))))
     assert run(client.run(prepared, most=prepared.price)).release is not None
-    assert run(client.prepare(AGREED.replace("0.25", "0.5"))).price == Charge()
+    assert run(client.price(AGREED.replace("0.25", "0.5"))).price == Charge()
 
 
 def test_a_refinement_names_its_price(fresh: Service) -> None:
@@ -276,7 +275,7 @@ def test_the_declared_values_of_a_key_are_free(service: Service, text: str, rows
     before = entries(service)
     answer = answered(client_of(service), text, *([4] if "$1" in text else []))
     assert answer.table.num_rows == rows
-    assert answer.notices == (Notice("NOTICE", DECLARED),)
+    assert answer.notices == (Notice("NOTICE", "declared values, whether or not they occur"),)
     assert answer.release is None
     assert entries(service) == before
 

@@ -180,14 +180,14 @@ def test_a_final_message_before_the_first() -> None:
 
 
 def test_each_of_several_passwords_passes(scram_client: Any) -> None:
-    both = Verifier.joined([VERIFIER, Verifier.of("a second password", VERIFIER.salt)])
+    both = Verifier.join([VERIFIER, Verifier.of("a second password", VERIFIER.salt)])
     for password in (PASSWORD, "a second password"):
         client = scram_client(password)
         assert log_in(client, ScramServer(both, None))[2:] == base64.b64encode(client.server_signature)
     with pytest.raises(ScramRejectedError):
         log_in(scram_client("a third password"), ScramServer(both, None))
     with pytest.raises(ValueError, match="one salt"):
-        Verifier.joined([VERIFIER, Verifier.of(PASSWORD, b"fedcba9876543210")])
+        Verifier.join([VERIFIER, Verifier.of(PASSWORD, b"fedcba9876543210")])
 
 
 def test_a_verifier_is_written_in_the_form_of_postgresql() -> None:
@@ -242,7 +242,7 @@ def test_as_many_keys_are_tried_whatever_the_user_has(
         tried.append(data)
         return stored(data)
 
-    many = Verifier.joined([Verifier.of(f"token number {i}", VERIFIER.salt) for i in range(MOST_KEYS)])
+    many = Verifier.join([Verifier.of(f"token number {i}", VERIFIER.salt) for i in range(MOST_KEYS)])
     counts = []
     for verifier in (VERIFIER, many, Verifier.mock(b"secret", "nobody")):
         client, server = scram_client("not it at all"), ScramServer(verifier, None)

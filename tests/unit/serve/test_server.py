@@ -22,15 +22,14 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.ledger import Budget
 from dpsql.policy import Address, Policy, ServeConfig
 from dpsql.privacy import Charge
-from dpsql.serve import account_file, metrics, self_signed, start
+from dpsql.serve import account_file, metrics, start, tls
 from dpsql.serve import state as states
 from dpsql.serve.accounts import Users
-from dpsql.serve.figures import Figures
 from dpsql.serve.listening import listen
 from dpsql.serve.log import Log
-from dpsql.serve.notify import notify
+from dpsql.serve.metrics import Figures
 from dpsql.serve.scram import Verifier
-from dpsql.serve.server import Server
+from dpsql.serve.server import Server, notify
 from dpsql.serve.state import State
 from dpsql.serve.user import Account, User
 
@@ -66,6 +65,7 @@ class FakeService:
         self.calls: list[str] = []
         self.refuses: Exception | None = None
         self.is_ready = True
+        self.ends = True
         self.reloads: list[tuple[Policy, ServeConfig, Users]] = []
 
     def reload(self, policy: Policy, config: ServeConfig, users: Users) -> None:
@@ -79,8 +79,9 @@ class FakeService:
     def cancel_all(self) -> None:
         self.calls.append("cancel all")
 
-    def close(self) -> None:
+    def close(self, within: float | None = None) -> bool:
         self.calls.append("close")
+        return self.ends
 
     def ready(self) -> bool:
         return self.is_ready
@@ -155,7 +156,7 @@ class Harness:
         self.users(alice="alice")
 
     def users(self, **analysts: str) -> None:
-        with account_file.changed(self.folder / "dpsql-users.toml") as accounts:
+        with account_file.change(self.folder / "dpsql-users.toml") as accounts:
             accounts.clear()
             for name, analyst in analysts.items():
                 accounts[name] = Account(User(name, analyst), VERIFIER)
@@ -179,10 +180,10 @@ class Harness:
             server = Server(
                 self.path,
                 state,
-                self.service,
-                self.wire,
+                self.service,  # type: ignore[arg-type]  # what the process uses of one
+                self.wire,  # type: ignore[arg-type]  # as above
                 self.log,
-                metrics.Logins(),
+                metrics.LoginCounts(),
                 on_ready=on_ready,
                 drain=drain,
                 fronts=fronts,
@@ -330,7 +331,7 @@ def test_without_the_package_there_is_no_tls(harness: Harness, monkeypatch: pyte
     def missing(folder: Path) -> None:
         raise ImportError(folder)
 
-    monkeypatch.setattr(self_signed, "make", missing)
+    monkeypatch.setattr(tls, "make_self_signed", missing)
     harness.policy("127.0.0.1:0")
     state = states.read(harness.path)
     assert state.tls is None
@@ -369,6 +370,17 @@ def test_what_does_not_end_in_time_is_stopped(harness: Harness) -> None:
     harness.run(body, drain=0.01)
     assert harness.wire.connections.calls == ["shutdown", "cancel"]
     assert harness.service.calls == ["shut down", "cancel all", "close"]
+
+
+def test_what_does_not_end_at_all_is_told_and_does_not_keep_the_server(harness: Harness) -> None:
+    harness.policy("127.0.0.1:0")
+    harness.service.ends = False
+
+    async def body(server: Server) -> None:
+        """Nothing to do: it ends at once."""
+
+    harness.run(body, drain=0.01)
+    assert [event["event"] for event in harness.events][-3:] == ["stopping", "abandoned", "stopped"]
 
 
 def test_told_twice_it_waits_for_nothing(harness: Harness) -> None:
@@ -579,7 +591,7 @@ def test_the_figures(harness: Harness) -> None:
 
 
 def test_failed_logins_are_counted_by_few_reasons() -> None:
-    logins = metrics.Logins()
+    logins = metrics.LoginCounts()
     for reason in ("wrong password", "28P01", "timeout", "something new", "08P01"):
         logins.event("handshake failed", {"reason": reason})
     logins.event("handshake failed", {"reason": "no such database", "outcome": "3D000"})
@@ -611,9 +623,9 @@ def test_the_log_keeps_to_its_fields() -> None:
 
 def test_a_statements_hash_needs_the_secret() -> None:
     log = Log(b"secret", bool, io.StringIO())
-    assert log.hashed("SELECT 1") == log.hashed("SELECT 1") != log.hashed("SELECT 2")
-    assert log.hashed("SELECT 1") != Log(b"other", bool, io.StringIO()).hashed("SELECT 1")
-    assert len(log.hashed("\ud800")) == 32
+    assert log.hash_text("SELECT 1") == log.hash_text("SELECT 1") != log.hash_text("SELECT 2")
+    assert log.hash_text("SELECT 1") != Log(b"other", bool, io.StringIO()).hash_text("SELECT 1")
+    assert len(log.hash_text("\ud800")) == 32
 
 
 def test_a_log_that_nobody_reads_ends_nothing() -> None:

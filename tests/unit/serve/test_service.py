@@ -25,8 +25,7 @@ from dpsql.errors import (
     StatementFailed,
     TooManyFailures,
 )
-from dpsql.serve.active import Hold
-from dpsql.serve.answer import Answer
+from dpsql.serve.answer import RELOADED, Answer
 from dpsql.serve.client import Client
 from dpsql.serve.errors import (
     LoginEnded,
@@ -36,11 +35,10 @@ from dpsql.serve.errors import (
     StatementTooLong,
     TimedOut,
 )
-from dpsql.serve.figures import StatementRecord
 from dpsql.serve.gate import Login
-from dpsql.serve.notices import RELOADED
-from dpsql.serve.served_backend import Backends
+from dpsql.serve.metrics import StatementRecord
 from dpsql.serve.service import Service
+from dpsql.serve.statement_pool import Hold
 from dpsql.serve.user import User
 from tests.served import ALICE, BOB, Accounts, Catalogue, client_of, run, serving
 from tests.unit.test_database import ENDLESS, states
@@ -309,7 +307,7 @@ def test_results_and_texts_have_a_largest_size(service: Service) -> None:
         run(client.answer("SELECT range AS n FROM range(1000000000000)"))
     assert caught.value.sqlstate == "54000"
     for text in ("SELECT '" + 4096 * "x" + "'", "SELECT '" + 1400 * "\u20ac" + "'"):
-        for ask in (client.answer, client.describe, client.prepare):
+        for ask in (client.answer, client.describe, client.price):
             with pytest.raises(StatementTooLong, match="longer than 4,096 bytes") as long:
                 run(_any(ask(text)))
             assert long.value.sqlstate == "54000"
@@ -510,8 +508,7 @@ def test_what_runs_without_a_connection_is_cancelled_when_its_login_ends(
     service: Service, held: Held, protocol: str
 ) -> None:
     async def main() -> None:
-        backends = Backends(lambda: service, service.generation.config, protocol)
-        running = asyncio.create_task(backends.of(Login(BOB)).client.answer(where(0)))
+        running = asyncio.create_task(service.client_of(Login(BOB), protocol).answer(where(0)))
         await held.running()
         gone: Any = Accounts(ALICE)
         await asyncio.to_thread(service.reload, None, None, gone)
@@ -525,7 +522,7 @@ def test_what_runs_without_a_connection_is_cancelled_when_its_login_ends(
 def test_a_statement_that_was_prepared_before_a_reload_is_not_run_after_it(service: Service) -> None:
     client = client_of(service)
     for text in (COUNT, "SELECT page FROM pages"):
-        prepared = run(client.prepare(text))
+        prepared = run(client.price(text))
         service.reload()
         with pytest.raises(PolicyReloaded):
             run(client.run(prepared))
@@ -587,7 +584,7 @@ def test_an_analyst_whom_the_policy_does_not_list_is_refused(service: Service) -
     with pytest.raises(PolicyError, match="lists its analysts") as caught:
         client_of(service, User("eve", "eve"))
     assert caught.value.sqlstate == "28000"
-    assert not any(client.user.name == "eve" for client in service.clients.values())
+    assert not any(client.user.name == "eve" for client in service.clients)
 
 
 # -- the end
@@ -663,10 +660,10 @@ def test_a_statement_that_nobody_awaits_runs_on_and_is_stopped_at_the_end(
 
 def test_a_closed_client_asks_nothing_and_is_not_listed(service: Service) -> None:
     client = client_of(service)
-    assert client.number in service.clients
+    assert client in service.clients
     client.close()
     client.close()
-    assert client.number not in service.clients
+    assert client not in service.clients
     with pytest.raises(InterfaceError):
         run(client.answer("SELECT 1"))
     assert service.ready()
@@ -801,7 +798,7 @@ def test_a_reply_is_held_until_the_next_step_and_once(
     monkeypatch: pytest.MonkeyPatch, passed: float, waited: float
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("dpsql.serve.active.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("dpsql.serve.statement_pool.time", SimpleNamespace(monotonic=lambda: now[0]))
     waits: list[float | None] = []
     ended: Any = SimpleNamespace(wait=waits.append)
     hold = Hold(20, ended)

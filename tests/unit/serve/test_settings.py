@@ -9,8 +9,7 @@ import pytest
 import dpsql
 from dpsql.language import Options
 from dpsql.privacy import Charge
-from dpsql.serve.settings import SettingError, Settings
-from dpsql.serve.settings_startup import read_options
+from dpsql.serve.settings import SettingError, Settings, read_options
 from dpsql.serve.settings_table import SETTINGS
 
 
@@ -223,18 +222,16 @@ def test_a_rollback_to_a_savepoint_undoes_set() -> None:
     one = settings()
     one.begin()
     one.set("dp_epsilon", "0.5")
-    one.save()
+    saved = one.values
     one.set("dp_epsilon", "2")
     one.set("application_name", "x", local=True)
-    one.save()
     one.set("dp_epsilon", "3")
-    assert one.keep(1, undo=True) == (("application_name", ""),)
+    assert one.restore(saved) == (("application_name", ""),)
     assert one.defaults.epsilon == Fraction(1, 2)
     one.set("dp_epsilon", "4")
-    assert one.keep(1, undo=True) == ()  # the savepoint is still there
+    assert one.restore(saved) == ()  # the savepoint is still there
     assert one.defaults.epsilon == Fraction(1, 2)
     one.reset(None)
-    assert one.keep(0, undo=False) == ()  # RELEASE undoes nothing
     assert one.defaults.epsilon is None
     one.end(committed=False)
     assert one.defaults.epsilon is None

@@ -149,7 +149,7 @@ def test_a_fresh_statement_is_never_answered_from_what_is_kept(service: Service)
 
 
 def test_a_large_answer_is_not_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.serve.stored_answers.LARGEST", 1000)
+    monkeypatch.setattr("dpsql.serve.statement_caches.LARGEST", 1000)
     client = client_of(service)
     for _ in range(3):
         assert asked(client, COUNT).encoded is None
@@ -159,7 +159,7 @@ def test_a_large_answer_is_not_kept(service: Service, monkeypatch: pytest.Monkey
 def test_a_larger_answer_is_kept_among_its_own_kind(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpsql.serve.stored_answers.SMALL", 1000)
+    monkeypatch.setattr("dpsql.serve.statement_caches.SMALL", 1000)
     client = client_of(service)
     answers = [asked(client, COUNT) for _ in range(4)]
     assert answers[3].table is answers[2].table
@@ -172,7 +172,7 @@ def test_a_description_is_given_again_without_planning(
 ) -> None:
     client, text = client_of(service), f"{COUNT} WHERE page < $1"
     first = run(client.describe(text))
-    monkeypatch.setattr("dpsql.serve.statement_run.parameters_of", None)
+    monkeypatch.setattr("dpsql.planning.parameters_of", None)
     assert run(client_of(service, BOB).describe(text)) == first
     with pytest.raises(TypeError):
         run(client.describe(text, [pa.int16()]))  # of other types it is another one

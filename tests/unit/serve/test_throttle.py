@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpsql.serve import throttle
-from dpsql.serve.throttle import Throttle
+from dpsql.serve import gate
+from dpsql.serve.gate import Throttle
 
 
 class Clock:
@@ -24,7 +24,7 @@ def clock() -> Clock:
 def failing(clock: Clock, times: int, name: str = "alice", address: str = "192.0.2.7") -> Throttle:
     made = Throttle(clock)
     for _ in range(times):
-        made.failed(name, address)
+        made.count_failure(name, address)
     return made
 
 
@@ -37,7 +37,7 @@ def test_a_minute_without_a_failure_forgets(clock: Clock) -> None:
     made = failing(clock, 8)
     clock.now += 59
     assert made.delay("alice", "192.0.2.7") == 8
-    made.failed("alice", "192.0.2.7")
+    made.count_failure("alice", "192.0.2.7")
     clock.now += 59
     assert made.delay("alice", "192.0.2.7") == 16
     clock.now += 1
@@ -46,7 +46,7 @@ def test_a_minute_without_a_failure_forgets(clock: Clock) -> None:
 
 def test_a_login_forgets(clock: Clock) -> None:
     made = failing(clock, 8)
-    made.succeeded("alice", "192.0.2.7")
+    made.forget_failures("alice", "192.0.2.7")
     assert (made.delay("alice", "192.0.2.7"), len(made)) == (0, 0)
 
 
@@ -66,14 +66,14 @@ def test_nobody_is_locked_out_elsewhere(clock: Clock, name: str, address: str, d
 
 
 def test_memory_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throttle, "_ENTRIES", 100)
+    monkeypatch.setattr(gate, "_ENTRIES", 100)
     made = Throttle(clock)
     for i in range(1000):
-        made.failed(f"name{i}", "192.0.2.7")
+        made.count_failure(f"name{i}", "192.0.2.7")
     assert len(made) == 100
     assert made.delay("name999", "192.0.2.7") == 0
     clock.now += 61
-    made.failed("alice", "192.0.2.7")
+    made.count_failure("alice", "192.0.2.7")
     assert len(made) == 1
 
 

@@ -32,6 +32,7 @@ from dpsql.tree import (
     Cast,
     Column,
     Constant,
+    Cut,
     Derived,
     DomainScan,
     Element,
@@ -49,6 +50,7 @@ from dpsql.tree import (
     Lambda,
     Like,
     ListOf,
+    Mean,
     Moved,
     Node,
     Not,
@@ -149,6 +151,14 @@ WRITTEN: list[tuple[Node, str]] = [
         Unscaled(A, SqlType("DECIMAL", 38, 1)),
         "(TRY_CAST(trunc(t1.c0) AS HUGEINT) * 10 + "
         "TRY_CAST((t1.c0 - TRY_CAST(trunc(t1.c0) AS DECIMAL(38,1))) * 10 AS HUGEINT))",
+    ),
+    (Cut(Case(((A, ONE),)), A, SqlType("DECIMAL", 9, 2), 0, 1), "CASE WHEN t1.c0 THEN 1 END"),
+    (
+        Mean(A, B),
+        "(CASE WHEN t1.c0 BETWEEN -9007199254740992 AND 9007199254740992 THEN "
+        "TRY_CAST(TRY_CAST(t1.c0 AS BIGINT) AS DOUBLE) / TRY_CAST(t1.c1 AS DOUBLE) ELSE "
+        "TRY_CAST(TRY_CAST(t1.c0 // t1.c1 AS BIGINT) AS DOUBLE) + "
+        "TRY_CAST(TRY_CAST(t1.c0 % t1.c1 AS BIGINT) AS DOUBLE) / TRY_CAST(t1.c1 AS DOUBLE) END)",
     ),
     (Saturated(A, BIGINT, (1 << 63) - 1), "TRY_CAST(t1.c0 AS BIGINT)"),
     (

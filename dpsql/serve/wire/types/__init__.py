@@ -1,13 +1,19 @@
 """Values on the wire: PostgreSQL's types, and their text and binary formats.
 
-``oids`` says which type a column has; ``convert``, ``text`` and ``binary`` encode whole columns, with
-``floats``, ``datetimes`` and ``numerics`` for what PostgreSQL writes in a way of its own; ``rows`` joins
-columns to messages; ``parameters``, with ``parameter_text`` and ``parameter_binary``, decodes what a client
-binds.
+``oids`` says which type a column has; ``encoding`` encodes whole columns, with ``numbers`` and ``datetimes``
+for what PostgreSQL writes in a way of its own; ``rows`` joins columns to messages; ``parameters``, with
+``parameter_text``, decodes what a client binds.
 """
 
-from dpsql.serve.wire.types.errors import ParameterError, ProtocolError, UnsentType
-from dpsql.serve.wire.types.oids import WireType, parameter_oid, parameter_type, wire_type
+from dpsql.serve.wire.types.oids import (
+    ParameterError,
+    ProtocolError,
+    UnsentType,
+    WireType,
+    parameter_oid,
+    parameter_type,
+    wire_type,
+)
 from dpsql.serve.wire.types.parameters import decode_parameter
 from dpsql.serve.wire.types.rows import Column, RowEncoder, format_codes, row_description
 

@@ -39,7 +39,9 @@ def date_texts(dates: pa.Array) -> pa.Array:
     ['1970-01-01', '0001-12-31 BC']
     """
     days = whole(dates, pa.int32())
-    return _patched(dates, days, (days < _FIRST) | (days > _LAST), _as_written, _date)
+    return _replace_unusual(
+        dates, days, (days < _FIRST) | (days > _LAST), lambda v: v.cast(pa.string()), _date
+    )
 
 
 def timestamp_texts(moments: pa.Array) -> pa.Array:
@@ -52,16 +54,17 @@ def timestamp_texts(moments: pa.Array) -> pa.Array:
         texts = _without_zeros(values.cast(pa.timestamp("us")).cast(pa.string()))
         return pc.binary_join_element_wise(texts, zone, "") if zone else texts
 
-    def single(moment: int) -> str:
-        return _timestamp(moment, zone)
-
-    return _patched(moments, counted, (days < _FIRST) | (days > _LAST), usual, single)
+    return _replace_unusual(
+        moments, counted, (days < _FIRST) | (days > _LAST), usual, lambda moment: _timestamp(moment, zone)
+    )
 
 
 def time_texts(times: pa.Array) -> pa.Array:
     """Return the texts of an array of time64 in microseconds; midnight at a day's end is 24:00:00."""
     counted = whole(times, pa.int64())
-    return _patched(times, counted, counted >= DAY, lambda v: _without_zeros(v.cast(pa.string())), _clock)
+    return _replace_unusual(
+        times, counted, counted >= DAY, lambda v: _without_zeros(v.cast(pa.string())), _clock
+    )
 
 
 def interval_texts(intervals: pa.Array) -> pa.Array:
@@ -69,16 +72,12 @@ def interval_texts(intervals: pa.Array) -> pa.Array:
     return pa.array([None if i is None else _interval(*i) for i in intervals.to_pylist()], pa.string())
 
 
-def _as_written(values: pa.Array) -> pa.Array:
-    return values.cast(pa.string())
-
-
 def _without_zeros(texts: pa.Array) -> pa.Array:
     """Remove the zeros at the end of the fractions of seconds, which all texts have."""
     return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
 
 
-def _patched(
+def _replace_unusual(
     values: pa.Array,
     counted: NDArray[np.int64],
     unusual: NDArray[np.bool_],
@@ -121,11 +120,7 @@ def _clock(micros: int) -> str:
     seconds, fraction = divmod(micros, 1_000_000)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
-    return f"{hour:02d}:{minute:02d}:{second:02d}{_fraction(fraction)}"
-
-
-def _fraction(micros: int) -> str:
-    return f".{micros:06d}".rstrip("0") if micros else ""
+    return f"{hour:02d}:{minute:02d}:{second:02d}" + (f".{fraction:06d}".rstrip("0") if fraction else "")
 
 
 def _interval(months: int, days: int, nanos: int) -> str:

@@ -1,4 +1,4 @@
-"""PostgreSQL's types: names, OIDs and lengths, and which Arrow type each holds.
+"""PostgreSQL's types: names, OIDs and lengths, and which Arrow type each holds; the errors of encodings.
 
 A column's type on the wire follows from its Arrow type. The catalogue names the OID itself, because `name`,
 `oid` and `regproc` have no Arrow type of their own.
@@ -8,8 +8,36 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from dpsql.errors import DataError, InterfaceError, NotSupportedError
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.wire.types.errors import ParameterError, UnsentType
+from dpsql.serve.errors import CodedError
+
+
+class ParameterError(CodedError, DataError):
+    """The bytes of a parameter are not a value of its type.
+
+    Its SQLSTATE is `22P02` for text of a wrong form, `22P03` for bytes of a wrong form, `22003` out of range,
+    `22007` not a date or time, `22008` a date or time out of range, `22021` not UTF-8, `0A000` for a type
+    that no parameter can have.
+    """
+
+
+def out_of_range(type_name: str, sqlstate: str = "22003") -> ParameterError:
+    """Return the error for a value that a type cannot hold."""
+    return ParameterError(f"a parameter is out of range for type {type_name}", sqlstate)
+
+
+class ProtocolError(InterfaceError):
+    """A message of the client contradicts the protocol."""
+
+    sqlstate = "08P01"
+
+
+class UnsentType(NotSupportedError):  # noqa: N818  named as the condition, like dpsql's other leaves
+    """A column has a type that has no encoding."""
+
+    sqlstate = "0A000"
+    hint: str | None = "cast the column to VARCHAR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +103,7 @@ _SCALARS: tuple[tuple[int, str, int, pa.DataType, int], ...] = (
 )
 
 
-def _types() -> dict[int, WireType]:
+def _make_types() -> dict[int, WireType]:
     found: dict[int, WireType] = {}
     for oid, name, length, arrow, array in _SCALARS:
         found[oid] = WireType(oid, name, length, arrow)
@@ -86,7 +114,7 @@ def _types() -> dict[int, WireType]:
     return found
 
 
-TYPES: dict[int, WireType] = _types()
+TYPES: dict[int, WireType] = _make_types()
 """OID -> type."""
 
 TEXT = TYPES[25]
@@ -97,27 +125,16 @@ _ARRAYS = {kind.element.oid: kind.oid for kind in TYPES.values() if kind.element
 """OID of a type -> OID of its array."""
 
 _BY_ARROW: dict[pa.DataType, int] = {
-    pa.null(): 25,
     pa.bool_(): 16,
-    pa.int8(): 21,
-    pa.uint8(): 21,
-    pa.int16(): 21,
-    pa.uint16(): 23,
-    pa.int32(): 23,
-    pa.uint32(): 20,
-    pa.int64(): 20,
+    **dict.fromkeys((pa.int8(), pa.uint8(), pa.int16()), 21),
+    **dict.fromkeys((pa.uint16(), pa.int32()), 23),
+    **dict.fromkeys((pa.uint32(), pa.int64()), 20),
     pa.uint64(): 1700,
-    pa.float16(): 700,
-    pa.float32(): 700,
+    **dict.fromkeys((pa.float16(), pa.float32()), 700),
     pa.float64(): 701,
-    pa.string(): 25,
-    pa.large_string(): 25,
-    pa.string_view(): 25,
-    pa.binary(): 17,
-    pa.large_binary(): 17,
-    pa.binary_view(): 17,
-    pa.date32(): 1082,
-    pa.date64(): 1082,
+    **dict.fromkeys((pa.null(), pa.string(), pa.large_string(), pa.string_view()), 25),
+    **dict.fromkeys((pa.binary(), pa.large_binary(), pa.binary_view()), 17),
+    **dict.fromkeys((pa.date32(), pa.date64()), 1082),
     pa.month_day_nano_interval(): 1186,
     pa.uuid(): 2950,
 }
@@ -133,31 +150,28 @@ def wire_type(column_type: pa.DataType, oid: int | None = None) -> WireType:
     ('int8', '_text', 'name')
     """
     wanted = TYPES.get(oid) if oid is not None else None
-    if wanted is not None and _holds(wanted, column_type):
+    if wanted is not None and _can_hold(wanted, column_type):
         return wanted
-    return TYPES[_natural(column_type)]
+    return TYPES[_oid_of(column_type)]
 
 
-def _natural(kind: pa.DataType) -> int:
+def _oid_of(kind: pa.DataType) -> int:
     """Return the OID that belongs to an Arrow type."""
     known = _BY_ARROW.get(kind)
     if known is not None:
         return known
     if pa.types.is_dictionary(kind):
-        return _natural(kind.value_type)
-    if pa.types.is_decimal(kind):
-        return 1700
+        return _oid_of(kind.value_type)
     if pa.types.is_timestamp(kind):
         return 1114 if kind.tz is None else 1184
-    if pa.types.is_time(kind):
-        return 1083
-    if pa.types.is_fixed_size_binary(kind):
-        return 17
-    if _is_list(kind):
-        inner = kind.value_type
-        return TEXT.oid if nested(inner) else _ARRAYS[_natural(inner)]
-    if pa.types.is_struct(kind) or pa.types.is_map(kind):
+    if _is_list(kind) and not is_nested(kind.value_type):
+        return _ARRAYS[_oid_of(kind.value_type)]
+    if is_nested(kind):
         return TEXT.oid
+    kinds = ((pa.types.is_decimal, 1700), (pa.types.is_time, 1083), (pa.types.is_fixed_size_binary, 17))
+    for is_kind, oid in kinds:
+        if is_kind(kind):
+            return oid
     raise UnsentType(f"a column of type {kind} cannot be sent")
 
 
@@ -165,19 +179,19 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def nested(kind: pa.DataType) -> bool:
+def is_nested(kind: pa.DataType) -> bool:
     """Return whether values of this type have parts: structures, maps, lists."""
     return bool(pa.types.is_struct(kind) or pa.types.is_map(kind) or _is_list(kind))
 
 
-def _holds(wanted: WireType, given: pa.DataType) -> bool:
+def _can_hold(wanted: WireType, given: pa.DataType) -> bool:
     """Return whether values of the given Arrow type can be encoded as `wanted`."""
     if pa.types.is_null(given) or given == wanted.arrow:
         return True
     if wanted.element is not None:
         if wanted.oid in VECTORS and pa.types.is_string(given):
             return True
-        return _is_list(given) and _holds(wanted.element, given.value_type)
+        return _is_list(given) and _can_hold(wanted.element, given.value_type)
     if pa.types.is_string(wanted.arrow):
         return wire_type(given).oid == TEXT.oid
     if wanted.name == "uuid":
@@ -186,7 +200,7 @@ def _holds(wanted: WireType, given: pa.DataType) -> bool:
         return bool(pa.types.is_integer(given))
     if pa.types.is_decimal(wanted.arrow):
         return bool(pa.types.is_integer(given) or pa.types.is_decimal(given))
-    return _natural(given) == wanted.oid or (wanted.oid == 701 and _natural(given) == 700)
+    return _oid_of(given) == wanted.oid or (wanted.oid == 701 and _oid_of(given) == 700)
 
 
 INTEGERS = {"int2": 16, "int4": 32, "int8": 64, "oid": 32, "xid": 32, "cid": 32}

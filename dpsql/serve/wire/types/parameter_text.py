@@ -15,8 +15,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from dpsql.serve.limits import MOST_DIGITS, MOST_SCALAR, VALUE, Budget, size_of
-from dpsql.serve.wire.types.errors import ParameterError, out_of_range
-from dpsql.serve.wire.types.oids import INTEGERS, MAX_ITEMS, UNSIGNED, WireType
+from dpsql.serve.wire.types.oids import INTEGERS, MAX_ITEMS, UNSIGNED, ParameterError, WireType, out_of_range
 
 _SPACE = " \t\n\r\v\f"
 _GAP = "[ \\t\\n\\r\\v\\f]*"
@@ -121,10 +120,15 @@ def _numeric(text: str, kind: WireType) -> Decimal:
     raise _invalid(text, kind)
 
 
-def _date(text: str, kind: WireType) -> datetime.date:
-    found = _MOMENT.fullmatch(text.strip(_SPACE))
+def _match(form: re.Pattern[str], text: str, kind: WireType, hint: str) -> re.Match[str]:
+    found = form.fullmatch(text.strip(_SPACE))
     if found is None:
-        raise _invalid(text, kind, "22007", "send a date as 2026-12-31")
+        raise _invalid(text, kind, "22007", hint)
+    return found
+
+
+def _date(text: str, kind: WireType) -> datetime.date:
+    found = _match(_MOMENT, text, kind, "send a date as 2026-12-31")
     # As in PostgreSQL, a time zone is ignored: pgjdbc sends one. A time of the day would be lost.
     moment = _moment_of(found, kind)
     if moment.time() != datetime.time():
@@ -133,9 +137,7 @@ def _date(text: str, kind: WireType) -> datetime.date:
 
 
 def _timestamp(text: str, kind: WireType) -> datetime.datetime:
-    found = _MOMENT.fullmatch(text.strip(_SPACE))
-    if found is None:
-        raise _invalid(text, kind, "22007", "send a timestamp as 2026-12-31 23:59:59")
+    found = _match(_MOMENT, text, kind, "send a timestamp as 2026-12-31 23:59:59")
     moment = _moment_of(found, kind)
     if kind.name == "timestamp":
         if found["zone"]:  # PostgreSQL ignores it, so that the moment is another one
@@ -143,7 +145,10 @@ def _timestamp(text: str, kind: WireType) -> datetime.datetime:
             raise _invalid(text, kind, "22007", hint)
         return moment
     offset = _offset(found["zone"], kind) if found["zone"] else datetime.timedelta()
-    return _shifted(moment, -offset, kind).replace(tzinfo=datetime.UTC)
+    try:
+        return (moment - offset).replace(tzinfo=datetime.UTC)
+    except OverflowError:
+        raise out_of_range(kind.name, "22008") from None
 
 
 def _offset(zone: str, kind: WireType) -> datetime.timedelta:
@@ -158,10 +163,7 @@ def _offset(zone: str, kind: WireType) -> datetime.timedelta:
 
 
 def _time(text: str, kind: WireType) -> datetime.time:
-    found = _CLOCK.fullmatch(text.strip(_SPACE))
-    if found is None:
-        raise _invalid(text, kind, "22007", "send a time as 23:59:59")
-    return _clock(found, kind)
+    return _clock(_match(_CLOCK, text, kind, "send a time as 23:59:59"), kind)
 
 
 def _moment_of(found: re.Match[str], kind: WireType) -> datetime.datetime:
@@ -187,13 +189,6 @@ def _clock(found: re.Match[str], kind: WireType) -> datetime.time:
             int(found["hour"]), int(found["minute"]), int(found["second"] or 0), int(fraction[:6])
         )
     except ValueError:
-        raise out_of_range(kind.name, "22008") from None
-
-
-def _shifted(moment: datetime.datetime, by: datetime.timedelta, kind: WireType) -> datetime.datetime:
-    try:
-        return moment + by
-    except OverflowError:
         raise out_of_range(kind.name, "22008") from None
 
 
@@ -269,10 +264,10 @@ def elements(text: str, kind: WireType, budget: Budget) -> list[str | None]:
 
 
 def _unescaped(item: re.Match[str], text: str, kind: WireType) -> str | None:
-    shown = item["quoted"] if item["quoted"] is not None else item["plain"].strip(_SPACE)
-    if item["quoted"] is None:
-        if not shown:
-            raise _invalid(text, kind)
-        if shown.upper() == "NULL":
-            return None
+    quoted = item["quoted"] is not None
+    shown = item["quoted"] if quoted else item["plain"].strip(_SPACE)
+    if not quoted and not shown:
+        raise _invalid(text, kind)
+    if not quoted and shown.upper() == "NULL":
+        return None
     return re.sub(r"\\(.)", r"\1", shown, flags=re.DOTALL)

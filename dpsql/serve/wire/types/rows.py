@@ -14,11 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.serve.wire.framing import message
-from dpsql.serve.wire.types.binary import binary_cells
-from dpsql.serve.wire.types.errors import ProtocolError
-from dpsql.serve.wire.types.oids import wire_type
-from dpsql.serve.wire.types.text import text_cells
+from dpsql.login.messages import message
+from dpsql.serve.wire.types.encoding import binary_cells, text_cells
+from dpsql.serve.wire.types.oids import ProtocolError, wire_type
 
 _NULL = b"\xff\xff\xff\xff"
 """In the place of a length: -1."""

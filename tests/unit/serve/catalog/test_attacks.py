@@ -11,7 +11,7 @@ from dpsql.engines.protocol import Cancelled
 from dpsql.engines.worker import RunningStatement, running_statement
 from dpsql.serve.catalog import Catalog, Facts, QuestionTimedOut, QuestionTooLarge, UnknownQuestion
 from dpsql.serve.catalog import catalog as of_catalog
-from dpsql.serve.catalog.wall import check
+from dpsql.serve.catalog.database import check_sql
 from tests.serve.catalog_cases import Declared, policy
 
 FACTS = Facts("alice", 4711)
@@ -145,6 +145,17 @@ def test_answers_are_bounded(catalog: Catalog, text: str, monkeypatch: pytest.Mo
         catalog.answer(text, FACTS)
 
 
+def test_a_description_has_the_time_limit_of_an_answer(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "SELECT relname AS described_in_time FROM pg_class"
+    with monkeypatch.context() as limited:
+        limited.setattr("dpsql.serve.catalog.catalog.MAX_SECONDS", 0.0)
+        with pytest.raises(QuestionTimedOut):
+            catalog.describe(text, FACTS)
+    assert [column.name for column in catalog.describe(text, FACTS).columns] == ["described_in_time"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -245,11 +256,11 @@ def test_the_database_is_locked(catalog: Catalog) -> None:
 )
 def test_the_second_wall_refuses_other_sql(catalog: Catalog, sql: str) -> None:
     with pytest.raises(UnknownQuestion):
-        check(catalog._connection.cursor(), sql)
+        check_sql(catalog._connection.cursor(), sql)
 
 
 def test_the_second_wall_lets_generated_sql_pass(catalog: Catalog) -> None:
-    check(catalog._connection.cursor(), "SELECT pgf_lower(c.relname) FROM _pgc.pg_class AS c")
+    check_sql(catalog._connection.cursor(), "SELECT pgf_lower(c.relname) FROM _pgc.pg_class AS c")
 
 
 def _doubled(levels: int) -> str:
@@ -291,3 +302,23 @@ def test_calls_that_read_tables_are_not_nested_deeply(catalog: Catalog, called: 
     with pytest.raises(UnknownQuestion) as caught:
         catalog.answer(f"SELECT {text} FROM pg_type", FACTS)
     assert caught.value.shape == "nested calls"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + ", ".join(["format_type(a.atttypid, a.atttypmod)"] * 51) + " FROM pg_attribute a",
+        "SELECT "
+        + ", ".join(["(SELECT count(*) FROM pg_attribute WHERE attrelid = c.oid)"] * 51)
+        + " FROM pg_class c",
+        "SELECT 1 FROM pg_class c WHERE "
+        + " OR ".join(["EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid)"] * 51),
+        "SELECT 1 FROM pg_class c WHERE "
+        + " OR ".join(["c.oid IN (SELECT attrelid FROM pg_attribute WHERE attnum = c.relnatts)"] * 51),
+    ],
+    ids=["calls", "values", "exists", "in"],
+)
+def test_there_are_not_many_subqueries_which_are_bound_for_long(catalog: Catalog, text: str) -> None:
+    with pytest.raises(UnknownQuestion) as caught:
+        catalog.answer(text, FACTS)
+    assert caught.value.shape == "so many subqueries"

@@ -33,15 +33,13 @@ from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.release import from_arrow
-from dpsql.serve import changes
 from dpsql.serve.accounts import Users
-from dpsql.serve.agent import Tools
 from dpsql.serve.catalog import Catalog
 from dpsql.serve.confirm import Confirmations, SpendingRule
 from dpsql.serve.mcp_server import server
+from dpsql.serve.mcp_tools import Tools
 from dpsql.serve.page.application import http_app
 from dpsql.serve.scram import Verifier
-from dpsql.serve.served_backend import Backends
 from dpsql.serve.service import Service
 from dpsql.serve.user import Account, User
 from tests.serve import frontend as f
@@ -122,7 +120,7 @@ def _rows() -> tuple[pa.Table, pa.Table]:
 def _made_users() -> tuple[Users, str]:
     """Return the users, and the token of one."""
     verifier = Verifier.of(PASSWORD, b"0123456789abcdef")
-    agent, _, token = changes.with_token(Account(User("agent", "agent")), None, None)
+    agent, _, token = Account(User("agent", "agent")).with_token(None, None)
     accounts = {"alice": Account(User("alice", "alice"), verifier), "agent": agent}
     return Users(accounts, b"s" * 32), token
 
@@ -299,7 +297,7 @@ def http() -> dict[str, Any]:
     with opened() as (service, begin), asyncio.Runner() as runner:
         events: list[tuple[str, dict[str, object]]] = []
         service.gate.users = USERS
-        application = http_app(lambda: service, service.generation.config, lambda *event: None)
+        application = http_app(service, Address("127.0.0.1", 8080), HttpConfig(), lambda *event: None)
         site = Site(application, service, service.gate.throttle, events, runner, TOKEN, HERE)
         site.headers["authorization"] = f"Bearer {TOKEN}"
         confirm = None
@@ -354,9 +352,8 @@ def mcp() -> dict[str, Any]:
     async def asked() -> None:
         login = service.gate.by_token(TOKEN)
         assert login is not None
-        backends = Backends(lambda: service, service.generation.config, "mcp")
         rule = SpendingRule(Confirmations(b"c" * 32), Fraction(0))
-        made = server(_returning(Tools(backends.of(login), rule)))
+        made = server(_returning(Tools(service.client_of(login, "mcp"), rule)))
         async with Client(made) as client:
             for kind, listed in (
                 ("tools", (await client.list_tools()).tools),

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.policy import Address, HttpConfig, ServeConfig
-from dpsql.serve import account_file, changes
+from dpsql.serve import account_file
 from dpsql.serve.accounts import Users
+from dpsql.serve.gate import Throttle
 from dpsql.serve.page.application import http_app
 from dpsql.serve.service import Service
-from dpsql.serve.throttle import Throttle
 from dpsql.serve.user import Account, User
 from tests.served import Catalogue, let_in
 
@@ -144,8 +144,8 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     (folder / "dpsql.toml").write_text(POLICY)
     let_in(folder, PASSWORD, User("alice", "alice"), User("bob", "bob"))
     file = folder / "dpsql-users.toml"
-    with account_file.changed(file) as accounts:
-        made, _, token = changes.with_token(Account(User("agent", "agent")), None, None)
+    with account_file.change(file) as accounts:
+        made, _, token = Account(User("agent", "agent")).with_token(None, None)
         accounts["agent"] = made
     config = ServeConfig(users=file, http=HttpConfig(Address("127.0.0.1", 8080)))
     service = Service(config, folder / "dpsql.toml", Users.load(file), catalogue=lambda *_: Catalogue())
@@ -154,7 +154,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     def log(event: str, fields: Mapping[str, object]) -> None:
         events.append((event, dict(fields)))
 
-    application = http_app(lambda: service, config, log)
+    application = http_app(service, Address("127.0.0.1", 8080), config.http, log)
     with asyncio.Runner() as runner:
         yield Site(application, service, throttle, events, runner, token, folder)
         service.close()
@@ -164,6 +164,6 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def site(opened: Site) -> Site:
     """A site, with nobody signed in."""
     opened.headers.clear()
-    opened.throttle.succeeded("alice", "192.0.2.1")
+    opened.throttle.forget_failures("alice", "192.0.2.1")
     opened.events.clear()
     return opened

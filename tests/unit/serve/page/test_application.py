@@ -14,13 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.serve import account_file, changes
+from dpsql.serve import account_file
 from dpsql.serve.accounts import Users
-from dpsql.serve.gate import Gate, Login
-from dpsql.serve.page.answers import result
+from dpsql.serve.gate import Login
+from dpsql.serve.page.answers import FORMS, answer_facts
 from dpsql.serve.page.application import FILES
-from dpsql.serve.page.asking import FORMS
-from dpsql.serve.page.sign_in import MOST, Logins, _hashed
+from dpsql.serve.page.sign_in import MOST, Logins, _hash
 from dpsql.serve.tls import CLIENT
 from dpsql.serve.user import User
 from dpsql.sessions import StatementResult
@@ -106,7 +105,7 @@ def test_a_sign_in_is_delayed_after_failures(site: Site, monkeypatch: pytest.Mon
     monkeypatch.setattr("dpsql.serve.page.sign_in.asyncio.sleep", sleep)
     for _ in range(7):
         site.sign_in("alice", "wrong")
-    site.throttle.succeeded("alice", "192.0.2.1")
+    site.throttle.forget_failures("alice", "192.0.2.1")
     assert waited == [0, 0, 0, 0, 0, 1, 2]
 
 
@@ -119,9 +118,7 @@ def test_a_token_needs_no_mark(site: Site) -> None:
 def test_only_the_login_beyond_the_most_ends_another() -> None:
     """As many as a user may have stay; one more ends the one that was used least recently."""
 
-    def nobody() -> Gate:
-        raise AssertionError("no password is looked at")
-
+    nobody: Any = None  # no password is looked at
     logins = Logins(nobody, lambda event, fields: None)
     alice = Login(User("alice", "alice"))
     made = [logins._new(alice) for _ in range(MOST)]
@@ -130,7 +127,7 @@ def test_only_the_login_beyond_the_most_ends_another() -> None:
     logins._new(alice)
     left = set(logins._logins)
     assert len(left) == MOST + 1
-    assert {_hashed(one.cookie) for one in (other, *made[1:])} < left
+    assert {_hash(one.cookie) for one in (other, *made[1:])} < left
 
 
 def test_signing_out_ends_the_login(site: Site) -> None:
@@ -144,8 +141,8 @@ def test_a_login_ends_with_its_password(site: Site) -> None:
     file = site.folder / "dpsql-users.toml"
     before = file.read_text()
     try:
-        with account_file.changed(file) as accounts:
-            accounts["bob"] = changes.with_password(accounts["bob"], "another password")
+        with account_file.change(file) as accounts:
+            accounts["bob"] = accounts["bob"].with_password("another password")
         site.service.gate.users = Users.load(file)
         assert site("GET", "/v1/session").status == 401
     finally:
@@ -309,10 +306,10 @@ def test_commands_and_public_statements_are_free(site: Site) -> None:
 def test_long_rows_come_in_several_answers(size: int, rows: int) -> None:
     count = 1200 if size < 100_000 else 3
     text = pa.repeat("x" * size, count) if size < 100_000 else pa.array(["x" * size] * count)
-    facts = result(StatementResult(pa.table({"x": text}), None))
+    facts = answer_facts(StatementResult(pa.table({"x": text}), None))
     assert (len(facts["rows"]), facts["rows_in_all"]) == (rows, count)
     assert [len(column["cells"]) for column in facts["shown"]] == [rows]
-    later = result(StatementResult(pa.table({"x": text}), None), count - 1)
+    later = answer_facts(StatementResult(pa.table({"x": text}), None), count - 1)
     assert (len(later["rows"]), later["first_row"]) == (1, count - 1)
 
 
@@ -376,6 +373,8 @@ def test_a_release_is_opened_and_downloaded_by_its_analyst_alone(site: Site) -> 
             site.sign_in(name)
         for path in ("", *(f"/{form}" for form in FORMS)):
             assert site("GET", f"/v1/releases/{number}{path}").status == 404
+            for other in ("9" * 5_000, "-1", "x", "1" * 18):
+                assert site("GET", f"/v1/releases/{other}{path}").status == 404
         assert site("GET", "/v1/releases").facts["releases"] == []
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from dpsql.policy import Address
 from dpsql.privacy import Charge
-from dpsql.serve.page.ledger_facts import tables_of
 from dpsql.serve.page.owner import FILES, OwnerFront, OwnerPages, link_file, owner_app
+from dpsql.serve.page.owner_facts import tables_of
 from tests.unit.serve.page.conftest import BY_PAGE, COUNT, PASSWORD, Reply, Site
 
 HERE = "127.0.0.1"
@@ -24,7 +24,7 @@ class Owner:
 
     def __init__(self, site: Site) -> None:
         service = site.service
-        self.pages = OwnerPages(lambda: service, lambda: service.gate.users)
+        self.pages = OwnerPages(service)
         self._site = Site(
             owner_app(self.pages, Address(HERE, 8081)),
             service,
@@ -155,7 +155,7 @@ def test_the_link_is_in_a_file_of_the_owner_while_it_serves(site: Site, tmp_path
     pytest.importorskip("uvicorn")
     link = link_file(tmp_path / "dpsql-users.toml")
     service = site.service
-    front = OwnerFront(lambda: service, lambda: service.gate.users, Address(HERE, 0), link)
+    front = OwnerFront(service, Address(HERE, 0), link)
 
     async def served() -> list[str]:
         urls = await front.start()

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.serve import self_signed, tls
+from dpsql.serve import tls
 
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return self_signed.make(tmp_path_factory.mktemp("tls"))[0]
+    return tls.make_self_signed(tmp_path_factory.mktemp("tls"))[0]
 
 
 @pytest.fixture(scope="session")
 def server_tls(certificate: Path) -> tls.Tls:
-    return tls.load(certificate, certificate.with_name(self_signed.KEY))
+    return tls.load(certificate, certificate.with_name(tls.KEY))
 
 
 @pytest.fixture(scope="session")

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 
 import pytest
 
 from dpsql.login import entropy
+from dpsql.serve import tls
 from dpsql.serve.wire import channel
+from dpsql.serve.wire.connection import Connection
 from dpsql.serve.wire.errors import FatalError
 from tests.serve import frontend as f
 from tests.serve.bench import PASSWORD, Bench, run
+
+
+@pytest.fixture(params=["plain", "tls"])
+def secured(request: pytest.FixtureRequest) -> tuple[tls.Tls, ssl.SSLContext] | None:
+    """The two ends of TLS, or None without it."""
+    if request.param == "plain":
+        return None
+    return request.getfixturevalue("server_tls"), request.getfixturevalue("client_tls")
+
+
+Secured = tuple[tls.Tls, ssl.SSLContext] | None
+
+
+def bench_of(secured: Secured) -> Bench:
+    return Bench(tls=None if secured is None else secured[0])
+
+
+async def log_in(bench: Bench, secured: Secured) -> f.Frontend:
+    alice = await bench.connect()
+    if secured is not None:
+        await alice.start_tls(secured[1])
+    return await alice.log_in(password=PASSWORD)
 
 
 async def cancel(bench: Bench, number: int, secret: bytes) -> bytes:
@@ -34,7 +59,7 @@ def test_a_key_cancels_what_runs_under_it(version: int) -> None:
         await alice.send(f.query("SELECT 'wait'"))
         await bench.service.began.wait()
         assert await cancel(bench, bob.number, alice.secret) == b""
-        assert await cancel(bench, alice.number, alice.secret[:-1] + b"?") == b""
+        assert await cancel(bench, alice.number, alice.secret[:-1] + bytes([alice.secret[-1] ^ 1])) == b""
         assert await cancel(bench, alice.number, b"????") == b""
         assert bench.service.cancelled == []
         assert await cancel(bench, alice.number, alice.secret) == b"", "the answer is always a closed socket"
@@ -143,17 +168,19 @@ def test_a_message_may_come_in_single_bytes() -> None:
     assert run(test) == [b"T", b"D", b"C", b"Z"]
 
 
-def test_the_longest_message_is_read_and_no_more_is_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_longest_message_is_read_and_no_more_is_buffered(
+    monkeypatch: pytest.MonkeyPatch, secured: Secured
+) -> None:
     async def test(bench: Bench) -> None:
-        alice = await bench.log_in()
+        alice = await log_in(bench, secured)
         longest = f.message(b"Q", b"x" * ((1 << 20) - 5) + b"\0")
         # More than the connection's buffer waits while the first statement runs.
         sending = asyncio.ensure_future(alice.send(f.query("SELECT 'wait'"), *[longest] * 6))
         await bench.service.began.wait()
-        await asyncio.sleep(0.05)
-        (served,) = (each for each in channels if each.address == "" and each.buffered)
+        (served,) = channels
+        while served._plain.is_reading():
+            await asyncio.sleep(0.01)
         assert served.buffered < channel.RECEIVE_BUFFER + (1 << 20)
-        assert not sending.done()
         bench.connections.cancel()
         found = [await alice.until() for _ in range(7)]
         await sending
@@ -167,32 +194,67 @@ def test_the_longest_message_is_read_and_no_more_is_buffered(monkeypatch: pytest
         made(self, transport)
 
     monkeypatch.setattr(channel.Channel, "connection_made", connection_made)
-    run(test)
+    run(test, bench_of(secured))
 
 
-def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch, secured: Secured) -> None:
     monkeypatch.setattr(channel, "SLOW_READER", 0.1)
 
     async def test(bench: Bench) -> None:
-        alice = await bench.log_in()
+        alice = await log_in(bench, secured)
         alice.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's
         await alice.send(f.query("SELECT repeat('x', 1000) FROM range(20000)"))
         await bench.connections.closed()
         left = [fields["reason"] for event, fields in bench.events if event == "disconnected"]
         assert left == ["lost"]
+        alice.writer.transport.abort()
 
-    run(test)
+    run(test, bench_of(secured))
 
 
-def test_a_client_that_reads_slowly_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_reads_slowly_gets_all(monkeypatch: pytest.MonkeyPatch, secured: Secured) -> None:
     monkeypatch.setattr(channel, "SEND_BUFFER", 1 << 12)
 
     async def test(bench: Bench) -> int:
-        alice = await bench.log_in()
+        alice = await log_in(bench, secured)
         await alice.send(f.query("SELECT repeat('x', 1000) FROM range(2000)"))
         return sum(tag == b"D" for tag, _ in await alice.until())
 
-    assert run(test) == 2000
+    assert run(test, bench_of(secured)) == 2000
+
+
+def test_the_last_words_of_a_connection_are_sent_before_it_is_closed(
+    monkeypatch: pytest.MonkeyPatch, secured: Secured
+) -> None:
+    monkeypatch.setattr(channel, "SEND_BUFFER", 1 << 12)
+
+    async def test(bench: Bench) -> None:
+        alice = await log_in(bench, secured)
+        alice.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's
+        await alice.send(f.query(f"SELECT '{'x' * 900_000}'"), b"?")
+        await asyncio.sleep(0.05)
+        alice.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        found = await alice.rest()
+        assert [tag for tag, _ in found] == [b"E", b"Z", b"E"]
+        assert f.fields(found[-1][1])["C"] == "08P01"
+
+    run(test, bench_of(secured))
+
+
+def test_a_client_that_never_ends_its_tls_does_not_keep_the_connection(
+    server_tls: tls.Tls, client_tls: ssl.SSLContext
+) -> None:
+    async def test(bench: Bench) -> None:
+        alice = await log_in(bench, (server_tls, client_tls))
+        (served,) = bench.connections.live.values()
+        assert isinstance(served, Connection)
+        alice.writer.transport.pause_reading()  # type: ignore[attr-defined]  # so it answers to no end of TLS
+        await alice.send(b"?")
+        async with asyncio.timeout(channel.LINGER / 2):
+            await served._channel._closed.wait()
+        alice.writer.transport.abort()
+
+    run(test, Bench(tls=server_tls))
 
 
 def test_a_long_result_lets_others_be_answered() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from dpsql.serve.limits import COLUMN
-from dpsql.serve.wire import portals, prepared
+from dpsql.serve.wire import prepared
 from tests.serve import frontend as f
 from tests.serve.bench import Bench, run
 
@@ -243,7 +243,7 @@ def test_the_catalogue_sees_named_statements_and_cursors() -> None:
         await alice.ask(f.query("BEGIN; DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT 3"))
         client = bench.service.clients[alice.number]
         assert [(row.name, row.statement) for row in client.prepared()] == [("s", "SELECT 1")]
-        assert [(row.name, row.hold, row.scroll) for row in client.cursors()] == [("c", True, False)]
+        assert [(row.name, row.hold) for row in client.cursors()] == [("c", True)]
         assert client.in_transaction()
 
     run(test)
@@ -285,8 +285,8 @@ def test_a_copy_and_a_cursor_may_have_parameters() -> None:
 
 
 def test_statements_and_portals_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "MOST_STATEMENTS", 3)
-    monkeypatch.setattr(portals, "MOST_PORTALS", 2)
+    monkeypatch.setattr(prepared.PreparedStatements, "most", 3)
+    monkeypatch.setattr(prepared.Portals, "most", 2)
     full, again, bound = ask(
         [f.parse("SELECT 1", str(n)) for n in range(4)],
         [f.close(b"S", "0"), f.parse("SELECT 1", "4")],
@@ -298,9 +298,11 @@ def test_statements_and_portals_are_few(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_texts_parameters_and_held_rows_are_limited_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared.PreparedStatements, "most", 2 * (2 * len("SELECT 'xxxxxxxx'") + COLUMN + 30))
-    monkeypatch.setattr(portals.Portals, "most", 200)
-    monkeypatch.setattr(portals, "MOST_HELD", 1_000)
+    monkeypatch.setattr(
+        prepared.PreparedStatements, "most_bytes", 2 * (2 * len("SELECT 'xxxxxxxx'") + COLUMN + 30)
+    )
+    monkeypatch.setattr(prepared.Portals, "most_bytes", 200)
+    monkeypatch.setattr(prepared, "MOST_HELD", 1_000)
     texts, parameters, held = ask(
         [f.parse("SELECT 'xxxxxxxx'", str(n)) for n in range(3)],
         [

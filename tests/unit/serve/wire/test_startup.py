@@ -17,7 +17,6 @@ from cryptography.x509.oid import NameOID
 
 from dpsql.serve import tls
 from dpsql.serve.accounts import Users
-from dpsql.serve.wire import authentication
 from dpsql.serve.wire import startup as startup_module
 from dpsql.serve.wire.channel import Channel
 from tests.serve import frontend as f
@@ -362,8 +361,7 @@ def test_bytes_that_are_no_tls_end_the_connection(server_tls: tls.Tls) -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"\0\0", f.startup({"user": "alice"})])
 def test_a_client_that_does_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    for module in (startup_module, authentication):
-        monkeypatch.setattr(module, "STEP", 0.05)
+    monkeypatch.setattr(startup_module, "STEP", 0.05)
 
     async def test(bench: Bench) -> None:
         stranger = await bench.connect()

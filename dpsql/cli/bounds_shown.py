@@ -1,0 +1,176 @@
+"""Kept ladders as text for a terminal, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dpsql.render.cells import escape_controls, folded
+from dpsql.render.figures import Estimate, at_unit, charged, half_text, left, unit_of
+from dpsql.render.grid import column, draw, span
+from dpsql.render.plots import bars
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsql.ledger import ScopeBudget
+    from dpsql.owner.kept_bounds import UnitMeasure
+    from dpsql.owner.kept_list import Bin, KeptBound
+    from dpsql.render.grid import Style
+
+
+def names_of(measures: Sequence[UnitMeasure]) -> str:
+    """Return the names by which measures are asked."""
+    from dpsql.owner.kept_list import name_of
+
+    return ", ".join(name_of(each.table, each.text) for each in measures)
+
+
+def price_of(price: Fraction, number: int) -> str:
+    """Return what ladders cost, each and together."""
+    if number == 1:
+        return f"epsilon {charged(price)}"
+    return f"epsilon {charged(price)} each, {charged(price * number)} together"
+
+
+def left_of(scopes: Sequence[ScopeBudget]) -> str:
+    """Return of whose budget least is left, and how much."""
+    from dpsql.ledger import scope_words
+
+    least = min(scopes, key=lambda each: each.remaining.epsilon)
+    return f"{scope_words(least.name)}: {left(least.remaining.epsilon)} of {left(least.filter.epsilon)}"
+
+
+def listing(found: Sequence[KeptBound], others: Sequence[str], price: Fraction, style: Style) -> str:
+    """Draw the kept ladders, and the names that could be asked."""
+    text = _listed(found, style) if found else "no ladder is kept\n"
+    if not others:
+        return text
+    return text + _fitted(f"can be asked, at epsilon {charged(price)} each: {', '.join(others)}", style)
+
+
+def _listed(found: Sequence[KeptBound], style: Style) -> str:
+    from dpsql.owner.kept_list import CURRENT, amount
+
+    known = [each.left_out for each in found]
+    columns = [
+        column("ladder", [each.name for each in found], style, firm=True),
+        column("made", [f"{each.made:%Y-%m-%d}" for each in found], style, firm=True),
+        column("epsilon", [charged(each.ladder.epsilon) for each in found], style, number=True),
+        column("of", [each.of for each in found], style, firm=True),
+        column("bound", [amount(float(each.bound)) for each in found], style, number=True),
+        column("left out", ["?" if k is None else amount(k[0]) for k in known], style, number=True),
+        column("at most", ["?" if k is None else amount(k[1]) for k in known], style, number=True),
+    ]
+    # What holds of all of them, and is as it should be, is not shown.
+    if all(each.of == CURRENT for each in found):
+        columns.pop(3)
+    epsilons = dict.fromkeys(charged(each.epsilon) for each in found)
+    said = (
+        f"bound: how much of a unit a statement with epsilon {' or '.join(epsilons)} over the whole table "
+        "counts; left out: what all units have beyond it (in its range)"
+    )
+    return draw(columns, style) + _fitted(said, style)
+
+
+def released(found: Sequence[KeptBound], style: Style) -> str:
+    """Draw ladders that were measured, one below the other."""
+    return "\n".join(_one(each, style) for each in found)
+
+
+def _one(kept: KeptBound, style: Style) -> str:
+    from dpsql.owner.kept_list import amount
+
+    unit, what, number = kept.unit, kept.measured, kept.ladder.number
+    measured = what if kept.counts_rows else f"total of {what}"
+    head = f"{kept.name}: {measured} of a {unit} (ladder {number}, epsilon {charged(kept.ladder.epsilon)})"
+    lines = [
+        f"in all about {amount(float(kept.number_of_units))} {kept.units}, {amount(kept.total)} {what}",
+        f"a statement with epsilon {charged(kept.epsilon)} over the whole table counts {what} of a {unit} "
+        f"up to {amount(kept.bound)}",
+    ]
+    if kept.left_out is None:
+        lines.append("what that leaves out is not known: no change of these data shows")
+    else:
+        about, most = map(amount, kept.left_out)
+        lines.append(f"left out by that: about {about}, at most {most} (in its range)")
+        lines.append(f"taken for granted: no {unit} has more than {amount(kept.largest)} {what}")
+    below = "".join(_fitted(line, style) for line in lines)
+    return _fitted(head, style) + _bars(kept.bins(joined=True), what, kept.units, style) + below
+
+
+def _bars(bins: Sequence[Bin], what: str, many: str, style: Style) -> str:
+    """Draw the numbers of units as bars, with what noise may have moved them by."""
+    estimates: list[Estimate | None] = [
+        Estimate(float(b.units), b.units - b.half_width, b.units + b.half_width) for b in bins
+    ]
+    places = [max(unit_of(each.half_width) or 0, 0) for each in bins]
+    halves = [half_text(each.half_width, place) for each, place in zip(bins, places, strict=True)]
+    wide = max(map(len, halves))
+    numbers = [
+        f"{at_unit(float(each.units), place)} {style.pm} {half.rjust(wide)}"
+        for each, place, half in zip(bins, places, halves, strict=True)
+    ]
+    columns = [
+        column(what, [each.text for each in bins], style, firm=True),
+        column(many, numbers, style, number=True),
+    ]
+    drawn = bars(estimates, (style.columns or 80) - span([each.width for each in columns]) - 3, style)
+    return draw(columns if drawn is None else [*columns, drawn], style)
+
+
+def _fitted(text: str, style: Style) -> str:
+    text = escape_controls(text, style.encoding)
+    lines = [text] if style.columns is None else folded(text, style.columns)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def listing_json(found: Sequence[KeptBound], others: Sequence[str], price: Fraction) -> str:
+    """Write the kept ladders, and the names that could be asked, as one JSON object."""
+    return _json(
+        {"ladders": [_data(each) for each in found], "can_be_asked": list(others), "price": _epsilon(price)}
+    )
+
+
+def released_json(found: Sequence[KeptBound]) -> str:
+    """Write ladders that were measured as one JSON object."""
+    whole = sum((each.ladder.epsilon for each in found), Fraction(0))
+    return _json({"ladders": [_data(each) for each in found], "charged": _epsilon(whole)})
+
+
+def _json(whole: dict[str, Any]) -> str:
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _epsilon(value: Fraction) -> dict[str, Any]:
+    return {"epsilon": float(charged(value)), "exact": str(value)}
+
+
+def _data(kept: KeptBound) -> dict[str, Any]:
+    ladder, known = kept.ladder, kept.left_out
+    return {
+        "name": kept.name,
+        "release": ladder.number,
+        "table": ladder.table,
+        "measure": ladder.measure,
+        "unit": kept.unit,
+        "made": kept.made.isoformat(),
+        "of": kept.of,
+        **_epsilon(ladder.epsilon),
+        "statement_epsilon": float(charged(kept.epsilon)),
+        "bound": float(kept.bound),
+        "left_out": None if known is None else {"estimate": known[0], "at_most": known[1]},
+        "assumes_none_beyond": float(kept.largest),
+        "units": kept.number_of_units,
+        "total": kept.total,
+        "bins": [
+            {
+                "above": float(each.above),
+                "to": None if each.to is None else float(each.to),
+                "units": each.units,
+                "half_width": each.half_width,
+            }
+            for each in kept.bins()
+        ],
+    }

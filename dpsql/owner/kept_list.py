@@ -1,0 +1,262 @@
+"""What kept ladders say, and of which measures one could be asked: all from releases, names and types.
+
+All of it may be shown to anybody: of the data it is decided alone whether they are those of a ladder.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpsql.analysis.kept_bounds import ROWS, total_of
+from dpsql.estimates import KeptLadder, count_offset, decimal, figure, thresholds, with_noun
+from dpsql.estimates.law import Term, quantiles
+from dpsql.kept_ladders import version_of
+from dpsql.lazy_dataclass import dataclass
+from dpsql.owner.kept_bounds import SHARE
+from dpsql.owner.naming import is_key_name
+from dpsql.policy import UnitColumn, UnitRow, UnitVia, fold
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dpsql.database import Database
+    from dpsql.policy import Policy, Table
+
+CURRENT, OLDER, UNKNOWN, OTHER = "these data", "older data", "any data", "other units"
+"""Of what a ladder is: of the data as they are, of other data, of data whose changes do not show, or of units
+that the policy no longer declares so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """A noisy number of units whose measure lies in a range.
+
+    Attributes
+    ----------
+    text
+        The range in words.
+    above, to
+        The measure is more than the one and at most the other; None: there is no upper end.
+    units, half_width
+        Their noisy number, and how far the noise may have moved it, at 95%.
+    """
+
+    text: str
+    above: Fraction
+    to: Fraction | None
+    units: int
+    half_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBound:
+    """A kept ladder in the unit of its measure, and the bound that a statement over the whole table uses."""
+
+    ladder: KeptLadder
+    unit: str
+    """What a unit is."""
+    of: str
+    """One of `CURRENT`, `OLDER`, `UNKNOWN`, `OTHER`."""
+    epsilon: Fraction
+    """That of the statement."""
+
+    @property
+    def name(self) -> str:
+        """The name by which it is asked: `TABLE`, or `TABLE.COLUMN`."""
+        return name_of(self.ladder.table, self.ladder.measure)
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether rows are measured, not the total of a column."""
+        return self.ladder.measure == ROWS
+
+    @property
+    def measured(self) -> str:
+        """What is measured of a unit: `rows`, or the column whose total it is."""
+        return self.ladder.measure.removeprefix(total_of(""))
+
+    @property
+    def units(self) -> str:
+        """The word for several units."""
+        return with_noun("0", self.unit).removeprefix("0 ")
+
+    @property
+    def made(self) -> datetime:
+        """When it was measured."""
+        return self.ladder.made
+
+    @property
+    def bound(self) -> Fraction:
+        """How much of a unit the statement counts at most."""
+        return self._bound * self.ladder.step
+
+    @property
+    def left_out(self) -> tuple[float, float] | None:
+        """About how much is beyond the bound, and at most how much; None: it is not known of these data."""
+        if self.of != CURRENT:
+            return None
+        return self.ladder.cut(self._bound), self.ladder.most_cut(self._bound)
+
+    @property
+    def largest(self) -> Fraction:
+        """What no unit exceeds, as intervals take for granted."""
+        return 2 * self.ladder.most * self.ladder.step
+
+    @property
+    def number_of_units(self) -> int:
+        """About how many units have anything."""
+        return max(0, sum(self.ladder.bins))
+
+    @property
+    def total(self) -> float:
+        """About how much all units have together."""
+        return self.ladder.total
+
+    @property
+    def _bound(self) -> int:
+        return self.ladder.choose_bound(self.epsilon)
+
+    def bins(self, *, joined: bool = False) -> list[Bin]:
+        """Return the bins; `joined` makes one of the first ones, as far as they cannot be told from empty."""
+        ladder = self.ladder
+        ends = (0, *thresholds(ladder.most))
+        width = count_offset(float(2 / ladder.epsilon), resolution=0)
+        first = 0
+        while joined and first < len(ladder.bins) - 2 and abs(ladder.bins[first]) <= width:
+            first += 1
+        found = [
+            self._bin(ends[i], ends[i + 1] if i + 1 < len(ends) else None, number, width)
+            for i, number in enumerate(ladder.bins)
+            if i >= first or first < 2
+        ]
+        if first < 2:
+            return found
+        term = Term(True, float(2 / ladder.epsilon), first)
+        several = self._bin(0, ends[first], sum(ladder.bins[:first]), quantiles((term,), 0.025)[1])
+        return [several, *found]
+
+    def _bin(self, above: int, to: int | None, units: int, width: float) -> Bin:
+        step = self.ladder.step
+        if to is None:
+            text = f"above {amount(above * step)}"
+        elif above == 0 and to > 1:
+            text = f"up to {amount(to * step)}"
+        else:
+            first, last = amount((above + 1) * step), amount(to * step)
+            text = last if first == last else f"{first} to {last}"
+        return Bin(text, above * step, None if to is None else to * step, units, width)
+
+
+def name_of(table: str, measure: str) -> str:
+    """Return the name by which a ladder of a measure is asked."""
+    return table if measure == ROWS else f"{table}.{measure.removeprefix(total_of(''))}"
+
+
+def amount(value: Fraction | float) -> str:
+    """Write an amount of a measure: a bound as it is, an estimate by its first digits.
+
+    >>> amount(Fraction(524288, 100)), amount(11903.9)
+    ('5,242.88', '11,904')
+    """
+    return decimal(value) if isinstance(value, Fraction) else figure(value)
+
+
+def kept_bounds(database: Database) -> list[KeptBound]:
+    """Return the newest kept ladder of each measure, by table and measure."""
+    newest = {(each.table, each.measure): each for each in _ladders(database)}
+    return [described(database, newest[name]) for name in sorted(newest, key=_order)]
+
+
+def described(database: Database, ladder: KeptLadder) -> KeptBound:
+    """Return what a ladder says of a statement with the policy's default epsilon, or with the ladder's."""
+    table = database.policy.table(ladder.table)
+    unit = "unit" if table is None else _kind(table)
+    epsilon = database.policy.budget.default_epsilon or ladder.epsilon
+    return KeptBound(ladder, unit, _of_what(database, ladder, table), epsilon)
+
+
+def _ladders(database: Database) -> list[KeptLadder]:
+    return [KeptLadder.from_json(each.payload.decode()) for each in database.ledger.ladders()]
+
+
+def _order(name: tuple[str, str]) -> tuple[str, bool, str]:
+    return name[0], name[1] != ROWS, name[1]
+
+
+def _of_what(database: Database, ladder: KeptLadder, table: Table | None) -> str:
+    if table is None or table.public:
+        return OTHER
+    now, data = version_of(database.policy, table, database.versions).split(".")
+    units, then = ladder.version.split(".")
+    if units != now:
+        return OTHER
+    return UNKNOWN if not then else CURRENT if then == data else OLDER
+
+
+def default_price(policy: Policy) -> Fraction:
+    """Return what a ladder costs by default."""
+    return SHARE * policy.budget.epsilon
+
+
+def tells_changes(database: Database, table: str) -> bool:
+    """Whether a change of a table's data shows: otherwise nobody knows whether a ladder is of these data."""
+    declared = database.policy.tables[table]
+    return not version_of(database.policy, declared, database.versions).endswith(".")
+
+
+def why_not(policy: Policy, table: str, measure: str) -> str | None:
+    """Return why no statement would use a ladder of a measure; None: statements do."""
+    declared = policy.tables[table]
+    if isinstance(declared.unit, UnitRow):
+        return f"each row of {table} is a unit: statements need no bound on what several rows have"
+    if measure == ROWS and has_one_row(policy, declared):
+        return f"a {_kind(declared)} has one row in {table} (`unique`): counts of rows need no bound"
+    return None
+
+
+def askable(database: Database) -> list[str]:
+    """Return the names of which a ladder helps statements, of those of which none of these data is kept.
+
+    Columns that look like keys have no total that anybody asks for, so they are not among them.
+    """
+    policy, catalog = database.policy, database.engines().schema_database
+    kept = {each.name for each in kept_bounds(database) if each.of == CURRENT}
+    found = []
+    for table in policy.tables.values():
+        if table.public or isinstance(table.unit, UnitRow):
+            continue
+        if why_not(policy, table.name, ROWS) is None:
+            found.append(table.name)
+        keys = _keys(table)
+        declared = {fold(column) for column in (*table.bounds, *table.domain)}
+        single = has_one_row(policy, table)
+        found += [
+            f"{table.name}.{name}"
+            for name, kind in catalog.columns(table.name)
+            if kind.numeric and fold(name) not in keys and not is_key_name(name)
+            if not (single and fold(name) in declared)
+        ]
+    return [name for name in found if name not in kept]
+
+
+def _kind(table: Table) -> str:
+    return "unit" if table.unit is None else table.unit.kind
+
+
+def _keys(table: Table) -> set[str]:
+    found = {fold(fact[0]) for fact in table.unique if len(fact) == 1}
+    if isinstance(table.unit, UnitColumn):
+        found.add(fold(table.unit.column))
+    return found | ({fold(table.unit.via)} if isinstance(table.unit, UnitVia) else set())
+
+
+def has_one_row(policy: Policy, table: Table) -> bool:
+    """Return whether a unit has at most one row, by a fact of the policy."""
+    facts = {fold(fact[0]) for fact in table.unique if len(fact) == 1}
+    if isinstance(table.unit, UnitColumn):
+        return fold(table.unit.column) in facts
+    if not isinstance(table.unit, UnitVia) or fold(table.unit.via) not in facts:
+        return False
+    parent = policy.table(table.unit.table)
+    return parent is not None and has_one_row(policy, parent)

@@ -1,0 +1,279 @@
+"""Encode whole columns in PostgreSQL's text and binary formats.
+
+A column is first converted to the one Arrow type in which its type on the wire is encoded.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import struct
+import uuid
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpsql.errors import InternalError
+from dpsql.serve.wire.types.datetimes import (
+    DAY,
+    EPOCH_DAYS,
+    INFINITE_DAYS,
+    INFINITE_MOMENT,
+    date_texts,
+    interval_texts,
+    micros_of,
+    time_texts,
+    timestamp_texts,
+    whole,
+)
+from dpsql.serve.wire.types.numbers import float_texts, numeric_bytes
+from dpsql.serve.wire.types.oids import VECTORS, WireType, is_nested
+
+DECIMALS = 6
+"""Up to so many decimal places Arrow never writes a decimal with an exponent."""
+
+
+def convert(values: pa.Array, kind: WireType) -> pa.Array:
+    """Return the values in `kind.arrow`; decimals keep their scale, and lists become `pa.list_`."""
+    if isinstance(values, pa.DictionaryArray):
+        values = values.dictionary_decode()
+    given = values.type
+    if pa.types.is_null(given):
+        return pa.nulls(len(values), kind.arrow)
+    if kind.element is not None:
+        return _lists(_split(values) if pa.types.is_string(given) else values, kind.element)
+    if given == kind.arrow:
+        return values
+    if is_nested(given):
+        return _each(values, lambda v: json.dumps(_plain(v, given), ensure_ascii=False), pa.string())
+    if pa.types.is_decimal(kind.arrow):
+        return values.cast(pa.decimal128(20, 0)) if pa.types.is_integer(given) else values
+    if kind.name == "uuid":
+        return (
+            values.storage
+            if isinstance(values, pa.ExtensionArray)
+            else _each(values, lambda v: uuid.UUID(v).bytes, pa.binary(16))
+        )
+    if pa.types.is_time(given) or pa.types.is_timestamp(given):
+        return _micros(values, kind.arrow)
+    try:
+        return values.cast(kind.arrow)
+    except pa.ArrowInvalid:
+        raise InternalError(f"a column has a value that type {kind.name} cannot hold") from None
+
+
+def _each(values: pa.Array, write: Callable[[Any], object], kind: pa.DataType) -> pa.Array:
+    """Return what a function makes of each value, NULL for NULL."""
+    return pa.array([None if v is None else write(v) for v in values.to_pylist()], kind)
+
+
+def _lists(values: pa.Array, element: WireType) -> pa.Array:
+    """Convert the elements of lists; a NULL list of a fixed size has elements, which are left out."""
+    if pa.types.is_fixed_size_list(values.type):
+        values = values.cast(pa.list_(values.type.value_type))
+    offsets = values.offsets.to_numpy().astype(np.int64)
+    inner = convert(values.values.slice(offsets[0], offsets[-1] - offsets[0]), element)
+    moved = pa.array(offsets - offsets[0], pa.int32())
+    return pa.ListArray.from_arrays(moved, inner, mask=values.is_null() if values.null_count else None)
+
+
+def _split(values: pa.Array) -> pa.Array:
+    """Split the texts of a vector type, `1 2`, into numbers."""
+    return _each(values, lambda v: [int(part) for part in v.split()], pa.list_(pa.int64()))
+
+
+def _micros(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return times in microseconds; the rest of nanoseconds is left off."""
+    unit = values.type.unit
+    count = values.view(pa.int32() if pa.types.is_time32(values.type) else pa.int64()).cast(pa.int64())
+    numbers = count.fill_null(0).to_numpy()
+    scaled = numbers // 1000 if unit == "ns" else numbers * {"s": 1_000_000, "ms": 1000, "us": 1}[unit]
+    return pa.array(scaled, pa.int64(), mask=values.is_null().to_numpy(zero_copy_only=False)).view(kind)
+
+
+def _plain(value: object, kind: pa.DataType) -> object:
+    """Return a value of a structure, map or nested list in the types that JSON has."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case dict():
+            return {name: _plain(part, kind.field(name).type) for name, part in value.items()}
+        case list() if pa.types.is_map(kind):
+            return {str(key): _plain(part, kind.item_type) for key, part in value}
+        case list():
+            return [_plain(part, kind.value_type) for part in value]
+        case bytes():
+            return value.hex()
+        case Decimal():
+            return format(value, "f")
+        case datetime.datetime():
+            return value.isoformat(" ")
+        case _:
+            return str(value)
+
+
+# Text.
+
+_QUOTED = frozenset('"\\{}, \t\n\r\v\f')
+"""Characters for which an array's element is quoted."""
+
+
+def text_cells(values: pa.Array, kind: WireType, extra_float_digits: int = 1) -> pa.Array:
+    """Return each value's text as UTF-8, NULL for NULL, as an array of `pa.binary()`."""
+    return _texts(convert(values, kind), kind, extra_float_digits).view(pa.binary())
+
+
+def _texts(values: pa.Array, kind: WireType, extra_float_digits: int) -> pa.Array:
+    """Return the texts of values that are in the type's own Arrow type."""
+    if kind.element is not None:
+        inner = _texts(values.values, kind.element, extra_float_digits).to_pylist()
+        return _text_arrays(values, inner, vector=kind.oid in VECTORS)
+    if kind.name in ("float4", "float8"):
+        return float_texts(values, extra_float_digits)
+    known = _TEXT_WRITERS.get(kind.name)
+    if known is not None:
+        return known(values)
+    return values if pa.types.is_string(values.type) else values.cast(pa.string())
+
+
+def _decimal_texts(values: pa.Array) -> pa.Array:
+    if 0 <= values.type.scale <= DECIMALS:
+        return values.cast(pa.string())
+    return _each(values, lambda v: format(v, "f"), pa.string())
+
+
+_TEXT_WRITERS: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "bool": lambda values: pc.if_else(values, "t", "f"),
+    "numeric": _decimal_texts,
+    "bytea": lambda values: _each(values, lambda v: f"\\x{v.hex()}", pa.string()),
+    "uuid": lambda values: _each(values, lambda v: str(uuid.UUID(bytes=v)), pa.string()),
+    "date": date_texts,
+    "time": time_texts,
+    "timestamp": timestamp_texts,
+    "timestamptz": timestamp_texts,
+    "interval": interval_texts,
+}
+
+
+def _text_arrays(values: pa.ListArray, inner: list[str | None], *, vector: bool) -> pa.Array:
+    """Join the texts of all elements to lists: `{a,b}`, or `a b` for the two vector types."""
+    offsets = values.offsets.to_pylist()
+    parts = [text or "" for text in inner] if vector else [_element(text) for text in inner]
+    glue, begin, end = (" ", "", "") if vector else (",", "{", "}")
+    found = [
+        begin + glue.join(parts[offsets[i] : offsets[i + 1]]) + end if valid else None
+        for i, valid in enumerate(values.is_valid().to_pylist())
+    ]
+    return pa.array(found, pa.string())
+
+
+def _element(text: str | None) -> str:
+    r"""Write one element of an array, in quotes where it could be read otherwise.
+
+    >>> [_element(text) for text in ("a", "", "null", 'say "hi"', None)]
+    ['a', '""', '"null"', '"say \\"hi\\""', 'NULL']
+    """
+    if text is None:
+        return "NULL"
+    if text and text.upper() != "NULL" and _QUOTED.isdisjoint(text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# Binary.
+
+
+def binary_cells(values: pa.Array, kind: WireType) -> pa.Array:
+    """Return each value's binary form, NULL for NULL, as an array of `pa.binary()`."""
+    return _bytes(convert(values, kind), kind)
+
+
+def _bytes(values: pa.Array, kind: WireType) -> pa.Array:
+    """Return the binary forms of values that are in the type's own Arrow type."""
+    if kind.element is not None:
+        return _binary_arrays(values, kind.element, vector=kind.oid in VECTORS)
+    known = _BINARY_WRITERS.get(kind.name)
+    if known is not None:
+        return known(values)
+    if kind.length in (2, 4, 8):
+        return _numbers(values)
+    return values.view(pa.binary()) if pa.types.is_string(values.type) else values.cast(pa.binary())
+
+
+def _fixed(numbers: NDArray[Any], like: pa.Array) -> pa.Array:
+    """Return the bytes of big-endian numbers, NULL where `like` is NULL."""
+    width = numbers.dtype.itemsize
+    cells = pa.Array.from_buffers(
+        pa.binary(width), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))]
+    ).cast(pa.binary())
+    return pc.if_else(like.is_valid(), cells, None) if like.null_count else cells
+
+
+def _numbers(values: pa.Array) -> pa.Array:
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+    return _fixed(numbers.astype(numbers.dtype.newbyteorder(">")), values)
+
+
+def _dates(values: pa.Array) -> pa.Array:
+    days = whole(values, pa.int32())
+    # -infinity is PostgreSQL's least number, and DuckDB's least but one.
+    moved = np.select(
+        [days == INFINITE_DAYS, days == -INFINITE_DAYS],
+        [INFINITE_DAYS, -INFINITE_DAYS - 1],
+        days - EPOCH_DAYS,
+    )
+    return _fixed(moved.astype(">i4"), values)
+
+
+def _timestamps(values: pa.Array) -> pa.Array:
+    moments = whole(values, pa.int64())
+    finite = np.abs(moments) != INFINITE_MOMENT
+    moved = np.where(finite, moments, 0) - EPOCH_DAYS * DAY
+    least = np.where(moments > 0, INFINITE_MOMENT, -INFINITE_MOMENT - 1)
+    return _fixed(np.where(finite, moved, least).astype(">i8"), values)
+
+
+def _intervals(values: pa.Array) -> pa.Array:
+    return _each(values, lambda v: struct.pack("!qii", micros_of(v[2]), v[1], v[0]), pa.binary())
+
+
+_BINARY_WRITERS: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "bool": lambda values: _numbers(values.cast(pa.uint8())),
+    "numeric": lambda values: _each(values, numeric_bytes, pa.binary()),
+    "date": _dates,
+    "time": lambda values: _numbers(values.view(pa.int64())),
+    "timestamp": _timestamps,
+    "timestamptz": _timestamps,
+    "interval": _intervals,
+}
+
+
+def _binary_arrays(values: pa.ListArray, element: WireType, *, vector: bool) -> pa.Array:
+    """Write lists of one dimension; the index of the first element is 1, in the two vector types 0."""
+    offsets = values.offsets.to_pylist()
+    inner = [
+        b"\xff\xff\xff\xff" if cell is None else struct.pack("!i", len(cell)) + cell
+        for cell in _bytes(values.values, element).to_pylist()
+    ]
+    nulls = values.values.is_null().to_pylist()
+
+    def array(begin: int, end: int) -> bytes:
+        if begin == end and not vector:
+            return struct.pack("!iii", 0, 0, element.oid)
+        has_null = int(any(nulls[begin:end]))
+        head = struct.pack("!iiiii", 1, has_null, element.oid, end - begin, 0 if vector else 1)
+        return head + b"".join(inner[begin:end])
+
+    found = [
+        array(offsets[i], offsets[i + 1]) if valid else None
+        for i, valid in enumerate(values.is_valid().to_pylist())
+    ]
+    return pa.array(found, pa.binary())
