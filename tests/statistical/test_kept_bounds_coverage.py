@@ -14,10 +14,12 @@ from functools import cache
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 from scipy.stats import binom
 
 from tests.statistical.kept_answers import Asked, asked
+from tests.statistical.kept_totals import best_error
 
 DATA = Path(__file__).parents[2] / "data"
 KEPT = Fraction(1, 2)
@@ -108,11 +110,20 @@ def test_the_largest_groups_are_covered(short: Asked) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "key"), [(COUNT, ""), (BY.format("clinic"), "clinic"), (TOP, "diagnosis_code")]
-)
-def test_counts_are_near_those_of_the_best_bound(long: Asked, text: str, key: str) -> None:
-    truth = exact("COUNT(*)", key) if key else whole("COUNT(*)")
+def test_a_count_is_near_that_of_the_best_bound(long: Asked) -> None:
+    """A rung that is too large is rare and costs much: `test_kept_ladder` says how often 2.5 is exceeded."""
+    with duckdb.connect() as own:
+        sql = "SELECT COUNT(*) FROM read_parquet(?) WHERE patient_id IS NOT NULL GROUP BY patient_id"
+        sizes = own.execute(sql, [str(DATA / "visits.parquet")]).fetchall()
+    found = long.answered(COUNT, "n", whole("COUNT(*)"))
+    assert found.covered.sum() >= fewest(LONG)
+    assert found.error <= 2.5 * best_error(np.array([size for (size,) in sizes]), 0.25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "key"), [(BY.format("clinic"), "clinic"), (TOP, "diagnosis_code")])
+def test_counts_of_groups_are_near_those_of_the_best_bound(long: Asked, text: str, key: str) -> None:
+    truth = exact("COUNT(*)", key)
     found = long.answered(text, "n", truth)
     assert found.covered.mean() >= 0.95
     assert found.error <= 2 * long.best(lambda bound: with_bound(text, bound), "n", truth)
@@ -135,7 +146,7 @@ def test_totals_and_averages_are_covered(long: Asked) -> None:
     assert total.error < 0.006 * whole("SUM(cost)")
     average = long.answered("SELECT AVG(minutes) AS a FROM visits", "a", whole("AVG(minutes)"))
     assert average.covered.sum() >= fewest(LONG)
-    assert average.error < 0.1
+    assert average.error < 0.2
     by = "SELECT clinic, SUM(cost) AS s FROM visits GROUP BY 1"
     groups = long.answered(by, "s", exact("SUM(cost)", "clinic"))
     assert groups.covered.mean() >= 0.97
