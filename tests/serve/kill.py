@@ -1,6 +1,6 @@
 """Kills the server at random points under load: `python -m tests.serve.kill [--rounds N] [--seed N]`.
 
-Six clients ask new private counts. After each kill -9, every answer that a client received must have a
+Eight clients ask new private counts. After each kill -9, every answer that a client received must have a
 settled row in the ledger, what is spent must be the sum of the entries, and the ledger must be whole.
 """
 
@@ -21,7 +21,7 @@ from dpsql.policy import load
 from dpsql.serve.user import User
 from tests.serve.swarm import COUNT, Served, ServerError, ask, prepare, serving
 
-USERS = tuple(User(name, name) for name in ("alice", "bob", "carol"))
+USERS = tuple(User(name, name) for name in ("alice", "bob", "carol", "dave"))
 
 
 @dataclass
