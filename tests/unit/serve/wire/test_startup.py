@@ -386,6 +386,20 @@ def test_a_handshake_of_tls_that_does_not_go_on_is_cut_off(
     assert run(test, Bench(tls=server_tls)) == b"S"
 
 
+def test_a_client_that_sends_no_more_in_a_handshake_of_tls_is_not_logged(
+    server_tls: tls.Tls, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(bench: Bench) -> None:
+        stranger = await bench.connect()
+        await stranger.send(f.SSL_REQUEST)
+        assert await stranger.reader.readexactly(1) == b"S"
+        stranger.writer.write_eof()
+        await raw(stranger)
+
+    run(test, Bench(tls=server_tls))
+    assert not caplog.records
+
+
 def test_one_network_holds_a_fifth_of_the_logins_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     def peer(self: Channel, transport: asyncio.BaseTransport) -> None:
         self.address = next(addresses)
