@@ -75,6 +75,8 @@ class Channel(asyncio.BufferedProtocol):
         self._out = bytearray()
         self.tls: Secured | None = None
         """The TLS of the connection, once its handshake is done."""
+        self._encrypted = False
+        """Whether a TLS handshake began, after which no side can go on alone."""
         self._news = asyncio.Event()
         """Set when something has arrived or happened."""
         self._room = asyncio.Event()
@@ -116,7 +118,7 @@ class Channel(asyncio.BufferedProtocol):
         """Note that the client sends nothing more; without TLS it may still read."""
         self._ended = True
         self._arrived()
-        return self.tls is None
+        return not self._encrypted
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wake all that wait for something of the connection, which is gone."""
@@ -204,7 +206,7 @@ class Channel(asyncio.BufferedProtocol):
             # This comes behind what `start_tls` calls soon, and before anything of the network is read.
             self._loop.call_soon(self._loop.call_soon, _put, self._plain, bytes(self._in))
             self._in.clear()
-        secured = None
+        secured, self._encrypted = None, True
         try:
             secured = await self._loop.start_tls(self._plain, self, settings.context, server_side=True)
         except OSError as error:

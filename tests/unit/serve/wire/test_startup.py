@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import struct
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -384,6 +385,34 @@ def test_a_handshake_of_tls_that_does_not_go_on_is_cut_off(
         return await raw(stranger)
 
     assert run(test, Bench(tls=server_tls)) == b"S"
+
+
+def test_a_client_that_leaves_with_the_end_of_a_handshake_of_tls_is_not_logged(
+    server_tls: tls.Tls, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last of the handshake and the end of TLS arrive together: asyncio must not be asked to go on."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    async def test(bench: Bench) -> None:
+        stranger, arrived, sent = await bench.connect(), ssl.MemoryBIO(), ssl.MemoryBIO()
+        await stranger.send(f.SSL_REQUEST)
+        assert await stranger.reader.readexactly(1) == b"S"
+        client = context.wrap_bio(arrived, sent)
+        while True:
+            try:
+                client.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                await stranger.send(sent.read())
+                arrived.write(await stranger.reader.read(1 << 16))
+        with suppress(ssl.SSLWantReadError):
+            client.unwrap()
+        await stranger.send(sent.read())
+        await raw(stranger)
+
+    run(test, Bench(tls=server_tls))
+    assert not caplog.records
 
 
 def test_one_network_holds_a_fifth_of_the_logins_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
