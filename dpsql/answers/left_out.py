@@ -205,6 +205,8 @@ def _assumed(plan: Plan, left: LeftOut) -> list[str]:
         f"no {plan.unit} has more than {figure(2 * ladder.most * float(ladder.step))} "
         f"{_measured(left)} in {ladder.table}"
     ]
+    if ladder.measure.startswith("total of ") and not left.signed:
+        found.append(f"no {_measured(left)} in {ladder.table} is below 0")
     if plan.key_types and not left.signed:
         found.append("what is left out lies at most twice as densely in a group as in the whole")
     if any(isinstance(output.formula, Average) for output in plan.outputs):
