@@ -21,24 +21,14 @@ from dpsql.serve.catalog.expressions import Expressions
 from dpsql.serve.catalog.facts import CatalogColumn, UnknownQuestion
 from dpsql.serve.catalog.parse import call_in, fold_name, output_name, parse
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
-from dpsql.serve.catalog.postgres_data import FUNCTIONS, PREFIX, SCHEMAS
+from dpsql.serve.catalog.postgres_data import FUNCTIONS, SCHEMAS
 from dpsql.serve.catalog.relations import LIVE
 from dpsql.serve.catalog.routing import find
+from dpsql.serve.catalog.size import MAX_RELATIONS, check_size
 
 Bind = Callable[[str, frozenset[tuple[str, str]], int], Sequence[str]]
 """Returns DuckDB's types of the columns of SQL over these live relations, with so many parameters."""
 
-MAX_SOURCES = 200
-"""The most items of the FROM clause of one SELECT."""
-MAX_NESTED = 20
-"""The most calls inside calls: DuckDB's time to bind macros grows with a power of their nesting."""
-
-MAX_LOOK_UPS = 5
-"""The most calls inside calls of macros that read a table: DuckDB's time to plan doubles with each, and
-meanwhile it does not hear that the time is over."""
-MAX_SUBQUERIES = 50
-"""The most subqueries outside of FROM and calls of macros that read a table, all together: DuckDB's time to
-bind them grows with the square of their number and more, and it does not hear then that the time is over."""
 MAX_COLUMNS = 1_664
 """The most columns of a query, as many as PostgreSQL has: without it, `*` could double them at each level."""
 MAX_EXPANDED = 10_000
@@ -99,7 +89,7 @@ class Translator(Expressions):
             _name_columns(values)
         columns = self.query(holder.this, None, {})
         self.settle_parameters(holder)
-        _check_nesting(holder)
+        check_size(holder)
         sql = holder.this.sql("duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
         told = bind(sql, frozenset(self._live), len(self.parameter_types()))
         return Question(
@@ -142,6 +132,7 @@ class Translator(Expressions):
                 tables[alias.name] = rename(self.query(body.this.copy(), outer, tables), names)
             tables[alias.name] = rename(self.query(body, outer, tables), names)
             alias.set("this", exp.to_identifier(OWN_TABLE + alias.name, quoted=True))
+            table.set("materialized", None)  # else it is planned anew wherever it is named
         return tables
 
     def _select(self, node: exp.Select, scope: Scope) -> list[Column]:
@@ -225,7 +216,7 @@ class Translator(Expressions):
         self, node: exp.Expr, scope: Scope, columns: Sequence[Column], default: str, oid: int = 0
     ) -> None:
         """Put an item of FROM into the scope under its alias, which it gets if it has none."""
-        if len(scope.sources) >= MAX_SOURCES:
+        if len(scope.sources) >= MAX_RELATIONS:
             raise UnknownQuestion("too many relations")
         alias = node.args.get("alias") or exp.TableAlias()
         if not alias.name:
@@ -290,35 +281,6 @@ class Translator(Expressions):
         query = exp.Subquery(this=exp.Select(expressions=items), alias=alias, joins=node.args.get("joins"))
         node.replace(query)
         self._add(query, scope, columns, name)
-
-
-_LOOK_UPS = frozenset(f"{PREFIX}{known.name}" for known in FUNCTIONS.values() if "SELECT" in known.body)
-"""The macros that read a table."""
-
-
-def _check_nesting(tree: exp.Expr) -> None:
-    depths: dict[int, tuple[int, int]] = {}
-    subqueries = 0
-    for node in tree.walk():  # a node after its parent
-        subqueries += _is_subquery(node)
-        if subqueries > MAX_SUBQUERIES:
-            raise UnknownQuestion("so many subqueries")
-        calls, look_ups = depths.get(id(node.parent), (0, 0))
-        if isinstance(node, exp.Anonymous):
-            calls, look_ups = calls + 1, look_ups + (node.this in _LOOK_UPS)
-        depths[id(node)] = calls, look_ups
-        if calls > MAX_NESTED or look_ups > MAX_LOOK_UPS:
-            raise UnknownQuestion("nested calls")
-
-
-def _is_subquery(node: exp.Expr) -> bool:
-    """Return whether a node reads a table for each row: a call of a macro that does, or a subquery."""
-    if isinstance(node, exp.Anonymous):
-        return node.this in _LOOK_UPS
-    return isinstance(node, (exp.Select, exp.SetOperation)) and not isinstance(
-        node.parent if not isinstance(node.parent, exp.Subquery) else node.parent.parent,
-        (exp.From, exp.Join, exp.Lateral, exp.CTE, exp.SetOperation, type(None)),
-    )
 
 
 def _star_columns(item: exp.Expr, scope: Scope) -> list[tuple[str, str]] | None:

@@ -322,3 +322,37 @@ def test_there_are_not_many_subqueries_which_are_bound_for_long(catalog: Catalog
     with pytest.raises(UnknownQuestion) as caught:
         catalog.answer(text, FACTS)
     assert caught.value.shape == "so many subqueries"
+
+
+def _nested(form: str, depth: int, inner: str = "'x'") -> str:
+    text = inner
+    for _ in range(depth):
+        text = form.format(text)
+    return text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + _nested("CASE {} WHEN 'a' THEN 'b' WHEN 'c' THEN 'd' END", 17),
+        "SELECT " + _nested("nullif({}, 'a')", 17),
+        "SELECT " + _nested("split_part({}, 'a', 1)", 17),
+        "SELECT 1 FROM pg_class c0 " + " ".join(f"JOIN pg_class c{i} USING (oid)" for i in range(1, 70)),
+        "WITH x AS (" + " UNION ALL ".join(["SELECT oid FROM pg_class"] * 70) + ") SELECT 1 FROM x",
+    ],
+    ids=["case", "nullif", "calls", "joins", "unions"],
+)
+def test_what_duckdb_makes_of_a_question_has_a_size(catalog: Catalog, text: str) -> None:
+    with pytest.raises(UnknownQuestion) as caught:
+        catalog.answer(text, FACTS)
+    assert caught.value.shape in ("nested calls", "too many relations")
+
+
+def test_a_common_table_is_computed_once_whatever_is_written(catalog: Catalog) -> None:
+    levels = ["c0 AS (SELECT 1 AS x)"] + [
+        f"c{i} AS NOT MATERIALIZED (SELECT (SELECT x FROM c{i - 1}) + (SELECT x FROM c{i - 1}) AS x)"
+        for i in range(1, 21)
+    ]
+    text = f"WITH {', '.join(levels)} SELECT x FROM c20"
+    found = catalog.answer(text, FACTS)
+    assert found.table.column(0).to_pylist() == [1 << 20]
