@@ -7,7 +7,8 @@ promises nothing; what lies beyond a bound it knows of that version of the data 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from dpsql.analysis import Kept
 from dpsql.estimates import KeptLadder
@@ -22,12 +23,28 @@ if TYPE_CHECKING:
 
 
 def version_of(policy: Policy, table: Table, versions: Versions) -> str:
-    """Return a hash of whose the rows of a table are, and one of the rows: "" where no change shows."""
+    """Return a hash of whose the rows of a table are, and one of the rows: "" where no change shows.
+
+    The second one also covers where the rows are and how they are read: source, types, time zones.
+    """
     tables = tables_read(policy, [table.name])
     units = _hash(repr([(each.name, each.unit) for each in tables]))
+    read = policy.part_fingerprint(replace(each, **_NOT_READ) for each in tables)
     if policy.data_version is not None:
-        return f"{units}.{_hash(f'declared {policy.data_version}')}"
-    return f"{units}.{versions.content(tables)[:32] if versions.tell(tables) else ''}"
+        return f"{units}.{_hash(f'{read} declared {policy.data_version}')}"
+    return f"{units}.{_hash(f'{read} {versions.content(tables)}') if versions.tell(tables) else ''}"
+
+
+_NOT_READ: dict[str, Any] = {
+    "public": False,
+    "unique": (),
+    "domain": {},
+    "bounds": {},
+    "not_null": (),
+    "trust_source": False,
+    **dict.fromkeys(("units_at_least", "rows_per_unit", "groups")),
+}
+"""What a policy says of a table that does not change what is read of it."""
 
 
 def _hash(text: str) -> str:

@@ -63,14 +63,17 @@ class WholeTable:
     default_error: Fraction | None = None
     """The error that the connection asks for: one of counts."""
 
-    def bound(self, measure: str, largest: Fraction = Fraction(1)) -> int | None:
+    def bound(
+        self, measure: str, largest: Fraction = Fraction(1), step: Fraction = Fraction(1)
+    ) -> int | None:
         """Return the bound on a unit with the least error, in steps of the ladder; None: there is none.
 
         Where an error is asked for, it is the least bound that cuts a small part of it. `largest` is the
-        largest value of a row, in multiples of which a sum has the error of counts.
+        largest value of a row, in multiples of which a sum has the error of counts. A ladder of other steps
+        than `step` measured a column of another type.
         """
         found = self.ladders.find(self.table, measure)
-        if found is None:
+        if found is None or found.ladder.step != step:
             return None
         ladder, epsilon = found.ladder, self.epsilon or found.ladder.epsilon
         error = self.error

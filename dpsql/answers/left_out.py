@@ -17,7 +17,7 @@ import numpy as np
 from dpsql.answers import measuring
 from dpsql.estimates import Average, Combined, Deviation, RowCount, Shared, SumOfRows, Variance, figure
 from dpsql.language import AllGroups
-from dpsql.render.lines import slot
+from dpsql.render.lines import IN_THE_RANGE, slot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -194,8 +194,8 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
         for output in plan.outputs
         if isinstance(output.formula, (Variance, Deviation)) and places & {*output.uses}
     ]
-    where = f"not in the range of {', '.join(of)}" if of else "in the range"
-    return "bound", f"{what}, about {cut}, at most {figure(_most_cut(plan, left))} ({where})"
+    where = f" (not in the range of {', '.join(of)})" if of else IN_THE_RANGE
+    return "bound", f"{what}, about {cut}, at most {figure(_most_cut(plan, left))}{where}"
 
 
 def _assumed(plan: Plan, left: LeftOut) -> list[str]:

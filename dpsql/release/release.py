@@ -81,6 +81,11 @@ class Release:
         return any(self.table.column(place).null_count for place in places_of(self).keys)
 
     @property
+    def has_intervals(self) -> bool:
+        """Whether it shows intervals of numbers."""
+        return bool(places_of(self).numbers)
+
+    @property
     def line(self) -> str:
         """What the answer leaves out, in one line, such as `in no group shown: 1,714 ± 30 rows`; or empty."""
         from dpsql.render.lines import line  # noqa: PLC0415

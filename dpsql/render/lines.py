@@ -19,6 +19,9 @@ SLOTS = ("outside", "cut", "bound", "zone")
 """What a sentence is about: rows in no shown group, what was cut and is not in the intervals, the bound and
 the size of the cut, the time zone."""
 
+IN_THE_RANGE = " (in the range)"
+"""Said of what intervals have; of an answer that shows none it is not said."""
+
 BELOW = "groups below the bar are not shown"
 """Said of all groups of keys without declared values: which groups there are is private."""
 
@@ -54,6 +57,10 @@ class Lined(Protocol):
         """Further facts, among them the sentences."""
 
     @property
+    def has_intervals(self) -> bool:
+        """Whether it shows intervals."""
+
+    @property
     def parts(self) -> Sequence[Lined]:
         """The releases that the answer was computed from."""
 
@@ -62,6 +69,8 @@ def sentences(release: Lined, *, pm: str = "±") -> list[str]:
     """Return the sentences of a release in order; of one that was computed from others, theirs."""
     every = [release, *release.parts]
     found = [text for name in SLOTS for each in every if (text := _sentence(each, name, pm))]
+    if not release.has_intervals:
+        found = [text.replace(IN_THE_RANGE, "") for text in found]
     return list(dict.fromkeys(found))
 
 

@@ -469,3 +469,64 @@ def test_no_unit_moves_a_sum_beyond_any_bound_of_a_ladder(tmp_path: Path, of: st
                 low, high = count.move
                 assert low <= full - int(fewer.counting.count().n[0][0]) <= high
             pq.write_table(table, path)
+
+
+def test_the_ladder_of_a_column_is_found_whatever_from_calls_it(session: Session) -> None:
+    (own,) = left_of(session, "SUM(amount) AS s FROM orders")
+    (renamed,) = left_of(session, "SUM(t.b) AS s FROM orders AS t(u, r, b, c, d)")
+    assert present(renamed).kept.ladder.measure == "total of amount"
+    assert present(renamed).bound == present(own).bound
+    assert (
+        present(
+            left_of(session, "SUM(t.amount) AS s FROM orders AS t(u, r, b, c, amount)")[0]
+        ).kept.ladder.measure
+        == "total of debt"
+    )
+
+
+TYPES = """[tables.orders.columns]
+user_id = "BIGINT"
+region = "VARCHAR"
+amount = "DOUBLE"
+ratio = "DOUBLE"
+debt = "BIGINT"
+[tables.orders.domain]"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [('"orders.parquet"', '"others.parquet"'), ("[tables.orders.domain]", TYPES)],
+    ids=["source", "types"],
+)
+def test_a_ladder_of_other_rows_or_types_knows_nothing_of_these(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    write(tmp_path)
+    (tmp_path / "others.parquet").write_bytes((tmp_path / "orders.parquet").read_bytes())
+    with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
+        names = ("orders", "orders.amount")
+        release_ladders(opened, [measure_named(opened, n) for n in names], Fraction(10**6), "dpsql bounds")
+    (tmp_path / "dpsql.toml").write_text(POLICY.replace(before, after))
+    with (
+        closing(Database(load(tmp_path / "dpsql.toml"))) as opened,
+        closing(Session(opened, "alice")) as asked,
+    ):
+        (left,) = left_of(asked, "COUNT(*) AS n FROM orders")
+        assert not present(left).kept.current
+        (total,) = left_of(asked, "SUM(amount) AS s FROM orders")
+        assert total is None or not total.kept.current
+        assert total is not None or "DOUBLE" in after
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "SUM(amount) / COUNT(*) AS a FROM orders",
+        "COUNT(*) > 100 AS many FROM orders",
+        "region FROM orders GROUP BY region ORDER BY COUNT(*) DESC LIMIT 1",
+    ],
+)
+def test_a_range_that_is_not_shown_is_not_named(session: Session, rest: str) -> None:
+    release = present(session.run(statement(rest)).release)
+    assert "left out: " in release.line
+    assert ("(in the range)" in release.line) == release.has_intervals

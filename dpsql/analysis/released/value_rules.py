@@ -28,6 +28,7 @@ from dpsql.analysis.released.auto import (
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
+from dpsql.tree import Column
 
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 _GROUPED = ("sum", "avg", "mean")
@@ -108,11 +109,12 @@ def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueC
     measure = total_of(name)
     ends = value.bounds
     largest = None if ends is None else max(abs(ends.low), abs(ends.high))
-    bound = call.whole.bound(measure, largest or Fraction(1))
+    whole = in_full(value)
+    step = in_search(whole.guarded_node, whole.type)[2]
+    bound = call.whole.bound(measure, largest or Fraction(1), step=step)
     if bound is None:
         return None
-    whole = in_full(value)
-    most = bound * in_search(whole.guarded_node, whole.type)[2]
+    most = bound * step
     low = -most if has_negatives(value.type) else Fraction(0)
     made = ValueCall("sum", whole, call.condition(), low, most, False, 1, single, capped=bound)
     made = replace(made, finest=call.compiler.finest, measure=measure, signed=is_signed(value))
@@ -120,12 +122,15 @@ def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueC
 
 
 def _column_name(call: AggregateCall, value: Typed) -> str | None:
-    """Return the declared name of the column that an argument is; None for any other expression."""
-    for origin in call.source.scope.origins:
-        for name, column in zip(origin.names, origin.columns, strict=True):
-            if column.node == value.node:
-                return name
-    return None
+    """Return the declared name of the column that an argument is; None for any other expression.
+
+    FROM may call it otherwise: its place tells which one it is.
+    """
+    node = value.node
+    if call.whole is None or not isinstance(node, Column) or not node.name.removeprefix("c").isdigit():
+        return None
+    declared, place = call.compiler.catalog.columns(call.whole.table), int(node.name.removeprefix("c"))
+    return declared[place][0] if place < len(declared) and declared[place][1] == value.type else None
 
 
 def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:

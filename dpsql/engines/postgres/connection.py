@@ -172,6 +172,12 @@ class Connection:
             return True
         return False
 
+    def locks(self, guards: Collection[Guard], seconds: int) -> bool:
+        """Return whether the tables can be locked in time, and are as they were when they were opened."""
+        with suppress(Exception), self._statement(guards, seconds):
+            return True
+        return False
+
     def explain(self, sql: str, guards: Collection[Guard], seconds: int) -> bool:
         """Let the server plan a statement without running it; return whether it succeeded in time."""
         with suppress(Exception), self._statement(guards, seconds) as cursor:

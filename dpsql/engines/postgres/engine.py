@@ -14,7 +14,8 @@ from dpsql.engines.postgres.guard import Guard, raise_if_changed
 from dpsql.engines.postgres.schema import AS_STORED, columns_of, scan
 from dpsql.engines.remote import PLANNING_SECONDS, RemoteEngine, check_digits
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
-from dpsql.errors import PolicyError
+from dpsql.engines.writer.statement import tables_of
+from dpsql.errors import OperationalError, PolicyError
 from dpsql.policy import DatabaseSource
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import CompiledQuery
     from dpsql.policy import Policy, Table
+
+
+LOCK_SECONDS = 5
+"""How long a statement waits for the locks of its tables before it is charged."""
 
 
 class PostgresEngine(RemoteEngine):
@@ -92,17 +97,40 @@ class PostgresEngine(RemoteEngine):
 
     def bind(self, statement: Translated) -> None:
         """See `RemoteEngine`."""
-        sql = rows.executable_sql(statement, self.dialect)
+        sql, guards = rows.executable_sql(statement, self.dialect), self._guards_of(statement.tables)
+        self._check(guards)
         with self.connection() as connection:
-            planned = connection.explain(sql, self._guards.values(), PLANNING_SECONDS)
+            planned = connection.explain(sql, guards, PLANNING_SECONDS)
         if not planned:
             with self.connection() as connection:
-                raise_if_changed(self._guards.values(), connection.ask)
+                raise_if_changed(guards, connection.ask)
             raise Untranslatable("PostgreSQL cannot plan this statement", "write it in a simpler form")
+
+    def current(self, compiled: CompiledQuery) -> bool:
+        """See `Engine`; raises `OperationalError` if a table was altered, or is locked by somebody else."""
+        self._check(self._guards_of(tables_of(compiled.query)))
+        return True
+
+    def _guards_of(self, tables: frozenset[str] | None) -> list[Guard]:
+        """Return the guards of the private tables among some; None: of all."""
+        return [guard for name, guard in self._guards.items() if tables is None or name in tables]
+
+    def _check(self, guards: list[Guard]) -> None:
+        """Raise unless tables can be locked for reading soon, and are as they were when they were opened."""
+        with self.connection() as connection:
+            if connection.locks(guards, LOCK_SECONDS):
+                return
+        with self.connection() as connection:
+            raise_if_changed(guards, connection.ask)
+        raise OperationalError(
+            "a table that the statement reads is locked by somebody who changes it; nothing was charged, "
+            "ask again"
+        )
 
     def fetch(self, connection: Connection, statement: Translated) -> pa.Table:
         """See `RemoteEngine`."""
-        found = connection.table(rows.executable_sql(statement, self.dialect), self._guards.values())
+        guards = self._guards_of(statement.tables)
+        found = connection.table(rows.executable_sql(statement, self.dialect), guards)
         return rows.storage_types(found)
 
     def show(self, statement: Translated) -> str:

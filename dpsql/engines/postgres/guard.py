@@ -46,10 +46,11 @@ class Guard:
             there = now.get(name.lower())
             if there is None:
                 return f"table {self.table.name}: its column {name} is gone since it was opened"
-            if (there.number, there.type_name, there.modifier) != (
+            if (there.number, there.type_name, there.modifier, there.never_null) != (
                 then.number,
                 then.type_name,
                 then.modifier,
+                then.never_null,
             ):
                 return f"table {self.table.name}: its column {name} was altered since it was opened"
         return f"table {self.table.name} was replaced or altered since it was opened"
@@ -57,7 +58,7 @@ class Guard:
     def _identity(self, found: CatalogTable) -> tuple[object, ...]:
         names = {name.lower() for name, _ in self.columns}
         read = tuple(
-            (c.number, c.name, c.type_name, c.modifier, c.builtin)
+            (c.number, c.name, c.type_name, c.modifier, c.builtin, c.never_null)
             for c in found.columns
             if c.name.lower() in names
         )

@@ -14,7 +14,7 @@ from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.public import PublicRelation
 from dpsql.engines.writer.value import TargetColumn
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Expr, Query
+from dpsql.tree import Expr, Query, Scan, walk
 
 RULES: dict[type[Expr], Rule] = {
     **expressions.RULES,
@@ -34,6 +34,8 @@ class Translated:
     sql: str
     columns: tuple[TargetColumn, ...]
     public: tuple[PublicRelation, ...]
+    tables: frozenset[str] | None = None
+    """The declared tables that it reads; None: they are not told apart."""
 
 
 def translate(
@@ -75,4 +77,9 @@ def write(
             f"{dialect.name} takes too long for so many functions of one text as long as a text may be",
             "use fewer functions of texts, above all of lower, upper and ILIKE, and none within another",
         )
-    return Translated(written.sql, written.columns, tuple(work.public.values()))
+    return Translated(written.sql, written.columns, tuple(work.public.values()), tables_of(query))
+
+
+def tables_of(query: Query) -> frozenset[str]:
+    """Return the declared tables that a query scans."""
+    return frozenset(node.table for node in walk(query) if isinstance(node, Scan))

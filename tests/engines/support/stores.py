@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -100,6 +100,17 @@ class PostgresStore(Store):
         with dbapi.connect(self.address, autocommit=True) as connection, connection.cursor() as cursor:
             for sql in statements:
                 cursor.execute(sql)
+
+    @contextmanager
+    def locked(self, sql: str) -> Iterator[None]:
+        """Keep a transaction open in this block, in which a statement was run."""
+        from adbc_driver_postgresql import dbapi
+
+        with dbapi.connect(self.address, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute(sql)
+            yield
+            cursor.execute("ROLLBACK")
 
     def put(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, str]) -> dict[str, str]:
         from adbc_driver_postgresql import dbapi

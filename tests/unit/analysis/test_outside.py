@@ -262,6 +262,7 @@ def test_a_wrong_domain_is_refused(opened: Callable[..., Session], domain: str) 
 class Said:
     outside: Outside | None = None
     parts: tuple[Any, ...] = ()
+    has_intervals = True
 
     def __init__(self, **lines: str) -> None:
         self.properties = {slot(name): text for name, text in lines.items()}
