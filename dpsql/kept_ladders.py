@@ -36,7 +36,6 @@ def version_of(policy: Policy, table: Table, versions: Versions) -> str:
 
 
 _NOT_READ: dict[str, Any] = {
-    "public": False,
     "unique": (),
     "domain": {},
     "bounds": {},
