@@ -16,7 +16,7 @@ import pytest
 from dpsql.errors import OperationalError
 from dpsql.policy import Address
 from dpsql.serve import tls
-from dpsql.serve.http import HttpFront
+from dpsql.serve.http import HttpFront, _open_socket
 
 pytest.importorskip("uvicorn")
 from dpsql.serve import http
@@ -371,3 +371,12 @@ def test_too_many_connections_are_refused(monkeypatch: pytest.MonkeyPatch, limit
         await front.stop()
 
     asyncio.run(main())
+
+
+def test_an_answer_does_not_wait_for_the_client_to_acknowledge_its_head() -> None:
+    with (
+        _open_socket(Address("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
