@@ -222,9 +222,9 @@ def _open_socket(address: Address) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         made = socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
-        # Of a socket that it did not make asyncio does not know that it is TCP, and leaves the delay on: the
-        # body of an answer then waits 40 ms for the client to acknowledge its head.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return made
     except OSError as problem:
         raise cannot_listen(address, problem) from None
+    # Of a socket that it did not make asyncio does not know that it is TCP, and leaves the delay on: the body
+    # of an answer then waits 40 ms for the client to acknowledge its head.
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made

@@ -315,10 +315,7 @@ def test_a_session_that_is_cut_off_is_opened_again(postgres: PostgresStore) -> N
     prepared = session.prepare(COUNT.replace("visits", "visits WHERE user_id > 2"))
     postgres.execute(cut)
     before = session.budget().spent.epsilon
-    with pytest.raises(OperationalError) as caught:
-        session.execute(prepared)
-    assert str(caught.value) == FAILED
-    assert caught.value.__cause__ is None
+    assert session.execute(prepared).release is not None  # the cut is seen before the charge
     assert session.budget().spent.epsilon == before + 1
     assert session.run(COUNT.replace("visits", "visits WHERE user_id > 3")).release is not None
     session.close()

@@ -117,9 +117,14 @@ class PostgresEngine(RemoteEngine):
 
     def _check(self, guards: list[Guard]) -> None:
         """Raise unless tables can be locked for reading soon, and are as they were when they were opened."""
-        with self.connection() as connection:
-            if connection.locks(guards, LOCK_SECONDS):
-                return
+        for _ in range(2):  # a connection that the server has ended is seen at its first use
+            with self.connection() as connection:
+                if connection.locks(guards, LOCK_SECONDS):
+                    return
+                if connection.alive():
+                    break
+                self.discard(connection)
+            self.disconnect()
         with self.connection() as connection:
             raise_if_changed(guards, connection.ask)
         raise OperationalError(
