@@ -47,6 +47,9 @@ from dpsql.tree import (
 )
 from dpsql.types import BIGINT, DOUBLE
 
+_IN_A_QUERY = 8
+"""The most numbers of one query of a server: each repeats the measure of a unit."""
+
 
 @dataclass(frozen=True, slots=True)
 class UnitMeasure:
@@ -80,21 +83,26 @@ class UnitMeasure:
         """The bounds that are searched: powers of two, in ascending order."""
         return tuple(1 << power for power in range(self.top + 1))
 
-    def scores(self, full: int) -> CompiledQuery:
-        """Return the query of the scores of all bounds but the largest, in one row.
+    def scores(self, full: int) -> tuple[CompiledQuery, ...]:
+        """Return the queries of the scores of all bounds but the largest, each of one row.
 
         That of a bound B is the sum over units of floor(full min((c - B)+ / (B/8), 1)): one unit more moves
         each score by 0 to `full`, all in one direction.
         """
         value = Column("v", "a")
-        return self._sealed([_score(value, bound, full) for bound in self.bounds[:-1]])
+        return self._divided([_score(value, bound, full) for bound in self.bounds[:-1]])
 
-    def above(self, ends: Sequence[int]) -> CompiledQuery:
-        """Return the query of how many units are above each of some ends, in one row."""
+    def above(self, ends: Sequence[int]) -> tuple[CompiledQuery, ...]:
+        """Return the queries of how many units are above each of some ends, each of one row."""
         value = Column("v", "a")
-        return self._sealed(
-            [Aggregate("COUNT", (Case(((Binary(">", value, whole(end)), whole(1)),)),)) for end in ends]
-        )
+        cases = (Case(((Binary(">", value, whole(end)), whole(1)),)) for end in ends)
+        return self._divided([Aggregate("COUNT", (case,)) for case in cases])
+
+    def _divided(self, numbers: Sequence[Expr]) -> tuple[CompiledQuery, ...]:
+        """Return one query of all numbers; for a server several, each of a length that servers take."""
+        most = len(numbers) if self._policy.engine == "duckdb" else _IN_A_QUERY
+        parts = (numbers[place : place + most] for place in range(0, len(numbers), most))
+        return tuple(self._sealed(part) for part in parts)
 
     def _sealed(self, numbers: Iterable[Expr]) -> CompiledQuery:
         listed = items("n", tuple(numbers))

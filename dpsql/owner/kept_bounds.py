@@ -24,15 +24,20 @@ from dpsql.release import tables_read
 from dpsql.running import sealed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
+
+    from dpsql.analysis import CompiledQuery
     from dpsql.database import Database, Engines
     from dpsql.ledger import LadderReservation
+    from dpsql.policy import Table
 
 __all__ = [
     "SHARE",
     "UnitMeasure",
     "check_price",
+    "count_all",
     "kept_of",
     "loss_of",
     "measure_named",
@@ -148,11 +153,18 @@ def _measured(
 ) -> tuple[int, tuple[int, ...]]:
     """Return M and the noisy numbers of units in its bins, in steps of the measure."""
     reads = tables_read(policy, [measure.table])
-    scores = np.concatenate(engines.count(measure.scores(FULL), reads).n)
+    scores = count_all(engines, measure.scores(FULL), reads)
     search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=FULL)
     # The last bound is taken for enough, as in a search within a statement.
     most = 2 * measure.bounds[int(search.run(np.append(scores, 0)).rung[0])]
     bins = Bins.plan(most, epsilon / 2)
-    above = np.concatenate(engines.count(measure.above((0, *bins.ends)), reads).n)
+    above = count_all(engines, measure.above((0, *bins.ends)), reads)
     counts = above - np.append(above[1:], 0)
     return most, tuple(int(number) for number in bins.run(counts).number)
+
+
+def count_all(
+    engines: Engines, queries: Sequence[CompiledQuery], reads: Sequence[Table]
+) -> NDArray[np.int64]:
+    """Return the exact numbers of queries of one row each, in order."""
+    return np.concatenate([number for query in queries for number in engines.count(query, reads).n])

@@ -8,14 +8,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 import duckdb
-import numpy as np
 import pytest
 from support.stores import Store
 from test_engines_true_answers import DATA, POLICY
 
 from dpsql.database import Database
 from dpsql.mechanisms import FULL, Bins
-from dpsql.owner.kept_bounds import kept_of, measure_named, release_ladders
+from dpsql.owner.kept_bounds import count_all, kept_of, measure_named, release_ladders
 from dpsql.policy import Policy, load
 from dpsql.release import tables_read
 from dpsql.session import Session
@@ -47,8 +46,8 @@ def figures(database: Database, name: str) -> list[list[int]]:
     measure, engines = measure_named(database, name), database.engines()
     reads = tables_read(database.policy, [measure.table])
     ends = (0, *Bins.plan(4_096, 1).ends)
-    found = (engines.count(each, reads).n for each in (measure.scores(FULL), measure.above(ends)))
-    return [np.concatenate(each).tolist() for each in found]
+    found = (count_all(engines, each, reads) for each in (measure.scores(FULL), measure.above(ends)))
+    return [each.tolist() for each in found]
 
 
 def test_the_figures_of_ladders_are_those_of_duckdb(store: Store, plain: Database) -> None:
@@ -86,14 +85,15 @@ def test_statements_use_the_ladders_of_a_declared_version(store: Store, plain: D
 
 
 def test_without_a_version_nothing_is_known_of_what_is_cut(store: Store) -> None:
+    """Of files, which Spark reads in these tests, a change shows without one."""
+    files = store.name != "PostgreSQL"
     text = POLICY.replace("epsilon = 1000\n", "epsilon = 1e9\n")
     with closing(Database(policy_of(store, text))) as opened, closing(Session(opened, "alice")) as asked:
         measure = measure_named(opened, "encounters")
         release_ladders(opened, [measure], Fraction(10**5), "dpsql bounds")
         bound = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000) COUNT(*) AS n FROM encounters"
         left = present(private(asked.prepare(bound)).plan.left_out[0])
-        assert not left.kept.current
-        assert not left.kept.told
-        assert kept_of(opened, measure) is None
+        assert (left.kept.current, left.kept.told) == (files, files)
+        assert (kept_of(opened, measure) is None) == (not files)
         release = present(asked.run(bound).release)
-        assert "no data_version tells whether the data changed" in release.line
+        assert ("no data_version tells whether the data changed" in release.line) == (not files)
