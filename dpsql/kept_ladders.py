@@ -15,7 +15,7 @@ from dpsql.estimates import KeptLadder
 from dpsql.release import tables_read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from dpsql.ledger import StoredLadder
     from dpsql.policy import Policy, Table
@@ -50,15 +50,33 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def shows_changes(version: str) -> bool:
+    """Return whether a change of the rows shows in a version, as `version_of` returns it."""
+    return not version.endswith(".")
+
+
+def kept_at(ladder: KeptLadder, version: str) -> Kept | None:
+    """Return what a ladder is at a version of its table; None if it measured the parts of other units."""
+    (units, data), (own, then) = version.split("."), ladder.version.split(".")
+    if own != units:
+        return None
+    told = bool(then and data)
+    return Kept(ladder, told and then == data, told)
+
+
+def read_ladders(stored: Iterable[StoredLadder]) -> list[KeptLadder]:
+    """Read ladders as a ledger stores them, in its order."""
+    return [KeptLadder.from_json(each.payload.decode()) for each in stored]
+
+
 class LedgerLadders:
     """The kept ladders of a ledger, each with whether it is of the data as they are now."""
 
-    def __init__(self, policy: Policy, versions: Versions, stored: Sequence[StoredLadder]) -> None:
+    def __init__(self, policy: Policy, versions: Versions, stored: Iterable[StoredLadder]) -> None:
         self._policy, self._versions = policy, versions
         self._kept: dict[str, dict[str, KeptLadder]] = {}
         self._current: dict[str, str] = {}
-        for each in stored:
-            ladder = KeptLadder.from_json(each.payload.decode())
+        for ladder in read_ladders(stored):
             self._kept.setdefault(ladder.table, {})[ladder.measure] = ladder
 
     def of(self, table: str) -> tuple[str, ...]:
@@ -76,8 +94,4 @@ class LedgerLadders:
             return None
         if table not in self._current:
             self._current[table] = version_of(self._policy, declared, self._versions)
-        (units, data), (own, then) = self._current[table].split("."), ladder.version.split(".")
-        if own != units:
-            return None
-        told = bool(then and data)
-        return Kept(ladder, told and then == data, told)
+        return kept_at(ladder, self._current[table])

@@ -43,8 +43,8 @@ def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
         found, last = counts[place], beyond[place] if beyond else None
         if found is None or plan.counts[place].share not in (None, plan.counts[place].parts[0]):
             continue
-        whole = found if last is None else _both(found, last)
-        made = _widened(plan, each, whole, float(plan.counts[place].step))
+        whole = found if last is None else _join_groups(found, last)
+        made = _widen(plan, each, whole, float(plan.counts[place].step))
         size = len(found.value)
         counts[place] = made.taken(np.arange(size))
         if last is not None:
@@ -58,7 +58,7 @@ def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
     return replace(answer, counts=tuple(counts), values=values, outside=outside)
 
 
-def _widened(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:
+def _widen(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:
     """Return a number of all rows, or the numbers of groups, with what is left out in the intervals."""
     if not plan.key_types:
         return _of_all(plan, left, found, step)
@@ -88,9 +88,9 @@ def _in_groups(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combi
     """
     most = _most_cut(plan, left) / step
     if left.signed:
-        return _moved(found, most * float(-left.lowest), most * float(left.highest))
+        return _move_ends(found, most * float(-left.lowest), most * float(left.highest))
     if left.highest != 1:
-        return _moved(found, 0.0, most * float(left.highest) * _shares(plan, found.value))
+        return _move_ends(found, 0.0, most * float(left.highest) * _shares(plan, found.value))
 
     def shared(high: NDArray[np.float64]) -> Shared:
         return left.kept.ladder.shared(
@@ -125,7 +125,7 @@ def _shares(plan: Plan, values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.minimum(2 * there / whole, 1) if whole > 0 and _every_group(plan) else np.ones(len(values))
 
 
-def _moved(found: Combined, below: float, above: NDArray[np.float64] | float) -> Combined:
+def _move_ends(found: Combined, below: float, above: NDArray[np.float64] | float) -> Combined:
     ends = None if found.together is None else (found.together[0] - below, found.together[1] + above)
     return replace(found, low=found.low - below, high=found.high + above, together=ends)
 
@@ -133,10 +133,10 @@ def _moved(found: Combined, below: float, above: NDArray[np.float64] | float) ->
 def _of_formula(plan: Plan, left: LeftOut, formula: Formula, found: Combined) -> Combined:
     """Widen the interval of a number that follows from moments, all of which have one bound on rows."""
     if isinstance(formula, RowCount):
-        return _widened(plan, left, found, 1.0)
+        return _widen(plan, left, found, 1.0)
     if isinstance(formula, SumOfRows):
         worth = (min(formula.low, Fraction(0)), max(formula.high, Fraction(0)))
-        return _widened(plan, replace(left, lowest=worth[0], highest=worth[1]), found, 1.0)
+        return _widen(plan, replace(left, lowest=worth[0], highest=worth[1]), found, 1.0)
     return _average(plan, left, formula, found) if isinstance(formula, Average) else found
 
 
@@ -144,10 +144,10 @@ def _average(plan: Plan, left: LeftOut, formula: Average, found: Combined) -> Co
     """Widen the interval of an average by what the rows that are left out may move it."""
     share = min(1.0, _most_cut(plan, left) / max(left.kept.ladder.total, 1.0))
     moved = share * float(formula.high - formula.low) / AVERAGE_DIFFERS
-    return _moved(found, moved, moved)
+    return _move_ends(found, moved, moved)
 
 
-def _both(found: Combined, last: Combined) -> Combined:
+def _join_groups(found: Combined, last: Combined) -> Combined:
     """Return the estimates of the groups, then of the rows in no group."""
     ends = None
     if found.together is not None and last.together is not None:
@@ -183,7 +183,7 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
     """Return what a bound leaves out of the numbers at some places, and the slot in which it is said."""
     ladder = left.kept.ladder
     bound = figure(left.bound * float(ladder.step))
-    what = f"{_measured(left)} of a {plan.unit} beyond {bound} in {ladder.table}"
+    what = f"{_name_of_measure(left)} of a {plan.unit} beyond {bound} in {ladder.table}"
     if not left.kept.told:
         return "cut", f"{what}, how much is not known: no data_version tells whether the data changed"
     if not left.kept.current:
@@ -203,10 +203,10 @@ def _assumed(plan: Plan, left: LeftOut) -> list[str]:
     ladder = left.kept.ladder
     found = [
         f"no {plan.unit} has more than {figure(2 * ladder.most * float(ladder.step))} "
-        f"{_measured(left)} in {ladder.table}"
+        f"{_name_of_measure(left)} in {ladder.table}"
     ]
     if ladder.measure.startswith("total of ") and not left.signed:
-        found.append(f"no {_measured(left)} in {ladder.table} is below 0")
+        found.append(f"no {_name_of_measure(left)} in {ladder.table} is below 0")
     if plan.key_types and not left.signed:
         found.append("what is left out lies at most twice as densely in a group as in the whole")
     if any(isinstance(output.formula, Average) for output in plan.outputs):
@@ -214,5 +214,5 @@ def _assumed(plan: Plan, left: LeftOut) -> list[str]:
     return found
 
 
-def _measured(left: LeftOut) -> str:
+def _name_of_measure(left: LeftOut) -> str:
     return left.kept.ladder.measure.removeprefix("total of ")

@@ -198,12 +198,12 @@ def _release(
     """Charge, measure and keep the ladders, and show each."""
     from dpsql.cli import bounds_shown
     from dpsql.owner.kept_bounds import release_ladders
-    from dpsql.owner.kept_list import described
+    from dpsql.owner.kept_list import describe_ladder
 
     names = bounds_shown.names_of(measures)
     with progress("measuring"):
         kept = release_ladders(database, measures, price, f"dpsql bounds {names.replace(', ', ' ')}")
-        found = [described(database, each) for each in kept]
+        found = [describe_ladder(database, each) for each in kept]
     if as_json:
         out.write_text(bounds_shown.released_json(found))
     else:

@@ -129,7 +129,7 @@ def _kept(
 ) -> KeptLadder:
     """Measure one ladder whose charge is reserved, and keep it."""
     reads = tables_read(database.policy, [measure.table])
-    made = sealed(lambda: _measured(engines, database.policy, measure, epsilon), otherwise=None)
+    made = sealed(lambda: _measure(engines, database.policy, measure, epsilon), otherwise=None)
     if made is None or not engines.unchanged(reads):
         raise OperationalError(_FAILED)
     most, bins = made
@@ -148,7 +148,7 @@ def _kept(
     return ladder
 
 
-def _measured(
+def _measure(
     engines: Engines, policy: Policy, measure: UnitMeasure, epsilon: Fraction
 ) -> tuple[int, tuple[int, ...]]:
     """Return M and the noisy numbers of units in its bins, in steps of the measure."""

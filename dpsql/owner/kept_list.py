@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dpsql.analysis.kept_bounds import ROWS, total_of
 from dpsql.estimates import KeptLadder, count_offset, decimal, figure, thresholds, with_noun
 from dpsql.estimates.law import Term, quantiles
-from dpsql.kept_ladders import version_of
+from dpsql.kept_ladders import kept_at, read_ladders, shows_changes, version_of
 from dpsql.lazy_dataclass import dataclass
 from dpsql.owner.kept_bounds import SHARE
 from dpsql.owner.naming import is_key_name
@@ -164,20 +164,17 @@ def amount(value: Fraction | float) -> str:
 
 def kept_bounds(database: Database) -> list[KeptBound]:
     """Return the newest kept ladder of each measure, by table and measure."""
-    newest = {(each.table, each.measure): each for each in _ladders(database)}
-    return [described(database, newest[name]) for name in sorted(newest, key=_order)]
+    ladders = read_ladders(database.ledger.ladders())
+    newest = {(each.table, each.measure): each for each in ladders}
+    return [describe_ladder(database, newest[name]) for name in sorted(newest, key=_order)]
 
 
-def described(database: Database, ladder: KeptLadder) -> KeptBound:
+def describe_ladder(database: Database, ladder: KeptLadder) -> KeptBound:
     """Return what a ladder says of a statement with the policy's default epsilon, or with the ladder's."""
     table = database.policy.table(ladder.table)
     unit = "unit" if table is None else _kind(table)
     epsilon = database.policy.budget.default_epsilon or ladder.epsilon
     return KeptBound(ladder, unit, _of_what(database, ladder, table), epsilon)
-
-
-def _ladders(database: Database) -> list[KeptLadder]:
-    return [KeptLadder.from_json(each.payload.decode()) for each in database.ledger.ladders()]
 
 
 def _order(name: tuple[str, str]) -> tuple[str, bool, str]:
@@ -187,11 +184,10 @@ def _order(name: tuple[str, str]) -> tuple[str, bool, str]:
 def _of_what(database: Database, ladder: KeptLadder, table: Table | None) -> str:
     if table is None or table.public:
         return OTHER
-    now, data = version_of(database.policy, table, database.versions).split(".")
-    units, then = ladder.version.split(".")
-    if units != now:
+    found = kept_at(ladder, version_of(database.policy, table, database.versions))
+    if found is None:
         return OTHER
-    return UNKNOWN if not then else CURRENT if then == data else OLDER
+    return UNKNOWN if not found.told else CURRENT if found.current else OLDER
 
 
 def default_price(policy: Policy) -> Fraction:
@@ -202,7 +198,7 @@ def default_price(policy: Policy) -> Fraction:
 def tells_changes(database: Database, table: str) -> bool:
     """Whether a change of a table's data shows: otherwise nobody knows whether a ladder is of these data."""
     declared = database.policy.tables[table]
-    return not version_of(database.policy, declared, database.versions).endswith(".")
+    return shows_changes(version_of(database.policy, declared, database.versions))
 
 
 def why_not(policy: Policy, table: str, measure: str) -> str | None:

@@ -378,7 +378,7 @@ def test_the_charge_is_everybodys_and_durable_before_a_row_is_read(
     write(tmp_path)
     with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
         measure = measure_named(opened, "orders")
-        monkeypatch.setattr("dpsql.owner.kept_bounds._measured", _fails)
+        monkeypatch.setattr("dpsql.owner.kept_bounds._measure", _fails)
         with pytest.raises(Exception, match="its charge is kept"):
             release_ladders(opened, [measure], Fraction(5), "dpsql bounds")
         assert opened.ledger.budget("alice").spent.epsilon == 5
