@@ -34,6 +34,7 @@ from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, s
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.score_queries import NUMBERS
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
@@ -246,13 +247,16 @@ def _searches(
     outside: bool,
 ) -> tuple[BoundSearch, ...]:
     """Return the queries that find bounds, over the same rows as the counting query."""
-    rows, made = _rows(block, most, partitions, outside=outside), []
+    # With `outside` all rows count, in whatever group.
+    every = outside and most is None
+    rows, made = block.rows if every else _rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:
         query = rows.rungs(ladder)
         sql = duckdb_sql(query)
         counts_only = confirm(compiler.catalog, sql, compiler.policy)
-        size, used = len(ladder.bounds), tuple(sorted(compiler.used))
-        made.append(BoundSearch(ladder, seal(query, sql, (), size, used, counts_only=counts_only, order=())))
+        used = tuple(sorted(compiler.used))
+        sealed = seal(query, sql, (), NUMBERS, used, counts_only=counts_only, order=None, cells=True)
+        made.append(BoundSearch(ladder, sealed))
     return tuple(made)
 
 
