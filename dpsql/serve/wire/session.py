@@ -71,6 +71,11 @@ class WireSession:
 
     # -- describing
 
+    @property
+    def form(self) -> object:
+        """What the columns of an answer depend on besides the statement: the settings and the policy."""
+        return self.settings.values, self.client.policy
+
     async def describe(
         self, statement: Statement, types: Sequence[pa.DataType | None] = (), oids: Sequence[int] = ()
     ) -> Description:
