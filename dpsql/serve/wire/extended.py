@@ -96,16 +96,20 @@ class Extended:
         if portal.result is None:
             portal.result = await self._run(portal, prepared.statement)
             if portal.result.copy is not None:
-                await send_copy(self._channel, portal.result, self._session.settings)
+                with self._session.sending() as check:
+                    await send_copy(self._channel, portal.result, self._session.settings, check)
                 portal.result = _without_rows(portal.result)
                 return
             if portal.result.table is not None:
                 portal.rows = Rows(portal.result, portal.codes, self._session.settings)
-        sent = await portal.rows.send(self._channel, limit) if portal.rows is not None else 0
-        if portal.rows is not None and portal.rows.left:
-            self._portals.check_held(name)
-            self._channel.write(messages.PORTAL_SUSPENDED)
-            return
+        sent = 0
+        if portal.rows is not None:
+            with self._session.sending() as check:
+                sent = await portal.rows.send(self._channel, check, limit)
+            if portal.rows.left:
+                self._portals.check_held(name)
+                self._channel.write(messages.PORTAL_SUSPENDED)
+                return
         self._channel.write(messages.complete(portal.result.complete(sent)))
         portal.rows, portal.result = None, _without_rows(portal.result)
 
