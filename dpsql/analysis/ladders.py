@@ -5,11 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from fractions import Fraction
 
-from dpsql.analysis.grids import BEYOND, in_least_steps, whole, within
+from dpsql.analysis.grids import BEYOND, in_least_steps, narrow_steps, whole, within
 from dpsql.analysis.score_queries import Sums
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Expr, IsNull, Paren
-from dpsql.types import BIGINT
+from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
 
 
 class Contribution(Enum):
@@ -117,8 +116,9 @@ class Ladder:
 
     def _cut(self, value: Expr) -> Expr:
         """Return whole steps, cut beyond the largest bound; 0 for NULL."""
-        steps = within(in_least_steps(value, self.scale), BEYOND if self.wide else self.bounds[-1] + 1)
-        return steps if self.wide else Cast(steps, BIGINT)
+        if self.wide:
+            return within(in_least_steps(value, self.scale), BEYOND)
+        return narrow_steps(value, self.scale, self.bounds[-1] + 1)
 
     def _with_size(self, row: Expr) -> Expr:
         """Return a value that has an absolute value: of its type, or of a wider one."""
