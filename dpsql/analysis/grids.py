@@ -98,9 +98,14 @@ class Grid:
             return Case(((ends[0], whole(BEYOND)), (ends[1], whole(-BEYOND))), value), 0
         return _wide(value, self.type)[0], self.type.scale
 
+    @property
+    def whole_sums(self) -> bool:
+        """Whether `coarse` leaves every sum as it is."""
+        return self.type == DOUBLE or self._size == 1
+
     def coarse(self, total: Expr) -> Expr:
         """Return so many least steps of an exact type in steps of the grid, rounded towards zero."""
-        if self.type == DOUBLE or self._size == 1:
+        if self.whole_sums:
             return total
         return Paren(Binary("//", total, Cast(whole(self._size), HUGEINT)))
 
@@ -255,6 +260,14 @@ def _near(value: Expr, scale: int) -> tuple[Expr, Expr] | None:
         return None
     ends = (_least_steps(sign * (10**few.precision - 1), few) for sign in (-1, 1))
     return Between(value, *ends), Unscaled(Cast(value, few, bounded=True), few)
+
+
+def absolute(value: Expr, sql_type: SqlType) -> Expr:
+    """Return the absolute value of a row as `Grid.uncut` gives it; of the least integer, one less."""
+    if sql_type in (INTEGER, BIGINT):  # all others are wider than their values
+        least = -(1 << sql_type.bits - 1)
+        value = Case(((Binary("<=", value, whole(least)), whole(least + 1)),), value)
+    return Call("abs", (value,))
 
 
 def saturated(total: Expr) -> Expr:
