@@ -99,8 +99,8 @@ def _score(bounds: Sequence[int], bound: Expr, narrow: Expr) -> Expr:
     low, high = _halves(bounds)
     far = []
     for i, each in enumerate(high):
-        cut = Paren(Binary("-", Call("LEAST", (Column("w", "a"), whole(each + each // 8))), whole(each)))
-        found = Cast(Paren(Binary("//", cut, whole(each // _PARTS))), BIGINT)
+        wide = Paren(Binary("-", Call("LEAST", (Column("w", "a"), whole(each + each // 8))), whole(each)))
+        found = Cast(Paren(Binary("//", wide, whole(each // _PARTS))), BIGINT)
         far.append((Binary("=", bound, whole(-2 - len(low) - i)), found))
     rest: Expr = Case(tuple(far), whole(0)) if far else whole(0)
     full = Binary(">=", beyond, Paren(Binary("//", bound, whole(8))))
