@@ -57,7 +57,7 @@ def _listed(found: Sequence[KeptBound], style: Style) -> str:
     columns = [
         column("ladder", [each.name for each in found], style, firm=True),
         column("made", [f"{each.made:%Y-%m-%d}" for each in found], style, firm=True),
-        column("epsilon", [charged(each.ladder.epsilon) for each in found], style, number=True),
+        column("epsilon", [charged(each.ladder.price) for each in found], style, number=True),
         column("of", [each.of for each in found], style, firm=True),
         column("bound", [amount(float(each.bound)) for each in found], style, number=True),
         column("left out", ["?" if k is None else amount(k[0]) for k in known], style, number=True),
@@ -84,7 +84,7 @@ def _one(kept: KeptBound, style: Style) -> str:
 
     unit, what, number = kept.unit, kept.measured, kept.ladder.number
     measured = what if kept.counts_rows else f"total of {what}"
-    head = f"{kept.name}: {measured} of a {unit} (ladder {number}, epsilon {charged(kept.ladder.epsilon)})"
+    head = f"{kept.name}: {measured} of a {unit} (ladder {number}, epsilon {charged(kept.ladder.price)})"
     lines = [
         f"in all about {amount(float(kept.number_of_units))} {kept.units}, {amount(kept.total)} {what}",
         f"a statement with epsilon {charged(kept.epsilon)} over the whole table counts {what} of a {unit} "
@@ -135,7 +135,7 @@ def listing_json(found: Sequence[KeptBound], others: Sequence[str], price: Fract
 
 def released_json(found: Sequence[KeptBound]) -> str:
     """Write ladders that were measured as one JSON object."""
-    whole = sum((each.ladder.epsilon for each in found), Fraction(0))
+    whole = sum((each.ladder.price for each in found), Fraction(0))
     return _json({"ladders": [_data(each) for each in found], "charged": _epsilon(whole)})
 
 
@@ -157,7 +157,7 @@ def _data(kept: KeptBound) -> dict[str, Any]:
         "unit": kept.unit,
         "made": kept.made.isoformat(),
         "of": kept.of,
-        **_epsilon(ladder.epsilon),
+        **_epsilon(ladder.price),
         "statement_epsilon": float(charged(kept.epsilon)),
         "bound": float(kept.bound),
         "left_out": None if known is None else {"estimate": known[0], "at_most": known[1]},
