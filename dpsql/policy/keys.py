@@ -277,6 +277,14 @@ KEYS: dict[str, dict[str, Key]] = {
             "a whole number", "that of `[defaults]`", "the same for statements over this table"
         ),
         "groups": Key("a whole number", "that of `[defaults]`", "the same for statements over this table"),
+        "cut": Key(
+            "text",
+            '`"SHARED"`',
+            "how intervals of statements over this table have what bounds cut: `SHARED` gives each group "
+            "its share and the interval twice that, `WHOLE` each interval all of it, for groups that are "
+            "kinds of large units, and `NOISE_ONLY` leaves it out. A statement may say otherwise; of "
+            "several tables the widest holds",
+        ),
         "columns": Key(
             "a table of names and types",
             "the schema of the source",
