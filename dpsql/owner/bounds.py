@@ -80,7 +80,9 @@ def _report_rows(
         report.add("ok", place, f"no unit of {table.name} is cut")
         return
     above, units = inspector.units_beyond(table.name, most)
-    text = f"{most:,} cuts {beyond / whole:.2%} of the rows of {table.name}, of {above / units:.2%} of its units"
+    text = (
+        f"{most:,} cuts {beyond / whole:.2%} of the rows of {table.name}, of {above / units:.2%} of its units"
+    )
     text += f": {_in_its_place(policy, 'rows_per_unit')}"
     if kept.find(table.name, ROWS) is not None:
         text += "; statements over the whole table use the kept ladder already"

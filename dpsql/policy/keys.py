@@ -235,7 +235,7 @@ KEYS: dict[str, dict[str, Key]] = {
             '`"AUTO"`',
             "how many rows of one unit count in a count of rows that writes no bound, in all groups "
             "together; of more rows each has less weight. A number is a constant that is chosen without the "
-            "rows, and cuts what is beyond it. `AUTO`: `dpsql bounds` finds it once, else each statement does",
+            "rows, and cuts what is beyond it. `AUTO`: `dpsql bounds` finds it once, or each statement",
         ),
         "groups": Key(
             MOST,

@@ -1,7 +1,8 @@
 """Statements over whole tables, answered many times: a kept ladder of its own for each run, counted once.
 
-What is exact is counted once for each bound, since the engines keep counts; the search, the noise of the bins and that of the answers are
-drawn by the product's own functions.
+What is exact is counted once for each bound, since the engines keep counts; the search, the noise of the bins
+and that of the answers are drawn by the product's own functions. Without a ladder each answer searches its
+own bound.
 """
 
 from __future__ import annotations

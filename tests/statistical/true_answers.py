@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpsql
+from tests.narrow import present
 from tests.statistical.kept_answers import Answered, Asked, asked
 from tests.statistical.kept_totals import Parts
 from tests.statistical.whole_data import SETS, Whole, made, run_dpsql
@@ -84,8 +85,8 @@ class Exact:
     def parts(self, key: str, what: str) -> Parts:
         """Return what each unit has in each group."""
         sql = (
-            f"SELECT dense_rank() OVER (ORDER BY u) - 1 AS u, dense_rank() OVER (ORDER BY k) - 1 AS k, n FROM "
-            f"(SELECT {self.whole.unit} AS u, {key} AS k, {what} AS n FROM whole GROUP BY 1, 2)"
+            "SELECT dense_rank() OVER (ORDER BY u) - 1 AS u, dense_rank() OVER (ORDER BY k) - 1 AS k, n "
+            f"FROM (SELECT {self.whole.unit} AS u, {key} AS k, {what} AS n FROM whole GROUP BY 1, 2)"
         )
         found = self.connection.execute(sql).fetchnumpy()
         return Parts(*(np.asarray(found[name]).astype(np.int64) for name in "ukn"))
@@ -176,13 +177,15 @@ HEAD = (
 )
 
 
-def measured(whole: Whole, folder: Path, policy: Path, runs: int, repeats: int) -> Iterator[Row]:
+def measured(
+    whole: Whole, folder: Path, policy: Path, kinds: Sequence[str], runs: int, repeats: int
+) -> Iterator[Row]:
     """Answer all statements over one table in both states."""
     exact = Exact(whole, folder)
     measures = ("whole", f"whole.{whole.total}")
-    confirmed = list(_whole_runs(exact, policy, measures, repeats)) if repeats else []
+    confirmed = list(_whole_runs(exact, policy, measures, kinds, repeats)) if repeats else []
     with asked(policy, measures, KEPT, runs) as many:
-        for kind in KINDS:
+        for kind in kinds:
             truth = exact.answer(kind)
             best = exact.best(kind, lambda text: _spread(many, text))
             sizes = np.array(list(truth.values()) if isinstance(truth, dict) else [truth])
@@ -206,8 +209,17 @@ def _row(
     lying = [(inside, all_) for k, of, inside, all_ in confirmed if (k, of) == (kind, kept)]
     words = f"{sum(i for i, _ in lying)} of {sum(a for _, a in lying)}" if lying else ""
     state = "kept" if kept else "none"
-    values = found.error / best, found.covered.mean(), found.by_noise.mean(), found.error / size
-    return Row(name, kind, state, *map(float, values), found.width / size, words)
+    return Row(
+        name,
+        kind,
+        state,
+        found.error / best,
+        float(found.covered.mean()),
+        float(found.by_noise.mean()),
+        found.error / size,
+        found.width / size,
+        words,
+    )
 
 
 def _spread(many: Asked, text: str) -> float:
@@ -216,7 +228,7 @@ def _spread(many: Asked, text: str) -> float:
 
 
 def _whole_runs(
-    exact: Exact, policy: Path, measures: Sequence[str], repeats: int
+    exact: Exact, policy: Path, measures: Sequence[str], kinds: Sequence[str], repeats: int
 ) -> Iterator[tuple[str, bool, int, int]]:
     """Ask by the public interface, each run with a new ledger; before `dpsql bounds`, and after it."""
     for _ in range(repeats):
@@ -228,14 +240,14 @@ def _whole_runs(
                     named = [*measures, "--epsilon", str(float(KEPT)), "--yes"]
                     run_dpsql("-p", str(folder / policy.name), "bounds", *named)
                 with closing(dpsql.connect(str(folder / policy.name), analyst="alice")) as connection:
-                    for kind in KINDS:
+                    for kind in kinds:
                         inside, numbers = _asked_once(connection, exact, kind)
                         yield kind, kept, inside, numbers
 
 
 def _asked_once(connection: dpsql.Connection, exact: Exact, kind: str) -> tuple[int, int]:
     cursor = connection.execute(exact.text(kind))
-    truth, table = exact.answer(kind), cursor.release.table
+    truth, table = exact.answer(kind), present(cursor.release).table
     keys = table.column(0).to_pylist()
     true = [truth.get(k, 0.0) for k in keys] if isinstance(truth, dict) else [truth]
     ends = zip(table.column("n_low").to_pylist(), table.column("n_high").to_pylist(), strict=True)
@@ -253,6 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reader.add_argument("--runs", type=int, default=200, help="of each statement in each state")
     reader.add_argument("--whole", type=int, default=10, help="whole runs by the public interface")
     reader.add_argument("--only", nargs="+", choices=[each.name for each in SETS], help="these sets alone")
+    reader.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="these statements alone")
     given = reader.parse_args(arguments)
     begin, worst = time.monotonic(), 1.0
     print(HEAD)
@@ -264,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if policy is None:
                 print(f"{whole.name:<9}its file is not in the folder of --data")
                 continue
-            for row in measured(whole, Path(temporary), policy, given.runs, given.whole):
+            for row in measured(whole, Path(temporary), policy, given.kinds, given.runs, given.whole):
                 worst = min(worst, row.covered)
                 print(row.line(), flush=True)
     print(f"least coverage {worst:.3f}; {time.monotonic() - begin:.0f} seconds")

@@ -1,7 +1,7 @@
 """Five sets of rows of units, each with the policy that `dpsql init` writes for it.
 
 The clinic is the repository's, lines of orders are drawn as TPC-H's specification says, and three are files
-of pairs of a unit and an item in a folder that the caller names. Their items get prices from their order, from
+of pairs of a unit and an item in a folder that the caller names. Their items get prices by their order, from
 .50 to 100: most are low.
 """
 
@@ -15,9 +15,11 @@ from pathlib import Path
 
 import duckdb
 
-from examples.reproduce.order_lines import order_lines
-
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "examples"))
+
+from reproduce.order_lines import order_lines  # noqa: E402 -- found by the line above
+
 CUSTOMERS = 15_000
 """A third of them never orders, as in TPC-H."""
 
@@ -59,6 +61,12 @@ class Whole:
     source: str = field(default=_PRICED, repr=False)
 
 
+CLINICS = (
+    "Coast Road,Lighthouse,Dune Park,Bridge Street,Watermeadow,Ferry Lane,Market Square,Clock Tower,"
+    "Abbey Gate,Lake View,Boathouse,Summit,Quarry Hill,Harbour Street,West Gate,Pine Ridge,"
+    "Old Mill,Embankment,Orchard,Ferry Landing"
+)
+
 SETS = (
     Whole(
         "clinic",
@@ -67,11 +75,7 @@ SETS = (
         "minutes",
         "diagnosis_code",
         "clinic",
-        ("clinic=" + ",".join(
-            "Coast Road|Lighthouse|Dune Park|Bridge Street|Watermeadow|Ferry Lane|Market Square|Clock Tower|"
-            "Abbey Gate|Lake View|Boathouse|Summit|Quarry Hill|Harbour Street|West Gate|Pine Ridge|Old Mill|"
-            "Embankment|Orchard|Ferry Landing".split("|")
-        ), "diagnosis_code=listed.value"),
+        (f"clinic={CLINICS}", "diagnosis_code=listed.value"),
         f"SELECT code AS value FROM '{ROOT}/data/diagnoses.parquet'",
         source="SELECT patient_id, visit_date, diagnosis_code, clinic, cost, minutes FROM "
         f"'{ROOT}/data/visits.parquet'",
@@ -83,8 +87,15 @@ SETS = (
         "retail", "transaction_id", "price", "price", "item", "item % 50", ("item=0..16469",), file="retail"
     ),
     Whole(
-        "msweb", "user_id", "price", "price", "item", "item", ("item=listed.value",),
-        "SELECT DISTINCT item AS value FROM '{}'", file="msweb",
+        "msweb",
+        "user_id",
+        "price",
+        "price",
+        "item",
+        "item",
+        ("item=listed.value",),
+        "SELECT DISTINCT item AS value FROM '{}'",
+        file="msweb",
     ),
     Whole(
         "orders", "customer_id", "revenue", "revenue", "nation", "nation", ("nation=0..24",), source=_REVENUE
