@@ -19,6 +19,7 @@ from dpsql.analysis.domains import Candidates, cross_join, integers, same, whole
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
+from dpsql.analysis.score_queries import scored
 from dpsql.analysis.typed import MAX_LISTED, Typed
 from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
@@ -127,19 +128,15 @@ class Rows:
         return self._selected(made, Derived(units, "w"), "w")
 
     def rungs(self, ladder: Ladder) -> Query:
-        """Return the query of how many units contribute more than each power of two: one row."""
+        """Return the query of the scores of bounds (`score_queries.scored`): units alone are grouped."""
         row: Expr = Column("s", f"f{self.row.index(ladder.row)}")
-        unit, keys = Column("s", "u"), columns("s", "k", self.keys)
-        by = () if self.by_row else (unit, *keys)
+        unit, source = Column("s", "u"), Derived(self.query, "s")
         if self.by_row:
-            least = ladder.in_row(row)
-            each = Select((Item(least, "a"),), Derived(self.query, "s"))
-            return Select(items("n", ladder.exceeding(Column("v", "a"))), Derived(each, "v"))
-        listed = (*(Item(c) for c in by), Item(ladder.in_group(row), "r"))
-        groups = Select(listed, Derived(self.query, "s"), IsNull(unit, negated=True), group=by)
-        own = (Item(Column("w", "u")), Item(ladder.of_unit(Column("w", "r")), "a"))
-        units = Select(own, Derived(groups, "w"), group=(Column("w", "u"),))
-        return Select(items("n", ladder.exceeding(Column("v", "a"))), Derived(units, "v"))
+            units = Select((Item(ladder.in_row(row), "a"),), source)
+        else:
+            there, own = IsNull(unit, negated=True), ladder.of_unit(row, keys=bool(self.keys))
+            units = Select((Item(own, "a"),), source, there, group=(unit,))
+        return scored(units, ladder.bounds, by_excess=ladder.by_excess, wide=ladder.wide)
 
     @property
     def weighted(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from sqlglot import exp
@@ -15,8 +15,8 @@ from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.counts import WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.analysis.sparse import size_of
-from dpsql.language import Selection, TopK
-from dpsql.policy import UnitRow, fold
+from dpsql.language import Cut, Selection, TopK
+from dpsql.policy import Policy, UnitRow, fold
 
 _MANY_GROUPS = 100
 """As so many groups count those of keys without a domain, where a bound is chosen."""
@@ -63,6 +63,14 @@ def whole_table(
         compiler.error,
         compiler.default_error,
     )
+
+
+def cut_of_tables(policy: Policy, names: Iterable[str]) -> Cut:
+    """Return how intervals have what bounds cut: the widest that one of the tables of a statement says."""
+    tables = filter(None, map(policy.table, names))
+    said = {table.cut or "SHARED" for table in tables if not table.public}
+    widest: tuple[Cut, ...] = ("WHOLE", "SHARED", "NOISE_ONLY")
+    return next((each for each in widest if each in said), "SHARED")
 
 
 def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut | None:

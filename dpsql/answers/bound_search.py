@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from dpsql import mechanisms
 from dpsql.analysis import BoundSearch, Contribution, Plan
@@ -15,9 +14,13 @@ from dpsql.answers import measuring
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import with_noun
+from dpsql.estimates import scores_by_place, with_noun
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SHARE = Fraction(1, 5)
 """The part of epsilon that finds bounds, if the statement does not say it."""
@@ -73,12 +76,14 @@ class BoundSearches(KeepsQuote):
         )
 
     def _note(self, place: int) -> str:
-        step, unit = float(self.plan.ladders[place].ladder.step), self.plan.unit
-        most = math.ceil(self.search(place).cut(measuring.confidence_of(self.plan)))
-        return (
-            f"a bound on {self._what(place)} is found privately: a power of two times {step:g}; "
-            f"up to about {with_noun(most, unit)} may be cut"
+        ladder, unit = self.plan.ladders[place].ladder, self.plan.unit
+        most = with_noun(math.ceil(self.search(place).cut(measuring.confidence_of(self.plan))), unit)
+        found = (
+            f"a bound on {self._what(place)} is found privately: a power of two times {float(ladder.step):g}"
         )
+        if ladder.by_excess:
+            return f"{found}; up to about {most} may have 9/8 to 2 times as much"
+        return f"{found}; up to about {most} may be cut"
 
     @property
     def _loss(self) -> PrivacyLoss:
@@ -90,22 +95,25 @@ class BoundSearches(KeepsQuote):
     def search(self, place: int) -> mechanisms.Ladder:
         """Return the mechanism that finds one of the bounds."""
         groups = self.plan.domain_size or self.plan.groups_per_unit or 1
-        size = len(self.plan.ladders[place].ladder.bounds)
-        return mechanisms.Ladder.plan(size, self.epsilon, noise=groups / self.first_epsilon)
+        size, noise = len(self.plan.ladders[place].ladder.bounds), groups / self.first_epsilon
+        return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=mechanisms.FULL)
 
     def find(self, counts: Sequence[Counts]) -> tuple[tuple[int, ...], PrivacyLoss]:
         """Return the places of the bounds that are chosen, and the privacy loss.
 
-        `counts` have, for each of the plan's ladders, the numbers of units above each of its bounds.
+        `counts` have, for each of the plan's ladders, what the scores of its bounds follow from.
         """
         places, loss = [], PrivacyLoss()
         for place, each in enumerate(counts):
-            # The last bound is taken for enough: it is the best where most units exceed all bounds.
-            above = np.append(np.concatenate(each.n[:-1]), 0)
-            found = self.search(place).run(above)
+            found = self.search(place).run(self.scores(place, each))
             places.append(int(found.rung[0]))
             loss += found.loss
         return tuple(places), loss
+
+    def scores(self, place: int, counts: Counts) -> NDArray[np.int64]:
+        """Return the exact scores of the bounds of one search, by which one of them is chosen."""
+        beyond, units, partial = counts.n
+        return scores_by_place(beyond, units, partial, len(self.plan.ladders[place].ladder.bounds))
 
     def after(self, plan: Plan) -> Method:
         """Return the method of the plan with the bounds that were found."""

@@ -14,6 +14,7 @@ Pure functions of released values or public parameters; nothing here reads priva
   `fieller`;
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;
+* `rung_scores`: the scores of bounds that a search compares;
 * `plan`: budget shares and predicted errors before spending;
 * `sparse_vector`, `renewals`: predicted hits, errors, coverage and charge of a sparse vector run;
 * `variance`: variances of the noises on their grid;
@@ -50,12 +51,14 @@ from dpsql.estimates.plan import (
     split_measuring,
 )
 from dpsql.estimates.reached import from_reached
+from dpsql.estimates.rung_scores import FULL, scores_by_place
 from dpsql.estimates.significance import exponential_mechanism_p_value, p_value
 from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
 from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
 from dpsql.estimates.wording import decimal, error_words, figure, with_noun
 
 __all__ = [
+    "FULL",
     "Average",
     "BoxNoise",
     "Combined",
@@ -97,6 +100,7 @@ __all__ = [
     "noise_variance",
     "offsets",
     "p_value",
+    "scores_by_place",
     "sparse_vector_error",
     "split_measuring",
     "threshold_gap_cdf",

@@ -13,6 +13,9 @@ def verify_rows(report: Report, inspector: ExactQueries, policy: Policy, table: 
         return
     if isinstance(table.unit, UnitColumn):
         _report_single(report, inspector, policy, table, table.unit.column)
+    if table.cut == "NOISE_ONLY":
+        text = "intervals of statements over this table do not have what bounds cut, though it may be known"
+        report.add("note", table.place("cut"), text)
     vouched = {fold(column) for column in table.not_null}
     keys = [column for column in table.domain if fold(column) not in vouched]
     nulls, rows = inspector.nulls(table.name, keys)

@@ -285,6 +285,14 @@ KEYS: dict[str, dict[str, Key]] = {
         ),
         "rows_per_unit": Key(MOST, "that of `[defaults]`", "the same for statements over this table"),
         "groups": Key(MOST, "that of `[defaults]`", "the same for statements over this table"),
+        "cut": Key(
+            "text",
+            '`"SHARED"`',
+            "how intervals of statements over this table have what bounds cut: `SHARED` gives each group "
+            "its share and the interval twice that, `WHOLE` each interval all of it, for groups that are "
+            "kinds of large units, and `NOISE_ONLY` leaves it out. A statement may say otherwise; of "
+            "several tables the widest holds",
+        ),
         "columns": Key(
             "a table of names and types",
             "the schema of the source",
@@ -297,7 +305,8 @@ KEYS: dict[str, dict[str, Key]] = {
             "a list of columns",
             "none",
             "columns without NULL in rows that have a unit, as the owner declares: as keys they have no "
-            "group of NULL. A column that the database itself declares NOT NULL needs no mention",
+            "group of NULL. A column that the database itself declares NOT NULL needs no mention, unless its "
+            "values may not fit the declared type or, texts without a declared length, `longest_value`",
         ),
         "domain": Key(
             "a table, below",

@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from dpsql.language import CUTS
 from dpsql.policy.keys import KEYS, Key
 
 SCHEMA = Path(__file__).with_name("dpsql.schema.json")
@@ -124,6 +125,7 @@ _SPECIAL: dict[str, dict[str, _Schema]] = {
         "columns": {**_each(_part("type of a column")), "minProperties": 1},
         "unique": {"type": "array", "items": _TEXTS},
         "not_null": _TEXTS,
+        "cut": {"enum": [*CUTS]},
         "domain": _each(_part("domain")),
         "bounds": _each(_part("bounds")),
         "zone": _each(_TEXT),

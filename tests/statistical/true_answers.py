@@ -266,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reader.add_argument("--whole", type=int, default=10, help="whole runs by the public interface")
     reader.add_argument("--only", nargs="+", choices=[each.name for each in SETS], help="these sets alone")
     reader.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="these statements alone")
+    reader.add_argument("--bounded", action="store_true", help="the owner declares bounds of values")
     given = reader.parse_args(arguments)
     begin, worst = time.monotonic(), 1.0
     print(HEAD)
@@ -273,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.only and whole.name not in given.only:
             continue
         with tempfile.TemporaryDirectory() as temporary:
-            policy = made(whole, Path(temporary), given.data)
+            policy = made(whole, Path(temporary), given.data, bounded=given.bounded)
             if policy is None:
                 print(f"{whole.name:<9}its file is not in the folder of --data")
                 continue

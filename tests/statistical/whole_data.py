@@ -58,6 +58,8 @@ class Whole:
     """What DuckDB makes the public table of: the name of its one column says what its values are."""
     file: str = ""
     """The name of the file of pairs."""
+    bounds: str = "price = { from = 0, to = 100 }"
+    """Bounds of values that an owner may declare."""
     source: str = field(default=_PRICED, repr=False)
 
 
@@ -77,6 +79,7 @@ SETS = (
         "clinic",
         (f"clinic={CLINICS}", "diagnosis_code=listed.value"),
         f"SELECT code AS value FROM '{ROOT}/data/diagnoses.parquet'",
+        bounds="cost = { from = 0, to = 200 }\nminutes = { from = 1, to = 120 }",
         source="SELECT patient_id, visit_date, diagnosis_code, clinic, cost, minutes FROM "
         f"'{ROOT}/data/visits.parquet'",
     ),
@@ -98,14 +101,25 @@ SETS = (
         file="msweb",
     ),
     Whole(
-        "orders", "customer_id", "revenue", "revenue", "nation", "nation", ("nation=0..24",), source=_REVENUE
+        "orders",
+        "customer_id",
+        "revenue",
+        "revenue",
+        "nation",
+        "nation",
+        ("nation=0..24",),
+        source=_REVENUE,
+        bounds="revenue = { from = 0, to = 105000 }",
     ),
 )
 """Lines of orders are grouped by one key for both; their table is small and has few groups."""
 
 
-def made(whole: Whole, folder: Path, data: Path | None) -> Path | None:
-    """Write the rows of a set and the policy for them into a new folder; None: its file is not there."""
+def made(whole: Whole, folder: Path, data: Path | None, *, bounded: bool = False) -> Path | None:
+    """Write the rows of a set and the policy for them into a new folder; None: its file is not there.
+
+    The policy is that of `dpsql init`; if it is `bounded`, the owner declares bounds of values in it.
+    """
     given = None
     if whole.file:
         given = None if data is None else data / f"{whole.file}.parquet"
@@ -126,6 +140,11 @@ def made(whole: Whole, folder: Path, data: Path | None) -> Path | None:
         options += ["--domain", f"whole.{domain}"]
     written = [*options, "--epsilon", "10", "--default-epsilon", "0.25"]
     run_dpsql("-p", str(policy), "init", *sources, *written)
+    if bounded:
+        text = policy.read_text("utf-8")
+        head = "[tables.whole.bounds]\n"
+        assert text.count(head) == 1
+        policy.write_text(text.replace(head, f"{head}{whole.bounds}\n"), "utf-8")
     return policy
 
 

@@ -104,6 +104,13 @@ def test_nulls_are_a_group(owner: Owner) -> None:
     }
 
 
+def test_intervals_of_the_noise_alone(owner: Owner) -> None:
+    owner.policy = POLICY.replace("[tables.patients.domain]", 'cut = "NOISE_ONLY"\n[tables.patients.domain]')
+    assert owner.said()["tables.patients.cut"].endswith("do not have what bounds cut, though it may be known")
+    owner.policy = owner.policy.replace("NOISE_ONLY", "WHOLE")
+    assert owner.said() == {}
+
+
 def test_rows_outside_of_a_domain(owner: Owner) -> None:
     owner.policy = POLICY.replace("to = 6", "to = 4")
     said = owner.said()
