@@ -34,7 +34,6 @@ from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, s
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
-from dpsql.analysis.score_queries import NUMBERS
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
@@ -255,7 +254,8 @@ def _searches(
         sql = duckdb_sql(query)
         counts_only = confirm(compiler.catalog, sql, compiler.policy)
         used = tuple(sorted(compiler.used))
-        sealed = seal(query, sql, (), NUMBERS, used, counts_only=counts_only, order=None, cells=True)
+        size = ladder.sums(keys=bool(block.keys)).value
+        sealed = seal(query, sql, (), size, used, counts_only=counts_only, order=None, cells=True)
         made.append(BoundSearch(ladder, sealed))
     return tuple(made)
 

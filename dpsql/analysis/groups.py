@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dpsql.analysis.domains import Candidates, cross_join, integers, same, whole, within
-from dpsql.analysis.ladders import Ladder
+from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
 from dpsql.analysis.score_queries import scored
@@ -130,13 +130,17 @@ class Rows:
     def rungs(self, ladder: Ladder) -> Query:
         """Return the query of the scores of bounds (`score_queries.scored`): units alone are grouped."""
         row: Expr = Column("s", f"f{self.row.index(ladder.row)}")
-        unit, source = Column("s", "u"), Derived(self.query, "s")
+        unit, source, keys = Column("s", "u"), Derived(self.query, "s"), bool(self.keys)
         if self.by_row:
-            units = Select((Item(ladder.in_row(row), "a"),), source)
+            units = Select((Item(ladder.in_row(row), "t"),), source)
         else:
-            there, own = IsNull(unit, negated=True), ladder.of_unit(row, keys=bool(self.keys))
-            units = Select((Item(own, "a"),), source, there, group=(unit,))
-        return scored(units, ladder.bounds, by_excess=ladder.by_excess, wide=ladder.wide)
+            there, own = IsNull(unit, negated=True), ladder.of_unit(row, keys=keys)
+            units = Select((Item(own, "t"),), source, there, group=(unit,))
+        total = Column("x", "t")
+        size = Call("abs", (total,)) if ladder.of is Contribution.TOTAL else total
+        sized = Select((Item(size, "a"), Item(total)), Derived(units, "x"))
+        sums, excess = ladder.sums(keys=keys), ladder.by_excess
+        return scored(sized, ladder.bounds, by_excess=excess, wide=ladder.wide, sums=sums)
 
     @property
     def weighted(self) -> bool:

@@ -6,6 +6,7 @@ from enum import Enum
 from fractions import Fraction
 
 from dpsql.analysis.grids import BEYOND, in_least_steps, whole, within
+from dpsql.analysis.score_queries import Sums
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Expr, IsNull, Paren
 from dpsql.types import BIGINT
@@ -81,8 +82,14 @@ class Ladder:
         """Whether what a unit has needs more than BIGINT, as far as the largest bound goes."""
         return self.of is not Contribution.ROWS and self.top >= 62
 
+    def sums(self, *, keys: bool) -> Sums:
+        """Return what the search also sums: without keys, what answers with any of the bounds are made of."""
+        if keys or not self.by_excess:
+            return Sums.NONE
+        return Sums.SIZES if self.of is Contribution.ROWS else Sums.SIGNED
+
     def of_unit(self, row: Expr, *, keys: bool) -> Expr:
-        """Return the aggregate of a unit's rows; in groups, if there are keys.
+        """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.
 
         It is a function of these rows whatever groups they are in, so that units alone are grouped.
         """
@@ -91,17 +98,16 @@ class Ladder:
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"
             return self._beyond(Aggregate(name, (row,)))
-        if keys:
-            return self._cut(Aggregate("SUM", (Call("abs", (self._with_size(row),)),)))
-        return Call("abs", (self._cut(Aggregate("SUM", (row,))),))
+        summed = Call("abs", (self._with_size(row),)) if keys else row
+        return self._cut(Aggregate("SUM", (summed,)))
 
     def in_row(self, row: Expr) -> Expr:
-        """Return what one row contributes, where each row is a privacy unit."""
+        """Return what one row contributes, where each row is a privacy unit; totals are signed."""
         if self.of is Contribution.ROWS:
             return Case(((IsNull(row, negated=True), whole(1)),), whole(0))
         if self.of in _EXTREMES:
             return self._beyond(row)
-        return Call("abs", (self._cut(row),))
+        return self._cut(row)
 
     def _beyond(self, value: Expr) -> Expr:
         """Return how far a value is beyond 0, on the side that is bounded; 0 on the other side."""

@@ -24,7 +24,7 @@ from dpsql.analysis.plan import CompiledQuery, seal
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released.auto import HIGHEST, HIGHEST_ROWS, power_of
 from dpsql.analysis.rules import RULES_BY_NODE
-from dpsql.analysis.score_queries import NUMBERS, scored
+from dpsql.analysis.score_queries import Sums, scored
 from dpsql.errors import ProgrammingError
 from dpsql.language import Query, parse
 from dpsql.lazy_dataclass import dataclass
@@ -91,7 +91,7 @@ class UnitMeasure:
         One unit more moves each score by 0 to `FULL`, all in one direction.
         """
         query = scored(self._units, self.bounds, by_excess=True, wide=self.wide)
-        return self._sealed(query, NUMBERS, one_row=False)
+        return self._sealed(query, Sums.NONE.value, one_row=False)
 
     def above(self, ends: Sequence[int]) -> tuple[CompiledQuery, ...]:
         """Return the queries of how many units are above each of some ends, each of one row."""

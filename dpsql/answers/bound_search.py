@@ -6,21 +6,21 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.analysis import BoundSearch, Contribution, Plan
+from dpsql.analysis import BoundSearch, Contribution, Plan, ReleasedAggregate
+from dpsql.analysis.clipped import is_clipped
 from dpsql.answers import measuring
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import scores_by_place, with_noun
+from dpsql.estimates import with_noun
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SHARE = Fraction(1, 5)
 """The part of epsilon that finds bounds, if the statement does not say it."""
@@ -112,8 +112,30 @@ class BoundSearches(KeepsQuote):
 
     def scores(self, place: int, counts: Counts) -> NDArray[np.int64]:
         """Return the exact scores of the bounds of one search, by which one of them is chosen."""
-        beyond, units, partial = counts.n
-        return scores_by_place(beyond, units, partial, len(self.plan.ladders[place].ladder.bounds))
+        return mechanisms.RungBins(*counts.n).scores(len(self.plan.ladders[place].ladder.bounds))
+
+    def known(self, plan: Plan, found: Sequence[int], counts: Sequence[Counts]) -> Counts | None:
+        """Return the counts of the plan with the bounds that were found, from those of the searches.
+
+        Without keys the searches have summed what answers with any of the bounds are made of. None: not all
+        numbers of the plan are of that kind, and they are counted.
+        """
+        if plan.key_types or plan.values is not None or plan.cells is not None:
+            return None
+        numbers = [self._clipped(count, found, counts) for count in plan.counts]
+        known = [np.array([number], dtype=np.int64) for number in numbers if number is not None]
+        if len(known) < len(numbers):
+            return None
+        return Counts(pa.table({}), tuple(known), plan.compiled.order)
+
+    def _clipped(
+        self, count: ReleasedAggregate, found: Sequence[int], counts: Sequence[Counts]
+    ) -> int | None:
+        for search, place, each in zip(self.plan.ladders, found, counts, strict=True):
+            bounds = search.ladder.bounds
+            if is_clipped(count, search.ladder, bounds[place]):
+                return mechanisms.RungBins(*each.n).clipped(bounds, place)
+        return None
 
     def after(self, plan: Plan) -> Method:
         """Return the method of the plan with the bounds that were found."""

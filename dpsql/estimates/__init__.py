@@ -14,7 +14,6 @@ Pure functions of released values or public parameters; nothing here reads priva
   `fieller`;
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;
-* `rung_scores`: the scores of bounds that a search compares;
 * `plan`: budget shares and predicted errors before spending;
 * `sparse_vector`, `renewals`: predicted hits, errors, coverage and charge of a sparse vector run;
 * `variance`: variances of the noises on their grid;
@@ -32,7 +31,7 @@ from dpsql.estimates.combine import Combined, from_measurement, from_top_k
 from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.hits import from_threshold
 from dpsql.estimates.intervals import Offsets, offsets
-from dpsql.estimates.kept_ladder import KeptLadder, Shared, thresholds
+from dpsql.estimates.kept_ladder import FULL, KeptLadder, Shared, thresholds
 from dpsql.estimates.measurement import (
     BoxNoise,
     GaussianNoise,
@@ -51,7 +50,6 @@ from dpsql.estimates.plan import (
     split_measuring,
 )
 from dpsql.estimates.reached import from_reached
-from dpsql.estimates.rung_scores import FULL, scores_by_place
 from dpsql.estimates.significance import exponential_mechanism_p_value, p_value
 from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
 from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
@@ -100,7 +98,6 @@ __all__ = [
     "noise_variance",
     "offsets",
     "p_value",
-    "scores_by_place",
     "sparse_vector_error",
     "split_measuring",
     "threshold_gap_cdf",

@@ -48,6 +48,7 @@ from dpsql.mechanisms.median_oracle import MedianOracle
 from dpsql.mechanisms.peeled import PeeledTopK, peeled_top_k
 from dpsql.mechanisms.quantile import Quantile, Quantiles, quantile
 from dpsql.mechanisms.refine import Refined, Refinement
+from dpsql.mechanisms.rung_bins import RungBins
 from dpsql.mechanisms.sparse import check_sparse
 from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
@@ -110,6 +111,7 @@ __all__ = [
     "Refined",
     "Refinement",
     "Rung",
+    "RungBins",
     "SparseCounts",
     "SparseVector",
     "SparseVectorByRounds",

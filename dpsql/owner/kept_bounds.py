@@ -14,10 +14,10 @@ import numpy as np
 
 from dpsql.analysis.unit_measures import UnitMeasure, unit_measure
 from dpsql.errors import OperationalError, ProgrammingError
-from dpsql.estimates import KeptLadder, scores_by_place
+from dpsql.estimates import KeptLadder
 from dpsql.kept_ladders import version_of
 from dpsql.ledger import LadderRequest
-from dpsql.mechanisms import FULL, Bins, Ladder
+from dpsql.mechanisms import FULL, Bins, Ladder, RungBins
 from dpsql.policy import Policy
 from dpsql.privacy import PrivacyLoss
 from dpsql.release import tables_read
@@ -165,8 +165,7 @@ def _measure(
 
 def scores_of(engines: Engines, measure: UnitMeasure, reads: Sequence[Table]) -> NDArray[np.int64]:
     """Return the exact scores of the bounds of a measure, by which one of them is chosen."""
-    places, units, partial = engines.count(measure.scores(), reads).n
-    return scores_by_place(places, units, partial, len(measure.bounds))
+    return RungBins(*engines.count(measure.scores(), reads).n).scores(len(measure.bounds))
 
 
 def count_all(
