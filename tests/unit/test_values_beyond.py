@@ -254,11 +254,11 @@ def test_a_fifth_of_the_price_is_for_it_and_all_is_charged_at_once(folder: Path)
         assert kept_values.asked_beyond(opened, [amount, own]) == [True, False]
         both = losses(opened, [amount, own], Fraction(5))
         assert [loss.epsilon for loss in both] == [5, 5]
-        assert both[0] == PrivacyLoss.of(2, times=2) + PrivacyLoss.of(1)
+        assert both[0] == PrivacyLoss.of(Fraction(2), times=2) + PrivacyLoss.of(Fraction(1))
         found = release_ladders(opened, [amount, own], Fraction(5), "dpsql bounds")
         assert opened.ledger.budget(None).spent.epsilon == 10
         totals = next(each for each in found if each.beyond is not None)
-        assert (totals.epsilon, present(totals.beyond).epsilon, totals.price) == (4, 1, 5)
+        assert [totals.epsilon, present(totals.beyond).epsilon, totals.price] == [4, 1, 5]
 
 
 def test_a_constant_of_the_policy_says_how_many_rows_count(folder: Path) -> None:
