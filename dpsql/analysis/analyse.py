@@ -247,13 +247,17 @@ def _searches(
     outside: bool,
 ) -> tuple[BoundSearch, ...]:
     """Return the queries that find bounds, over the same rows as the counting query."""
-    rows, made = _rows(block, most, partitions, outside=outside), []
+    # With `outside` all rows count, in whatever group.
+    every = outside and most is None
+    rows, made = block.rows if every else _rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:
         query = rows.rungs(ladder)
         sql = duckdb_sql(query)
         counts_only = confirm(compiler.catalog, sql, compiler.policy)
-        size, used = len(ladder.bounds), tuple(sorted(compiler.used))
-        made.append(BoundSearch(ladder, seal(query, sql, (), size, used, counts_only=counts_only, order=())))
+        used = tuple(sorted(compiler.used))
+        size = ladder.sums(keys=bool(block.keys)).value
+        sealed = seal(query, sql, (), size, used, counts_only=counts_only, order=None, cells=True)
+        made.append(BoundSearch(ladder, sealed))
     return tuple(made)
 
 

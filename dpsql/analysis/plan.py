@@ -90,7 +90,9 @@ class CompiledQuery:
     """The public order of the groups, if the selection needs one; rows come in any order."""
     token: InitVar[object]
     cells: bool = field(default=False, kw_only=True)
-    """Whether it has a row for each group and cell of its values: `n0` is the cell, `n1` its rows."""
+    """Whether it has a row for each group and cell of its values, or for each bound that some unit exceeds
+    without exceeding the next: `n0` is the cell or bound, `n1` its rows or units. Which there are is private.
+    """
     groups: CountedGroups | None = field(default=None, kw_only=True, repr=False)
     """What it counts, if one query can count for it and for others; None: it is counted alone."""
     sparse: SparseDomain | None = field(default=None, kw_only=True)
@@ -211,7 +213,7 @@ class ValuesOfGroup:
 
 @dataclass(frozen=True, slots=True)
 class BoundSearch:
-    """A bound to be found privately: the query of how many units exceed each power of two."""
+    """A bound to be found privately, and the query of the scores of its rungs (`score_queries.scored`)."""
 
     ladder: Ladder
     compiled: CompiledQuery

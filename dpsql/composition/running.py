@@ -296,8 +296,9 @@ def _answered(prepared: PreparedPrivate) -> tuple[Plan, Counts, NoisyResult]:
     if not isinstance(method, BoundSearches):
         counts = counting.count(unchanged=prepared.refines is not None)
         return prepared.plan, counts, method.run(counts)
-    found, loss = method.find([counting.count(each.compiled) for each in prepared.plan.ladders])
+    searched = [counting.count(each.compiled) for each in prepared.plan.ladders]
+    found, loss = method.find(searched)
     bounded = counting.with_bounds(found)
-    counts = bounded.count()
+    counts = method.known(bounded.plan, found, searched) or bounded.count()
     result = method.after(bounded.plan).run(counts)
     return bounded.plan, counts, method.completed(result, found, loss)

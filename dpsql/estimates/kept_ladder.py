@@ -24,6 +24,9 @@ from dpsql.estimates.values_beyond import ValuesBeyond
 from dpsql.estimates.variance import Real, laplace_variance
 from dpsql.lazy_dataclass import dataclass
 
+FULL = 1 << 20
+"""What a unit counts that exceeds a bound by an eighth of it or more, where bounds are compared by scores."""
+
 _PLACES = 20
 """Binary places of the middle of a bin."""
 

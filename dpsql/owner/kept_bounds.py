@@ -18,7 +18,7 @@ from dpsql.errors import OperationalError, ProgrammingError
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kept_ladders import version_of
 from dpsql.ledger import LadderRequest
-from dpsql.mechanisms import FULL, Bins, Ladder
+from dpsql.mechanisms import FULL, Bins, Ladder, RungBins
 from dpsql.owner import kept_values
 from dpsql.policy import Policy
 from dpsql.privacy import PrivacyLoss
@@ -45,6 +45,7 @@ __all__ = [
     "losses",
     "measure_named",
     "release_ladders",
+    "scores_of",
 ]
 
 SHARE = Fraction(1, 20)
@@ -180,14 +181,18 @@ def _measure(
 ) -> tuple[int, tuple[int, ...]]:
     """Return M and the noisy numbers of units in its bins, in steps of the measure."""
     reads = tables_read(policy, [measure.table])
-    scores = count_all(engines, measure.scores(FULL), reads)
+    scores = scores_of(engines, measure, reads)
     search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=FULL)
-    # The last bound is taken for enough, as in a search within a statement.
-    most = 2 * measure.bounds[int(search.run(np.append(scores, 0)).rung[0])]
+    most = 2 * measure.bounds[int(search.run(scores).rung[0])]
     bins = Bins.plan(most, epsilon / 2)
     above = count_all(engines, measure.above((0, *bins.ends)), reads)
     counts = above - np.append(above[1:], 0)
     return most, tuple(int(number) for number in bins.run(counts).number)
+
+
+def scores_of(engines: Engines, measure: UnitMeasure, reads: Sequence[Table]) -> NDArray[np.int64]:
+    """Return the exact scores of the bounds of a measure, by which one of them is chosen."""
+    return RungBins(*engines.count(measure.scores(), reads).n).scores(len(measure.bounds))
 
 
 def count_all(

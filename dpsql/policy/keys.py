@@ -297,7 +297,8 @@ KEYS: dict[str, dict[str, Key]] = {
             "a list of columns",
             "none",
             "columns without NULL in rows that have a unit, as the owner declares: as keys they have no "
-            "group of NULL. A column that the database itself declares NOT NULL needs no mention",
+            "group of NULL. A column that the database itself declares NOT NULL needs no mention, unless its "
+            "values may not fit the declared type or, texts without a declared length, `longest_value`",
         ),
         "domain": Key(
             "a table, below",

@@ -27,7 +27,7 @@ from dpsql.engines import Counts
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.mechanisms import FULL, Bins, Ladder
 from dpsql.owner import kept_values
-from dpsql.owner.kept_bounds import count_all, measure_named
+from dpsql.owner.kept_bounds import count_all, measure_named, scores_of
 from dpsql.policy import load
 from dpsql.release import tables_read
 from dpsql.session import Session
@@ -93,7 +93,7 @@ class Asked:
         """Draw a ladder for each run, as `dpsql bounds` does."""
         engines, policy = self.database.engines(), self.database.policy
         reads = tables_read(policy, [measure.table])
-        scores = np.append(count_all(engines, measure.scores(FULL), reads), 0)
+        scores = scores_of(engines, measure, reads)
         search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=FULL)
         rungs = search.run(np.tile(scores, (self.runs, 1))).rung[:, 0].tolist()
         top = Bins.plan(2 * measure.bounds[max(rungs)], epsilon / 2)

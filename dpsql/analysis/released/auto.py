@@ -12,7 +12,7 @@ from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
 from dpsql.tree import kept
-from dpsql.types import DOUBLE, HUGEINT, SqlType
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
 
 HIGHEST = 83
 """The largest bound is 2 to this power, of 2^20 rows with 2^63 least steps; those of a DOUBLE are 2^-20."""
@@ -71,7 +71,8 @@ def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     # A value beyond BIGINT has no type in an answer.
     top = min(power + (0 if single else HIGHEST_ROWS), HIGHEST) if total else min(power, 63)
     ends = power <= top and (single or not total)
-    return Ladder(of, counted, scale, step, top, call.by_row, ends)
+    least = -(1 << power) if value.type in (INTEGER, BIGINT) else None  # others are widened
+    return Ladder(of, counted, scale, step, top, call.by_row, ends, least)
 
 
 def power_of(sql_type: SqlType) -> int:

@@ -11,7 +11,7 @@ from dpsql.engines.postgres.catalog import find_table
 from dpsql.engines.postgres.connection import Connection
 from dpsql.engines.postgres.dialect import PostgresDialect
 from dpsql.engines.postgres.guard import Guard, raise_if_changed
-from dpsql.engines.postgres.schema import AS_STORED, columns_of, scan
+from dpsql.engines.postgres.schema import columns_of, never_null, scan
 from dpsql.engines.remote import PLANNING_SECONDS, RemoteEngine, check_digits
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
 from dpsql.engines.writer.statement import tables_of
@@ -72,17 +72,13 @@ class PostgresEngine(RemoteEngine):
             guard = Guard(table, table.source, columns, found)
             guard.check_facts(found)
             self._guards[table.name] = guard
-        enforced = {column.name for column in found.columns if column.never_null}
-        never_null = frozenset(
-            n.lower() for n, kind, _ in columns_of(found) if n in enforced and kind in AS_STORED
-        )
         there = {column.name.lower(): self.dialect.quote(column.name) for column in found.columns}
         return Reader(
             table,
             columns,
             "",
             (),
-            never_null=never_null,
+            never_null=never_null(table, found, columns, self._policy.longest_value),
             scan=f"{found.text} AS r" if found.children else f"ONLY {found.text} AS r",
             cells=tuple(f"r.{there[name.lower()]}" for name, _ in columns),
         ), scanned
