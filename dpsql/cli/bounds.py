@@ -171,6 +171,7 @@ def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction
     from dpsql.cli.bounds_shown import left_of, names_of, price_of
     from dpsql.owner.kept_bounds import losses
     from dpsql.owner.kept_list import tells_changes
+    from dpsql.owner.kept_values import beyond_unasked
     from dpsql.privacy import PrivacyLoss
 
     database.ledger.check_ladders(sum(losses(database, measures, price), PrivacyLoss()))
@@ -183,6 +184,11 @@ def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction
                 f"no change of {table} shows, so answers cannot tell what a bound leaves out: declare "
                 "data_version in the policy first"
             )
+    for each in beyond_unasked(database, measures):
+        narrate.note(
+            f"how much of {each} lies beyond its bounds is not measured, since it is not known how many rows "
+            f"of a unit count: ask dpsql bounds {each.partition('.')[0]} first, or with it"
+        )
     if yes:
         return True
     if not sys.stdin.isatty():

@@ -52,6 +52,17 @@ def _is_asked(database: Database, measure: UnitMeasure, *, rows_asked: bool) -> 
     return rows_asked or _rows_that_count(database, table, Fraction(1)) is not None
 
 
+def beyond_unasked(database: Database, measures: Sequence[UnitMeasure]) -> list[str]:
+    """Return the names of columns with bounds of which it is not released what lies beyond them."""
+    catalog, tables = database.engines().schema_database, database.policy.tables
+    found = []
+    for each, asked in zip(measures, asked_beyond(database, measures), strict=True):
+        column = column_of(each)
+        if not asked and column and declared_bounds(catalog, tables[each.table], column) is not None:
+            found.append(f"{each.table}.{column}")
+    return found
+
+
 def beyond_measure(database: Database, measure: UnitMeasure, epsilon: Fraction) -> ValueMeasure:
     """Compile what the column of a measure has beyond its bounds; epsilon is that of its release."""
     policy, catalog = database.policy, database.engines().schema_database

@@ -82,8 +82,8 @@ _ANALYSTS = """\
 
 
 _DEFAULTS = """\
-# No constant bounds what one unit contributes, so none cuts. How much of it counts is found privately: by
-# each statement for a part of its epsilon, or once for all statements over all rows of a table, by the command
+# No constant bounds what one unit contributes, so none cuts. How much of it counts is found privately:
+# by each statement for a part of its epsilon, or once for all statements over all rows of a table, by
 #   dpsql bounds {tables}
 # which charges 1/20 of epsilon for each, also to every analyst.
 """
