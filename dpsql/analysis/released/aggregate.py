@@ -143,6 +143,10 @@ class Argument:
     """Whether a unit's total, or average, in a group is cut; else each row's value."""
     largest: Fraction | None = None
     """The largest absolute value of a row, if a bound on totals says nothing of it and the policy does."""
+    cut: bool = False
+    """Whether values may lie beyond the bounds: nobody says that none does."""
+    column: str = ""
+    """The column whose values they are, of a table all rows of which are aggregated; "" for other ones."""
 
     @property
     def searched(self) -> bool:

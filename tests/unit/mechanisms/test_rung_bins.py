@@ -49,9 +49,11 @@ def test_they_give_what_the_units_give(count: int) -> None:
 
 
 Sum = Callable[[RungBins, int], int]
+ALONE = [(size,) for size in SIZES]
+"""Each unit alone."""
 
 
-def moved(sum_of: Sum, units: Sequence[Sequence[int]] = tuple((one,) for one in SIZES)) -> float:
+def moved(sum_of: Sum, units: Sequence[Sequence[int]] = ALONE) -> float:
     """Return by how many times the bound one unit more moves a sum at most."""
     return max(
         abs(sum_of(binned([*each, more]), place) - sum_of(binned(each), place)) / bound
@@ -65,7 +67,7 @@ FAR = ((LIMIT - 1,), (LIMIT - 1, 20), (1 - LIMIT, -18), (LIMIT, -LIMIT, 9))
 """Units of which sums reach the limit."""
 
 
-@pytest.mark.parametrize("units", [tuple((one,) for one in SIZES), FAR])
+@pytest.mark.parametrize("units", [ALONE, FAR])
 def test_one_unit_moves_a_sum_by_at_most_the_bound(units: Sequence[Sequence[int]]) -> None:
     assert moved(lambda bins, place: bins.clipped(BOUNDS, place), units) == 1
     assert moved(lambda bins, place: bins.excess(BOUNDS, place) or 0, units) == 1
