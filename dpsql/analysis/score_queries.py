@@ -94,16 +94,17 @@ def _joined(units: Select, bounds: Sequence[int], sums: Sums, *, by_excess: bool
     """Return the query with the bounds as rows of their own, of which each unit meets one."""
     rows: list[Query] = []
     last = 2 * BEYOND if wide else (1 << 63) - 1
-    for number, (low, high) in enumerate(pairwise((-1, *bounds, last))):
-        full, more, less = _ratio(low) if by_excess and number else (1, FULL if number else 0, 1)
+    for place, (lower, upper) in enumerate(pairwise((-1, *bounds, last))):
+        eighth, times, parts = _ratio(lower) if by_excess and place else (1, FULL if place else 0, 1)
         # Public values are sent to servers as BIGINTs.
-        halves = [half for each in (low, high, full) for half in (_split(each) if wide else (each,))]
-        rows.append(Select(items("b", map(whole, (number, more, less, *halves)))))
+        halves = [half for each in (lower, upper, eighth) for half in (_split(each) if wide else (each,))]
+        rows.append(Select(items("b", map(whole, (place, times, parts, *halves)))))
     each = reduce(lambda first, more: SetOperation(first, "UNION ALL", more), rows)
     value, (number, more, less, *rest) = Column("w", "a"), columns("r", "b", 9 if wide else 6)
+    ends: list[Expr] = [*rest]
     if wide:
-        rest = [Paren(Binary("*", *map(huge, rest[i : i + 2]))) for i in (0, 2, 4)]
-    low, high, full = rest
+        ends = [Paren(Binary("*", *map(huge, rest[i : i + 2]))) for i in (0, 2, 4)]
+    low, high, full = ends
     there = Binary("AND", Binary(">", value, low), Binary("<=", value, high))
     beyond = Paren(Binary("-", Call("LEAST", (value, Paren(Binary("+", low, full)))), low))
     score = Binary("//", Paren(Binary("*", beyond, more)), less)
