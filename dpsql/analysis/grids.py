@@ -255,9 +255,9 @@ def _near(value: Expr, scale: int) -> tuple[Expr, Expr] | None:
 
     Most sums have few digits, and of these an engine computes several times as fast.
     """
-    few = SqlType("DECIMAL", _FAST - scale, scale)
-    if few.precision <= scale:
+    if _FAST - scale <= scale:
         return None
+    few = SqlType("DECIMAL", _FAST - scale, scale)
     ends = (_least_steps(sign * (10**few.precision - 1), few) for sign in (-1, 1))
     return Between(value, *ends), Unscaled(Cast(value, few, bounded=True), few)
 
