@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from dpsql.analysis.grids import saturated, whole
+from dpsql.analysis.grids import huge, saturated, whole
 from dpsql.estimates import FULL
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Column, Derived, Expr, Item, Paren, Select, items
 from dpsql.types import BIGINT
@@ -24,11 +24,11 @@ class Sums(Enum):
     """What is also summed over the units that exceed equally many bounds."""
 
     NONE = 3
-    SIZES = 4
-    """What they have: column `n3`."""
-    SIGNED = 6
-    """The same of those with more than 0 in column `t`, the number of those with less `n4`, what they have
-    `n5`."""
+    SIZES = 5
+    """What they have: column `n3`; how far they are beyond the last bound that they exceed: `n4`."""
+    SIGNED = 7
+    """The same, `n3` of those with more than 0 in column `t`; the number of those with less `n5`, what they
+    have `n6`."""
 
 
 def scored(
@@ -48,22 +48,28 @@ def scored(
     coded = Select((Item(code, "c"), *own), Derived(units, "v"))
     place = Cast(Paren(Binary("//", Column("w", "c"), whole(_PLACE))), BIGINT)
     score = saturated(Aggregate("SUM", (Binary("%", Column("w", "c"), whole(_PLACE)),)))
-    numbers = (place, Aggregate("COUNT"), score, *_sums(sums))
+    numbers = (place, Aggregate("COUNT"), score, *_sums(sums, bounds, place))
     return Select(items("n", numbers), Derived(coded, "w"), group=(place,))
 
 
 _COLUMNS = {Sums.NONE: 0, Sums.SIZES: 1, Sums.SIGNED: 2}
 
 
-def _sums(sums: Sums) -> tuple[Expr, ...]:
+def _sums(sums: Sums, bounds: Sequence[int], place: Expr) -> tuple[Expr, ...]:
+    """Return the sums over units that exceed equally many bounds, of which `place` is the number."""
     size, signed, zero = Column("w", "a"), Column("w", "t"), whole(0)
     if sums is Sums.NONE:
         return ()
+    # It is cut after the difference: so one unit more never makes it less.
+    same = Aggregate("MAX", (place,))
+    last = Case(tuple((Binary("=", same, whole(i)), whole(b)) for i, b in enumerate(bounds, 1)), zero)
+    below = Paren(Binary("*", huge(Aggregate("COUNT")), huge(last)))
+    beyond = saturated(Paren(Binary("-", huge(Aggregate("SUM", (size,))), below)))
     if sums is Sums.SIZES:
-        return (saturated(Aggregate("SUM", (size,))),)
-    above, below = (Case(((Binary(sign, signed, zero), size),)) for sign in "><")
-    cut = [saturated(Aggregate("SUM", (each,))) for each in (above, below)]
-    return cut[0], Aggregate("COUNT", (below,)), cut[1]
+        return saturated(Aggregate("SUM", (size,))), beyond
+    positive, negative = (Case(((Binary(sign, signed, zero), size),)) for sign in "><")
+    cut = [saturated(Aggregate("SUM", (each,))) for each in (positive, negative)]
+    return cut[0], beyond, Aggregate("COUNT", (negative,)), cut[1]
 
 
 def _code(value: Expr, bounds: Sequence[int], numbers: range, *, by_excess: bool, wide: bool) -> Expr:

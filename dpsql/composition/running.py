@@ -261,7 +261,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
         statement=text,
         scale=prepared.method.quote.scale,
         outside=outside_of(plan, answer),
-        **words(plan, prepared.method, prepared.refines, answer.notes, answer.untold),
+        **words(plan, prepared.method, prepared.refines, answer),
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
@@ -289,5 +289,5 @@ def _answered(prepared: PreparedPrivate) -> tuple[Plan, Counts, NoisyResult]:
     found, loss = method.find(searched)
     bounded = counting.with_bounds(found)
     counts = method.known(bounded.plan, found, searched) or bounded.count()
-    result = method.after(bounded.plan).run(counts)
-    return bounded.plan, counts, method.completed(result, found, loss)
+    result = method.answered(bounded.plan, found, searched, counts)
+    return bounded.plan, counts, method.completed(bounded.plan, result, found, loss)

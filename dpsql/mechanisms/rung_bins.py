@@ -28,6 +28,9 @@ class RungBins:
         The sum of their scores at the last bound that they exceed (`excess_score`).
     sizes
         The sum of what they have, of those that have more than 0; None: it is not known, nor are the next.
+    beyond
+        The sum of how far they are beyond the last bound that they exceed; of those that exceed none, 0 or
+        anything.
     negative, negative_sizes
         How many of them have less than 0, and the sum of the absolute values of that; None: no unit can.
     """
@@ -36,6 +39,7 @@ class RungBins:
     units: NDArray[np.int64]
     partial: NDArray[np.int64]
     sizes: NDArray[np.int64] | None = None
+    beyond: NDArray[np.int64] | None = None
     negative: NDArray[np.int64] | None = None
     negative_sizes: NDArray[np.int64] | None = None
 
@@ -66,19 +70,25 @@ class RungBins:
             total += bound * (units - 2 * negative) if exceeded > place else positive - below
         return max(-LIMIT, min(total, LIMIT))
 
-    def excess(self, bounds: Sequence[int], place: int) -> int | None:
-        """Return the sum over units of how far they are beyond B, each cut at B; None: B is the last bound.
+    def excess(self, bounds: Sequence[int], place: int, *, times: int = 1) -> int:
+        """Return the sum over units of how far they are beyond a bound B, each cut at `times` B.
 
-        One unit moves it by at most B, as it does `clipped`. The next bound is twice B.
+        `times` is 2^k - 1 where there are k larger bounds than B, each twice the one before.
+
+        *Bounded:* a unit is in one row, whatever the others are. It moves the sum by 0 to `times` B, never
+        down: each row adds a sum over its units of numbers from 0 on, and a sum that is cut to `LIMIT`, by
+        the query or here, moves by no more.
         """
-        if place + 1 == len(bounds):
-            return None
+        if self.beyond is None:
+            raise ValueError("how far units are beyond bounds is not known")
         total, bound = 0, bounds[place]
-        for exceeded, units, positive, _, below in self._rows():
-            if exceeded > place + 1:
-                total += bound * units
+        last = bounds.index((times + 1) * bound)
+        rows = zip(self.exceeded.tolist(), self.units.tolist(), self.beyond.tolist(), strict=True)
+        for exceeded, units, beyond in rows:
+            if exceeded > last:
+                total += times * bound * units
             elif exceeded > place:
-                total += positive + below - bound * units
+                total += beyond + (bounds[exceeded - 1] - bound) * units
         return min(total, LIMIT)
 
     def _rows(self) -> list[tuple[int, int, int, int, int]]:
