@@ -18,7 +18,7 @@ from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.errors import InternalError
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Case, Expr, kept
+from dpsql.tree import Case, Expr, Steps, kept
 
 ALONE, IN_GROUPS = 1, 3
 """At how many bounds the excess of a unit over the bound is cut: of a number without keys, and in groups."""
@@ -156,7 +156,7 @@ def _bounded_by(count: ReleasedAggregate, search: BoundSearch, bound: int) -> bo
         return False
     (part,) = count.parts
     if isinstance(part, CappedSum):
-        same = ladder.of is Contribution.TOTAL and part.row == (ladder.row,) and part.scale == ladder.scale
+        same = ladder.of is Contribution.TOTAL and _uncut(part.row[0]) == _uncut(ladder.row)
         return same and part.most * part.grid.step == bound * ladder.step
     if ladder.of is not Contribution.ROWS:
         return False
@@ -174,3 +174,10 @@ def _condition_of(value: Expr) -> tuple[Expr, ...]:
     """Return the condition on rows of which `tree.kept` made a value; none if it had none."""
     found = isinstance(value, Case) and value.default is None and len(value.branches) == 1
     return (value.branches[0][0],) if found and isinstance(value, Case) else ()
+
+
+def _uncut(value: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+    """Return the value of a row and the condition on rows; of a DOUBLE before it is in steps."""
+    condition = _condition_of(value)
+    own = value.branches[0][1] if condition and isinstance(value, Case) else value
+    return (own.operand if isinstance(own, Steps) else own), condition

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,7 @@ class Searching:
 def _compared(tables: Sequence[pa.Table], exact: Exact) -> Searched:
     covered, errors, widths, added = [], [], [], []
     for table in tables:
-        keys = table.column(0).to_pylist()
+        keys = [k.date() if isinstance(k, datetime) else k for k in table.column(0).to_pylist()]
         true = [exact.get(key, 0.0) for key in keys] if isinstance(exact, Mapping) else [exact]
         truth = np.array(true)
         value, low, high = (_numbers(table, name) for name in ("n", "n_low", "n_high"))

