@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 from dpsql import mechanisms
 from dpsql.analysis import BoundSearch, Contribution, Plan, ReleasedAggregate
 from dpsql.analysis.clipped import is_clipped
+from dpsql.analysis.excess import Excess, excesses
 from dpsql.answers import measuring
+from dpsql.answers.excess import WithExcess, beside
+from dpsql.answers.excess_apart import ExcessApart
+from dpsql.answers.excess_words import merged, not_known
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
@@ -62,7 +66,8 @@ class BoundSearches(KeepsQuote):
         """Divide the statement's epsilon between the searches and the answer."""
         share, layout = plan.options.bound_share or SHARE, plan.layout
         rest, each = layout.part(1 - share), layout.part(share / len(plan.ladders))
-        return cls(plan, choose, choose(_rest(plan, rest)), each, rest)
+        largest = excesses(plan, plan.ladders, [len(s.ladder.bounds) - 1 for s in plan.ladders])
+        return cls(plan, choose, beside(_rest(plan, rest), largest, choose), each, rest)
 
     def quoted(self) -> Quote:
         """See `Method`; the errors depend on the bounds, which are not known yet."""
@@ -167,12 +172,27 @@ class BoundSearches(KeepsQuote):
                 return mechanisms.RungBins(*each.n).clipped(bounds, place)
         return None
 
-    def after(self, plan: Plan) -> Method:
-        """Return the method of the plan with the bounds that were found."""
-        return self.choose(_rest(plan, self.first_epsilon))
+    def answered(
+        self, plan: Plan, found: Sequence[int], searched: Sequence[Counts], counts: Counts
+    ) -> NoisyResult:
+        """Answer the plan with the bounds that were found, given what the searches have counted."""
+        beyond = excesses(plan, self.plan.ladders, found)
+        method = beside(_rest(plan, self.first_epsilon), beyond, self.choose)
+        if isinstance(method, (WithExcess, ExcessApart)):
+            return method.run_beside(counts, [self._exact(each, searched) for each in beyond])
+        return method.run(counts)
 
-    def completed(self, result: NoisyResult, found: Sequence[int], loss: PrivacyLoss) -> NoisyResult:
-        """Return a result with the loss of the searches, and with the bounds in words."""
+    def _exact(self, excess: Excess, searched: Sequence[Counts]) -> int:
+        """Return an excess in its steps: 0 where none is known, in what is measured all the same."""
+        if not excess.times:
+            return 0
+        bins = mechanisms.RungBins(*searched[excess.search].n)
+        return excess.in_steps(bins.excess(excess.of.ladder.bounds, excess.bound, times=excess.times))
+
+    def completed(
+        self, plan: Plan, result: NoisyResult, found: Sequence[int], loss: PrivacyLoss
+    ) -> NoisyResult:
+        """Return a result of a plan with the loss of the searches, and with the bounds in words."""
         said = []
         for place, rung in enumerate(found):
             text = f"the bound on {self._what(place)} was found privately: "
@@ -180,7 +200,16 @@ class BoundSearches(KeepsQuote):
             said.append(f"{text}, the largest one: {_UNKNOWN}" if self._last(place, rung) else text)
         # A prediction is of bounds below the largest; nothing is known of what is beyond that.
         untold = frozenset(self._note(place) for place, rung in enumerate(found) if self._last(place, rung))
-        return replace(result, loss=loss + result.loss, notes=(*said, *result.notes), untold=untold)
+        measured = {each.search for each in excesses(plan, self.plan.ladders, found)}
+        pairs = enumerate(zip(self.plan.ladders, found, strict=True))
+        others = not_known(plan, [pair for place, pair in pairs if place not in measured])
+        return replace(
+            result,
+            loss=loss + result.loss,
+            notes=(*said, *result.notes),
+            untold=untold,
+            left_out=merged(result.left_out, others),
+        )
 
     def _last(self, place: int, rung: int) -> bool:
         """Return whether it is the largest bound that was searched, and a unit may have more."""
