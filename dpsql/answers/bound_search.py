@@ -117,8 +117,8 @@ class BoundSearches(KeepsQuote):
     def _groups(self) -> int:
         """How many groups the noise is weighed for.
 
-        Of a selection, it is the geometric mean of the groups that are shown and of all: the former were right
-        if all rows were in these, the latter if they were spread evenly.
+        Of a selection, it is the geometric mean of the groups that are shown and of all: the former would be
+        right if all rows were in these, the latter if they were spread evenly.
         """
         plan, selection = self.plan, self.plan.selection
         groups = plan.domain_size or plan.groups_per_unit or 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 
 import duckdb
 import pytest
@@ -21,7 +20,7 @@ default_epsilon = 0.25
 source = "visits.parquet"
 unit = "patient_id"
 not_null = ["ward"]
-domain.ward = { from = 1, to = 400 }
+domain.ward = { from = 1, to = 400, complete = true }
 bounds.minutes = { from = 0, to = 60 }
 """
 
