@@ -13,6 +13,7 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.kept_bounds import CutValues, LeftOut, WholeTable, total_of
 from dpsql.analysis.released import ReleasedAggregate
+from dpsql.analysis.released.cells import CellRows
 from dpsql.analysis.released.counts import WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.analysis.sparse import size_of
@@ -86,7 +87,7 @@ def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut |
     if isinstance(part, RowSum):
         lowest, highest = (end * part.grid.step for end in (part.grid.low, part.grid.high))
         return LeftOut(kept, part.most, min(lowest, Fraction(0)), max(highest, Fraction(0)))
-    if isinstance(part, WeightedRows):
+    if isinstance(part, (WeightedRows, CellRows)):
         return LeftOut(kept, part.most)
     return LeftOut(kept, part.vector.most) if isinstance(part, Moment) else None
 

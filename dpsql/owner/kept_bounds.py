@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SHARE",
     "UnitMeasure",
+    "ValuesBeyond",
     "check_price",
     "count_all",
     "kept_of",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -149,7 +150,6 @@ NOT_WHOLE = [
     "COUNT(*) AS n FROM (SELECT * FROM orders) AS t",
     "COUNT(DISTINCT user_id) AS n FROM orders",
     "COUNT(amount) AS n FROM orders",
-    "MEDIAN(amount) AS m FROM orders",
     "COUNT(*) AS n FROM users",
 ]
 
@@ -530,3 +530,55 @@ def test_a_range_that_is_not_shown_is_not_named(session: Session, rest: str) -> 
     release = present(session.run(statement(rest)).release)
     assert "left out: " in release.line
     assert ("(in the range)" in release.line) == release.has_intervals
+
+
+def test_quantiles_have_what_is_left_out_in_the_error_of_their_rank(session: Session) -> None:
+    rest = "MEDIAN(amount) AS m FROM orders"
+    options = "epsilon = 1000, max_rows_contributed = 6"
+    (left,) = left_of(session, rest, options)
+    ladder, bound = present(left).kept.ladder, present(left).bound
+    assert bound == 6
+    most = ladder.most_cut(6)
+    found = {
+        cut: session.run("EXPLAIN (FORMAT JSON) " + statement(rest, f"{options}, cut = {cut}")).table
+        for cut in ("SHARED", "NOISE_ONLY")
+    }
+    errors = {cut: json.loads(table.column(0)[0].as_py())["rank_error"] for cut, table in found.items()}
+    assert errors["SHARED"] == pytest.approx(errors["NOISE_ONLY"] + most / 2)
+    _, line = shown(session, rest, options)
+    assert line.startswith("left out: rows of a user beyond 6 in orders")
+    assert "(in the error of the rank)" in line
+    numbers = json.loads(
+        session.run("EXPLAIN (FORMAT JSON) " + statement(f"region, {rest} GROUP BY region", options))
+        .table.column(0)[0]
+        .as_py()
+    )["numbers"]
+    share = 2 * most / ladder.total
+    assert f"and by {share:.2%} of the rows of its group" in str(numbers[0])
+
+
+def test_no_unit_has_more_rows_in_cells_than_the_ladder_says(tmp_path: Path) -> None:
+    write(tmp_path)
+    path, rest = tmp_path / "orders.parquet", "region, MEDIAN(amount) AS m FROM orders GROUP BY region"
+    table = pq.read_table(path)
+
+    def cells(asked: Session) -> dict[tuple[object, ...], int]:
+        counting = private(asked.prepare(statement(rest, "epsilon = 0.2"))).counting
+        assert present(counting.plan.left_out[0]).bound == most
+        found = counting.count()
+        keys = found.keys.column(0).to_pylist()
+        return {(k, c): n for k, c, n in zip(keys, found.n[0].tolist(), found.n[1].tolist(), strict=True)}
+
+    with (
+        closing(Database(load(tmp_path / "dpsql.toml"))) as opened,
+        closing(Session(opened, "alice")) as asked,
+    ):
+        _kept_with(opened, "orders", 7)
+        most = present(plan_of(asked, rest, "epsilon = 0.2").left_out[0]).bound
+        every = cells(asked)
+        for user in (0, 3, 100, 255):
+            mask = [u != user for u in table.column("user_id").to_pylist()]
+            pq.write_table(table.filter(pa.array(mask)), path)
+            fewer = cells(asked)
+            assert 0 < sum(n - fewer.get(key, 0) for key, n in every.items()) <= most < 8
+            assert all(n <= every.get(key, 0) for key, n in fewer.items())
