@@ -125,7 +125,7 @@ class CutValues:
     Attributes
     ----------
     text
-        What the number is of, as the statement writes it.
+        What the number is of, as the statement writes it; "": rows.
     low, high
         The bounds.
     per_group

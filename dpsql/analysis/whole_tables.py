@@ -14,7 +14,7 @@ from dpsql.analysis.domains import Candidates
 from dpsql.analysis.kept_bounds import CutValues, LeftOut, WholeTable, total_of
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.cells import CellRows
-from dpsql.analysis.released.counts import WeightedRows
+from dpsql.analysis.released.counts import BoundedRows, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.analysis.sparse import size_of
 from dpsql.language import Cut, Selection, TopK
@@ -94,7 +94,9 @@ def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut |
 
 def cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> CutValues | None:
     """Return what bounds cut from the values of a number; None: none of them can lie beyond."""
-    of, whole = count.argument, compiler.whole
+    of, whole, part = count.argument, compiler.whole, count.parts[0]
+    if type(part) is BoundedRows:
+        return CutValues("", Fraction(0), Fraction(part.most), per_group=True)
     if of is None or not of.cut:
         return None
     found = CutValues(of.text, of.low, of.high, of.per_group)

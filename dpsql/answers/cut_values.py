@@ -140,6 +140,9 @@ def _added(found: dict[str, str], name: str, text: str) -> dict[str, str]:
 
 def _sentence(plan: Plan, cut: CutValues, places: set[int]) -> tuple[str, str]:
     """Return what bounds cut from the values of numbers at some places, and the slot in which it is said."""
+    if not cut.text:
+        text = f"rows of a {plan.unit} beyond {decimal(cut.high)} in a group are left out"
+        return "cut", f"{text}, how many is not known"
     what = f"values of {cut.text}"
     if cut.per_group:
         what = f"totals or averages of {cut.text} of a {plan.unit} in a group"

@@ -405,6 +405,7 @@ def test_a_ladder_that_a_scope_does_not_admit_is_refused_uncharged(tmp_path: Pat
         ("names", "names is public"),
         ("users", "each row of users is a unit"),
         ("orders.region", "no column region with numbers"),
+        ("orders.USER_ID", "orders.USER_ID says whose a row is: which user, and no number to add up"),
         ("orders.nothing", "no column nothing with numbers"),
     ],
 )
