@@ -62,6 +62,8 @@ class WholeTable:
     """The error that the statement asks for, in the unit of its numbers."""
     default_error: Fraction | None = None
     """The error that the connection asks for: one of counts."""
+    in_place: bool = True
+    """Whether the columns have the places that the table declares."""
 
     def bound(
         self, measure: str, largest: Fraction = Fraction(1), step: Fraction = Fraction(1)
