@@ -8,7 +8,7 @@ neither is known (`whole_tables`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Protocol
 
@@ -44,6 +44,9 @@ class KeptLadders(Protocol):
 
     def find(self, table: str, measure: str) -> Kept | None:
         """Return the newest ladder of a measure of a table; None if there is none."""
+
+    def earlier(self, tables: Iterable[str]) -> Iterator[KeptLadders]:
+        """Yield the ladders as they were before each newer one of some tables, the last ones first."""
 
 
 @dataclass(frozen=True, slots=True)
