@@ -4,7 +4,7 @@
 ``whole_domain`` or ``every_count`` (``shown`` is what a selection shows of these); ``options`` checks what
 was asked for. ``method`` has the types, ``measuring`` the numbers of selected groups, ``table`` the rows,
 ``different_values`` how many declared values there are, ``numbers`` what EXPLAIN says of each number,
-``outside`` that of the rows in no group. ``refine`` releases a count again with less noise.
+``outside`` that of the rows in no group, ``sources`` and ``noises`` what numbers are made of. ``refine`` releases a count again with less noise.
 ``error_target`` finds the epsilon of a statement that asks for an error, or has the connection's.
 """
 
@@ -13,6 +13,7 @@ from dpsql.answers.choose import choose, considered
 from dpsql.answers.error_target import by_default_error, least_epsilon
 from dpsql.answers.left_out import left_out_sentences, with_left_out
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
+from dpsql.answers.noises import noises_of
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.outside import outside_of, sentences_of
 from dpsql.answers.refine import RefinedCount
@@ -36,6 +37,7 @@ __all__ = [
     "details",
     "doubles",
     "least_epsilon",
+    "noises_of",
     "left_out_sentences",
     "number_texts",
     "numbers",

@@ -13,6 +13,7 @@ from dpsql.analysis import laplace_is_less
 from dpsql.answers.blocks import Block, Values, shares
 from dpsql.answers.gaussian import allowed, gaussian_noise, wished
 from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
+from dpsql.answers.sources import laplace_source, law_of, source_of
 from dpsql.estimates import (
     Combined,
     ErrorModel,
@@ -286,7 +287,7 @@ class ShareMeasuring:
         for place, mechanism in self.laplace(size).items():
             each = mechanism.run(counts.n[place][index])
             loss += each.loss
-            found[place] = laplace_measurement(each, confidence_of(self.plan))
+            found[place] = laplace_measurement(each, confidence_of(self.plan), place)
             wider[place] = laplace_measurement(each, level)
         return found, wider, loss
 
@@ -468,21 +469,24 @@ def box_measurements(
     box, size = measured.plan, len(measured.value) // len(places)
     all_of_them = together or simultaneous(plan)
     level = box_level(plan, together=all_of_them)
+    law = law_of(box)
     return {
         place: Measurement(
             measured.value[first : first + size],
             box.noise(first),
             box.half_width(first, level, simultaneous=all_of_them),
+            source_of(box, law, first),
+            place,
         )
         for first, place in zip(range(0, size * len(places), size), places, strict=True)
     }
 
 
-def laplace_measurement(measured: mechanisms.Measured, level: Fraction) -> Measurement:
+def laplace_measurement(measured: mechanisms.Measured, level: Fraction, place: int = 0) -> Measurement:
     """Return what was measured with Laplace noise as the estimates take it."""
     noise = _noise(measured.plan)
     width = None if noise.total else measured.plan.half_width(level)
-    return Measurement(measured.value, noise, width)
+    return Measurement(measured.value, noise, width, laplace_source(measured.plan), place)
 
 
 def _noise(mechanism: mechanisms.Laplace) -> LaplaceNoise:

@@ -72,7 +72,7 @@ def together(plan: Plan, answer: NoisyResult, places: Places) -> pa.Table | None
     for place, output in enumerate(plan.outputs):
         if output.kind not in ("count", "low", "high"):
             continue
-        ends = _combined(plan, answer, output).together
+        ends = combined(plan, answer, output).together
         if ends is None:
             return None
         own = numbers.get(place, tuple(place if output.kind == end else None for end in ("low", "high")))
@@ -129,11 +129,11 @@ def _integers(values: NDArray[np.int64]) -> pa.Array:
 
 def estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[np.float64], ...]:
     """Return value, standard deviation, low and high of a number."""
-    found = _combined(plan, answer, output)
+    found = combined(plan, answer, output)
     return found.value, found.stddev, found.low, found.high
 
 
-def _combined(plan: Plan, answer: NoisyResult, output: Output) -> Combined:
+def combined(plan: Plan, answer: NoisyResult, output: Output) -> Combined:
     """Return the estimates of a number, in its unit; equal counts share one measurement."""
     if output.formula is not None:
         return answer.values[output.uses, output.formula]

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, is_aggregate
+from dpsql.estimates.noise_laws import noises_taken
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.relation import Scope
@@ -161,7 +162,8 @@ def with_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> 
         if release is not None and gone is not None and gone.any():
             kept = pa.array(~gone)
             rows, table = release.rows.filter(kept), release.table.filter(kept)
-            found[each.release] = replace(release, rows=rows, table=table)
+            noises = noises_taken(release.noises, np.flatnonzero(~gone))
+            found[each.release] = replace(release, rows=rows, table=table, noises=noises)
     return found
 
 

@@ -7,7 +7,16 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
-from dpsql.answers import BoundSearches, NoisyResult, details, outside_of, rows, together, with_left_out
+from dpsql.answers import (
+    BoundSearches,
+    NoisyResult,
+    details,
+    noises_of,
+    outside_of,
+    rows,
+    together,
+    with_left_out,
+)
 from dpsql.composition.outer import value_over
 from dpsql.database import Database
 from dpsql.engines import Counts, running_statement
@@ -261,6 +270,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
         statement=text,
         scale=prepared.method.quote.scale,
         outside=outside_of(plan, answer),
+        noises=noises_of(plan, found, answer),
         **words(plan, prepared.method, prepared.refines, answer.notes, answer.untold),
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
