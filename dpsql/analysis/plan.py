@@ -160,7 +160,7 @@ class Output:
     """One output column: a key, a released number, or what is known of one."""
 
     name: str
-    kind: Literal["key", "count", "quantile", "gap", "stddev", "low", "high", "p_value", "rank"]
+    kind: Literal["key", "count", "quantile", "gap", "stddev", "low", "high", "p_value", "rank", "left_out", "bound"]
     of: int = -1
     """The place of the key, or of the count that is shown."""
     uses: tuple[int, ...] = ()

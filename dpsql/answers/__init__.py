@@ -17,7 +17,7 @@ from dpsql.answers.noises import noises_of
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.outside import outside_of, sentences_of
 from dpsql.answers.refine import RefinedCount
-from dpsql.answers.shown import COVERS_LESS, WIDE
+from dpsql.answers.shown import COVERS_LESS, WIDE, by_noise
 from dpsql.answers.table import details, doubles, rows, together
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Quote",
     "RefinedCount",
     "by_default_error",
+    "by_noise",
     "choose",
     "considered",
     "details",

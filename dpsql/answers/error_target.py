@@ -18,7 +18,7 @@ _DIGITS = 900
 _LAST = 12 * _DIGITS
 """Place of the largest epsilon, 1,000,000, among these decimals from 0.000001 on."""
 
-_COUNTED = ("count", "stddev", "low", "high")
+_COUNTED = ("count", "stddev", "low", "high", "left_out", "bound")
 """Kinds of outputs that release a count."""
 
 

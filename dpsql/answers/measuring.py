@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     Combine = Callable[[Measurement | None, Fraction], Combined]
 
+OF_NUMBERS = frozenset({"count", "stddev", "low", "high", "left_out", "bound"})
+"""Kinds of output columns that show a number, or something of it."""
 STRATEGIES: dict[str, Strategy] = {"AUTO": "BOX", "BOX": "BOX", "EACH": "EACH", "ANCHOR": "ANCHOR"}
 
 
@@ -65,7 +67,7 @@ def strategy_of(plan: Plan) -> Strategy:
 
 def wanted(plan: Plan, ordering: int, also: Iterable[int] = ()) -> list[int]:
     """Return the places of the distinct counts in use, and of others; the ordering count first."""
-    shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high")} | {*also}
+    shown = {o.of for o in plan.outputs if o.kind in OF_NUMBERS} | {*also}
     shown |= {place for o in plan.outputs for place in o.uses}
     equal = plan.equal
     distinct: dict[int, int] = {}
@@ -81,7 +83,7 @@ def equal_place(plan: Plan, known: Iterable[int], place: int) -> int:
 
 def shown_alone(plan: Plan) -> list[int]:
     """Return the places of the distinct numbers that are shown as they are measured."""
-    shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high") and o.formula is None}
+    shown = {o.of for o in plan.outputs if o.kind in OF_NUMBERS and o.formula is None}
     distinct: dict[int, int] = {}
     for place in sorted(shown):
         distinct.setdefault(plan.equal[place], place)
@@ -371,7 +373,7 @@ def at_once(plan: Plan, groups: int = 1) -> Fraction:
     shown = {
         (o.uses, o.formula) if o.formula is not None else plan.equal[o.of]
         for o in plan.outputs
-        if o.kind in ("count", "stddev", "low", "high")
+        if o.kind in OF_NUMBERS
     }
     miss = (1 - confidence_of(plan)) / (plan.apart * max(groups, 1) * max(len(shown), 1))
     return 1 - max(miss, _LEAST_MISS)

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from dpsql.analysis import layout
 from dpsql.answers import measuring
+from dpsql.answers.bounds_shown import bound_of, left_out_of
+from dpsql.estimates.noise_laws import Linear
 from dpsql.types import TIMESTAMPTZ
 
 if TYPE_CHECKING:
@@ -160,6 +162,17 @@ def _measured(plan: Plan, answer: NoisyResult, place: int) -> Combined:
     return found
 
 
+def of_bound(plan: Plan, output: Output, answer: NoisyResult, size: int) -> NDArray[np.float64]:
+    """Return what a column shows of the bound of a number; NaN where that is not known."""
+    if output.kind == "bound":
+        bound = bound_of(plan, output)
+        return np.full(size, np.nan if bound is None else bound)
+    found = combined(plan, answer, output)
+    measured = found.value if found.made is None or not isinstance(found.made, Linear) else found.made.value
+    known = left_out_of(plan, output, measured, found.value)
+    return np.full(size, np.nan) if known is None else known
+
+
 def _gap(plan: Plan, gap: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return gaps in the unit of the number that orders the groups."""
     best = getattr(plan.selection, "best", plan.selection)
@@ -204,6 +217,8 @@ def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> 
         case "count" | "stddev" | "low" | "high":
             place = ("count", "stddev", "low", "high").index(output.kind)
             return doubles(estimate(plan, answer, output)[place])
+        case "left_out" | "bound":
+            return doubles(of_bound(plan, output, answer, size))
         case "quantile":
             assert output.quantile is not None  # noqa: S101  such a column shows one
             return of_cells(output.quantile, answer.cells[output.quantile])

@@ -1,18 +1,30 @@
-"""Columns of an outer query that are computed from released numbers: what they are made of."""
+"""Columns of an outer query that are computed from released numbers: followed when prepared, then computed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.analysis import Plan
+from dpsql.analysis import Plan, engine_sql
+from dpsql.answers import by_noise
+from dpsql.composition.derived_columns import DerivedErrors
 from dpsql.composition.error_bars import Columns
-from dpsql.composition.terms import Call, Fold, Form, Known, Opaque, Term, kept, listed
+from dpsql.composition.terms import Form, Known, Opaque, Term, kept
 from dpsql.composition.tracing import Rows, United, traced_rows
-from dpsql.language import all_of
+from dpsql.engines import Cancelled
+from dpsql.engines.over_releases import Columns as Types
+from dpsql.errors import OperationalError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
-from dpsql.prepared import Relation
+from dpsql.prepared import DerivedColumn, PreparedComposed, Relation
+from dpsql.release import Release
+
+FloatArray = NDArray[np.float64]
 
 _NO_ERROR = {
     "low": "an end of an interval",
@@ -23,12 +35,59 @@ _NO_ERROR = {
     "rank": "a rank",
     "quantile": "a quantile",
     "left_out": "an estimate of what is left out",
-    "bound": "",
-    "key": "",
 }
+"""Released columns that are no numbers with an error, and no keys."""
+_MOST_IN_WINDOWS = 3_000
+"""Most released rows for windows over them to be followed: each may be made of all rows."""
 
 
-def numbered(
+@dataclass(slots=True, eq=False)
+class Errors:
+    """The errors of the derived columns of an answer, by their places: stddev, low, high."""
+
+    of: dict[int, tuple[FloatArray, FloatArray, FloatArray]]
+    left_out: dict[int, FloatArray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def with_derived(
+    plain: PreparedComposed, tree: exp.Expr, columns: Columns
+) -> tuple[PreparedComposed, dict[int, str]]:
+    """Return a statement with the columns that are followed to released numbers; the tree is changed.
+
+    Beside it stands why other columns have no error, by their places.
+    """
+    plain = replace(plain, barred=plain.barred or plain.traced)
+    plans = [part.plan for part in plain.parts]
+    released, numbers = _numbered(plain.relations, plans)
+    traced = traced_rows(tree, columns, released, max(len(numbers), 1)) if numbers else None
+    if traced is None:
+        return plain, {}
+    rows, whole = traced
+    if len([n for n, _ in rows.columns if not fold(n).startswith("dpsql_row_")]) != len(
+        plain.columns
+    ):
+        return plain, {}
+    skipped = {bar.place for bar in plain.bars} | {*plain.keys}
+    terms: dict[int, Term] = {}
+    why: dict[int, str] = {}
+    shown = [term for name, term in rows.columns if not fold(name).startswith("dpsql_row_")]
+    at = [i for i, (name, _) in enumerate(rows.columns) if not fold(name).startswith("dpsql_row_")]
+    for place, term in enumerate(shown):
+        if isinstance(term, Opaque):
+            why[place] = term.why
+        elif isinstance(term, Known):
+            why[place] = "it has no noise"
+        elif place not in skipped:
+            terms[place] = _shown(rows, at[place], term)
+    if not terms:
+        return plain, why
+    found = tuple(DerivedColumn(place, term) for place, term in terms.items())
+    made = replace(plain, traced=engine_sql(tree), derived=found, numbers=tuple(numbers), whole=whole)
+    return replace(made, chosen=rows.filtered), why
+
+
+def _numbered(
     relations: Sequence[Relation], plans: Sequence[Plan]
 ) -> tuple[dict[str, dict[int, int | str]], list[tuple[int, int]]]:
     """Number the released numbers: by relation and place, and the release and the number of each.
@@ -44,45 +103,66 @@ def numbered(
                 own[place] = numbers.setdefault((relation.release, count), len(numbers))
                 count += 1
             else:
-                own[place] = _NO_ERROR[output.kind]
+                own[place] = _NO_ERROR.get(output.kind, "")
     return found, list(numbers)
-
-
-def derived(
-    tree: exp.Expr, columns: Columns, released: Mapping[str, Mapping[int, int | str]], width: int, skip: set[int]
-) -> tuple[exp.Expr, dict[int, Term], dict[int, str]] | None:
-    """Return a query with hidden columns, the terms of its columns in these, and why others have none.
-
-    The tree is changed. The places `skip` are not looked at.
-    """
-    rows = traced_rows(tree, columns, released, width)
-    if rows is None:
-        return None
-    terms: dict[int, Term] = {}
-    why: dict[int, str] = {}
-    for place, (_, term) in enumerate(rows.columns):
-        if place in skip or isinstance(term, Known):
-            continue
-        if isinstance(term, Opaque):
-            why[place] = term.why
-        else:
-            terms[place] = _shown(rows, place, term)
-    return tree, terms, why
 
 
 def _shown(rows: Rows, place: int, term: Term) -> Term:
     """Return a term in the names of hidden columns of the outermost query."""
-    if isinstance(term, Form):
-        if isinstance(rows, United):
-            return Form("", (("1", rows.hidden(str(place))),))
-        return Form("", tuple((f if f == "1" else rows.hidden(f), rows.hidden(form)) for f, form in term.parts))
-    return kept(term, rows.hidden)
+    if not isinstance(term, Form):
+        return kept(term, rows.hidden)
+    if isinstance(rows, United):
+        return Form("", (("1", rows.hidden(str(place))),))
+    return Form("", tuple((f if f == "1" else rows.hidden(f), rows.hidden(form)) for f, form in term.parts))
 
 
-def releases_of(term: Term, relations: Sequence[Relation]) -> frozenset[int]:
-    """Return the releases that a term may be made of: all that are read."""
-    del term
-    return frozenset(relation.release for relation in relations)
+def run_with_errors(
+    prepared: PreparedComposed,
+    releases: Sequence[Release],
+    types: Mapping[str, Types],
+    rows: Mapping[str, pa.Table],
+    *,
+    groups_left_out: bool = False,
+) -> tuple[pa.Table, Errors]:
+    """Run the outer query; return its rows with hidden columns, and the errors of the derived columns.
+
+    What they are made of may need more memory than the answer itself: then they have no errors.
+    """
+    database = prepared.engines.schema_database
+    found, notes = None, list[str]()
+    if prepared.derived and prepared.whole and groups_left_out:
+        notes.append("groups were left out: what is computed of the others together has no interval")
+    elif prepared.derived and not _too_many(prepared, releases):
+        try:
+            found = database.over(types, rows, prepared.traced)
+        except Cancelled:
+            raise
+        except OperationalError:
+            found = None
+    if found is None:
+        plain = prepared.barred if prepared.derived else prepared.traced
+        found = database.over(types, rows, plain)
+        none = (np.full(found.num_rows, np.nan),) * 3
+        return found, Errors({each.place: none for each in prepared.derived}, notes=tuple(notes))
+    confidence = float(min(release.confidence for release in releases))
+    chosen = prepared.chosen or groups_left_out
+    families = [
+        max(part.plan.groups, 2) if (part.plan.wide and chosen) or by_noise(part.plan) else 1
+        for part in prepared.parts
+    ]
+    asked = len(prepared.derived) + len(prepared.bars)
+    work = DerivedErrors(found, releases, prepared.numbers, families, confidence, asked)
+    of, left = {}, {}
+    for each in prepared.derived:
+        of[each.place] = work.of(each.place, each.term)
+        if work.few:
+            name = prepared.columns[each.place]
+            notes.append(f"too few rows for an interval of {name} in {work.few:,} of {found.num_rows:,} rows")
+        if any(detail.of == each.place and detail.kind == "left_out" for detail in prepared.details):
+            left[each.place] = work.linear_total(each.place, each.term, "left_out")
+    return found, Errors(of, left, tuple(notes))
 
 
-__all__ = ["Call", "Fold", "all_of", "derived", "listed", "numbered", "releases_of"]
+def _too_many(prepared: PreparedComposed, releases: Sequence[Release]) -> bool:
+    rows = sum(release.rows.num_rows for release in releases)
+    return rows > _MOST_IN_WINDOWS and " OVER " in prepared.traced.upper()

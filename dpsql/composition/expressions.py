@@ -10,15 +10,17 @@ from sqlglot import exp
 
 from dpsql.analysis import engine_sql, function_name
 from dpsql.analysis.aggregates import is_aggregate
+from dpsql.analysis.parsed import whole_number
 from dpsql.composition import terms
 from dpsql.composition.error_bars import Item, UnknownColumnsError
+from dpsql.composition.existence import without_existence
 from dpsql.composition.terms import Call, Fold, Form, Known, Opaque, Term, chosen, kept, listed, mapped
 from dpsql.language import all_of, copied, walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 if TYPE_CHECKING:
-    from dpsql.composition.tracing import TermTracer
+    from dpsql.composition.tracing import Rows, TermTracer
 
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div"}
 _SMOOTH = {
@@ -53,29 +55,56 @@ class Reader:
     select: exp.Select
     aliases: dict[str, Term] = field(default_factory=dict)
     """Earlier items of the select list, which later ones may name."""
+    _soft: bool = False
+    """Whether groups that do not exist are left out, by their released numbers."""
     _filtered: bool | None = None
     """Whether noise decides which rows of FROM the expressions are of."""
 
     # -- the rows
 
     @property
+    def soft(self) -> bool:
+        """Whether the rows are those of groups that exist, by their released numbers."""
+        return not self.filtered and self._soft
+
+    @property
     def filtered(self) -> bool:
         """Whether noise decides which rows are aggregated, or are in a window."""
         if self._filtered is None:
             args = self.select.args
-            conditions = [args[name].this for name in ("where",) if args.get(name)]
+            conditions, soft = without_existence(args["where"].this) if args.get("where") else ([], False)
+            self._soft |= soft
             conditions += [join.args["on"] for join in args.get("joins") or [] if join.args.get("on")]
-            inner = any(item.traced is not None and item.traced.filtered for item in self.items)  # type: ignore[attr-defined]  # `Rows`
+            below: list[Rows] = [item.traced for item in self.items if item.traced is not None]  # type: ignore[misc]  # so they are made
+            self._soft |= any(rows.soft for rows in below)
+            inner = any(rows.filtered for rows in below)
             inner = inner or any(
                 join.kind in ("SEMI", "ANTI") and self.tracer.reads(join.this, self.ctes)
                 for join in args.get("joins") or []
             )
             self._filtered = inner or not all(isinstance(self.term(each), Known) for each in conditions)
-            group = args.get("group")
-            keys = [] if group is None else [each for each in group.expressions if not _is_place(each)]
-            if not all(isinstance(self.term(key), Known) for key in keys):
-                self._filtered = True
+            self._filtered |= not all(isinstance(self.term(key), Known) for key in self._keys())
         return self._filtered
+
+    def _keys(self) -> list[exp.Expr]:
+        """Return the expressions that the SELECT groups by."""
+        group = self.select.args.get("group")
+        if group is None:
+            return []
+        items = self.select.expressions
+        if group.args.get("all"):
+            return [item for item in items if not any(map(is_aggregate, walked(item)))]
+        return [self._item(each) for each in group.expressions]
+
+    def _item(self, node: exp.Expr) -> exp.Expr:
+        """Return what a term of GROUP BY or ORDER BY means: an item of the select list by place or alias."""
+        items, number = self.select.expressions, whole_number(node.unnest())
+        if number is not None and 1 <= number <= len(items):
+            return items[number - 1]
+        if isinstance(node, exp.Column) and not node.table:
+            named = [item for item in items if isinstance(item, exp.Alias)]
+            return next((item for item in named if fold(item.alias) == fold(node.name)), node)
+        return node
 
     def chosen_by_noise(self) -> bool:
         """Whether noise decides which rows the SELECT has."""
@@ -83,7 +112,7 @@ class Reader:
         later = [args[name].this for name in ("having", "qualify") if args.get(name)]
         if args.get("limit") or args.get("offset"):
             order = args.get("order")
-            later += [] if order is None else [each.this for each in order.expressions]
+            later += [] if order is None else [self._item(each.this) for each in order.expressions]
         return self.filtered or not all(isinstance(self.term(each), Known) for each in later)
 
     # -- names
@@ -204,8 +233,27 @@ class Reader:
             if operand is not None:
                 texts = [f"({self._sql(operand)}) = ({text})" for text in texts]
             return chosen(texts, branches, value, last)
+        cut = self._cut(whens, default) if operand is None and default is not None else None
+        if cut is not None:
+            return cut
         nodes = [*(each for _, each in whens), *([] if default is None else [default])]
         return self._one_or_null(nodes, value)
+
+    def _cut(self, whens: list[tuple[exp.Expr, exp.Expr]], default: exp.Expr) -> Term | None:
+        """Return a value that is cut to an interval: CASE WHEN x < 0 THEN 0 WHEN x > 1 THEN 1 ELSE x END."""
+        inner, own = self.term(default), default.unnest()
+        ends = {exp.LT: "NULL", exp.GT: "NULL"}
+        for condition, result in whens:
+            compared = condition.unnest()
+            if type(compared) not in ends or compared.this.unnest() != own:
+                return None
+            end = self.term(result)
+            if compared.expression.unnest() != result.unnest() or not isinstance(end, Known):
+                return None
+            ends[type(compared)] = end.sql
+        if isinstance(inner, (Known, Opaque)):
+            return inner
+        return Call("cut", (inner, *(Known(ends[kind]) for kind in (exp.LT, exp.GT))))
 
     def _one_or_null(self, nodes: list[exp.Expr], value: str) -> Term:
         """Return a value that is NULL where noise says so, as where a divisor rounds to 0."""
@@ -277,6 +325,7 @@ class Reader:
         opaque = terms.first_opaque(inner, *more)
         if opaque is not None:
             return opaque
+        self.tracer.whole.append(self.soft)
         default = more[1] if name in _SHIFTS and len(more) > 1 else None
         if not all(isinstance(term, Known) for term in more[:1]) or isinstance(default, (Call, Fold)):
             return Opaque(name)
@@ -305,6 +354,7 @@ class Reader:
             return opaque
         if name == "count":
             return Known(self._sql(whole))
+        self.tracer.whole.append(self.soft)
         if len(inner) != 1 or name not in (*_SUMS, *_AVERAGES, *_ENDS, *_PICKS):
             return Opaque(name)
         there = f"FILTER (WHERE ({self._sql(args[0])}) IS NOT NULL)"
@@ -367,6 +417,3 @@ class Reader:
     def _sql(self, node: exp.Expr) -> str:
         return terms.sql_of(node)
 
-
-def _is_place(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal)

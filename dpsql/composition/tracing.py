@@ -43,6 +43,8 @@ class Rows:
     filtered: bool
     """Whether noise decides which rows there are."""
     numbers: Iterator[int]
+    soft: bool = False
+    """Whether groups that do not exist are left out, by their released numbers."""
     _made: dict[str, str] = field(default_factory=dict)
 
     def hidden(self, sql: str) -> str:
@@ -96,6 +98,8 @@ class TermTracer(Tracer):
     them, "" for a value without noise, else what a column without a known error is."""
     width: int = 1
     """How many released columns there are."""
+    whole: list[bool] = field(default_factory=list)
+    """For each aggregate and window over released numbers whether it is of the groups that exist alone."""
     around: tuple[Callable[[exp.Column], Term | None], ...] = ()
     """What the names of the queries around a subquery mean."""
 
@@ -119,8 +123,8 @@ class TermTracer(Tracer):
         for side in (node.this, node.expression):
             each = self.query(side.unnest(), inner)
             branches += each.branches if isinstance(each, United) else [each]
-            if isinstance(each, Rows) and isinstance(each.node, exp.Select):
-                _check_union_branch(each.node)
+            if isinstance(each.node, exp.Select):
+                _check_union_branch(each.node, inner)
         if len({len(branch.columns) for branch in branches}) > 1:
             raise UnknownColumnsError
         columns = [
@@ -129,7 +133,8 @@ class TermTracer(Tracer):
         ]
         chosen = bool(node.args.get("limit")) and not all(isinstance(term, Known) for _, term in columns)
         filtered = chosen or any(branch.filtered for branch in branches)
-        return United(node, columns, filtered, self.numbers, branches=branches)
+        soft = any(branch.soft for branch in branches)
+        return United(node, columns, filtered, self.numbers, soft, branches=branches)
 
     def rows(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> Rows:
         """Follow one SELECT."""
@@ -155,7 +160,7 @@ class TermTracer(Tracer):
             found.append((name, term))
             if isinstance(node, exp.Alias):
                 reader.aliases.setdefault(fold(name), term)
-        return Rows(select, found, reader.chosen_by_noise(), self.numbers)
+        return Rows(select, found, reader.chosen_by_noise(), self.numbers, reader.soft)
 
     def _derived(
         self, alias: str, node: exp.Expr | None, new: list[str], ctes: Mapping[str, exp.CTE | None]
@@ -174,8 +179,11 @@ class TermTracer(Tracer):
         return bool(names & (self.released.keys() | ctes.keys()))
 
 
-def _check_union_branch(select: exp.Select) -> None:
-    """Raise if hidden columns would make the branches of a union unequal."""
+def _check_union_branch(select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> None:
+    """Raise if hidden columns would make the branches of a union unequal: a star shows those of a query."""
+    items = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or [])]
+    if all(isinstance(item, exp.Table) and fold(item.name) not in ctes for item in items):
+        return
     if any(isinstance(each, exp.Star) for node in select.expressions for each in walked(node)):
         raise UnknownColumnsError
 
@@ -190,13 +198,17 @@ def _united_term(place: int, terms: Sequence[Term]) -> Term:
 
 def traced_rows(
     tree: exp.Expr, columns: Columns, released: Mapping[str, Mapping[int, int | str]], width: int
-) -> Rows | None:
-    """Follow a query, whose tree is changed; None if its columns are not known."""
+) -> tuple[Rows, bool] | None:
+    """Follow a query, whose tree is changed; None if its columns are not known.
+
+    Beside it stands whether something is aggregated of which groups that do not exist were left out.
+    """
     drawn = any(str(function_name(node)).lower() in _DRAWN for node in all_of(tree, exp.Anonymous))
     if drawn:
         return None
     try:
-        return TermTracer(columns, itertools.count(), released, width).query(tree, {})
+        tracer = TermTracer(columns, itertools.count(), released, width)
+        return tracer.query(tree, {}), any(tracer.whole)
     except (UnknownColumnsError, RecursionError):
         return None
 

@@ -58,7 +58,7 @@ class Weights:
 
     def combined(self, *factors: float) -> Weights:
         """Return the one term that is the sum of the terms with these factors."""
-        return Weights(self.sources, np.asarray(factors) @ self.weights[: len(factors)][None][0][None])
+        return Weights(self.sources, np.asarray([factors]) @ self.weights)
 
     def by_law(self) -> dict[int, tuple[Law, FloatArray, FloatArray]]:
         """Return for each draw its law, and the weights times the scales and the grid steps."""

@@ -112,6 +112,11 @@ class Linear:
         """Return a number that was measured itself."""
         return cls(((1.0, Measured.of(place, value, source)),))
 
+    @property
+    def value(self) -> NDArray[np.float64]:
+        """The number of each row, as it was measured."""
+        return np.asarray(sum(weight * each.value for weight, each in self.terms), dtype=np.float64)
+
     def scaled(self, factor: float) -> Linear:
         """Return a multiple of the number."""
         return Linear(tuple((weight * factor, each) for weight, each in self.terms))
