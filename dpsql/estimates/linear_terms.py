@@ -141,7 +141,7 @@ def _errors(law: Law, weights: FloatArray, whole: FloatArray, draws: int, stream
     first, rest = weights[:, order[:_ALONE]], weights[:, order[_ALONE:]]
     own = first @ _own(law.kind, draws, stream)[: first.shape[1]]
     if rest.shape[1]:
-        normal = _normal(draws, stream, min(len(rest), _ALONE))
+        normal = _normal(draws, stream, len(rest))
         own = own + _root(rest @ rest.T * _OWN_VARIANCE[law.kind]) @ normal
     if law.kind == "laplace":
         return np.asarray(own)

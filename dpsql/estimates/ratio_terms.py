@@ -7,8 +7,6 @@ at the level, for any law of the noise. If Y may be 0, the set has no end, and t
 from __future__ import annotations
 
 import math
-from dataclasses import field
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +17,9 @@ FloatArray = NDArray[np.float64]
 
 _ANGLES = 65
 _HALVINGS = 45
+_KEPT = 512
+"""Tables of quantiles that are kept in a process."""
+_TABLES: dict[object, tuple[float, float, NDArray[np.float64]]] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,12 +45,11 @@ class Sides:
         return float(up @ self.below + down @ self.above), float(up @ self.above + down @ self.below)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class RatioIntervals:
     """Finds intervals of ratios; terms of equal weights share a table of quantiles."""
 
     confidence: float
-    _tables: dict[object, tuple[float, float, FloatArray]] = field(default_factory=dict)
 
     def find(
         self, x: float, y: float, terms: Weights, sides: Sides | None
@@ -94,9 +94,13 @@ class RatioIntervals:
             (law.kind, law.size, law.pads, law.shared, weights.round(9).tobytes())
             for law, weights, _ in terms.by_law().values()
         )
-        if laws not in self._tables:
-            self._tables[laws] = self._made(terms)
-        return self._tables[laws]
+        key = (self.confidence, laws)
+        found = _TABLES.get(key)
+        if found is None:
+            if len(_TABLES) >= _KEPT:
+                _TABLES.clear()
+            found = _TABLES[key] = self._made(terms)
+        return found
 
     def _made(self, terms: Weights) -> tuple[float, float, FloatArray]:
         drawn = errors(terms, DRAWS)
