@@ -4,8 +4,9 @@
 ``whole_domain`` or ``every_count`` (``shown`` is what a selection shows of these); ``options`` checks what
 was asked for. ``method`` has the types, ``measuring`` the numbers of selected groups, ``table`` the rows,
 ``different_values`` how many declared values there are, ``numbers`` what EXPLAIN says of each number,
-``outside`` that of the rows in no group, ``sources`` and ``noises`` what numbers are made of. ``refine`` releases a count again with less noise.
-``error_target`` finds the epsilon of a statement that asks for an error, or has the connection's.
+``outside`` that of the rows in no group, ``sources`` and ``noises`` what numbers are made of. ``refine``
+releases a count again with less noise. ``error_target`` finds the epsilon of a statement that asks for an
+error, or has the connection's.
 """
 
 from dpsql.answers.bound_search import BoundSearches
@@ -38,8 +39,8 @@ __all__ = [
     "details",
     "doubles",
     "least_epsilon",
-    "noises_of",
     "left_out_sentences",
+    "noises_of",
     "number_texts",
     "numbers",
     "outside_of",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import mechanisms
-from dpsql.analysis import laplace_is_less
+from dpsql.analysis import OF_NUMBERS, laplace_is_less
 from dpsql.answers.blocks import Block, Values, shares
 from dpsql.answers.gaussian import allowed, gaussian_noise, wished
 from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     Combine = Callable[[Measurement | None, Fraction], Combined]
 
-OF_NUMBERS = frozenset({"count", "stddev", "low", "high", "left_out", "bound"})
-"""Kinds of output columns that show a number, or something of it."""
 STRATEGIES: dict[str, Strategy] = {"AUTO": "BOX", "BOX": "BOX", "EACH": "EACH", "ANCHOR": "ANCHOR"}
 
 

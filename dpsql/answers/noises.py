@@ -1,4 +1,4 @@
-"""What the numbers of an answer are made of, and what bounds leave out of them, for what is computed of them."""
+"""What the numbers of an answer are made of, and what bounds leave out: for what is computed of them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpsql.analysis import Output, Plan
     from dpsql.answers.method import NoisyResult
     from dpsql.estimates import Combined
+
 
 def noises_of(plan: Plan, noisy: NoisyResult, shown: NoisyResult) -> Noises:
     """Return them for the numbers of a release.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql.estimates.noise_laws import Law, Linear, Measured, Made, Quotient, Source
 from dpsql.estimates import Average, RowCount, SumOfRows
+from dpsql.estimates.noise_laws import Law, Linear, Made, Measured, Quotient, Source
 from dpsql.mechanisms import Gaussian
 
 if TYPE_CHECKING:
@@ -40,7 +40,11 @@ def laplace_source(mechanism: mechanisms.Laplace) -> Source:
 
 
 def made_of_moments(
-    formula: Formula, uses: Sequence[int], moments: Mapping[int, NDArray[np.float64]], source: Source, step: float
+    formula: Formula,
+    uses: Sequence[int],
+    moments: Mapping[int, NDArray[np.float64]],
+    source: Source,
+    step: float,
 ) -> Made | None:
     """Return what follows from moments of one column, in rows, as sums of them; None of what is no such sum.
 

@@ -1,4 +1,4 @@
-"""Columns of an outer query that are computed from released numbers: followed when prepared, then computed."""
+"""Follow the columns of an outer query that are computed from released numbers; compute their errors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from sqlglot import exp
 from dpsql.analysis import Plan, engine_sql
 from dpsql.answers import by_noise
 from dpsql.composition.derived_columns import DerivedErrors
-from dpsql.composition.error_bars import Columns
+from dpsql.composition.error_bars import HIDDEN, Columns
+from dpsql.composition.hidden import Hidden
 from dpsql.composition.terms import Form, Known, Opaque, Term, kept
 from dpsql.composition.tracing import Rows, United, traced_rows
 from dpsql.engines import Cancelled
 from dpsql.engines.over_releases import Columns as Types
 from dpsql.errors import OperationalError
 from dpsql.lazy_dataclass import dataclass
+from dpsql.places import DETAILS
 from dpsql.policy import fold
 from dpsql.prepared import DerivedColumn, PreparedComposed, Relation
 from dpsql.release import Release
@@ -46,7 +48,8 @@ class Errors:
     """The errors of the derived columns of an answer, by their places: stddev, low, high."""
 
     of: dict[int, tuple[FloatArray, FloatArray, FloatArray]]
-    left_out: dict[int, FloatArray] = field(default_factory=dict)
+    bounds: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
+    """What is asked of their bounds, by place and kind."""
     notes: tuple[str, ...] = ()
 
 
@@ -64,15 +67,13 @@ def with_derived(
     if traced is None:
         return plain, {}
     rows, whole = traced
-    if len([n for n, _ in rows.columns if not fold(n).startswith("dpsql_row_")]) != len(
-        plain.columns
-    ):
+    if len([n for n, _ in rows.columns if not fold(n).startswith(HIDDEN)]) != len(plain.columns):
         return plain, {}
     skipped = {bar.place for bar in plain.bars} | {*plain.keys}
     terms: dict[int, Term] = {}
     why: dict[int, str] = {}
-    shown = [term for name, term in rows.columns if not fold(name).startswith("dpsql_row_")]
-    at = [i for i, (name, _) in enumerate(rows.columns) if not fold(name).startswith("dpsql_row_")]
+    shown = [term for name, term in rows.columns if not fold(name).startswith(HIDDEN)]
+    at = [i for i, (name, _) in enumerate(rows.columns) if not fold(name).startswith(HIDDEN)]
     for place, term in enumerate(shown):
         if isinstance(term, Opaque):
             why[place] = term.why
@@ -90,7 +91,7 @@ def with_derived(
 def _numbered(
     relations: Sequence[Relation], plans: Sequence[Plan]
 ) -> tuple[dict[str, dict[int, int | str]], list[tuple[int, int]]]:
-    """Number the released numbers: by relation and place, and the release and the number of each.
+    """Give released numbers numbers: by relation and place, and the release and the number of each.
 
     Relations of one release have the same numbers.
     """
@@ -151,16 +152,17 @@ def run_with_errors(
         for part in prepared.parts
     ]
     asked = len(prepared.derived) + len(prepared.bars)
-    work = DerivedErrors(found, releases, prepared.numbers, families, confidence, asked)
-    of, left = {}, {}
+    work = DerivedErrors(Hidden(found), releases, prepared.numbers, families, confidence, asked)
+    of: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
+    bounds: dict[tuple[int, str], FloatArray] = {}
     for each in prepared.derived:
         of[each.place] = work.of(each.place, each.term)
         if work.few:
             name = prepared.columns[each.place]
             notes.append(f"too few rows for an interval of {name} in {work.few:,} of {found.num_rows:,} rows")
-        if any(detail.of == each.place and detail.kind == "left_out" for detail in prepared.details):
-            left[each.place] = work.linear_total(each.place, each.term, "left_out")
-    return found, Errors(of, left, tuple(notes))
+        for kind in {d.kind for d in prepared.details if d.of == each.place} - {*DETAILS}:
+            bounds[each.place, kind] = work.of_bounds(each.place, each.term, kind)
+    return found, Errors(of, bounds, tuple(notes))
 
 
 def _too_many(prepared: PreparedComposed, releases: Sequence[Release]) -> bool:

@@ -13,11 +13,11 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsql.composition.smooth import NoIntervalError, forms_of, inside, value_of
-from dpsql.composition.terms import Call, Fold, Form, Known, Term
+from dpsql.composition.hidden import Hidden, Sum, floats, leaves_of
+from dpsql.composition.smooth import NoIntervalError, value_of
+from dpsql.composition.terms import Call, Form, Known, Term
 from dpsql.estimates.linear_terms import DRAWS, Key, Weights, errors, half_width, joined, stddev
 from dpsql.estimates.noise_laws import Linear, Quotient, Source
 from dpsql.estimates.ratio_terms import RatioIntervals, Sides
@@ -33,7 +33,7 @@ Interval = tuple[float, float, float]
 """Standard deviation (NaN: it has none), low and high."""
 
 MOST = 1_000_000
-"""Most released numbers that the values of a column are made of, all rows together, for it to have intervals."""
+"""Most released numbers that the values of a column with intervals are made of, all rows together."""
 _SMOOTH_DRAWS = 2_000
 _MOST_CORNERS = 3
 _LEAST_TAIL = 20
@@ -57,19 +57,10 @@ class _Number:
 
 
 @dataclass(slots=True, eq=False)
-class _Linear:
-    """A sum of released numbers in one row."""
-
-    value: float
-    weights: dict[int, float]
-    """By the names of the numbers."""
-
-
-@dataclass(slots=True, eq=False)
 class DerivedErrors:
     """Computes the errors of columns of one answer."""
 
-    found: pa.Table
+    hidden: Hidden
     releases: Sequence[Release]
     numbers: Sequence[tuple[int, int]]
     """The release and the number of each released number."""
@@ -81,16 +72,15 @@ class DerivedErrors:
     few: int = 0
     """In how many rows a ratio has no interval, since there are too few rows."""
     _numbers: dict[int, _Number] = field(default_factory=dict)
-    _read: dict[str, object] = field(default_factory=dict)
-    _ratios: dict[float, RatioIntervals] = field(default_factory=dict)
+    _known: dict[tuple[object, ...], Interval] = field(default_factory=dict)
+    """Intervals of smooth functions, which rows may have in common."""
 
     def of(self, place: int, term: Term) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return standard deviations and ends of intervals of a column; NaN where there are none."""
-        size = self.found.num_rows
-        out = np.full((3, size), np.nan)
-        values = _floats(self.found.column(place))
+        values = self.hidden.shown(place)
+        out = np.full((3, len(values)), np.nan)
         self.few = 0
-        if sum(len(self._lists(name)[1]) for name in _lists_of(term)) > MOST:
+        if self.hidden.numbers(term) > MOST:
             return out[0], out[1], out[2]
         with np.errstate(all="ignore"):
             for row in np.flatnonzero(np.isfinite(values)).tolist():
@@ -103,37 +93,44 @@ class DerivedErrors:
                     out[:, row] = made[0], low, high
         return out[0], out[1], out[2]
 
-    def linear_total(self, place: int, term: Term, name: str) -> FloatArray:
-        """Return the sum of what is known of the numbers of a linear column; NaN where it is not known."""
-        values = _floats(self.found.column(place))
+    def of_bounds(self, place: int, term: Term, kind: str) -> FloatArray:
+        """Return what bounds left out of a sum of numbers, or (`bound`) their bound, if it is one.
+
+        NaN where that is not known.
+        """
+        values = self.hidden.shown(place)
         out = np.full(len(values), np.nan)
-        for row in np.flatnonzero(np.isfinite(values)).tolist() if isinstance(term, Form) else ():
-            known, total = True, 0.0
-            for number, weight in self._form(term, row, float(values[row])).weights.items():
-                each, at = self._number(number)
-                array = None if each.noise is None else getattr(each.noise, name)
-                known = known and array is not None
-                total += 0.0 if array is None else weight * float(array[at])
-            out[row] = total if known else np.nan
+        if not isinstance(term, Form):
+            return out
+        for row in np.flatnonzero(np.isfinite(values)).tolist():
+            weights = self.hidden.form(term, row, float(values[row])).weights
+            noises = [(weight, *self._number(name)) for name, weight in weights.items()]
+            if kind == "bound":
+                bounds = {None if each.noise is None else each.noise.bound for _, each, _ in noises}
+                out[row] = next(iter(bounds)) if len(bounds) == 1 else np.nan
+                continue
+            known = [None if each.noise is None else each.noise.left_out for _, each, _ in noises]
+            parts = [(w, at, array) for (w, _, at), array in zip(noises, known, strict=True)]
+            out[row] = sum(math.nan if a is None else w * float(a[at]) for w, at, a in parts)
         return out
 
     # -- intervals of a row
 
     def _interval(self, term: Term, row: int, value: float) -> Interval:
         if isinstance(term, Form):
-            return self._linear(self._form(term, row, value))
+            return self._linear(self.hidden.form(term, row, value))
         if isinstance(term, Call) and term.op == "round":
             return self._rounded(term, row, value)
         if isinstance(term, Call) and term.op == "cut":
             deviation, low, high = self._interval(term.args[0], row, value)
-            least, most = (self._end(end, row) for end in term.args[1:])
+            least, most = (self.hidden.end(end, row) for end in term.args[1:])
             return deviation, *np.clip([low, high], least, most).tolist()
         ratio = self._ratio(term, row)
         if ratio is not None:
             return self._ratio_interval(*ratio, value)
         return self._smooth(term, row)
 
-    def _linear(self, form: _Linear) -> Interval:
+    def _linear(self, form: Sum) -> Interval:
         if not form.weights:
             return 0.0, form.value, form.value
         if len(form.weights) == 1:
@@ -153,7 +150,7 @@ class DerivedErrors:
                 return stddev(terms), *ends
         return stddev(terms), centre - width - below, centre + width + above
 
-    def _multiple(self, form: _Linear) -> Interval:
+    def _multiple(self, form: Sum) -> Interval:
         """Return the interval of a multiple of one number, plus a constant: that of the number."""
         ((name, weight),) = form.weights.items()
         number, at = self._number(name)
@@ -162,7 +159,7 @@ class DerivedErrors:
             raise NoIntervalError
         return abs(weight) * float(number.stddev[at]), min(ends), max(ends)
 
-    def _ends(self, form: _Linear) -> tuple[float, float]:
+    def _ends(self, form: Sum) -> tuple[float, float]:
         """Return ends that hold where those of all numbers do."""
         low = high = form.value
         for name, weight in form.weights.items():
@@ -172,38 +169,33 @@ class DerivedErrors:
         return (low, high) if math.isfinite(low) and math.isfinite(high) else (-math.inf, math.inf)
 
     def _rounded(self, term: Call, row: int, value: float) -> Interval:
-        """Return the interval of a rounded value: its ends are rounded, if the grid is finer than the noise."""
-        digits = self._scalar(term.args[1], row)
+        """Return the interval of a value that is rounded to a grid finer than its noise: rounded ends."""
+        digits = self.hidden.scalar(term.args[1], row)
         step = 10.0 ** -round(digits)
         deviation, low, high = self._interval(term.args[0], row, value)
         if (high - low) / 2 < step:
             raise NoIntervalError
         return deviation, round(low / step) * step, round(high / step) * step
 
-    def _end(self, term: Term, row: int) -> float | None:
-        assert isinstance(term, Known)  # noqa: S101  so it was made
-        found = self.found.column(term.sql)[row].as_py()
-        return None if found is None else float(found)
-
     # -- ratios
 
-    def _ratio(self, term: Term, row: int) -> tuple[_Linear, _Linear, float, float] | None:
-        """Return numerator, denominator, factor and what is added, of a ratio of two sums; None: it is none."""
+    def _ratio(self, term: Term, row: int) -> tuple[Sum, Sum, float, float] | None:
+        """Return numerator, denominator, factor and what is added of a ratio of sums; None: it is none."""
         if not isinstance(term, Call):
             return None
         if term.op == "div" and _is_linear(term.args[0]) and isinstance(term.args[1], Form):
-            above, below = (self._leaf(each, row) for each in term.args)
-            return above, below, 1.0, 0.0
+            first, second = term.args
+            return self.hidden.leaf(first, row), self.hidden.leaf(second, row), 1.0, 0.0
         if term.op == "neg":
             inner = self._ratio(term.args[0], row)
             return None if inner is None else (*inner[:2], -inner[2], -inner[3])
-        if len(term.args) != 2:  # noqa: PLR2004  a pair
+        if len(term.args) != 2:
             return None
         first, second = term.args
         if isinstance(second, Known) and term.op in ("mul", "div", "add", "sub"):
-            inner, other = self._ratio(first, row), self._scalar(second, row)
+            inner, other = self._ratio(first, row), self.hidden.scalar(second, row)
         elif isinstance(first, Known) and term.op in ("mul", "add", "sub"):
-            inner, other = self._ratio(second, row), self._scalar(first, row)
+            inner, other = self._ratio(second, row), self.hidden.scalar(first, row)
             if inner is not None and term.op == "sub":
                 return (*inner[:2], -inner[2], other - inner[3])
         else:
@@ -218,9 +210,7 @@ class DerivedErrors:
         by = other if term.op == "mul" else 1 / other
         return above, below, factor * by, more * by
 
-    def _ratio_interval(
-        self, above: _Linear, below: _Linear, factor: float, more: float, value: float
-    ) -> Interval:
+    def _ratio_interval(self, above: Sum, below: Sum, factor: float, more: float, value: float) -> Interval:
         forms = [above, below]
         terms, quotients = self._terms(forms)
         if quotients:
@@ -230,9 +220,8 @@ class DerivedErrors:
         if not level:
             raise NoIntervalError
         x, y = self._centre(above), self._centre(below)
-        finder = self._ratios.setdefault(level, RatioIntervals(level))
         bounded = sides if sides.below.any() or sides.above.any() else None
-        ends = finder.find(x, y, terms, bounded)
+        ends = RatioIntervals(level).find(x, y, terms, bounded)
         if ends is None:
             self.few += 1
             raise NoIntervalError
@@ -244,21 +233,32 @@ class DerivedErrors:
     # -- smooth functions
 
     def _smooth(self, term: Term, row: int) -> Interval:
-        forms: list[_Linear] = []
+        forms: list[Sum] = []
         places: list[int | list[int]] = []
-        for leaf, folded in _leaves(term):
-            own = [self._leaf(leaf, row, at) for at in range(self._size(leaf, row))] if folded else []
-            places.append([*range(len(forms), len(forms) + len(own))] if folded else len(forms))
-            forms += own if folded else [self._leaf(leaf, row)]
-        constants = {name: self.found.column(name)[row].as_py() for name in _known_of(term)}
+        for leaf, folded in leaves_of(term):
+            size = self.hidden.size(leaf, row) if folded else 0
+            places.append([*range(len(forms), len(forms) + size)] if folded else len(forms))
+            forms += [self._or_null(leaf, row, at) for at in (range(size) if folded else [None])]
+        constants = self.hidden.values(term, row)
+        key = (id(term), *(each for form in forms for each in form.key), repr(constants))
+        if key in self._known:
+            return self._known[key]
 
         def f(leaves: list[FloatArray]) -> FloatArray:
             listed = [leaves[at] if isinstance(at, int) else [leaves[i] for i in at] for at in places]
             return value_of(term, iter(listed), constants)
 
-        return self._smooth_of(forms, f)
+        self._known[key] = found = self._smooth_of(forms, f)
+        return found
 
-    def _smooth_of(self, forms: list[_Linear], f: Callable[[list[FloatArray]], FloatArray]) -> Interval:
+    def _or_null(self, leaf: Form, row: int, at: int | None) -> Sum:
+        """Return a form, with the value NaN for NULL: GREATEST and LEAST pass over it, others have NULL."""
+        try:
+            return self.hidden.leaf(leaf, row, at)
+        except NoIntervalError:
+            return Sum(math.nan, {})
+
+    def _smooth_of(self, forms: list[Sum], f: Callable[[list[FloatArray]], FloatArray]) -> Interval:
         """Return 2.5% and 97.5% of f of what the forms may be, given the noise."""
         level = self._level(self._family(forms))
         tail = (1 - level) / 2
@@ -281,7 +281,7 @@ class DerivedErrors:
         high = max(float(np.quantile(each, 1 - tail, method="higher")) for each in results)
         return float(results[0].std()), low, high
 
-    def _corners(self, forms: list[_Linear], leaves: list[FloatArray]) -> Iterator[list[FloatArray]]:
+    def _corners(self, forms: list[Sum], leaves: list[FloatArray]) -> Iterator[list[FloatArray]]:
         """Yield the draws, and with what bounds left out, on either side of each form."""
         yield leaves
         sides = [self._sides([form]).of(1.0) for form in forms]
@@ -308,7 +308,7 @@ class DerivedErrors:
 
     # -- what a form is made of
 
-    def _terms(self, forms: list[_Linear]) -> tuple[Weights, list[int]]:
+    def _terms(self, forms: list[Sum]) -> tuple[Weights, list[int]]:
         """Return the forms, and both parts of each quotient in them, as sums of measured numbers."""
         listed: list[dict[Key, tuple[Source, float]]] = []
         quotients: dict[int, None] = {}
@@ -334,7 +334,7 @@ class DerivedErrors:
                 listed.append(own)
         return joined(listed), list(quotients)
 
-    def _centre(self, form: _Linear) -> float:
+    def _centre(self, form: Sum) -> float:
         """Return the value of a form as it was measured, without what was given back; quotients left out."""
         found = form.value
         for name, weight in form.weights.items():
@@ -345,7 +345,7 @@ class DerivedErrors:
                 found += weight * sum(w * float(each.value[at]) for w, each in made.terms)
         return found
 
-    def _sides(self, forms: list[_Linear]) -> Sides:
+    def _sides(self, forms: list[Sum]) -> Sides:
         names = list(dict.fromkeys(name for form in forms for name in form.weights))
         weights = np.array([[form.weights.get(name, 0.0) for name in names] for form in forms])
         below, above = np.zeros(len(names)), np.zeros(len(names))
@@ -356,7 +356,7 @@ class DerivedErrors:
                 array[place] = 0.0 if known is None else float(known[at])
         return Sides(weights, below, above)
 
-    def _family(self, forms: list[_Linear]) -> int:
+    def _family(self, forms: list[Sum]) -> int:
         """Return among how many values noise may have chosen these."""
         return max((self._number(name)[0].family for form in forms for name in form.weights), default=1)
 
@@ -379,11 +379,11 @@ class DerivedErrors:
         place = places_of(release).numbers[number]
         size = release.table.num_rows
         ends = [
-            np.full(size, np.nan) if at is None else _floats(release.table.column(at))
+            np.full(size, np.nan) if at is None else floats(release.table.column(at))
             for at in (place.stddev, place.low, place.high)
         ]
         noise = None if release.noises is None else release.noises[number]
-        value = _floats(release.table.column(place.place))
+        value = floats(release.table.column(place.place))
         made = _Number(value, ends[0], ends[1], ends[2], noise, index, self.families[index])
         return replace(made, family=1) if made.family > 1 and self._is_single(made) else made
 
@@ -398,64 +398,8 @@ class DerivedErrors:
         half = (number.high[0] - number.low[0] - sum(0.0 if w is None else w[0] for w in wider)) / 2
         return bool(half <= _SAME * half_width(joined([own]), self.confidence))
 
-    # -- hidden columns
 
-    def _size(self, leaf: Form, row: int) -> int:
-        values = self.found.column(leaf.value)[row].as_py()
-        return 0 if values is None else len(values)
-
-    def _scalar(self, term: Term, row: int) -> float:
-        assert isinstance(term, Known)  # noqa: S101  the caller has looked
-        found = self.found.column(term.sql)[row].as_py()
-        if found is None:
-            raise NoIntervalError
-        return float(found)
-
-    def _leaf(self, term: Term, row: int, at: int | None = None) -> _Linear:
-        if isinstance(term, Known):
-            return _Linear(self._scalar(term, row), {})
-        assert isinstance(term, Form)  # noqa: S101  the caller has looked
-        found = self.found.column(term.value)[row].as_py()
-        found = found if at is None or found is None else found[at]
-        if found is None:
-            raise NoIntervalError
-        if at is None:
-            return self._form(term, row, float(found))
-        listed = self.found.column(term.parts[0][1])[row].as_py()[at] or []
-        weights: dict[int, float] = {}
-        for each in listed:
-            weights[each["p"]] = weights.get(each["p"], 0.0) + each["w"]
-        return _Linear(float(found), {name: weight for name, weight in weights.items() if weight})
-
-    def _form(self, term: Form, row: int, value: float) -> _Linear:
-        weights: dict[int, float] = {}
-        for factor, form in term.parts:
-            by = 1.0 if factor == "1" else self.found.column(factor)[row].as_py()
-            if by is None:
-                raise NoIntervalError
-            ends, names, own = self._lists(form)
-            for at in range(ends[row], ends[row + 1]):
-                name = int(names[at])
-                weights[name] = weights.get(name, 0.0) + float(by) * float(own[at])
-        return _Linear(value, {name: weight for name, weight in weights.items() if weight})
-
-    def _lists(self, name: str) -> tuple[list[int], NDArray[np.int64], FloatArray]:
-        """Return where the lists of a hidden column begin and end, and what they hold."""
-        if name not in self._read:
-            column = self.found.column(name).combine_chunks()
-            if pa.types.is_list(column.type.value_type):
-                self._read[name] = ([], np.zeros(len(column.flatten().flatten())), np.zeros(0))
-            else:
-                lengths = np.array([0 if v is None else v for v in column.value_lengths().to_pylist()], int)
-                flat = column.flatten()
-                ends = np.concatenate([[0], np.cumsum(lengths)]).tolist()
-                self._read[name] = (ends, flat.field("p").to_numpy(), flat.field("w").to_numpy())
-        return self._read[name]  # type: ignore[return-value]  # as it was put there
-
-
-def _add(
-    own: dict[Key, tuple[Source, float]], release: int, made: Linear, at: int, weight: float
-) -> None:
+def _add(own: dict[Key, tuple[Source, float]], release: int, made: Linear, at: int, weight: float) -> None:
     for factor, each in made.terms:
         key = (release, each.place, at)
         source = each.sources[int(each.source[at])]
@@ -464,30 +408,3 @@ def _add(
 
 def _is_linear(term: Term) -> bool:
     return isinstance(term, (Form, Known))
-
-
-def _floats(column: pa.ChunkedArray) -> FloatArray:
-    found: FloatArray = np.array(
-        [math.nan if value is None else float(value) for value in column.to_pylist()], dtype=np.float64
-    )
-    return found
-
-
-def _lists_of(term: Term) -> Iterator[str]:
-    for each in forms_of(term):
-        yield from (form for _, form in each.parts)
-
-
-def _leaves(term: Term, *, folded: bool = False) -> Iterator[tuple[Form, bool]]:
-    """Yield the forms in a term, in order, and whether they are lists of forms."""
-    if isinstance(term, Form):
-        yield term, folded
-    for each in inside(term):
-        yield from _leaves(each, folded=folded or isinstance(term, Fold))
-
-
-def _known_of(term: Term) -> Iterator[str]:
-    if isinstance(term, Known):
-        yield term.sql
-    for each in inside(term):
-        yield from _known_of(each)

@@ -12,25 +12,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.analysis import function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.answers import doubles
+from dpsql.composition.error_bars import HIDDEN
 from dpsql.composition.names import DETAIL_FUNCTIONS
 from dpsql.language import title
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import DETAILS, Places, distinct
 from dpsql.policy import fold
 from dpsql.prepared import AskedDetail, DerivedColumn, ErrorBar, PreparedComposed
-from dpsql.release import Release, places_of
+from dpsql.release import Release
 
 if TYPE_CHECKING:
     from dpsql.composition.derived import Errors
     from dpsql.language import Query
 
-_NUMERIC = ("DOUBLE", "FLOAT", "DECIMAL", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-_NUMERIC += tuple(f"U{name}" for name in _NUMERIC[3:])
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_NUMERIC = frozenset({"DOUBLE", "FLOAT", "DECIMAL", *_WHOLE, *(f"U{name}" for name in _WHOLE)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +115,7 @@ def numbers_of(prepared: PreparedComposed) -> list[ErrorBar | DerivedColumn]:
 
 def numeric(prepared: PreparedComposed, found: Sequence[tuple[str, str]]) -> PreparedComposed:
     """Return a statement without derived columns that are no numbers, given all its columns and types."""
-    kinds = [kind for name, kind in found if not name.startswith("dpsql_row_")]
+    kinds = [kind for name, kind in found if not name.startswith(HIDDEN)]
     kept = tuple(each for each in prepared.derived if kinds[each.place].split("(")[0] in _NUMERIC)
     return replace(prepared, derived=kept)
 
@@ -121,23 +123,24 @@ def numeric(prepared: PreparedComposed, found: Sequence[tuple[str, str]]) -> Pre
 def filled(
     prepared: PreparedComposed,
     releases: Sequence[Release],
-    rows: pa.Table,
-    table: pa.Table,
-    places: Places,
+    found: pa.Table,
+    tables: tuple[pa.Table, pa.Table, Places],
     errors: Errors,
 ) -> tuple[pa.Table, pa.Table]:
-    """Return the rows and the table of an answer with the details that the statement asks for."""
+    """Return the rows and the table of an answer with the details that the statement asks for.
+
+    `found` are the rows of the query with its hidden columns.
+    """
+    rows, table, places = tables
     if not prepared.details:
         return rows, table
     numbers = dict(zip((each.place for each in numbers_of(prepared)), places.numbers, strict=True))
     for asked in prepared.details:
         if asked.kind in DETAILS:
             at = getattr(numbers[asked.of], asked.kind)
-            column = table.column(at) if at is not None and at != asked.place else None
-            if column is None and at == asked.place:
-                column = table.column(at)
+            column = None if at is None else table.column(at)
         else:
-            column = doubles(_of_bounds(prepared, releases, rows, asked, errors))
+            column = doubles(_of_bounds(prepared, releases, found, asked, errors))
         column = pa.nulls(rows.num_rows, pa.float64()) if column is None else column
         rows = rows.set_column(asked.place, rows.column_names[asked.place], column)
         table = table.set_column(asked.place, table.column_names[asked.place], column)
@@ -145,10 +148,23 @@ def filled(
 
 
 def _of_bounds(
-    prepared: PreparedComposed, releases: Sequence[Release], rows: pa.Table, asked: AskedDetail, errors: Errors
-) -> np.ndarray:
-    none = np.full(rows.num_rows, np.nan)
-    return errors.left_out.get(asked.of, none) if asked.kind == "left_out" else none
-
-
-__all__ = ["Asked", "filled", "numbers_of", "numeric", "places_of", "take_details", "with_details"]
+    prepared: PreparedComposed,
+    releases: Sequence[Release],
+    found: pa.Table,
+    asked: AskedDetail,
+    errors: Errors,
+) -> NDArray[np.float64]:
+    """Return the bound of a column, or what it left out; NaN where that is not known."""
+    none = np.full(found.num_rows, np.nan)
+    bar = next((bar for bar in prepared.bars if bar.place == asked.of), None)
+    if bar is None:
+        return errors.bounds.get((asked.of, asked.kind), none)
+    noises = releases[bar.release].noises
+    known = None if noises is None else getattr(noises[bar.number], asked.kind)
+    if known is None:
+        return none
+    numbers = found.column(bar.row).to_numpy().astype(np.float64)
+    there = ~np.isnan(numbers)
+    values = np.broadcast_to(np.asarray(known, dtype=np.float64), releases[bar.release].table.num_rows)
+    none[there] = values[numbers[there].astype(np.int64)]
+    return none

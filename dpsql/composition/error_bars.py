@@ -103,6 +103,8 @@ def trace(query: exp.Expr, columns: Columns) -> Traced | None:
 
 @dataclass(slots=True)
 class Tracer:
+    """Traces the SELECTs of a query."""
+
     columns: Columns
     numbers: Iterator[int]
 
@@ -202,6 +204,7 @@ class Tracer:
 
 
 def with_names(names: tuple[str, ...] | None, new: list[str]) -> tuple[str, ...] | None:
+    """Return names of columns, the first of which are given anew."""
     return None if names is None else (*new, *names[len(new) :])
 
 

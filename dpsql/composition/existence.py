@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, is_aggregate
-from dpsql.estimates.noise_laws import noises_taken
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
+from dpsql.estimates.noise_laws import noises_taken
 from dpsql.language import all_of, walked
 from dpsql.policy import fold
 from dpsql.prepared import Existence, PreparedComposed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from dataclasses import field
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -19,20 +19,54 @@ from dpsql.language import all_of, copied, walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
-if TYPE_CHECKING:
-    from dpsql.composition.tracing import Rows, TermTracer
 
-_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div"}
+class FollowedRows(Protocol):
+    """The rows of a query, as the query around it sees them."""
+
+    columns: list[tuple[str, Term]]
+    filtered: bool
+    soft: bool
+
+    def handed(self, place: int, alias: str, name: str) -> Term:
+        """Return a column under an alias and a name."""
+
+
+class Following(Protocol):
+    """What reads queries inside of expressions."""
+
+    released: Mapping[str, Mapping[int, int | str]]
+    width: int
+    whole: list[bool]
+
+    def reads(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> bool:
+        """Whether a query names a released relation, or a common table expression."""
+
+    def outer_term(self, node: exp.Column) -> Term | None:
+        """Return what a name means in the queries around; None if none has it."""
+
+    def subquery(
+        self,
+        select: exp.Select,
+        ctes: Mapping[str, exp.CTE | None],
+        lookup: Callable[[exp.Column], Term | None],
+    ) -> FollowedRows:
+        """Follow a subquery, in which names of the query around may stand."""
+
+
+_ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div"}
 _SMOOTH = {
     **{name: name for name in ("ln", "log10", "log2", "sqrt", "cbrt", "exp", "abs", "greatest", "least")},
-    **{"power": "power", "pow": "power"},
+    "power": "power",
+    "pow": "power",
 }
 _SUMS = {"sum": "sum", "fsum": "sum", "kahan_sum": "sum", "sumkahan": "sum"}
 _AVERAGES = frozenset({"avg", "mean", "favg"})
 _ENDS = {"max": "max", "min": "min"}
 _PICKS = frozenset({"lag", "lead", "first_value", "last_value", "nth_value", "first", "last", "any_value"})
 _SHIFTS = frozenset({"lag", "lead"})
-_WHOLE = frozenset({"BIGINT", "INT", "SMALLINT", "TINYINT", "INT128", "UBIGINT", "UINT", "USMALLINT", "UTINYINT"})
+_WHOLE = frozenset(
+    {"BIGINT", "INT", "SMALLINT", "TINYINT", "INT128", "UBIGINT", "UINT", "USMALLINT", "UTINYINT"}
+)
 _FLOATS = frozenset({"DOUBLE", "FLOAT"})
 _NAMES: dict[type[exp.Expr], str] = {
     exp.IntDiv: "//",
@@ -49,7 +83,7 @@ _NAMES: dict[type[exp.Expr], str] = {
 class Reader:
     """Reads the expressions of one SELECT."""
 
-    tracer: TermTracer
+    tracer: Following
     items: list[Item]
     ctes: Mapping[str, exp.CTE | None]
     select: exp.Select
@@ -75,7 +109,7 @@ class Reader:
             conditions, soft = without_existence(args["where"].this) if args.get("where") else ([], False)
             self._soft |= soft
             conditions += [join.args["on"] for join in args.get("joins") or [] if join.args.get("on")]
-            below: list[Rows] = [item.traced for item in self.items if item.traced is not None]  # type: ignore[misc]  # so they are made
+            below: list[FollowedRows] = [item.traced for item in self.items if item.traced is not None]  # type: ignore[misc]  # so they are made
             self._soft |= any(rows.soft for rows in below)
             inner = any(rows.filtered for rows in below)
             inner = inner or any(
@@ -100,7 +134,8 @@ class Reader:
         """Return what a term of GROUP BY or ORDER BY means: an item of the select list by place or alias."""
         items, number = self.select.expressions, whole_number(node.unnest())
         if number is not None and 1 <= number <= len(items):
-            return items[number - 1]
+            item: exp.Expr = items[number - 1]
+            return item
         if isinstance(node, exp.Column) and not node.table:
             named = [item for item in items if isinstance(item, exp.Alias)]
             return next((item for item in named if fold(item.alias) == fold(node.name)), node)
@@ -121,7 +156,8 @@ class Reader:
         """Return a column of an item of FROM."""
         names = item.names or ()
         if item.traced is not None:
-            return item.traced.handed(place, item.alias, names[place])  # type: ignore[attr-defined]  # `Rows`
+            rows: FollowedRows = item.traced  # type: ignore[assignment]  # so it is made
+            return rows.handed(place, item.alias, names[place])
         value = terms.named(item.alias, names[place])
         kind = self.tracer.released.get(fold(item.relation), {}).get(place, "")
         if isinstance(kind, int):
@@ -154,11 +190,10 @@ class Reader:
             return Known(self._sql(node))
         if not node.table and fold(node.name) in self.aliases:
             return self.aliases[fold(node.name)]
-        for lookup in reversed(self.tracer.around):
-            outer = lookup(node)
-            if outer is not None:
-                return Known(self._sql(node)) if isinstance(outer, Known) else Opaque("a correlated subquery")
-        return Opaque("a name")
+        outer = self.tracer.outer_term(node)
+        if outer is None:
+            return Opaque("a name")
+        return Known(self._sql(node)) if isinstance(outer, Known) else Opaque("a correlated subquery")
 
     def known_name(self, node: exp.Column) -> Term | None:
         """Return what a name of a subquery means here; None if nothing here has it."""
@@ -179,7 +214,8 @@ class Reader:
             )
         if isinstance(node, exp.Window):
             return self._window(node)
-        if isinstance(node, (exp.Subquery, exp.Exists)) or (isinstance(node, exp.In) and node.args.get("query")):
+        within = isinstance(node, exp.In) and node.args.get("query") is not None
+        if within or isinstance(node, (exp.Subquery, exp.Exists)):
             return self._subquery(node)
         if isinstance(node, exp.Case):
             return self._case(node)
@@ -242,7 +278,7 @@ class Reader:
     def _cut(self, whens: list[tuple[exp.Expr, exp.Expr]], default: exp.Expr) -> Term | None:
         """Return a value that is cut to an interval: CASE WHEN x < 0 THEN 0 WHEN x > 1 THEN 1 ELSE x END."""
         inner, own = self.term(default), default.unnest()
-        ends = {exp.LT: "NULL", exp.GT: "NULL"}
+        ends: dict[type[exp.Expr], str] = {exp.LT: "NULL", exp.GT: "NULL"}
         for condition, result in whens:
             compared = condition.unnest()
             if type(compared) not in ends or compared.this.unnest() != own:
@@ -270,7 +306,7 @@ class Reader:
             branches = [self.term(each) for each in args]
             texts = [f"({self._sql(each)}) IS NOT NULL" for each in args[:-1]]
             return chosen(texts, branches[:-1], self._sql(node), branches[-1])
-        if name in ("if", "iff") and len(args) == 3:  # noqa: PLR2004  condition, value, other value
+        if name in ("if", "iff") and len(args) == 3:
             if isinstance(self.term(args[0]), Known):
                 branch, last = self.term(args[1]), self.term(args[2])
                 return chosen([self._sql(args[0])], [branch], self._sql(node), last)
@@ -389,9 +425,8 @@ class Reader:
         if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Select):
             return Opaque("a subquery")
         made = copied(node)
-        inner = self._inside()
         try:
-            rows = inner.rows(made.this, self.ctes)
+            rows = self.tracer.subquery(made.this, self.ctes, self.known_name)
         except UnknownColumnsError:
             return Opaque("a subquery")
         if len(rows.columns) != 1:
@@ -411,9 +446,5 @@ class Reader:
             return Form(self._sql(node), kept(term, alone).parts)  # type: ignore[union-attr]  # a form too
         return kept(term, alone)
 
-    def _inside(self) -> TermTracer:
-        return replace(self.tracer, around=(*self.tracer.around, self.known_name))
-
     def _sql(self, node: exp.Expr) -> str:
         return terms.sql_of(node)
-

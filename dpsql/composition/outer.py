@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from dpsql.analysis import Output, Plan, engine_sql, put_domains
 from dpsql.answers import COVERS_LESS, choose, doubles
-from dpsql.composition.details import filled, numbers_of, numeric, take_details, with_details
 from dpsql.composition.derived import Errors, run_with_errors, with_derived
+from dpsql.composition.details import filled, numbers_of, numeric, with_details
 from dpsql.composition.error_bars import HIDDEN, Traced, trace
 from dpsql.composition.existence import left_out, told, with_groups
 from dpsql.composition.half_way import Steps, compare_half_way, counts_of, guard_divisors, steps_of
@@ -84,13 +84,13 @@ def compose(
     }
     plain = replace(plain, existence=decided, divisors=tuple(places[each] for each in divisors))
     shown, why = _with_bars(plain, outer, database)
-    for one in (shown, replace(shown, traced=shown.barred, derived=())):
+    for made in (shown, replace(shown, traced=shown.barred, derived=())):
         try:
-            found = database.described(types, one.traced)
+            found = database.described(types, made.traced)
         except UnboundQuery:
             continue
         if tuple(name for name, _ in found if not name.startswith(HIDDEN)) == names:
-            return _told(with_details(query, parts.details, numeric(one, found), why))
+            return _told(with_details(query, parts.details, numeric(made, found), why))
     return _told(with_details(query, parts.details, plain, why))
 
 
@@ -223,7 +223,6 @@ def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Re
 
 def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
     """Run the outer query over the releases of a statement; return the statement's own release."""
-    database = prepared.engines.schema_database
     releases = tuple(_shown(part, one) for part, one in zip(prepared.parts, releases, strict=True))
     types = {relation.name: relation.columns for relation in prepared.relations}
     read = with_groups(prepared, dict(enumerate(releases)))
@@ -232,7 +231,7 @@ def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Relea
     found, errors = run_with_errors(prepared, [*read.values()], types, released, groups_left_out=gone)
     rows = found.select([i for i, name in enumerate(found.column_names) if not name.startswith(HIDDEN)])
     table, places = _detailed(prepared, [*read.values()], found, rows, errors)
-    rows, table = filled(prepared, [*read.values()], rows, table, places, errors)
+    rows, table = filled(prepared, [*read.values()], found, (rows, table, places), errors)
     own = {
         "rows": rows,
         "table": table,
@@ -276,7 +275,7 @@ def _as_selected(part: PreparedPrivate) -> PreparedPrivate:
 def _told(prepared: PreparedComposed) -> PreparedComposed:
     """Return a statement whose releases say what noise does to the intervals that are shown, if any are."""
     barred, parts = {bar.release for bar in prepared.bars}, list[PreparedPrivate]()
-    barred |= {release for release, _ in prepared.numbers if prepared.derived}
+    barred |= {release for release, _ in prepared.numbers if prepared.derived and prepared.chosen}
     for place, part in enumerate(prepared.parts):
         plan, asked = part.plan, part.plan.options.intervals
         shows = place in barred or any(output.kind in ("low", "high") for output in plan.outputs)

@@ -15,8 +15,8 @@ from dpsql.analysis.released import is_quantile
 from dpsql.analysis.spellings import rewritten
 from dpsql.composition.apart import apart
 from dpsql.composition.block import separate
-from dpsql.composition.details import Asked, take_details
 from dpsql.composition.cutting import everything, put, released_alone, standalone, without_private
+from dpsql.composition.details import Asked, take_details
 from dpsql.composition.existence import EXISTENCE, readers
 from dpsql.composition.existing_values import with_existing
 from dpsql.composition.fusion import fused

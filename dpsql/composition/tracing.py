@@ -10,12 +10,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 
 from sqlglot import exp
 
 from dpsql.analysis import function_name
-from dpsql.composition.error_bars import HIDDEN, Columns, Item, Tracer, UnknownColumnsError, check_stars, with_names
+from dpsql.composition.error_bars import (
+    HIDDEN,
+    Columns,
+    Item,
+    Tracer,
+    UnknownColumnsError,
+    check_stars,
+    with_names,
+)
 from dpsql.composition.expressions import Reader
 from dpsql.composition.terms import Form, Known, Opaque, Term, kept, listed, named
 from dpsql.language import all_of, walked
@@ -27,7 +35,18 @@ PREFIX = f"{HIDDEN}f"
 
 _KNOWN = frozenset(
     {
-        *("expressions", "from_", "joins", "where", "order", "limit", "offset", "qualify", "windows", "with_"),
+        *(
+            "expressions",
+            "from_",
+            "joins",
+            "where",
+            "order",
+            "limit",
+            "offset",
+            "qualify",
+            "windows",
+            "with_",
+        ),
         *("group", "having"),
     }
 )
@@ -153,7 +172,8 @@ class TermTracer(Tracer):
             if isinstance(node, exp.Star) or (
                 isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
             ):
-                found += [(name, reader.handed(*ref)) for name, ref in self._star(node, items)]
+                starred = ((name, ref) for name, ref in self._star(node, items) if ref is not None)
+                found += [(name, reader.handed(*ref)) for name, ref in starred]
                 continue
             name = node.alias_or_name
             term = reader.term(bare)
@@ -172,6 +192,20 @@ class TermTracer(Tracer):
                 names = with_names(tuple(name for name, _ in rows.columns), new)
                 return Item(alias, names, traced=rows)  # type: ignore[arg-type]  # read by `Reader` alone
         return Item(alias, None, relation="" if node is None or self.reads(node, ctes) else "-")
+
+    def outer_term(self, node: exp.Column) -> Term | None:
+        """Return what a name means in the queries around; None if none has it."""
+        found = (lookup(node) for lookup in reversed(self.around))
+        return next((term for term in found if term is not None), None)
+
+    def subquery(
+        self,
+        select: exp.Select,
+        ctes: Mapping[str, exp.CTE | None],
+        lookup: Callable[[exp.Column], Term | None],
+    ) -> Rows:
+        """Follow a subquery, in which names of the query around may stand."""
+        return replace(self, around=(*self.around, lookup)).rows(select, ctes)
 
     def reads(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> bool:
         """Whether a query names a released relation, or a common table expression."""

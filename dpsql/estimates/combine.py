@@ -56,9 +56,7 @@ class Combined:
         """Return the estimates in another unit, of which a count has so many."""
         ends = None if self.together is None else (self.together[0] * step, self.together[1] * step)
         made = None if self.made is None else self.made.scaled(step)
-        return Combined(
-            self.value * step, self.stddev * step, self.low * step, self.high * step, ends, made
-        )
+        return Combined(self.value * step, self.stddev * step, self.low * step, self.high * step, ends, made)
 
     def within(self, low: float, high: float) -> Combined:
         """Return the estimates and the ends of intervals cut to a range that the truth lies in."""

@@ -104,7 +104,7 @@ def half_width(term: Weights, confidence: float) -> float:
         for law, w, _ in laws.values()
     )
     grid = max(float(np.abs(steps).max()) for _, _, steps in laws.values())
-    largest = max(part[4][-1] for part in pattern)
+    largest: float = max(part[4][-1] for part in pattern)
     scaled = tuple(
         (*part[:4], tuple(round(w / largest, 6) for w in part[4]), round(part[5] / largest, 6))
         for part in pattern
@@ -219,7 +219,7 @@ def _laplace(scales: FloatArray, confidence: float) -> float:
     if len(values) > _MANY:
         values, counts = _merged(rounded)
     terms = tuple(
-        Term(True, value, count)  # noqa: FBT003  a field
+        Term(True, value, count)
         for value, count in zip(values.tolist(), counts.tolist(), strict=True)
         if value
     )

@@ -1,12 +1,13 @@
 """Intervals of a ratio of two noisy terms, by Fieller's set: of every p with |X - p Y| within its quantile.
 
-For the true ratio p, X - p Y has no part of the data: it is noise, and what bounds left out. So the set covers p
-at the level, for any law of the noise. If Y may be 0, the set has no end, and there is no interval.
+For the true ratio p, X - p Y has no part of the data: it is noise, and what bounds left out. So the set
+covers p at the level, for any law of the noise. If Y may be 0, the set has no end: there is no interval.
 """
 
 from __future__ import annotations
 
 import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,16 +52,14 @@ class RatioIntervals:
 
     confidence: float
 
-    def find(
-        self, x: float, y: float, terms: Weights, sides: Sides | None
-    ) -> tuple[float, float] | None:
+    def find(self, x: float, y: float, terms: Weights, sides: Sides | None) -> tuple[float, float] | None:
         """Return the ends of the interval of x/y; None if it has no end.
 
         Notes
         -----
-        With p = tan t, the condition is one on the angle t: |x cos t - y sin t| is at most the quantile of that
-        sum of the noises, which is periodic in t and is kept for 65 angles. In scaled terms the quantile is
-        convex in p, and the other side is linear: on each side of x/y the condition ends once.
+        With p = tan t, the condition is one on the angle t: |x cos t - y sin t| is at most the quantile of
+        that sum of the noises, which is periodic in t and is kept for 65 angles. In scaled terms the
+        quantile is convex in p, and the other side is linear: on each side of x/y the condition ends once.
         """
         if not y:
             return None

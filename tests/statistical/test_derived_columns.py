@@ -220,7 +220,8 @@ def coverage(sessions: Mapping[str, Session], case: Case, runs: int) -> dict[str
             assert number.low is not None
             assert number.high is not None
             low, high = (
-                np.array(release.table.column(at).to_pylist(), dtype=float) for at in (number.low, number.high)
+                np.array(release.table.column(at).to_pylist(), dtype=float)
+                for at in (number.low, number.high)
             )
             there = ~np.isnan(exact[:, column])
             inside = (low <= exact[:, column]) & (exact[:, column] <= high)

@@ -91,8 +91,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "info": BASE
     | {"analysis", "answers", "estimates", "guarantees", "language", "ledger", "policy", "prepared"},
     "composition": BASE
-    | {"analysis", "answers", "database", "engines", "info", "language", "ledger", "policy", "prepared"}
-    | {"release", "running", "tree"},
+    | {"analysis", "answers", "database", "engines", "estimates", "info", "language", "ledger", "policy"}
+    | {"prepared", "release", "running", "tree"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "prepared", "running"},
     "planning": {
