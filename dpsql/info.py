@@ -115,7 +115,8 @@ def _left_out(plan: Plan) -> dict[str, object]:
     """Return what EXPLAIN shows of what bounds leave out, and of what intervals take for granted."""
     found = left_out_sentences(plan)
     assumes = found.pop("assumes", None)
-    return {"left_out": [*found.values()] or None, "assumes": assumes}
+    cut = plan.options.cut if any(plan.left_out) else None
+    return {"left_out": [*found.values()] or None, "assumes": assumes, "cut": cut}
 
 
 def _of_ranks(method: Method) -> dict[str, str]:

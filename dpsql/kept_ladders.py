@@ -41,7 +41,7 @@ _NOT_READ: dict[str, Any] = {
     "bounds": {},
     "not_null": (),
     "trust_source": False,
-    **dict.fromkeys(("units_at_least", "rows_per_unit", "groups")),
+    **dict.fromkeys(("units_at_least", "rows_per_unit", "groups", "cut")),
 }
 """What a policy says of a table that does not change what is read of it."""
 

@@ -37,7 +37,7 @@ from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
-from dpsql.analysis.whole_tables import left_out
+from dpsql.analysis.whole_tables import cut_of_tables, cut_values, left_out
 from dpsql.errors import Obstacle, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
@@ -135,6 +135,7 @@ def _analyse(
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
     compiler.places_found = found
     block, size, partitions = _judged(compiler, query, policy, options)
+    options = replace(options, cut=options.cut or cut_of_tables(policy, compiler.used))
     if is_left(block.counts) or (block.values is not None and _differs_less(block, policy, options)):
         compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
         compiler.places_found, compiler.each_value = found, False
@@ -190,6 +191,7 @@ def _analyse(
         null_group=any(candidates.domain.null for candidates in block.domains),
         values=block.values,
         left_out=tuple(left_out(compiler, count) for count in block.counts),
+        cut_values=tuple(cut_values(compiler, count) for count in block.counts),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
     )
 
@@ -245,13 +247,17 @@ def _searches(
     outside: bool,
 ) -> tuple[BoundSearch, ...]:
     """Return the queries that find bounds, over the same rows as the counting query."""
-    rows, made = _rows(block, most, partitions, outside=outside), []
+    # With `outside` all rows count, in whatever group.
+    every = outside and most is None
+    rows, made = block.rows if every else _rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:
         query = rows.rungs(ladder)
         sql = duckdb_sql(query)
         counts_only = confirm(compiler.catalog, sql, compiler.policy)
-        size, used = len(ladder.bounds), tuple(sorted(compiler.used))
-        made.append(BoundSearch(ladder, seal(query, sql, (), size, used, counts_only=counts_only, order=())))
+        used = tuple(sorted(compiler.used))
+        size = ladder.sums(keys=bool(block.keys)).value
+        sealed = seal(query, sql, (), size, used, counts_only=counts_only, order=None, cells=True)
+        made.append(BoundSearch(ladder, sealed))
     return tuple(made)
 
 

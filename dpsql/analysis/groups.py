@@ -16,9 +16,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dpsql.analysis.domains import Candidates, cross_join, integers, same, whole, within
-from dpsql.analysis.ladders import Ladder
+from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
+from dpsql.analysis.score_queries import scored
 from dpsql.analysis.typed import MAX_LISTED, Typed
 from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
@@ -117,7 +118,8 @@ class Rows:
             unit = Column("w", "u")
             used = {p: [places[e] for e in aggregates[p]] for p in bounded}
             if self.alike and self.keys and all(p.in_full is not None for p in parts):
-                units, sums = merged_units(source, self.keys, used, tuple(each))
+                sizes = {p: p.size(Column("s", "u"), *rows[p]) for p in parts}
+                units, sums = merged_units(source, self.keys, used, tuple(each), sizes)
                 made = {p: p.of_merged(unit, p.weighted(unit, numbers[p], *sums[p])) for p in parts}
                 return self._selected(made, Derived(units, "w"), "w")
             units, sums = with_totals(units, self.keys, used, len(each))
@@ -127,19 +129,19 @@ class Rows:
         return self._selected(made, Derived(units, "w"), "w")
 
     def rungs(self, ladder: Ladder) -> Query:
-        """Return the query of how many units contribute more than each power of two: one row."""
+        """Return the query of the scores of bounds (`score_queries.scored`): units alone are grouped."""
         row: Expr = Column("s", f"f{self.row.index(ladder.row)}")
-        unit, keys = Column("s", "u"), columns("s", "k", self.keys)
-        by = () if self.by_row else (unit, *keys)
+        unit, source, keys = Column("s", "u"), Derived(self.query, "s"), bool(self.keys)
         if self.by_row:
-            least = ladder.in_row(row)
-            each = Select((Item(least, "a"),), Derived(self.query, "s"))
-            return Select(items("n", ladder.exceeding(Column("v", "a"))), Derived(each, "v"))
-        listed = (*(Item(c) for c in by), Item(ladder.in_group(row), "r"))
-        groups = Select(listed, Derived(self.query, "s"), IsNull(unit, negated=True), group=by)
-        own = (Item(Column("w", "u")), Item(ladder.of_unit(Column("w", "r")), "a"))
-        units = Select(own, Derived(groups, "w"), group=(Column("w", "u"),))
-        return Select(items("n", ladder.exceeding(Column("v", "a"))), Derived(units, "v"))
+            units = Select((Item(ladder.in_row(row), "t"),), source)
+        else:
+            there, own = IsNull(unit, negated=True), ladder.of_unit(row, keys=keys)
+            units = Select((Item(own, "t"),), source, there, group=(unit,))
+        total = Column("x", "t")
+        size = Call("abs", (total,)) if ladder.of is Contribution.TOTAL else total
+        sized = Select((Item(size, "a"), Item(total)), Derived(units, "x"))
+        sums, excess = ladder.sums(keys=keys), ladder.by_excess
+        return scored(sized, ladder.bounds, by_excess=excess, wide=ladder.wide, sums=sums)
 
     @property
     def weighted(self) -> bool:

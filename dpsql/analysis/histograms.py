@@ -69,15 +69,16 @@ def cells(rows: Rows, part: CellRows) -> Query:
     For an extreme a unit keeps one row in each group, with its least or greatest cell.
     """
     unit, keys, cell = Column("s", "u"), columns("s", "k", rows.keys), Column("s", "f0")
-    there = conjunction(IsNull(c, negated=True) for c in (unit, cell))
-    own = Select(tuple(Item(c) for c in (unit, *keys, cell)), Derived(rows.query, "s"), there)
+    owned = IsNull(unit, negated=True)
+    every = Select(tuple(Item(c) for c in (unit, *keys, cell)), Derived(rows.query, "s"), owned)
+    own = replace(every, where=conjunction((owned, IsNull(cell, negated=True))))
     if rows.by_row or part.single:
         return _numbered(own, rows.keys)
     if part.extreme:
         furthest = Aggregate("MIN" if part.extreme == "least" else "MAX", (cell,))
         listed = (*(Item(c) for c in (unit, *keys)), Item(furthest, "f0"))
         return _numbered(replace(own, items=listed, group=(unit, *keys)), rows.keys)
-    return _with_few(own, rows.keys, part.most)
+    return _with_few(every, own, rows.keys, part.most)
 
 
 def _numbered(rows: Query, keys: int, number: Expr = _COUNT) -> Select:
@@ -87,14 +88,18 @@ def _numbered(rows: Query, keys: int, number: Expr = _COUNT) -> Select:
     return Select(listed, Derived(rows, "h"), group=by)
 
 
-def _with_few(rows: Query, keys: int, most: int) -> Query:
+def _with_few(every: Query, rows: Query, keys: int, most: int) -> Query:
     """Count the rows of which each unit keeps at most `most`, in all groups together: a sample of them.
 
     That is the number of all rows less that of the rows which units with more do not keep. So only the rows
     of these few units are joined and ordered, and all rows are grouped by their cells alone.
+
+    `rows` are those of `every` that have a cell. Where they are only counted, rows without one count 0: an
+    engine that compares a cell with NULL computes it twice.
     """
+    unit, cell = Column("w", "u"), Column("w", "f0")
     numbered = Select(
-        (Item(Column("w", "u")), Item(_COUNT, "n")), Derived(rows, "w"), group=(Column("w", "u"),)
+        (Item(unit), Item(Aggregate("COUNT", (cell,)), "n")), Derived(every, "w"), group=(unit,)
     )
     beyond = Select(
         (Item(Column("v", "u")),),
@@ -106,7 +111,8 @@ def _with_few(rows: Query, keys: int, most: int) -> Query:
     same = Binary("=", Column("a", "u"), Column("b", "u"))
     few = Select(listed, Join(Derived(rows, "a"), "", Derived(beyond, "b"), same))
     dropped = _numbered(_dropped(few, keys, most), keys, Binary("-", Constant(0, BIGINT), _COUNT))
-    both = Derived(SetOperation(_numbered(rows, keys), "UNION ALL", dropped), "l")
+    counted = _numbered(every, keys, Aggregate("COUNT", (Column("h", "f0"),)))
+    both = Derived(SetOperation(counted, "UNION ALL", dropped), "l")
     by = (*columns("l", "k", keys), Column("l", "n0"))
     left = Cast(Aggregate("SUM", (Column("l", "n1"),)), BIGINT)
     totals = Derived(Select((*map(Item, by), Item(left, "n1")), both, group=by), "m")

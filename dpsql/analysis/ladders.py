@@ -5,16 +5,18 @@ from __future__ import annotations
 from enum import Enum
 from fractions import Fraction
 
-from dpsql.analysis.grids import BEYOND, in_least_steps, whole, within
+from dpsql.analysis.grids import BEYOND, absolute, in_least_steps, narrow_steps, whole, within
+from dpsql.analysis.score_queries import Sums
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
+from dpsql.types import BIGINT, SqlType
 
 
 class Contribution(Enum):
     """What of a unit a bound is for."""
 
     TOTAL = "total"
-    """The sum of its absolute totals in all groups."""
+    """Its absolute total; in groups, the sum of the absolute values of its rows, which bounds all of them."""
     HIGHEST = "highest"
     """How far its largest value is above 0."""
     LOWEST = "lowest"
@@ -47,6 +49,8 @@ class Ladder:
     ends
         Whether no unit can have more than the largest bound, from the type of the values, or since somebody
         says so. If that bound is found where it is not so, nobody knows how much is cut.
+    type
+        The type of the values.
     """
 
     of: Contribution
@@ -56,6 +60,7 @@ class Ladder:
     top: int
     by_row: bool
     ends: bool = False
+    type: SqlType = BIGINT
 
     @property
     def bounds(self) -> tuple[int, ...]:
@@ -63,39 +68,56 @@ class Ladder:
         powers = tuple(1 << j for j in range(self.top + 1))
         return (0, *powers) if self.of in _EXTREMES else powers
 
-    def in_group(self, row: Expr) -> Expr:
-        """Return the aggregate of a unit's rows in a group."""
+    @property
+    def by_excess(self) -> bool:
+        """Whether a unit counts at a bound by how far it exceeds it; else it counts in full.
+
+        The noise of sums grows with the bound, so it is not worth much to keep a unit that is barely above
+        it. What is beyond a bound of values is lost to extremes and quantiles, whose noise is in ranks: it is
+        no larger with a larger bound.
+        """
+        return self.of not in _EXTREMES
+
+    @property
+    def wide(self) -> bool:
+        """Whether what a unit has needs more than BIGINT, as far as the largest bound goes."""
+        return self.of is not Contribution.ROWS and self.top >= 62
+
+    def sums(self, *, keys: bool) -> Sums:
+        """Return what the search also sums: without keys, what answers with any of the bounds are made of."""
+        if keys or not self.by_excess:
+            return Sums.NONE
+        return Sums.SIZES if self.of is Contribution.ROWS else Sums.SIGNED
+
+    def of_unit(self, row: Expr, *, keys: bool) -> Expr:
+        """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.
+
+        It is a function of these rows whatever groups they are in, so that units alone are grouped.
+        """
         if self.of is Contribution.ROWS:
             return Aggregate("COUNT", (row,))
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"
             return self._beyond(Aggregate(name, (row,)))
-        return Call("abs", (_cut(in_least_steps(Aggregate("SUM", (row,)), self.scale)),))
+        summed = absolute(row, self.type) if keys else row
+        return self._cut(Aggregate("SUM", (summed,)))
 
     def in_row(self, row: Expr) -> Expr:
-        """Return what one row contributes, where each row is a privacy unit."""
+        """Return what one row contributes, where each row is a privacy unit; totals are signed."""
         if self.of is Contribution.ROWS:
             return Case(((IsNull(row, negated=True), whole(1)),), whole(0))
         if self.of in _EXTREMES:
             return self._beyond(row)
-        return Call("abs", (_cut(in_least_steps(row, self.scale)),))
-
-    def of_unit(self, value: Expr) -> Expr:
-        """Return the aggregate over the groups of a unit."""
-        return Aggregate("MAX" if self.of in _EXTREMES else "SUM", (value,))
-
-    def exceeding(self, value: Expr) -> tuple[Expr, ...]:
-        """Return for each bound the number of units that contribute more."""
-        rungs = [Binary(">", value, whole(bound)) for bound in self.bounds]
-        return tuple(Aggregate("COUNT", (Case(((rung, whole(1)),)),)) for rung in rungs)
+        return self._cut(row)
 
     def _beyond(self, value: Expr) -> Expr:
         """Return how far a value is beyond 0, on the side that is bounded; 0 on the other side."""
-        far = _cut(in_least_steps(value, self.scale))
+        far = self._cut(value)
         signed = far if self.of is Contribution.HIGHEST else Paren(Binary("-", whole(0), far))
         return Call("GREATEST", (signed, whole(0)))
 
-
-def _cut(value: Expr) -> Expr:
-    """Return a HUGEINT cut beyond the largest of all bounds, so that sums over groups fit; 0 for NULL."""
-    return within(value, BEYOND)
+    def _cut(self, value: Expr) -> Expr:
+        """Return whole steps, cut beyond the largest bound; 0 for NULL."""
+        if self.wide:
+            return within(in_least_steps(value, self.scale), BEYOND)
+        return narrow_steps(value, self.scale, self.bounds[-1] + 1)

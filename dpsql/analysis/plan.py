@@ -9,7 +9,7 @@ from typing import Literal
 
 from dpsql import tree
 from dpsql.analysis.counted_groups import CountedGroups
-from dpsql.analysis.kept_bounds import LeftOut
+from dpsql.analysis.kept_bounds import CutValues, LeftOut
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Owner
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells_of
@@ -90,7 +90,9 @@ class CompiledQuery:
     """The public order of the groups, if the selection needs one; rows come in any order."""
     token: InitVar[object]
     cells: bool = field(default=False, kw_only=True)
-    """Whether it has a row for each group and cell of its values: `n0` is the cell, `n1` its rows."""
+    """Whether it has a row for each group and cell of its values, or for each bound that some unit exceeds
+    without exceeding the next: `n0` is the cell or bound, `n1` its rows or units. Which there are is private.
+    """
     groups: CountedGroups | None = field(default=None, kw_only=True, repr=False)
     """What it counts, if one query can count for it and for others; None: it is counted alone."""
     sparse: SparseDomain | None = field(default=None, kw_only=True)
@@ -217,7 +219,7 @@ class ValuesOfGroup:
 
 @dataclass(frozen=True, slots=True)
 class BoundSearch:
-    """A bound to be found privately: the query of how many units exceed each power of two."""
+    """A bound to be found privately, and the query of the scores of its rungs (`score_queries.scored`)."""
 
     ladder: Ladder
     compiled: CompiledQuery
@@ -275,6 +277,8 @@ class Plan:
     """The values of which those that units have are counted; `domain_size` has a group for each then."""
     left_out: tuple[LeftOut | None, ...] = field(kw_only=True)
     """For each of the counts, what its bound leaves out, as far as a kept ladder knows it."""
+    cut_values: tuple[CutValues | None, ...] = field(default=(), kw_only=True)
+    """For each of the counts, what bounds cut from the values of which it is."""
     equal: tuple[int, ...] = field(kw_only=True)
     """For each of the counts, the place of the first that is equal to it: equal ones are released once."""
 

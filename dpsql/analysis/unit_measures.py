@@ -7,7 +7,7 @@ ends (`above`). `dpsql bounds` releases a bound and a histogram of a measure by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 from sqlglot import exp
@@ -24,6 +24,7 @@ from dpsql.analysis.plan import CompiledQuery, seal
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released.auto import HIGHEST, HIGHEST_ROWS, power_of
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.score_queries import Sums, scored
 from dpsql.errors import ProgrammingError
 from dpsql.language import Query, parse
 from dpsql.lazy_dataclass import dataclass
@@ -33,19 +34,17 @@ from dpsql.tree import (
     Binary,
     Call,
     Case,
-    Cast,
     Column,
     Derived,
     Expr,
     IsNull,
     Item,
-    Paren,
     Select,
     duckdb_sql,
     items,
     quote,
 )
-from dpsql.types import BIGINT, DOUBLE
+from dpsql.types import DOUBLE
 
 _IN_A_QUERY = 8
 """The most numbers of one query of a server: each repeats the measure of a unit."""
@@ -65,6 +64,8 @@ class UnitMeasure:
         What 1 is worth: 1 row, or a step of the column's values.
     top
         The power of two of the largest bound that is searched.
+    wide
+        Whether the measure is a HUGEINT; else it is a BIGINT.
     """
 
     table: str
@@ -72,6 +73,7 @@ class UnitMeasure:
     unit: str
     step: Fraction
     top: int
+    wide: bool
     _units: Select
     """Column `a`: the measure of each unit that has a row."""
     _used: tuple[str, ...]
@@ -83,14 +85,13 @@ class UnitMeasure:
         """The bounds that are searched: powers of two, in ascending order."""
         return tuple(1 << power for power in range(self.top + 1))
 
-    def scores(self, full: int) -> tuple[CompiledQuery, ...]:
-        """Return the queries of the scores of all bounds but the largest, each of one row.
+    def scores(self) -> CompiledQuery:
+        """Return the query of the scores of all bounds (`score_queries.scored`).
 
-        That of a bound B is the sum over units of floor(full min((c - B)+ / (B/8), 1)): one unit more moves
-        each score by 0 to `full`, all in one direction.
+        One unit more moves each score by 0 to `FULL`, all in one direction.
         """
-        value = Column("v", "a")
-        return self._divided([_score(value, bound, full) for bound in self.bounds[:-1]])
+        query = scored(self._units, self.bounds, by_excess=True, wide=self.wide)
+        return self._sealed(query, Sums.NONE.value, one_row=False)
 
     def above(self, ends: Sequence[int]) -> tuple[CompiledQuery, ...]:
         """Return the queries of how many units are above each of some ends, each of one row."""
@@ -102,26 +103,16 @@ class UnitMeasure:
         """Return one query of all numbers; for a server several, each of a length that servers take."""
         most = len(numbers) if self._policy.engine == "duckdb" else _IN_A_QUERY
         parts = (numbers[place : place + most] for place in range(0, len(numbers), most))
-        return tuple(self._sealed(part) for part in parts)
+        return tuple(self._asked(part) for part in parts)
 
-    def _sealed(self, numbers: Iterable[Expr]) -> CompiledQuery:
-        listed = items("n", tuple(numbers))
-        query = Select(listed, Derived(self._units, "v"))
+    def _asked(self, numbers: Sequence[Expr]) -> CompiledQuery:
+        return self._sealed(Select(items("n", numbers), Derived(self._units, "v")), len(numbers))
+
+    def _sealed(self, query: Select, size: int, *, one_row: bool = True) -> CompiledQuery:
         sql = duckdb_sql(query)
         counts_only = confirm(self._catalog, sql, self._policy)
-        return seal(query, sql, (), len(listed), self._used, counts_only=counts_only, order=())
-
-
-def _score(value: Expr, bound: int, full: int) -> Expr:
-    above = _between(Paren(Binary("-", value, whole(bound))), bound)
-    eighths = Paren(Binary("//", Paren(Binary("*", above, huge(whole(8 * full)))), huge(whole(bound))))
-    total = Aggregate("SUM", (Call("LEAST", (eighths, huge(whole(full)))),))
-    return Call("COALESCE", (Cast(total, BIGINT), whole(0)))
-
-
-def _between(value: Expr, limit: int) -> Expr:
-    """Return a number cut to 0 from below and to a limit from above."""
-    return Call("LEAST", (Call("GREATEST", (value, whole(0))), whole(limit)))
+        order = () if one_row else None
+        return seal(query, sql, (), size, self._used, counts_only=counts_only, order=order, cells=not one_row)
 
 
 def unit_measure(policy: Policy, catalog: Catalog, table: Table, column: str | None = None) -> UnitMeasure:
@@ -150,7 +141,9 @@ def _compiled(
     used, kind = tuple(sorted(compiler.used)), made.owner.kind
     if column is None:
         units = _by_unit(made, None, Aggregate("COUNT", (Column("s", "u"),)))
-        return UnitMeasure(table.name, ROWS, kind, Fraction(1), HIGHEST_ROWS, units, used, catalog, policy)
+        return UnitMeasure(
+            table.name, ROWS, kind, Fraction(1), HIGHEST_ROWS, False, units, used, catalog, policy
+        )
     value = compiler.expression(exp.column(exp.to_identifier(column, quoted=True)), made.scope)
     if not value.type.numeric:
         raise ProgrammingError(f"{table.name}.{column} is {value.type}, which has no totals")
@@ -164,7 +157,7 @@ def _compiled(
     else:
         units = _by_unit(made, row, _steps(Aggregate("SUM", (size,)), scale))
     top = HIGHEST if value.type == DOUBLE else min(HIGHEST, power_of(value.type) + HIGHEST_ROWS)
-    return UnitMeasure(table.name, total_of(column), kind, step, top, units, used, catalog, policy)
+    return UnitMeasure(table.name, total_of(column), kind, step, top, True, units, used, catalog, policy)
 
 
 def _rows(made: From, row: Expr | None) -> Select:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
-from dpsql.analysis.kept_bounds import LeftOut, WholeTable
+from dpsql.analysis.kept_bounds import CutValues, LeftOut, WholeTable, total_of
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.counts import WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.analysis.sparse import size_of
-from dpsql.language import Selection, TopK
-from dpsql.policy import UnitRow, fold
+from dpsql.language import Cut, Selection, TopK
+from dpsql.policy import Policy, UnitRow, fold
 
 _MANY_GROUPS = 100
 """As so many groups count those of keys without a domain, where a bound is chosen."""
@@ -65,6 +66,14 @@ def whole_table(
     )
 
 
+def cut_of_tables(policy: Policy, names: Iterable[str]) -> Cut:
+    """Return how intervals have what bounds cut: the widest that one of the tables of a statement says."""
+    tables = filter(None, map(policy.table, names))
+    said = {table.cut or "SHARED" for table in tables if not table.public}
+    widest: tuple[Cut, ...] = ("WHOLE", "SHARED", "NOISE_ONLY")
+    return next((each for each in widest if each in said), "SHARED")
+
+
 def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut | None:
     """Return what the bound of a number leaves out, as a kept ladder knows it; None: nothing is known."""
     whole, part = compiler.whole, count.parts[0]
@@ -80,3 +89,18 @@ def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut |
     if isinstance(part, WeightedRows):
         return LeftOut(kept, part.most)
     return LeftOut(kept, part.vector.most) if isinstance(part, Moment) else None
+
+
+def cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> CutValues | None:
+    """Return what bounds cut from the values of a number; None: none of them can lie beyond."""
+    of, whole = count.argument, compiler.whole
+    if of is None or not of.cut:
+        return None
+    found = CutValues(of.text, of.low, of.high, of.per_group)
+    if whole is None or not of.column or of.per_group:
+        return found
+    kept = whole.ladders.find(whole.table, total_of(of.column))
+    beyond = None if kept is None else kept.ladder.beyond
+    if beyond is None or (beyond.low, beyond.high) != (of.low, of.high):
+        return found
+    return replace(found, kept=kept)

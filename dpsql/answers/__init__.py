@@ -11,8 +11,8 @@ error, or has the connection's.
 
 from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.choose import choose, considered
+from dpsql.answers.cut_values import left_out_sentences, with_ends, with_left_out
 from dpsql.answers.error_target import by_default_error, least_epsilon
-from dpsql.answers.left_out import left_out_sentences, with_left_out
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.noises import noises_of
 from dpsql.answers.numbers import Number, number_texts, numbers
@@ -47,5 +47,6 @@ __all__ = [
     "rows",
     "sentences_of",
     "together",
+    "with_ends",
     "with_left_out",
 ]

@@ -8,9 +8,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.analysis import BoundSearch, Contribution, Plan
+from dpsql.analysis import BoundSearch, Contribution, Plan, ReleasedAggregate
+from dpsql.analysis.clipped import is_clipped
 from dpsql.answers import measuring
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
@@ -73,12 +76,14 @@ class BoundSearches(KeepsQuote):
         )
 
     def _note(self, place: int) -> str:
-        step, unit = float(self.plan.ladders[place].ladder.step), self.plan.unit
-        most = math.ceil(self.search(place).cut(measuring.confidence_of(self.plan)))
-        return (
-            f"a bound on {self._what(place)} is found privately: a power of two times {step:g}; "
-            f"up to about {with_noun(most, unit)} may be cut"
+        ladder, unit = self.plan.ladders[place].ladder, self.plan.unit
+        most = with_noun(math.ceil(self.search(place).cut(measuring.confidence_of(self.plan))), unit)
+        found = (
+            f"a bound on {self._what(place)} is found privately: a power of two times {float(ladder.step):g}"
         )
+        if ladder.by_excess:
+            return f"{found}; up to about {most} may have 9/8 to 2 times as much"
+        return f"{found}; up to about {most} may be cut"
 
     @property
     def _loss(self) -> PrivacyLoss:
@@ -90,22 +95,47 @@ class BoundSearches(KeepsQuote):
     def search(self, place: int) -> mechanisms.Ladder:
         """Return the mechanism that finds one of the bounds."""
         groups = self.plan.domain_size or self.plan.groups_per_unit or 1
-        size = len(self.plan.ladders[place].ladder.bounds)
-        return mechanisms.Ladder.plan(size, self.epsilon, noise=groups / self.first_epsilon)
+        size, noise = len(self.plan.ladders[place].ladder.bounds), groups / self.first_epsilon
+        return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=mechanisms.FULL)
 
     def find(self, counts: Sequence[Counts]) -> tuple[tuple[int, ...], PrivacyLoss]:
         """Return the places of the bounds that are chosen, and the privacy loss.
 
-        `counts` have, for each of the plan's ladders, the numbers of units above each of its bounds.
+        `counts` have, for each of the plan's ladders, what the scores of its bounds follow from.
         """
         places, loss = [], PrivacyLoss()
         for place, each in enumerate(counts):
-            # The last bound is taken for enough: it is the best where most units exceed all bounds.
-            above = np.append(np.concatenate(each.n[:-1]), 0)
-            found = self.search(place).run(above)
+            found = self.search(place).run(self.scores(place, each))
             places.append(int(found.rung[0]))
             loss += found.loss
         return tuple(places), loss
+
+    def scores(self, place: int, counts: Counts) -> NDArray[np.int64]:
+        """Return the exact scores of the bounds of one search, by which one of them is chosen."""
+        return mechanisms.RungBins(*counts.n).scores(len(self.plan.ladders[place].ladder.bounds))
+
+    def known(self, plan: Plan, found: Sequence[int], counts: Sequence[Counts]) -> Counts | None:
+        """Return the counts of the plan with the bounds that were found, from those of the searches.
+
+        Without keys the searches have summed what answers with any of the bounds are made of. None: not all
+        numbers of the plan are of that kind, and they are counted.
+        """
+        if plan.key_types or plan.values is not None or plan.cells is not None:
+            return None
+        numbers = [self._clipped(count, found, counts) for count in plan.counts]
+        known = [np.array([number], dtype=np.int64) for number in numbers if number is not None]
+        if len(known) < len(numbers):
+            return None
+        return Counts(pa.table({}), tuple(known), plan.compiled.order)
+
+    def _clipped(
+        self, count: ReleasedAggregate, found: Sequence[int], counts: Sequence[Counts]
+    ) -> int | None:
+        for search, place, each in zip(self.plan.ladders, found, counts, strict=True):
+            bounds = search.ladder.bounds
+            if is_clipped(count, search.ladder, bounds[place]):
+                return mechanisms.RungBins(*each.n).clipped(bounds, place)
+        return None
 
     def after(self, plan: Plan) -> Method:
         """Return the method of the plan with the bounds that were found."""

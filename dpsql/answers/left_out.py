@@ -34,7 +34,7 @@ one divided by it."""
 def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
     """Return an answer whose intervals have what is left out of the numbers; in groups it is shared."""
     known = {p: each for p, each in enumerate(plan.left_out) if each is not None and each.kept.current}
-    if not known:
+    if not known or plan.options.cut == "NOISE_ONLY":
         return answer
     outside = answer.outside
     counts = list(answer.counts)
@@ -85,9 +85,10 @@ def _in_groups(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combi
     """Give back what is left out to groups by their shares.
 
     Of either sign, it is on both sides instead; and what is known in rows only widens a sum of their values.
+    Where each group may have all of it, nothing is given back.
     """
     most = _most_cut(plan, left) / step
-    if left.signed:
+    if left.signed or plan.options.cut == "WHOLE":
         return _move_ends(found, most * float(-left.lowest), most * float(left.highest))
     if left.highest != 1:
         return _move_ends(found, 0.0, most * float(left.highest) * _shares(plan, found.value))
@@ -143,6 +144,8 @@ def _of_formula(plan: Plan, left: LeftOut, formula: Formula, found: Combined) ->
 def _average(plan: Plan, left: LeftOut, formula: Average, found: Combined) -> Combined:
     """Widen the interval of an average by what the rows that are left out may move it."""
     share = min(1.0, _most_cut(plan, left) / max(left.kept.ladder.total, 1.0))
+    if plan.key_types and plan.options.cut == "WHOLE":
+        share = 1.0
     moved = share * float(formula.high - formula.low) / AVERAGE_DIFFERS
     return _move_ends(found, moved, moved)
 
@@ -174,7 +177,8 @@ def left_out_sentences(plan: Plan) -> dict[str, str]:
         places = {place for place, each in known if each == left}
         name, text = _sentence(plan, left, places)
         found[name].append(text)
-        assumed += _assumed(plan, left) if left.kept.current else []
+        known_cut = left.kept.current and plan.options.cut != "NOISE_ONLY"
+        assumed += _assumed(plan, left) if known_cut else []
     said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
     return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
 
@@ -188,14 +192,16 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
         return "cut", f"{what}, how much is not known: no data_version tells whether the data changed"
     if not left.kept.current:
         return "cut", f"{what}, how much is not known since the data changed after {ladder.made:%d %B %Y}"
-    cut = figure(ladder.cut(left.bound))
+    sizes = f"{what}, about {figure(ladder.cut(left.bound))}, at most {figure(_most_cut(plan, left))}"
+    if plan.options.cut == "NOISE_ONLY":
+        return "cut", f"{sizes} (not in the range, as cut = NOISE_ONLY says)"
     of = [
         output.name
         for output in plan.outputs
         if isinstance(output.formula, (Variance, Deviation)) and places & {*output.uses}
     ]
     where = f" (not in the range of {', '.join(of)})" if of else IN_THE_RANGE
-    return "bound", f"{what}, about {cut}, at most {figure(_most_cut(plan, left))}{where}"
+    return "bound", f"{sizes}{where}"
 
 
 def _assumed(plan: Plan, left: LeftOut) -> list[str]:
@@ -207,7 +213,7 @@ def _assumed(plan: Plan, left: LeftOut) -> list[str]:
     ]
     if ladder.measure.startswith("total of ") and not left.signed:
         found.append(f"no {_name_of_measure(left)} in {ladder.table} is below 0")
-    if plan.key_types and not left.signed:
+    if plan.key_types and not left.signed and plan.options.cut != "WHOLE":
         found.append("what is left out lies at most twice as densely in a group as in the whole")
     if any(isinstance(output.formula, Average) for output in plan.outputs):
         found.append("the rows left out move an average by at most a twentieth of the range, for their share")

@@ -23,6 +23,7 @@ _SELECTING = ("having", "order", "limit", "qualify")
 _OF_QUANTILES = (
     *("epsilon", "delta", "error", "confidence", "privacy_unit_column", "fresh", "layout", "at"),
     *("max_groups_contributed", "max_rows_contributed", "bound_share", "group_selection_strategy"),
+    "cut",
 )
 """The options of a block that concern its quantiles."""
 

@@ -15,6 +15,7 @@ from dpsql.answers import (
     outside_of,
     rows,
     together,
+    with_ends,
     with_left_out,
 )
 from dpsql.composition.outer import value_over
@@ -261,6 +262,8 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     shown = rows(plan, answer, counts)
     charge = _priced(prepared, answer)
     table, places = details(plan, answer, shown)
+    said = words(plan, prepared.method, prepared.refines, answer.notes, answer.untold)
+    said["properties"] = with_ends(said["properties"], plan, answer)
     release = Release(
         rows=shown,
         table=table,
@@ -271,7 +274,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
         scale=prepared.method.quote.scale,
         outside=outside_of(plan, answer),
         noises=noises_of(plan, found, answer),
-        **words(plan, prepared.method, prepared.refines, answer.notes, answer.untold),
+        **said,
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
@@ -295,8 +298,9 @@ def _answered(prepared: PreparedPrivate) -> tuple[Plan, Counts, NoisyResult]:
     if not isinstance(method, BoundSearches):
         counts = counting.count(unchanged=prepared.refines is not None)
         return prepared.plan, counts, method.run(counts)
-    found, loss = method.find([counting.count(each.compiled) for each in prepared.plan.ladders])
+    searched = [counting.count(each.compiled) for each in prepared.plan.ladders]
+    found, loss = method.find(searched)
     bounded = counting.with_bounds(found)
-    counts = bounded.count()
+    counts = method.known(bounded.plan, found, searched) or bounded.count()
     result = method.after(bounded.plan).run(counts)
     return bounded.plan, counts, method.completed(result, found, loss)

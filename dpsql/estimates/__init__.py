@@ -31,7 +31,7 @@ from dpsql.estimates.combine import Combined, from_measurement, from_top_k
 from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.hits import from_threshold
 from dpsql.estimates.intervals import Offsets, offsets
-from dpsql.estimates.kept_ladder import KeptLadder, Shared, thresholds
+from dpsql.estimates.kept_ladder import FULL, KeptLadder, Shared, thresholds
 from dpsql.estimates.measurement import (
     BoxNoise,
     GaussianNoise,
@@ -52,10 +52,12 @@ from dpsql.estimates.plan import (
 from dpsql.estimates.reached import from_reached
 from dpsql.estimates.significance import exponential_mechanism_p_value, p_value
 from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
+from dpsql.estimates.values_beyond import Side, ValuesBeyond
 from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
 from dpsql.estimates.wording import decimal, error_words, figure, with_noun
 
 __all__ = [
+    "FULL",
     "Average",
     "BoxNoise",
     "Combined",
@@ -75,9 +77,11 @@ __all__ = [
     "RowCount",
     "Shared",
     "SharedNoise",
+    "Side",
     "SparseVectorLaw",
     "Strategy",
     "SumOfRows",
+    "ValuesBeyond",
     "Variance",
     "blue",
     "count_offset",

@@ -17,10 +17,12 @@ from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
 from dpsql.language.repair import repair
 from dpsql.language.source import Source, replacing, written_name
 from dpsql.language.statement import (
+    CUTS,
     AboveThreshold,
     AllGroups,
     Clause,
     Clauses,
+    Cut,
     Describe,
     Explain,
     Options,
@@ -39,12 +41,14 @@ from dpsql.language.tokens import MARK, pieces, split
 from dpsql.language.written import words, written_out
 
 __all__ = [
+    "CUTS",
     "MARK",
     "AboveThreshold",
     "AllGroups",
     "BlockText",
     "Clause",
     "Clauses",
+    "Cut",
     "Describe",
     "Explain",
     "Options",

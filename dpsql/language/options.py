@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language.source import Source
-from dpsql.language.statement import Options
+from dpsql.language.statement import CUTS, Options
 from dpsql.privacy import exact
 
 MECHANISMS = (
@@ -274,6 +274,12 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         _word(*INTERVALS),
         "`SIMULTANEOUS` intervals cover all counts at once with that probability, `SINGLE` ones each count; "
         "by default `SINGLE`, except where released numbers decide what is shown",
+    ),
+    "cut": (
+        _word(*CUTS),
+        "how intervals have what bounds cut, where its size is known: of groups, `SHARED` gives each its "
+        "share and the interval twice that, `WHOLE` each interval all of it; `NOISE_ONLY` leaves it out of "
+        "them; by default what the tables of the policy say, else `SHARED`",
     ),
     "privacy_unit_column": (_name, "the unit's column; may only repeat what the policy declares"),
     "fresh": (_flag, "`TRUE` asks for a new answer, and pays for it, where a stored one would be free"),

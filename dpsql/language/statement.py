@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, get_args
 
 from sqlglot import exp
 
 from dpsql.language.source import Source
 from dpsql.lazy_dataclass import dataclass
+
+Cut = Literal["SHARED", "WHOLE", "NOISE_ONLY"]
+"""How intervals have what bounds cut: of groups by their shares, all of it in each, or not at all."""
+CUTS: tuple[str, ...] = get_args(Cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Options:
     privacy_unit_column: str | None = None
     fresh: bool | None = None
     intervals: Literal["SINGLE", "SIMULTANEOUS"] | None = None
+    cut: Cut | None = None
     layout: Literal["BASIC", "ORDER"] | None = None
     price: Fraction | None = None
     """What a release is said to cost, if it is no epsilon of its own: no option that can be written."""

@@ -25,6 +25,7 @@ output and changes nothing else: each group has independent noise of the same la
 random ranks.
 """
 
+from dpsql.estimates import FULL
 from dpsql.mechanisms.arguments import Noise
 from dpsql.mechanisms.bins import Binned, Bins
 from dpsql.mechanisms.box import Box, BoxMeasured, box
@@ -39,7 +40,7 @@ from dpsql.mechanisms.histogram import Histograms
 from dpsql.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_sparse_vector
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
 from dpsql.mechanisms.joint import Joint, JointTopK, joint
-from dpsql.mechanisms.ladder import FULL, Ladder, Rung, excess_score, excess_scores, ladder
+from dpsql.mechanisms.ladder import Ladder, Rung, excess_score, excess_scores, ladder
 from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_domain
 from dpsql.mechanisms.limited_then_stable import LimitedThenStable, OrderedThenSet, limited_then_stable
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
@@ -47,6 +48,7 @@ from dpsql.mechanisms.median_oracle import MedianOracle
 from dpsql.mechanisms.peeled import PeeledTopK, peeled_top_k
 from dpsql.mechanisms.quantile import Quantile, Quantiles, quantile
 from dpsql.mechanisms.refine import Refined, Refinement
+from dpsql.mechanisms.rung_bins import RungBins
 from dpsql.mechanisms.sparse import check_sparse
 from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
@@ -109,6 +111,7 @@ __all__ = [
     "Refined",
     "Refinement",
     "Rung",
+    "RungBins",
     "SparseCounts",
     "SparseVector",
     "SparseVectorByRounds",

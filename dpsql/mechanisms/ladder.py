@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
+from dpsql.estimates import FULL
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.mechanisms.audited import AuditCase
@@ -21,9 +22,6 @@ from dpsql.privacy import Number, PrivacyLoss
 
 _ROOT = Fraction(141_421_356, 10**8)
 """The square root of 2: a public factor, whose last digits do not matter."""
-
-FULL = 1 << 20
-"""The excess score of a unit that exceeds a bound by an eighth of it or more."""
 
 
 def excess_score(contribution: int, rung: int) -> int:

@@ -13,6 +13,9 @@ def verify_rows(report: Report, inspector: ExactQueries, policy: Policy, table: 
         return
     if isinstance(table.unit, UnitColumn):
         _report_single(report, inspector, policy, table, table.unit.column)
+    if table.cut == "NOISE_ONLY":
+        text = "intervals of statements over this table do not have what bounds cut, though it may be known"
+        report.add("note", table.place("cut"), text)
     vouched = {fold(column) for column in table.not_null}
     keys = [column for column in table.domain if fold(column) not in vouched]
     nulls, rows = inspector.nulls(table.name, keys)
@@ -29,7 +32,7 @@ def _report_single(report: Report, inspector: ExactQueries, policy: Policy, tabl
     rows, units = inspector.rows_and_units(table.name)
     if rows < 2 or rows != units:
         return
-    most = policy.defaults.rows_per_unit if table.rows_per_unit is None else table.rows_per_unit
+    most = policy.most(table, "rows_per_unit")
     gain = "counts of rows need no bound" if most is None else f"noise {most:,} times less"
     text = (
         f"{unit} names each of {rows:,} rows once: if that is so by construction, "

@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from dpsql.language import CUTS
 from dpsql.policy.keys import KEYS, Key
 
 SCHEMA = Path(__file__).with_name("dpsql.schema.json")
@@ -124,6 +125,7 @@ _SPECIAL: dict[str, dict[str, _Schema]] = {
         "columns": {**_each(_part("type of a column")), "minProperties": 1},
         "unique": {"type": "array", "items": _TEXTS},
         "not_null": _TEXTS,
+        "cut": {"enum": [*CUTS]},
         "domain": _each(_part("domain")),
         "bounds": _each(_part("bounds")),
         "zone": _each(_TEXT),
@@ -164,6 +166,8 @@ def _section(name: str, keys: dict[str, Key]) -> _Schema:
 def _described(section: str, name: str, key: Key) -> _Schema:
     """Return the schema of a key, with its meaning and default for the editor."""
     schema = _SPECIAL.get(section, {}).get(name) or _SIMPLE[key.kind or object]
+    if key.word is not None:
+        schema = {"anyOf": [schema, {"enum": [key.word]}]}
     default = "required" if key.default.startswith("required") else f"default: {key.default}"
     words = f"{key.meaning} ({key.value}; {default})".replace("`", "")
     # What stands beside a reference is ignored, so it is put into a list of one.

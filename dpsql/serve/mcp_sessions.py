@@ -5,6 +5,7 @@ The SDK has one limit for all sessions, which one program could fill: no other w
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -18,6 +19,8 @@ MOST = 50
 """Sessions of one user; another one ends the one that was used least recently."""
 MOST_AT_ONCE = 40
 """Requests of one user at the same time, those that wait for news among them."""
+EVERY = 5.0
+"""Seconds after which it is looked at again whether the token of an open stream still holds."""
 _ID = b"mcp-session-id"
 
 Message = MutableMapping[str, Any]
@@ -30,11 +33,16 @@ class SessionsOfUsers:
     """An ASGI application around that of MCP; `user_of` returns the name of a bearer token's user."""
 
     def __init__(
-        self, application: Application, user_of: Callable[[str], str | None], most: int = MOST
+        self,
+        application: Application,
+        user_of: Callable[[str], str | None],
+        most: int = MOST,
+        every: float = EVERY,
     ) -> None:
         self._application = application
         self._user_of = user_of
         self._most = most
+        self._every = every
         self._sessions: dict[str, OrderedDict[bytes, None]] = {}
         """The ids of each user's sessions, the one that was used last at the end."""
         self._asked: Counter[str] = Counter()
@@ -45,15 +53,13 @@ class SessionsOfUsers:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        user = self._user_of(
-            _headers_of(scope).get(b"authorization", b"")[len("Bearer ") :].decode("latin-1")
-        )
-        if user is None:
-            await self._application(scope, receive, send)  # which refuses it
-            return
+        token = _headers_of(scope).get(b"authorization", b"")[len("Bearer ") :].decode("latin-1")
+        user = self._user_of(token)
         state = scope.get("state") or {}
-        if CLIENT in state and state[CLIENT] != user:
-            await _refuse(send, 401, b"the certificate is another user's")
+        if user is None or (CLIENT in state and state[CLIENT] != user):
+            # Without a token it is refused in the same words, whether the token or the certificate is wrong.
+            headers = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
+            await self._application({**scope, "headers": headers}, receive, send)
         elif self._asked[user] >= MOST_AT_ONCE:
             await _refuse(send, 429, b"too many requests at the same time")
         elif len(scope.get("query_string", b"")) > MOST_QUERY_STRING:
@@ -66,9 +72,26 @@ class SessionsOfUsers:
                 except LimitExceeded as problem:
                     await _refuse(send, 413, str(problem).encode())
                 else:
+                    if scope["method"] == "GET":  # a stream of news, which has no end of its own
+                        measured = self._until_login_ends(measured, token, user)
                     await self._answer(scope, measured, send, user)
             finally:
                 self._asked[user] -= 1
+
+    def _until_login_ends(self, receive: Receive, token: str, user: str) -> Receive:
+        """Return what tells the application that the program has gone, once its token holds no more."""
+
+        async def receive_or_end() -> Message:
+            coming = asyncio.ensure_future(receive())
+            try:
+                while not (await asyncio.wait({coming}, timeout=self._every))[0]:
+                    if self._user_of(token) != user:
+                        return {"type": "http.disconnect"}
+                return coming.result()
+            finally:
+                coming.cancel()
+
+        return receive_or_end
 
     async def _answer(self, scope: Message, receive: Receive, send: Send, user: str) -> None:
         given = _headers_of(scope)
@@ -76,12 +99,20 @@ class SessionsOfUsers:
         if given.get(_ID) in own:
             own.move_to_end(given[_ID])
 
+        unfinished = False
+
         async def sent(message: Message) -> None:
+            nonlocal unfinished
+            unfinished = message["type"] == "http.response.start" or message.get("more_body", False)
             if message["type"] == "http.response.start" and message["status"] < 400 and _ID not in given:
                 own.update((value, None) for name, value in message["headers"] if name.lower() == _ID)
             await send(message)
 
         await self._application(scope, receive, sent)
+        if unfinished:
+            await send(
+                {"type": "http.response.body", "body": b""}
+            )  # of a program that has gone nothing is sent
         if given.get(_ID) in own and scope["method"] == "DELETE":
             del own[given[_ID]]
         while len(own) > self._most:

@@ -13,8 +13,8 @@ from support.stores import Store
 from test_engines_true_answers import DATA, POLICY
 
 from dpsql.database import Database
-from dpsql.mechanisms import FULL, Bins
-from dpsql.owner.kept_bounds import count_all, kept_of, measure_named, release_ladders
+from dpsql.mechanisms import Bins
+from dpsql.owner.kept_bounds import count_all, kept_of, measure_named, release_ladders, scores_of
 from dpsql.policy import Policy, load
 from dpsql.release import tables_read
 from dpsql.session import Session
@@ -46,7 +46,7 @@ def figures(database: Database, name: str) -> list[list[int]]:
     measure, engines = measure_named(database, name), database.engines()
     reads = tables_read(database.policy, [measure.table])
     ends = (0, *Bins.plan(4_096, 1).ends)
-    found = (count_all(engines, each, reads) for each in (measure.scores(FULL), measure.above(ends)))
+    found = (scores_of(engines, measure, reads), count_all(engines, measure.above(ends), reads))
     return [each.tolist() for each in found]
 
 

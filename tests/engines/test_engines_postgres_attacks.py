@@ -14,7 +14,8 @@ from dpsql.engines.postgres.connection import _PINNED
 from dpsql.engines.writer import Translated, Untranslatable
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import load
-from tests.narrow import private
+from dpsql.session import Session
+from tests.narrow import engine_of, private
 
 pytestmark = pytest.mark.postgres
 
@@ -176,7 +177,8 @@ def test_rows_that_would_break_a_fact_do_not_come_in_while_it_is_used(postgres: 
 def test_a_lock_stops_the_statements_of_its_table_uncharged_and_no_others(
     postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpsql.engines.postgres.engine.LOCK_SECONDS", 1)
+    for module in ("engine", "connection"):
+        monkeypatch.setattr(f"dpsql.engines.postgres.{module}.LOCK_SECONDS", 1)
     postgres.execute(
         MADE.format("bigint"), "INSERT INTO attack.visits SELECT i, i, i FROM generate_series(1, 9) r(i)"
     )
@@ -201,6 +203,56 @@ def test_not_null_that_is_dropped_ends_what_was_known(postgres: PostgresStore) -
     postgres.execute("ALTER TABLE attack.visits ALTER key DROP NOT NULL")
     with pytest.raises(OperationalError, match="was altered since it was opened"):
         session.run(f"{COUNT} WHERE other > 2")
+    session.close()
+
+
+LOST = {
+    "a narrower type": ("bigint", "SMALLINT", "[1, 2]", "70000"),
+    "a text": ("text", "VARCHAR", '["1", "2"]', "repeat('x', 70000)"),
+    "a text of many letters": ("varchar(70000)", "VARCHAR", '["1", "2"]', "repeat('x', 70000)"),
+    "a number of few digits": ("numeric(9, 2)", "DECIMAL(5,2)", "[1, 2]", "70000"),
+}
+HELD = {
+    "a wider type": ("int", "BIGINT", "[1, 2]"),
+    "a text with a length": ("varchar(100)", "VARCHAR", '["1", "2"]'),
+}
+
+
+def keyed(store: PostgresStore, kind: str, declared: str, values: str) -> Session:
+    store.execute(
+        f"CREATE TABLE attack.visits (key {kind} NOT NULL, user_id bigint)",
+        f"INSERT INTO attack.visits SELECT CAST(CAST(1 + i % 2 AS text) AS {kind}), i FROM generate_series(1, 60) AS r(i)",
+    )
+    columns = f'columns = {{ key = "{declared}", user_id = "BIGINT" }}'
+    return store.session(load(written(store, f"{PLAIN}{columns}\n[tables.visits.domain]\nkey = {values}\n")))
+
+
+def groups(session: Session) -> dict[object, int]:
+    prepared = private(
+        session.prepare(
+            "SELECT key, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY key ORDER BY n LIMIT 9"
+        )
+    )
+    found = engine_of(session).count(prepared.plan.compiled)
+    keys = ["NULL" if key is None else str(int(key)) for key in found.keys.column("k0").to_pylist()]
+    return dict(zip(keys, found.n[0].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("kind", LOST)
+def test_a_value_that_is_read_as_null_has_a_group_though_the_column_is_not_null(
+    postgres: PostgresStore, kind: str
+) -> None:
+    stored, declared, values, lost = LOST[kind]
+    session = keyed(postgres, stored, declared, values)
+    postgres.execute(f"INSERT INTO attack.visits SELECT {lost}, i FROM generate_series(61, 70) AS r(i)")
+    assert groups(session) == {"1": 30, "2": 30, "NULL": 10}
+    session.close()
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_a_column_whose_values_all_fit_has_no_group_of_null(postgres: PostgresStore, kind: str) -> None:
+    session = keyed(postgres, *HELD[kind])
+    assert groups(session) == {"1": 30, "2": 30}
     session.close()
 
 

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from support.stores import PostgresStore
 
+from dpsql.engines.postgres import connection
 from dpsql.engines.postgres.catalog import find_table
+from dpsql.engines.postgres.connection import Connection
 from dpsql.engines.postgres.schema import scan
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import DatabaseSource, Policy, Table, UnitColumn
@@ -125,6 +130,43 @@ def test_a_session_that_the_server_ended_costs_nothing(postgres: PostgresStore) 
     )
     # The same counting text as before, which is translated and bound already.
     assert session.run(f"{COUNT}page = 'a'".replace("AS n", "AS m")).release is not None
+    session.close()
+
+
+ASLEEP = """
+import sys
+from dpsql.engines.postgres.connection import Connection
+Connection(sys.argv[1], 3600).table("SELECT 1 AS asleep FROM pg_sleep(3600)")
+"""
+RUNNING = "SELECT count(*) AS n FROM pg_stat_activity WHERE query LIKE '%1 AS asleep%' AND state = 'active' AND pid <> pg_backend_pid()"
+
+
+def test_the_statement_of_a_process_that_was_killed_ends(postgres: PostgresStore) -> None:
+    asked = Connection(postgres.address, 60)
+
+    def waits_until(running: int) -> bool:
+        for _ in range(600):
+            if asked.ask(RUNNING) == [(running,)]:
+                return True
+            time.sleep(0.1)
+        return False
+
+    process = subprocess.Popen([sys.executable, "-c", ASLEEP, postgres.address])
+    try:
+        assert waits_until(1)
+    finally:
+        process.kill()
+        process.wait()
+    assert waits_until(0)
+    asked.close()
+
+
+def test_a_server_that_does_not_look_for_its_client_serves_it(
+    postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_WATCHED", ("client_connection_check_interval", "whenever"))
+    session = opened(postgres)
+    assert session.run(f"{COUNT}page = 'a'").release is not None
     session.close()
 
 

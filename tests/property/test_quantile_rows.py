@@ -193,7 +193,7 @@ MUTANTS = {
     ),
     "a bound for each group": ("OVER (PARTITION BY y.u ORDER", "OVER (PARTITION BY y.u, y.k0 ORDER"),
     "the bound of all units together": ("OVER (PARTITION BY y.u ORDER", "OVER (ORDER"),
-    "NULL in the first cell": ("s.f0 IS NOT NULL", "TRUE"),
+    "a NULL cell": ("COUNT(h.f0)", "COUNT(*)"),
 }
 
 

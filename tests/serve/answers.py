@@ -41,6 +41,7 @@ class AnsweringClient:
         self.prepared: Callable[[], Sequence[PreparedRow]] = tuple
         self.cursors: Callable[[], Sequence[CursorRow]] = tuple
         self.in_transaction: Callable[[], bool] = bool
+        self.policy: object = None
         self._engine = service.engine.cursor()
 
     async def describe(

@@ -1,14 +1,15 @@
 """Statements over whole tables, answered many times: a kept ladder of its own for each run, counted once.
 
-What is exact is counted once for each bound; the search, the noise of the bins and that of the answers are
-drawn by the product's own functions.
+What is exact is counted once for each bound, since the engines keep counts; the search, the noise of the bins
+and that of the answers are drawn by the product's own functions. Without a ladder each answer searches its
+own bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -18,14 +19,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.analysis.kept_bounds import Kept
+from dpsql.analysis.kept_bounds import ROWS, Kept
 from dpsql.analysis.unit_measures import UnitMeasure
+from dpsql.analysis.value_measures import ValueMeasure
 from dpsql.answers import NoisyResult, details, rows, with_left_out
+from dpsql.composition.running import _answered
 from dpsql.database import Database
-from dpsql.engines import Counts
-from dpsql.estimates import KeptLadder
+from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.mechanisms import FULL, Bins, Ladder
-from dpsql.owner.kept_bounds import count_all, measure_named
+from dpsql.owner import kept_values
+from dpsql.owner.kept_bounds import count_all, measure_named, scores_of
 from dpsql.policy import load
 from dpsql.release import tables_read
 from dpsql.session import Session
@@ -71,10 +74,14 @@ class Asked:
         self.database = Database(load(policy))
         self.session = Session(self.database, "alice")
         self.runs, self.ladders = runs, Ladders()
-        self._counted: dict[str, Counts] = {}
         engines = self.database.engines()
         made = [measure_named(self.database, name) for name in measures]
-        self._drawn = {(each.table, each.text): list(self._draw(each, epsilon)) for each in made}
+        self._drawn: dict[tuple[str, str], list[KeptLadder]] = {}
+        for each in sorted(made, key=lambda each: each.text != ROWS):
+            (beyond,) = kept_values.asked_beyond(self.database, [each, *made])[:1]
+            part = kept_values.SHARE * epsilon if beyond else Fraction(0)
+            drawn = list(self._draw(each, epsilon - part))
+            self._drawn[each.table, each.text] = list(self._beyond(each, drawn, part)) if beyond else drawn
         engines.schema_database.kept_ladders = self.ladders
 
     def close(self) -> None:
@@ -86,7 +93,7 @@ class Asked:
         """Draw a ladder for each run, as `dpsql bounds` does."""
         engines, policy = self.database.engines(), self.database.policy
         reads = tables_read(policy, [measure.table])
-        scores = np.append(count_all(engines, measure.scores(FULL), reads), 0)
+        scores = scores_of(engines, measure, reads)
         search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=FULL)
         rungs = search.run(np.tile(scores, (self.runs, 1))).rung[:, 0].tolist()
         top = Bins.plan(2 * measure.bounds[max(rungs)], epsilon / 2)
@@ -101,27 +108,44 @@ class Asked:
                 number, measure.table, measure.text, measure.step, "v", now, epsilon, most, found
             )
 
+    def _beyond(
+        self, measure: UnitMeasure, drawn: list[KeptLadder], epsilon: Fraction
+    ) -> Iterator[KeptLadder]:
+        """Add what values have beyond bounds to each ladder, with as many rows as that run's ladder says."""
+        engines, reads = self.database.engines(), tables_read(self.database.policy, [measure.table])
+        exact: dict[int, tuple[ValueMeasure, NDArray[np.int64]]] = {}
+        for of_rows, ladder in zip(self._drawn[measure.table, ROWS], drawn, strict=True):
+            self.ladders.now = {(measure.table, ROWS): of_rows}
+            engines.schema_database.kept_ladders = self.ladders
+            made = kept_values.beyond_measure(self.database, measure, epsilon)
+            if made.rows not in exact:
+                exact[made.rows] = made, count_all(engines, [made.compiled], reads)
+            own, counts = exact[made.rows]
+            above, below, left = map(int, kept_values.noise_of(own, epsilon).run(counts).value)
+            found = (own.low, own.high, own.rows, own.width, own.step, epsilon, above, below, left)
+            yield replace(ladder, beyond=ValuesBeyond(*found))
+
     def once(self, text: str) -> tuple[Plan, pa.Table, pa.Table]:
         """Answer a statement; return its plan, its numbers, and those without what is left out."""
-        prepared = private(self.session.prepare(text))
-        sql = prepared.counting.sql
-        if sql not in self._counted:
-            self._counted[sql] = prepared.counting.count()
-        counts, plan = self._counted[sql], prepared.plan
-        noisy = prepared.method.run(counts)
+        plan, counts, noisy = _answered(private(self.session.prepare(text)))
 
         def shown(answer: NoisyResult) -> pa.Table:
             return details(plan, answer, rows(plan, answer, counts))[0]
 
         return plan, shown(with_left_out(plan, noisy)), shown(noisy)
 
-    def answered(self, text: str, name: str, exact: Mapping[object, float] | float) -> Answered:
-        """Answer a statement once with the ladders of each run; the exact one is by group, or a number."""
+    def answered(
+        self, text: str, name: str, exact: Mapping[object, float] | float, *, kept: bool = True
+    ) -> Answered:
+        """Answer a statement once with the ladders of each run, or always without any.
+
+        The exact answer is by group, or a number.
+        """
         covered, by_noise, errors, widths, added = [], [], [], [], []
         for run in range(self.runs):
-            self.ladders.now = {key: drawn[run] for key, drawn in self._drawn.items()}
+            self.ladders.now = {key: drawn[run] for key, drawn in self._drawn.items()} if kept else {}
             plan, table, noise = self.once(text)
-            assert all(plan.left_out), "no ladder is used"
+            assert not kept or all(plan.left_out), "no ladder is used"
             keys = table.column(0).to_pylist()
             true = [exact.get(k, 0.0) for k in keys] if isinstance(exact, Mapping) else [exact]
             truth = np.array(true)

@@ -65,13 +65,13 @@ def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     condition = call.condition()
     counted = kept(row, condition)
     if value.type == DOUBLE:
-        return Ladder(of, counted, scale, step, HIGHEST, call.by_row)
+        return Ladder(of, counted, scale, step, HIGHEST, call.by_row, type=value.type)
     total, power = of is Contribution.TOTAL, power_of(value.type)
     single = call.one_row or call.by_row
     # A value beyond BIGINT has no type in an answer.
     top = min(power + (0 if single else HIGHEST_ROWS), HIGHEST) if total else min(power, 63)
     ends = power <= top and (single or not total)
-    return Ladder(of, counted, scale, step, top, call.by_row, ends)
+    return Ladder(of, counted, scale, step, top, call.by_row, ends, value.type)
 
 
 def power_of(sql_type: SqlType) -> int:

@@ -53,7 +53,7 @@ class Reader:
     cells: tuple[str, ...] = ()
     """The columns of `scan` as they are stored, in the order of `columns`."""
     never_null: frozenset[str] = frozenset()
-    """Columns that the source's schema says have no NULL, and that are read as they are stored; folded."""
+    """Columns that the source's schema says have no NULL, and whose values are never read as NULL; folded."""
     offsets: Mapping[str, str] = field(default_factory=dict)
     """For each column of texts that is declared without a zone, the condition that a text has one."""
     zoned: tuple[str, ...] = ()
@@ -123,7 +123,11 @@ def read_source(
     # A column of several files may have another type in one of them, which the engine converts.
     converted = "(" in listed or "COLLATE" in listed or generated or len(paths) > 1
     unlimited_sql = f"SELECT {listed} FROM {scan}"
-    sql = limit_lengths(table, columns, unlimited_sql, longest)
+    sql, over_limit = (
+        limit_lengths(table, columns, unlimited_sql, longest),
+        over_limit_conditions(table, columns, longest),
+    )
+    facts = {fold(column) for fact in table.unique for column in fact}
     return Reader(
         table,
         columns,
@@ -131,14 +135,16 @@ def read_source(
         paths,
         converted,
         unlimited_sql,
-        over_limit_conditions(table, columns, longest),
+        over_limit,
         generated,
         scan,
         tuple(where[fold(name)].cell for name, _ in columns),
         never_null=frozenset(
             fold(name)
             for name, sql_type in columns
-            if fold(where[fold(name)].name) in enforced and _parse_type(where[fold(name)].type) == sql_type
+            if fold(where[fold(name)].name) in enforced
+            and _parse_type(where[fold(name)].type) == sql_type
+            and (name not in over_limit or fold(name) in facts)  # rows with long texts in facts are not read
         ),
         **_zones_of(table, columns, where),
     )

@@ -42,6 +42,13 @@ _PINNED = {
     "gin_fuzzy_search_limit": "0",  # otherwise an index scan may omit rows at random
     "jit": "off",  # compiling costs more than it saves for a statement that runs once
 }
+LOCK_SECONDS = 5
+"""How long a statement waits for the locks of its tables before it is charged."""
+_WATCHED = ("client_connection_check_interval", "2s")
+"""The setting by which the server ends a statement whose client is gone, and how often it looks.
+
+PostgreSQL 14 and later have it, on systems that tell it of a closed socket; others refuse it.
+"""
 _REQUIRED = {
     # A role cannot set these for itself. With other values some rows would fail, or would be missing.
     "pg_size_bytes(current_setting('max_stack_depth')) >= 2097152": "max_stack_depth is at least 2MB",
@@ -92,10 +99,13 @@ class Connection:
         self._timeout = timeout * 1000
         self._lock = threading.RLock()  # one statement at a time
         self._adbc: Any = None
+        self._watched = False
+        """Whether the server accepts `_WATCHED`."""
         problem = ""
         try:
             self._adbc = dbapi.connect(address, autocommit=True)
             self.table("SELECT 1 AS x")
+            self._watched = self._accepts(*_WATCHED)
         except _UnsuitableError as unsuitable:
             problem = str(unsuitable)
         except Exception:  # noqa: BLE001  its text names hosts and roles, and may quote a password file
@@ -131,11 +141,8 @@ class Connection:
                     cursor.execute("ROLLBACK")
 
     def _pin(self, cursor: Cursor, timeout: int) -> None:
-        pinned = {**_PINNED, "statement_timeout": str(timeout)}
-        listed = ", ".join(
-            f"pg_catalog.set_config({string_literal(name)}, {string_literal(value)}, true) AS s{i}"
-            for i, (name, value) in enumerate(pinned.items())
-        )
+        pinned = {**_PINNED, "statement_timeout": str(timeout), **dict([_WATCHED] if self._watched else [])}
+        listed = ", ".join(f"{_set(name, value)} AS s{i}" for i, (name, value) in enumerate(pinned.items()))
         _rows(cursor, f"SELECT {listed}")
         # PostgreSQL 17 and later have this setting.
         _rows(
@@ -154,6 +161,13 @@ class Connection:
         for what, holds in zip(_REQUIRED.values(), held, strict=True):
             if holds is not True:
                 raise _UnsuitableError(f"the PostgreSQL server must be set so that {what}")
+
+    def _accepts(self, name: str, value: str) -> bool:
+        """Return whether the server has a setting, and accepts a value of it for a transaction."""
+        with suppress(Exception), self._statement(()) as cursor:
+            _rows(cursor, f"SELECT {_set(name, value)} AS s")
+            return True
+        return False
 
     def table(self, sql: str, guards: Collection[Guard] = ()) -> pa.Table:
         """Run a SELECT and return its rows; check before and after it that the tables are unchanged."""
@@ -179,8 +193,13 @@ class Connection:
         return False
 
     def explain(self, sql: str, guards: Collection[Guard], seconds: int) -> bool:
-        """Let the server plan a statement without running it; return whether it succeeded in time."""
-        with suppress(Exception), self._statement(guards, seconds) as cursor:
+        """Let the server plan a statement without running it; return whether it succeeded in time.
+
+        The time is that after the tables are locked, which takes at most `LOCK_SECONDS`.
+        """
+        with suppress(Exception), self._statement(guards, min(seconds, LOCK_SECONDS)) as cursor:
+            timeout = str(min(self._timeout, seconds * 1000))
+            _rows(cursor, f"SELECT {_set('statement_timeout', timeout)} AS s")
             # The driver reads rows by COPY, which does not accept EXPLAIN.
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute(f"EXPLAIN (COSTS off) {sql}")
@@ -210,6 +229,11 @@ class Connection:
         if self._adbc is not None:
             with suppress(Exception):
                 self._adbc.close()
+
+
+def _set(name: str, value: str) -> str:
+    """Write the expression that gives a setting a value for this transaction."""
+    return f"pg_catalog.set_config({string_literal(name)}, {string_literal(value)}, true)"
 
 
 def _rows(cursor: Cursor, sql: str) -> list[tuple[object, ...]]:

@@ -36,6 +36,8 @@ _TYPES = {
 }
 _HEADER = 16
 """The most bytes that a stored value takes besides its content."""
+_NAME = 63
+"""The most bytes of a name, and of a value of an enum."""
 
 
 def columns_of(found: CatalogTable) -> list[tuple[str, str, str]]:
@@ -61,11 +63,7 @@ def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) ->
     """
     match column.type_name:
         case "int2" | "int4" | "int8":
-            low, high = integer_bounds(column_type(_TYPES[column.type_name]))
-            if not sql_type.integer:
-                return False
-            least, greatest = integer_bounds(sql_type)
-            return unit or (least <= low and high <= greatest)
+            return sql_type.integer and (unit or _holds(sql_type, column.type_name))
         case "numeric":
             word = _word("numeric", column.modifier, column.builtin)
             # Without a precision, values may be infinite or are rounded; NaN is read as NULL.
@@ -80,8 +78,51 @@ def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) ->
             return False
 
 
-AS_STORED = frozenset({"int2", "int4", "int8", "bool", "text", "varchar", "bpchar", "uuid", "enum", "citext"})
-"""Types whose values are read as they are, so that one that is not NULL is none after the scan."""
+def never_null(
+    table: Table, found: CatalogTable, columns: tuple[tuple[str, SqlType], ...], longest: int
+) -> frozenset[str]:
+    """Return the lower-case names of the NOT NULL columns of which no value is read as NULL.
+
+    A number may not fit its declared type, and a text may be longer than the limit: then NULL is a group.
+    """
+    enforced = {column.name.lower(): column for column in found.columns if column.never_null}
+    facts = {column.lower() for fact in table.unique for column in fact}
+    return frozenset(
+        name.lower()
+        for name, sql_type in columns
+        if name.lower() in enforced
+        and _never_lost(enforced[name.lower()], sql_type, longest, table.public or name.lower() in facts)
+    )
+
+
+def _never_lost(column: CatalogColumn, sql_type: SqlType, longest: int, unlimited: bool) -> bool:
+    """Whether no value of a column is read as NULL; `unlimited` where no row with a long text is read so."""
+    match column.type_name:
+        case "int2" | "int4" | "int8":
+            return _holds(sql_type, column.type_name)
+        case "bool" | "uuid":
+            return sql_type.name == _TYPES[column.type_name]
+        case "text" | "varchar" | "bpchar" | "enum" | "citext":
+            most = _longest_text(column)
+            return sql_type.name == "VARCHAR" and (unlimited or (most is not None and most <= longest))
+        case _:
+            return False
+
+
+def _holds(sql_type: SqlType, stored: str) -> bool:
+    """Whether a type has every value of an integer type of PostgreSQL."""
+    if not sql_type.integer:
+        return False
+    (low, high), (least, greatest) = integer_bounds(column_type(_TYPES[stored])), integer_bounds(sql_type)
+    return least <= low and high <= greatest
+
+
+def _longest_text(column: CatalogColumn) -> int | None:
+    """Return the most bytes that a text of a column can have; None without a declared length."""
+    if column.type_name == "enum":
+        return _NAME
+    declared = column.modifier - 4 if column.type_name in ("varchar", "bpchar") else 0
+    return 4 * declared if declared > 0 else None
 
 
 def scan(

@@ -76,7 +76,7 @@ class Connection:
         return self._session.asking
 
     def cancel(self) -> None:
-        """Stop the statement that runs, if one does."""
+        """Stop the statement that runs, or the rows that are sent, if there are any."""
         self._session.cancel()
 
     def end(self, error: FatalError) -> None:
@@ -177,8 +177,8 @@ class Connection:
         for statement in parts:
             self._check_client()
             result = await self._session.run(statement)
-            with self._session.sending(result):
-                await send_result(self._channel, result, self._settings)
+            with self._session.sending(result) as check:
+                await send_result(self._channel, result, self._settings, check)
                 await self._next_turn()
 
     async def _next_turn(self) -> None:

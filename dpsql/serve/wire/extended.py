@@ -12,7 +12,7 @@ from dpsql.serve.wire.errors import ProtocolViolation, WireError
 from dpsql.serve.wire.prepared import Portal, Prepared
 from dpsql.serve.wire.sending import Rows, send_copy, send_remarks
 from dpsql.serve.wire.statement import Description, Result, Statement
-from dpsql.serve.wire.types import Column, decode_parameter, format_codes, parameter_type, row_description
+from dpsql.serve.wire.types import WireColumn, decode_parameter, format_codes, parameter_type, row_description
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,9 +49,9 @@ class Extended:
             raise WireError("42601", "a prepared statement is one statement", "send them one by one")
         if not parts:
             return Prepared(text, None, Description(), datetime.now(UTC))
-        types = [parameter_type(oid) for oid in oids]
+        types, form = [parameter_type(oid) for oid in oids], self._session.form
         description = await self._session.describe(parts[0], types, oids)
-        return Prepared(text, parts[0], description, datetime.now(UTC))
+        return Prepared(text, parts[0], description, datetime.now(UTC), form)
 
     # -- portals
 
@@ -96,30 +96,41 @@ class Extended:
         if portal.result is None:
             portal.result = await self._run(portal, prepared.statement)
             if portal.result.copy is not None:
-                await send_copy(self._channel, portal.result, self._session.settings)
+                with self._session.sending() as check:
+                    await send_copy(self._channel, portal.result, self._session.settings, check)
                 portal.result = _without_rows(portal.result)
                 return
             if portal.result.table is not None:
                 portal.rows = Rows(portal.result, portal.codes, self._session.settings)
-        sent = await portal.rows.send(self._channel, limit) if portal.rows is not None else 0
-        if portal.rows is not None and portal.rows.left:
-            self._portals.check_held(name)
-            self._channel.write(messages.PORTAL_SUSPENDED)
-            return
+        sent = 0
+        if portal.rows is not None:
+            with self._session.sending() as check:
+                sent = await portal.rows.send(self._channel, check, limit)
+            if portal.rows.left:
+                self._portals.check_held(name)
+                self._channel.write(messages.PORTAL_SUSPENDED)
+                return
         self._channel.write(messages.complete(portal.result.complete(sent)))
         portal.rows, portal.result = None, _without_rows(portal.result)
 
     async def _run(self, portal: Portal, statement: Statement) -> Result:
+        await self._check_columns(portal.prepared, statement)
         result = await self._session.run(statement, portal.parameters, portal.prepared.description.types)
         send_remarks(self._channel, result, self._session.settings)
         announced = portal.prepared.description.columns
         if result.copy is None and _shape(announced) != _shape(result.columns):
-            raise WireError(
-                "55000",
-                "the statement gives other columns than when it was prepared",
-                "prepare it again; what was released is stored, and costs nothing when it is asked again",
-            )
+            raise _changed("; what was released is stored, and costs nothing when it is asked again")
         return result
+
+    async def _check_columns(self, prepared: Prepared, statement: Statement) -> None:
+        """Raise, before anything is charged, if a setting or the policy changes the columns of the answer."""
+        known, form = prepared.description, self._session.form
+        if statement.command is not None or form == prepared.form:
+            return
+        found = await self._session.describe(statement, known.types, known.parameters)
+        if _shape(found.columns) != _shape(known.columns):
+            raise _changed("; nothing was charged")
+        prepared.form = form
 
     # -- both
 
@@ -189,5 +200,10 @@ def _without_rows(result: Result) -> Result:
     return Result(result.tag)
 
 
-def _shape(columns: tuple[Column, ...]) -> list[tuple[str, pa.DataType]]:
+def _changed(more: str) -> WireError:
+    text = "the statement gives other columns than when it was prepared"
+    return WireError("55000", text, f"prepare it again{more}")
+
+
+def _shape(columns: tuple[WireColumn, ...]) -> list[tuple[str, pa.DataType]]:
     return [(column.name, column.type) for column in columns]

@@ -81,7 +81,7 @@ class Kept(MutableMapping[str, _One]):
         return len(self._found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared:
     """A prepared statement; `statement` is None if its text is empty."""
 
@@ -89,6 +89,8 @@ class Prepared:
     statement: Statement | None
     description: Description
     made: datetime
+    form: object = None
+    """What the columns depended on when they were described last (`WireSession.form`)."""
 
     @property
     def size(self) -> int:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _PART = 1_000
 """Rows that are encoded at once, or fewer long ones; between the parts other connections go on."""
+Check = Callable[[], None]
+"""Raises if the client wants no more of a result; called between its parts."""
 _LEVELS = ("notice", "warning", "error")
 _CODES = {"NOTICE": "00000", "WARNING": "01000"}
 
@@ -50,7 +52,7 @@ class Rows:
         """Return the message that describes the rows."""
         return self._once(("columns", self._codes), lambda: row_description(self._columns, self._codes))
 
-    async def send(self, channel: Channel, limit: int = 0) -> int:
+    async def send(self, channel: Channel, check: Check, limit: int = 0) -> int:
         """Send up to `limit` rows, or all if it is 0; return how many were sent."""
         end = self._total if limit <= 0 else min(self._total, self._sent + limit)
         begin = self._sent
@@ -58,6 +60,7 @@ class Rows:
             stop = min(self._sent + self._part, end)
             if self._sent > begin:
                 await channel.drain()
+                check()
             channel.write(self._rows(self._sent, stop))
             self._sent = stop
         return end - begin
@@ -80,21 +83,21 @@ class Rows:
         return found
 
 
-async def send_result(channel: Channel, result: Result, settings: Settings) -> None:
+async def send_result(channel: Channel, result: Result, settings: Settings, check: Check) -> None:
     """Send a whole result as a simple query gets it."""
     send_remarks(channel, result, settings)
     if result.copy is not None:
-        await send_copy(channel, result, settings)
+        await send_copy(channel, result, settings, check)
         return
     count = 0
     if result.table is not None:
         rows = Rows(result, (), settings)
         channel.write(rows.describe())
-        count = await rows.send(channel)
+        count = await rows.send(channel, check)
     channel.write(messages.complete(result.complete(count)))
 
 
-async def send_copy(channel: Channel, result: Result, settings: Settings) -> None:
+async def send_copy(channel: Channel, result: Result, settings: Settings, check: Check) -> None:
     """Send a result as COPY does."""
     assert result.copy is not None  # noqa: S101  who copies
     assert result.table is not None  # noqa: S101  a copied statement has rows
@@ -113,6 +116,7 @@ async def send_copy(channel: Channel, result: Result, settings: Settings) -> Non
             break
         channel.write(part)
         await channel.drain()
+        check()
     channel.write(messages.COPY_DONE)
     channel.write(messages.complete(result.complete(result.table.num_rows)))
 

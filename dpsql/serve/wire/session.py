@@ -53,6 +53,8 @@ class WireSession:
         self._held_by_analyst = held_by_analyst
         """Returns the bytes of results that all connections of the analyst keep."""
         self._sending = 0
+        self._stoppable = self._stopped = False
+        """Whether rows are being sent, and whether the client has cancelled that."""
         self.settings = settings
         self.account = account or Account()
         """Counts what is decoded and kept for the client."""
@@ -70,6 +72,11 @@ class WireSession:
         return await self.client.beside(len(text), lambda: split(text)) if found is None else found
 
     # -- describing
+
+    @property
+    def form(self) -> object:
+        """What the columns of an answer depend on besides the statement: the settings and the policy."""
+        return self.settings.values, self.client.policy
 
     async def describe(
         self, statement: Statement, types: Sequence[pa.DataType | None] = (), oids: Sequence[int] = ()
@@ -99,7 +106,7 @@ class WireSession:
             return None
         return await self.client.beside(len(statement.text), lambda: statement.command)
 
-    def _columns(self, command: c.Command | None) -> tuple[types.Column, ...]:
+    def _columns(self, command: c.Command | None) -> tuple[types.WireColumn, ...]:
         """Return the columns of a command's rows."""
         match command:
             case c.ShowSetting(name=None):
@@ -207,13 +214,25 @@ class WireSession:
         return self.cursors.held + self.portals.held + self._sending
 
     @contextmanager
-    def sending(self, result: Result) -> Iterator[None]:
-        """Count a result as kept while it is sent in this block."""
-        self._sending = 0 if result.table is None else result.table.nbytes
+    def sending(self, result: Result | None = None) -> Iterator[Callable[[], None]]:
+        """Send a result in this block, and count it as kept if it is given; yield what raises once cancelled.
+
+        Nothing that was charged is given back.
+        """
+        self._sending = 0 if result is None or result.table is None else result.table.nbytes
+        self._stoppable = True
         try:
-            yield
+            yield self._check_stopped
         finally:
-            self._sending = 0
+            self._sending, self._stoppable, self._stopped = 0, False, False
+
+    def _check_stopped(self) -> None:
+        if self._stopped:
+            raise WireError(
+                "57014",
+                "sending the rows was cancelled; what was charged stays charged",
+                "ask again: an answer that was stored costs nothing",
+            )
 
     def _check_held(self) -> None:
         """Raise if the analyst's connections keep too much, before anything is asked and charged."""
@@ -232,7 +251,8 @@ class WireSession:
         self.account.close()
 
     def cancel(self) -> None:
-        """Stop the question that is being answered, if there is one."""
+        """Stop the question that is being answered, or the rows that are being sent, if there are any."""
+        self._stopped = self._stoppable
         if self.asking:
             self.client.cancel()
 

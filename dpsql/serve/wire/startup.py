@@ -205,10 +205,11 @@ async def authenticate(channel: Channel, context: WireContext, name: str) -> Log
         reason = error.reason
     else:
         reason = "the user may not log in"
-    if scram.keys is not None and layer is not None and layer.settings.clients and layer.client_name != name:
-        raise LoginError("28000", "the certificate is another user's", "certificate of another user")
+    certified = None if layer is None or not layer.settings.clients else layer.client_name or ""
+    if scram.keys is not None and certified not in (None, name):
+        reason = "certificate of another user"
     # The users may have been read again meanwhile.
-    login = gate.login(name, channel.address, scram.keys, None)
+    login = gate.login(name, channel.address, scram.keys, certified)
     if login is None:
         raise LoginError("28P01", f'password authentication failed for user "{name}"', reason)
     channel.write(messages.sasl_final(final))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -184,18 +185,39 @@ def test_a_wrong_not_null_is_refused(opened: Callable[..., Session], more: str, 
         opened(more)
 
 
-def test_not_null_of_the_source_needs_no_mention(tmp_path: Path) -> None:
-    with duckdb.connect(str(tmp_path / "own.duckdb")) as connection:
+def of_a_database(folder: Path, more: str = "") -> Session:
+    with duckdb.connect(str(folder / "own.duckdb")) as connection:
         connection.execute("CREATE TABLE t (u BIGINT, k VARCHAR NOT NULL, n INTEGER, day DATE NOT NULL)")
         connection.execute("INSERT INTO t SELECT i, 'ab'[1 + i % 2], 1, '2024-01-30' FROM range(60) r(i)")
-    duckdb.sql(f"COPY (SELECT 'a' AS k, 'one' AS name) TO '{tmp_path}/lookup.parquet'")
-    text = POLICY.format(source="t", more="", database='[database]\npath = "own.duckdb"')
-    (tmp_path / "dpsql.toml").write_text(text)
-    session = Session(load(tmp_path / "dpsql.toml"))
-    assert answer(session, f"k, {N} GROUP BY k") == {"a": 30, "b": 30}
+    duckdb.sql(f"COPY (SELECT 'a' AS k, 'one' AS name) TO '{folder}/lookup.parquet'")
+    text = POLICY.format(source="t", more=more, database='[database]\npath = "own.duckdb"')
+    (folder / "dpsql.toml").write_text(text)
+    return Session(load(folder / "dpsql.toml"))
+
+
+def test_not_null_of_the_source_needs_no_mention(tmp_path: Path) -> None:
+    session = of_a_database(tmp_path)
+    assert answer(session, f"day, {N} GROUP BY day")[date(2024, 1, 30)] == 60
+    assert None not in answer(session, f"day, {N} GROUP BY day")
     assert None in answer(session, f"n, {N} GROUP BY n")
-    outer = "t.k, COUNT(DISTINCT s.u) AS c FROM t s LEFT JOIN t ON s.u = t.u AND t.n > 1 GROUP BY t.k"
-    assert answer(session, outer) == {"a": 0, "b": 0, None: 60}  # an outer join makes NULL of it
+    outer = "t.day, COUNT(DISTINCT s.u) AS c FROM t s LEFT JOIN t ON s.u = t.u AND t.n > 1 GROUP BY t.day"
+    assert answer(session, outer)[None] == 60  # an outer join makes NULL of it
+
+
+def test_a_text_that_can_be_too_long_has_a_group_of_null(tmp_path: Path) -> None:
+    """NOT NULL says nothing of values that are longer than the policy reads: they are read as NULL."""
+    session = of_a_database(tmp_path)
+    assert answer(session, f"k, {N} GROUP BY k") == {"a": 30, "b": 30, None: 0}
+    session.close()
+    with duckdb.connect(str(tmp_path / "own.duckdb")) as connection:
+        long = "INSERT INTO t SELECT 60 + i, repeat('a', 65537), 1, '2024-01-30' FROM range(9) r(i)"
+        connection.execute(long)
+    session = Session(load(tmp_path / "dpsql.toml"))
+    assert answer(session, f"k, {N} GROUP BY k") == {"a": 30, "b": 30, None: 9}
+
+
+def test_the_owner_says_that_no_text_is_too_long(tmp_path: Path) -> None:
+    assert answer(of_a_database(tmp_path, 'not_null = ["k"]'), f"k, {N} GROUP BY k") == {"a": 30, "b": 30}
 
 
 # -- one more group of the same partition

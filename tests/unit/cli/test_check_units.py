@@ -104,6 +104,13 @@ def test_nulls_are_a_group(owner: Owner) -> None:
     }
 
 
+def test_intervals_of_the_noise_alone(owner: Owner) -> None:
+    owner.policy = POLICY.replace("[tables.patients.domain]", 'cut = "NOISE_ONLY"\n[tables.patients.domain]')
+    assert owner.said()["tables.patients.cut"].endswith("do not have what bounds cut, though it may be known")
+    owner.policy = owner.policy.replace("NOISE_ONLY", "WHOLE")
+    assert owner.said() == {}
+
+
 def test_rows_outside_of_a_domain(owner: Owner) -> None:
     owner.policy = POLICY.replace("to = 6", "to = 4")
     said = owner.said()
@@ -118,8 +125,8 @@ def test_values_and_rows_that_are_cut(owner: Owner) -> None:
     said = owner.said()
     assert set(said) == {"tables.encounters.bounds.cost", "defaults.rows_per_unit"}
     assert said["tables.encounters.bounds.cost"].startswith("1.50% of the values are cut")
-    assert "of the rows of results count with less weight" in said["defaults.rows_per_unit"]
-    assert "leave it out: each statement then finds a bound privately" in said["defaults.rows_per_unit"]
+    assert "of the rows of results, of" in said["defaults.rows_per_unit"]
+    assert 'write rows_per_unit = "AUTO", or dpsql bounds results' in said["defaults.rows_per_unit"]
 
 
 def test_rows_where_two_chains_disagree(owner: Owner) -> None:

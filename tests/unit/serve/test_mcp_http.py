@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 pytest.importorskip("mcp")
+import anyio
 from starlette.testclient import TestClient
 
 from dpsql.policy import Address, McpConfig, ServeConfig
@@ -37,8 +38,8 @@ class Programs:
         config = replace(ServeConfig(), users=file)
         self.service = Service(config, clinic(folder), Users.load(file), catalogue=lambda *_: Catalogue())
         self.file = file
-        application = http_app(self.service, Address("127.0.0.1", 8433), McpConfig())
-        self.client = TestClient(cast("Any", application), f"http://{ADDRESS}")
+        self.application = http_app(self.service, Address("127.0.0.1", 8433), McpConfig())
+        self.client = TestClient(cast("Any", self.application), f"http://{ADDRESS}")
 
     def post(self, whose: str, method: str, session: str = "", **parameters: object) -> Any:
         """Send a request with somebody's token; return the reply."""
@@ -91,3 +92,35 @@ def test_a_revoked_token_gets_no_further_answer(programs: Programs) -> None:
         told = programs.post("alice k2", "tools/call", session, name="budget", arguments={})
         assert told.status_code == 200
         assert "no longer valid" not in told.text
+
+
+def test_the_stream_of_a_revoked_token_ends(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs.application, "_every", 0.01)
+    session = programs.begin("alice k1").headers["mcp-session-id"]
+    headers = {"host": ADDRESS, "accept": "text/event-stream", "mcp-session-id": session}
+    headers["authorization"] = f"Bearer {programs.tokens['alice k1']}"
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/mcp",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    came, sent = [{"type": "http.request", "body": b""}], list[Any]()
+
+    async def receive() -> Any:
+        return came.pop() if came else await anyio.sleep_forever()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if message["type"] == "http.response.start":
+            programs.revoke("alice", "k1")
+
+    async def stream() -> None:
+        with anyio.fail_after(60):
+            await programs.application(scope, receive, send)
+
+    assert programs.client.portal is not None
+    programs.client.portal.call(stream)
+    assert sent[0]["status"] == 200
+    assert sent[-1] == {"type": "http.response.body", "body": b""}

@@ -26,7 +26,7 @@ class Protocol:
         headers = dict(reversed(scope["headers"]))
         user, session = headers.get(b"authorization", b""), headers.get(b"mcp-session-id")
         status, found = 200, b""
-        if user == b"Bearer wrong":
+        if user in (b"", b"Bearer wrong"):
             status = 401
         elif session is None:
             self._opened += 1
@@ -98,6 +98,61 @@ def test_a_certificate_is_that_of_the_user_of_the_token() -> None:
     assert ask(application, "alice", dpsql_client="bob") == 401
     assert ask(application, "alice", dpsql_client=None) == 401
     assert ask(application, "alice") == 200
+
+
+def test_a_right_token_with_anothers_certificate_is_refused_as_a_wrong_one() -> None:
+    """What the application within is asked has no token: it says the same of both."""
+    asked: list[list[Pair]] = []
+
+    async def inner(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        asked.append(scope["headers"])
+        await send({"type": "http.response.start", "status": 401, "headers": []})
+
+    for user in ("alice", "wrong"):
+        assert ask(SessionsOfUsers(inner, user_of), user, dpsql_client="bob") == 401
+    assert asked[0] == asked[1] == [(b"host", b"here")]
+
+
+def test_an_open_stream_ends_with_the_login_of_its_user() -> None:
+    users = {"alice", "bob"}
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def stream(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while (await receive())["type"] != "http.disconnect":
+            await send({"type": "http.response.body", "body": b"news", "more_body": True})
+
+    async def main() -> None:
+        looked = 0
+
+        def named(token: str) -> str | None:
+            nonlocal looked
+            looked += 1
+            if looked == 3:
+                users.remove("alice")
+            return token if token in users else None
+
+        given = [{"type": "http.request", "body": b"", "more_body": False}]
+
+        async def receive() -> MutableMapping[str, Any]:
+            if given:
+                return given.pop()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        application = SessionsOfUsers(stream, named, every=0.001)
+        headers = [(b"authorization", b"Bearer alice")]
+        async with asyncio.timeout(60):
+            await application({"type": "http", "method": "GET", "headers": headers}, receive, send)
+        await asyncio.sleep(0)
+        assert len(asyncio.all_tasks()) == 1  # nothing is left that waits
+
+    asyncio.run(main())
+    assert [message.get("body") for message in sent] == [None, b"news", b""]
+    assert not sent[-1].get("more_body", False)
 
 
 def test_one_user_has_so_many_requests_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:

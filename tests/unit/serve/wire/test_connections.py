@@ -70,6 +70,38 @@ def test_a_key_cancels_what_runs_under_it(version: int) -> None:
     run(test)
 
 
+LONG = "SELECT repeat('x', 1000) AS t FROM range(30000)"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [f.query(LONG)],
+        [f.query(f"COPY ({LONG}) TO STDOUT")],
+        [f.parse(LONG), f.bind(), f.execute(), f.SYNC],
+        [f.parse(f"COPY ({LONG}) TO STDOUT"), f.bind(), f.execute(), f.SYNC],
+    ],
+    ids=["rows", "copy", "portal", "copy of a portal"],
+)
+def test_a_key_stops_the_rows_that_are_sent_under_it(asked: list[bytes]) -> None:
+    async def test(bench: Bench) -> None:
+        alice = await bench.log_in()
+        await alice.send(*asked)
+        found = [await alice.receive()]
+        while found[-1][0] not in b"Dd":
+            found.append(await alice.receive())
+        assert await cancel(bench, alice.number, alice.secret) == b""
+        found += await alice.until()
+        assert error(found)["C"] == "57014"
+        assert 0 < sum(tag in b"Dd" for tag, _ in found) < 30_000
+        assert bench.service.cancelled == []  # the statement has been answered, and charged
+        assert [tag for tag, _ in await alice.ask(f.query("SELECT 1"))] == [b"T", b"D", b"C", b"Z"]
+        found = await alice.ask(f.query(LONG))
+        assert sum(tag == b"D" for tag, _ in found) == 30_000
+
+    run(test)
+
+
 def test_a_key_cancels_nothing_if_nothing_runs() -> None:
     async def test(bench: Bench) -> None:
         alice = await bench.log_in()

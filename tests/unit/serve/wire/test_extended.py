@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+import pyarrow as pa
 import pytest
 
 from dpsql.serve.limits import COLUMN
 from dpsql.serve.wire import prepared
 from tests.serve import frontend as f
+from tests.serve.answers import AnsweringClient
 from tests.serve.bench import Bench, run
 
 
@@ -171,6 +173,42 @@ def test_a_mistake_ends_the_batch_and_leaves_the_connection(batch: list[bytes], 
     found, after = ask(batch, [f.parse("SELECT 1"), f.bind(), f.execute()])
     assert (error(found)["S"], error(found)["C"]) == ("ERROR", sqlstate)
     assert tags(after) == "12DCZ"
+
+
+class Shaped(AnsweringClient):
+    """Answers with a column more where `dp_columns` asks for it, as a real client does."""
+
+    def _table(self, text: str, parameters: Sequence[object]) -> pa.Table:
+        table = super()._table(text, parameters)
+        more = self.settings.dp_columns == "interval"
+        return table.append_column("n_low", [[1] * table.num_rows]) if more else table
+
+
+@pytest.mark.parametrize("value", ["interval", ""])
+def test_a_setting_that_changes_the_columns_is_told_before_anything_is_run(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setattr("tests.serve.answers.AnsweringClient", Shaped)
+    asked = "SELECT $1::int AS n"
+
+    async def test(bench: Bench) -> tuple[list[f.Message], list[f.Message], list[str]]:
+        alice = await bench.log_in()
+        await alice.ask(f.parse(asked, "s"), f.bind([b"1"], portal="p", statement="s"), f.SYNC)
+        await alice.ask(f.query(f"SET dp_columns = '{value}'"))
+        first = await alice.ask(f.bind([b"1"], portal="q", statement="s"), f.execute("q"), f.SYNC)
+        before = list(bench.service.asked)
+        again = await alice.ask(f.parse(asked), f.bind([b"1"]), f.execute(), f.SYNC)
+        return first, again, before
+
+    first, again, before = run(test)
+    if value:
+        assert error(first)["C"] == "55000"
+        assert "nothing was charged" in error(first)["H"]
+        assert before == []
+        assert rows(again) == [(b"1", b"1")]
+    else:  # another setting changes nothing
+        assert rows(first) == rows(again) == [(b"1",)]
+        assert before == [asked]
 
 
 def test_statements_and_portals_without_a_name_are_replaced() -> None:

@@ -284,25 +284,36 @@ def certified(folder: Path, name: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize(("name", "outcome"), [("alice", "in"), ("bob", "28000")])
+@pytest.mark.parametrize("name", ["alice", "bob"])
 def test_a_certificate_is_that_of_the_user_who_logs_in(
-    server_tls: tls.Tls, tmp_path: Path, name: str, outcome: str
+    server_tls: tls.Tls, tmp_path: Path, name: str
 ) -> None:
+    """With another's, a right password gets the answer that a wrong one gets."""
     file = certified(tmp_path, name)
     needed = tls.load(server_tls.certificate, server_tls.key, clientcert=file)
     context = ssl.create_default_context(cafile=server_tls.certificate)
     context.load_cert_chain(file)
+    bench = Bench(tls=needed)
 
-    async def test(bench: Bench) -> str:
+    async def outcome(bench: Bench, password: str) -> dict[str, str]:
         alice = await bench.connect()
         await alice.start_tls(context)
         try:
-            await alice.log_in(password=PASSWORD)
+            await alice.log_in(password=password)
         except f.RefusedError as refused:
-            return refused.fields["C"]
-        return "in"
+            return refused.fields
+        return {}
 
-    assert run(test, Bench(tls=needed)) == outcome
+    async def test(bench: Bench) -> tuple[dict[str, str], dict[str, str]]:
+        return await outcome(bench, PASSWORD), await outcome(bench, "wrong")
+
+    right, wrong = run(test, bench)
+    assert wrong["C"] == "28P01"
+    assert right == ({} if name == "alice" else wrong)
+    reasons = [fields["reason"] for _, fields in bench.events if fields.get("reason", "lost") != "lost"]
+    assert reasons == ([] if name == "alice" else ["certificate of another user"]) + ["wrong password"]
+    failures = bench.service.gate.throttle
+    assert len(failures) == 1  # of the name
 
 
 def test_tls_is_asked_for_once(server_tls: tls.Tls, client_tls: ssl.SSLContext) -> None:

@@ -1,0 +1,91 @@
+"""Exact figures of units by the rungs that they exceed: what a search of a bound and sums below it need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.estimates import FULL
+from dpsql.lazy_dataclass import dataclass
+
+LIMIT = 1 << 60
+"""Where sums are cut, as all counted sums are."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RungBins:
+    """Figures of all units that exceed equally many bounds; each bound is at least twice the one before.
+
+    Attributes
+    ----------
+    exceeded
+        How many bounds the units of a row exceed. Each number occurs once, or not at all.
+    units
+        How many units there are.
+    partial
+        The sum of their scores at the last bound that they exceed (`excess_score`).
+    totals
+        The sum of what they have, with its sign; None: it is not known, nor are the next.
+    negative, sizes
+        How many of them have less than 0, and the sum of the absolute values of all; None: no unit can have
+        less.
+    """
+
+    exceeded: NDArray[np.int64]
+    units: NDArray[np.int64]
+    partial: NDArray[np.int64]
+    totals: NDArray[np.int64] | None = None
+    negative: NDArray[np.int64] | None = None
+    sizes: NDArray[np.int64] | None = None
+
+    def scores(self, size: int) -> NDArray[np.int64]:
+        """Return the scores of `size` bounds. The last one has the score 0.
+
+        A unit above the next bound exceeds this one by more than an eighth, so it counts in full. The last
+        bound is taken for enough: it is the best where most units exceed all bounds.
+
+        >>> RungBins(*np.array([[2, 1], [3, 5], [FULL, 2 * FULL]])).scores(3) // FULL
+        array([5, 1, 0])
+        """
+        numbers, scores = np.zeros(size + 1, dtype=np.int64), np.zeros(size + 1, dtype=np.int64)
+        np.add.at(numbers, self.exceeded, self.units)
+        np.add.at(scores, self.exceeded, self.partial)
+        scores[1:-1] += FULL * np.cumsum(numbers[:1:-1])[::-1]
+        scores[-1] = 0
+        return scores[1:]
+
+    def clipped(self, bounds: Sequence[int], place: int) -> int:
+        """Return the sum over units of what they have, each cut to -B .. B, B being one of the bounds.
+
+        *Bounded:* a unit is in one row, whatever the others are. If it exceeds B, it moves the sum by B, else
+        by what it has, and no cut of a sum to `LIMIT` makes that more.
+        """
+        total, bound = 0, bounds[place]
+        for exceeded, units, own, negative, _ in self._rows():
+            total += bound * (units - 2 * negative) if exceeded > place else own
+        return max(-LIMIT, min(total, LIMIT))
+
+    def excess(self, bounds: Sequence[int], place: int) -> int | None:
+        """Return the sum over units of how far they are beyond B, each cut at B; None: B is the last bound.
+
+        One unit moves it by at most B, as it does `clipped`. The next bound is twice B.
+        """
+        if place + 1 == len(bounds):
+            return None
+        total, bound = 0, bounds[place]
+        for exceeded, units, _, _, sizes in self._rows():
+            if exceeded > place + 1:
+                total += bound * units
+            elif exceeded > place:
+                total += sizes - bound * units
+        return min(total, LIMIT)
+
+    def _rows(self) -> list[tuple[int, int, int, int, int]]:
+        if self.totals is None:
+            raise ValueError("what units have is not known")
+        negative = np.zeros_like(self.units) if self.negative is None else self.negative
+        sizes = self.totals if self.sizes is None else self.sizes
+        figures = (self.exceeded, self.units, self.totals, negative, sizes)
+        return list(zip(*(each.tolist() for each in figures), strict=True))
