@@ -43,10 +43,10 @@ class Sums(Enum):
     """What is also summed over the units that exceed equally many bounds; the value is the query's width."""
 
     NONE = 3
-    SIZES = 4
-    """What they have: column `n3`."""
+    SIZES = 5
+    """What they have: column `n3`; how far they are beyond the last bound that they exceed: `n4`."""
     SIGNED = 6
-    """What they have with its sign, from column `t`: `n3`; how many have less than 0: `n4`; sizes: `n5`."""
+    """The same, `n3` with its sign, from column `t`; how many have less than 0: `n5`."""
 
 
 def scored(
@@ -78,16 +78,31 @@ def scored(
     listed = (Item(_key(bounds, Column("v", narrow)), "k"), *(Item(Column("v", name)) for name in own))
     keyed, key = Select(listed, Derived(units, "v")), Column("w", "k")
     score = _score(bounds, key, Column("w", narrow)) if by_excess else whole(FULL)
-    numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *_sums(sums))
+    more = _sums(sums, _last(bounds, Aggregate("MAX", (key,))))
+    numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *more)
     return Select(items("n", numbers), Derived(keyed, "w"), group=(key,))
 
 
-def _sums(sums: Sums) -> tuple[Expr, ...]:
-    size, signed = (saturated(Aggregate("SUM", (Column("w", name),))) for name in ("a", "t"))
+def _sums(sums: Sums, last: Expr) -> tuple[Expr, ...]:
+    """Return the sums over units with one last bound that they exceed."""
     if sums is Sums.NONE:
         return ()
+    size, signed = (Aggregate("SUM", (Column("w", name),)) for name in ("a", "t"))
+    # It is cut after the difference: so one unit more never makes it less.
+    within = Paren(Binary("*", huge(Aggregate("COUNT")), huge(last)))
+    beyond = saturated(Paren(Binary("-", huge(size), within)))
     below = Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),))
-    return (size,) if sums is Sums.SIZES else (signed, Aggregate("COUNT", (below,)), size)
+    if sums is Sums.SIZES:
+        return saturated(size), beyond
+    return saturated(signed), beyond, Aggregate("COUNT", (below,))
+
+
+def _last(bounds: Sequence[int], key: Expr) -> Expr:
+    """Return the last bound that a unit with a key exceeds; 0 for none."""
+    low, high = _halves(bounds)
+    far = ((Binary("=", key, whole(-2 - len(low) - i)), whole(each)) for i, each in enumerate(high))
+    near = Call("GREATEST", (key, whole(0)))
+    return Case(tuple(far), huge(near)) if high else near
 
 
 def _joined(units: Select, bounds: Sequence[int], sums: Sums, *, by_excess: bool, wide: bool) -> Select:
@@ -108,7 +123,8 @@ def _joined(units: Select, bounds: Sequence[int], sums: Sums, *, by_excess: bool
     there = Binary("AND", Binary(">", value, low), Binary("<=", value, high))
     beyond = Paren(Binary("-", Call("LEAST", (value, Paren(Binary("+", low, full)))), low))
     score = Binary("//", Paren(Binary("*", beyond, more)), less)
-    numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *_sums(sums))
+    added = _sums(sums, Aggregate("MAX", (Call("GREATEST", (low, whole(0))),)))
+    numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *added)
     source = Join(Derived(units, "w"), "", Derived(each, "r"), there)
     return Select(items("n", numbers), source, group=(number,))
 
