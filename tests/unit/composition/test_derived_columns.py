@@ -124,7 +124,9 @@ def test_a_ratio_has_no_interval_where_its_divisor_may_be_0(session: Session) ->
         session,
         "SELECT n / m AS share FROM (SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE u < 1) AS m FROM t) AS r",
     )
-    assert not any(each.low is not None and halves(found, "share")[0] > 0 for each in places_of(found).numbers)
+    assert not any(
+        each.low is not None and halves(found, "share")[0] > 0 for each in places_of(found).numbers
+    )
     value = found.rows.column("share")[0].as_py()
     assert value is None or any("too few rows for an interval of share" in text for text in found.warnings)
 
