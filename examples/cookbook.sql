@@ -63,8 +63,9 @@ GROUP BY note
 ORDER BY n DESC
 LIMIT 3;
 
--- 9. All groups of such a key that enough patients share. The policy bounds in how many groups a patient counts.
-SELECT note, COUNT(DISTINCT patient_id) AS n
+-- 9. All groups of such a key that enough patients share. A bound says in how many groups a patient counts.
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16)
+  note, COUNT(DISTINCT patient_id) AS n
 FROM visits
 GROUP BY note
 ORDER BY n DESC;
@@ -94,8 +95,8 @@ WHERE minutes BETWEEN 0 AND 59
 GROUP BY minutes_from
 ORDER BY minutes_from;
 
--- 14. Rows instead of patients. The policy bounds how many rows of one patient count, since nothing is said here;
---     a bound for this count alone would be COUNT(*, contribution_bounds_per_group => (0, 5)).
+-- 14. Rows instead of patients. How many rows of one patient count was found once by `dpsql bounds visits`, or is found
+--     with a part of epsilon; a bound for this count alone would be COUNT(*, contribution_bounds_per_group => (0, 5)).
 SELECT clinic, COUNT(*) AS n
 FROM visits
 GROUP BY clinic
@@ -222,8 +223,8 @@ FROM (
 )
 WHERE n >= 3000;
 
--- 30. The groups with the largest sum. The policy bounds what a visit costs and how many visits of a patient count:
---     values beyond are cut and rows beyond weighted down, so a sum is too low by that.
+-- 30. The groups with the largest sum. The policy bounds what a visit costs, and how many visits of a patient count is
+--     found privately: values beyond are cut and rows beyond weighted down.
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, SUM(cost) AS revenue
 FROM visits
 GROUP BY clinic

@@ -45,6 +45,7 @@ from dpsql.analysis.kept_bounds import CutValues, Kept, KeptLadders, LeftOut
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.output_layout import layout
 from dpsql.analysis.plan import (
+    OF_NUMBERS,
     BoundSearch,
     CompiledQuery,
     Output,
@@ -68,6 +69,7 @@ from dpsql.analysis.widening import alike, widened
 from dpsql.tree import quote
 
 __all__ = [
+    "OF_NUMBERS",
     "BoundSearch",
     "Catalog",
     "CellRows",

@@ -65,11 +65,18 @@ def assumed_groups(source: From, groups: int) -> Assumed:
 
 
 def _default(policy: Policy, source: Node, name: str) -> int | None:
-    """Return the largest bound of the private tables of FROM that have one, else that of `[defaults]`."""
+    """Return the largest bound of the private tables of FROM that have one, else that of `[defaults]`.
+
+    None if there is no number, also where one of the tables says AUTO.
+    """
     tables = (policy.table(node.table) for node in walk(source) if isinstance(node, Scan))
-    own = [value for t in tables if t is not None and (value := getattr(t, name)) is not None]
-    default: int | None = getattr(policy.defaults, name)
-    return max(own, default=default)
+    own = [t for t in tables if t is not None and getattr(t, name) is not None]
+    if not own:
+        default: int | None = getattr(policy.defaults, name)
+        return default
+    numbers = [policy.most(t, name) for t in own]
+    known = [number for number in numbers if number is not None]
+    return max(known) if len(known) == len(numbers) else None
 
 
 def unit_column(source: From) -> tuple[str, str] | None:

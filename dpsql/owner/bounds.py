@@ -31,30 +31,40 @@ def verify_bounds(
     if table.public or isinstance(table.unit, UnitRow):
         return
     _report_ladders(report, policy, table, kept)
-    most, place = _bound(policy, table, "rows_per_unit")
+    most, place = policy.most(table, "rows_per_unit"), _place(table, "rows_per_unit")
     if most is not None:
         _report_rows(report, inspector, policy, table, most, place, kept)
-    most, place = _bound(policy, table, "groups")
+    most, place = policy.most(table, "groups"), _place(table, "groups")
     if most is not None:
         for column in table.domain:
-            _report_groups(report, inspector, table, most, place, column)
+            _report_groups(report, inspector, policy, table, most, place, column)
 
 
-def _bound(policy: Policy, table: Table, name: str) -> tuple[int | None, str]:
-    """Return a bound of a table, and the key of the policy that has it."""
-    own, default = getattr(table, name), getattr(policy.defaults, name)
-    return (default, joined("defaults", name)) if own is None else (own, table.place(name))
+def _place(table: Table, name: str) -> str:
+    """Return the key of the policy that has a bound of a table."""
+    return joined("defaults", name) if getattr(table, name) is None else table.place(name)
 
 
 def _report_groups(
-    report: Report, inspector: ExactQueries, table: Table, most: int, place: str, column: str
+    report: Report,
+    inspector: ExactQueries,
+    policy: Policy,
+    table: Table,
+    most: int,
+    place: str,
+    column: str,
 ) -> None:
     beyond, whole = inspector.beyond(table.name, most, column)
     if beyond:
-        what = f"rows of {table.name}, grouped by {column}, are not counted where groups are cut"
-        report.add("note", place, f"{beyond / whole:.2%} of the {what}: {_ADVICE}")
+        what = f"{most:,} leaves out {beyond / whole:.2%} of the rows of {table.name}, grouped by {column}"
+        report.add("note", place, f"{what}, where groups are cut: {_in_its_place(policy, 'groups')}")
     else:
         report.add("ok", place, f"no unit of {table.name} is cut by {column}")
+
+
+def _in_its_place(policy: Policy, name: str) -> str:
+    """Return what to write in place of a constant that cuts."""
+    return f'write {name} = "AUTO"' if policy.defaults.auto_bounds else _ADVICE
 
 
 def _report_rows(
@@ -72,16 +82,14 @@ def _report_rows(
         return
     above, units = inspector.units_beyond(table.name, most)
     text = (
-        f"{beyond / whole:.2%} of the rows of {table.name} count with less weight, those of "
-        f"{above / units:.2%} of its units: "
+        f"{most:,} cuts {beyond / whole:.2%} of the rows of {table.name}, of {above / units:.2%} of its units"
     )
+    text += f": {_in_its_place(policy, 'rows_per_unit')}"
     if kept.find(table.name, ROWS) is not None:
-        text += "statements over the whole table use the kept ladder in its place"
+        text += "; statements over the whole table use the kept ladder already"
     else:
-        text += f"{_offered(policy, table.name)} finds a bound once for statements over the whole table"
-    if policy.defaults.auto_bounds and None in (table.rows_per_unit, policy.defaults.rows_per_unit):
-        text += "; or leave it out: each statement then finds a bound privately"
-    report.add("note", place, f"{text}; {_ADVICE}")
+        text += f", or {_offered(policy, table.name)} for statements over the whole table"
+    report.add("note", place, text)
 
 
 def _report_ladders(report: Report, policy: Policy, table: Table, kept: LedgerLadders) -> None:
@@ -101,9 +109,8 @@ def _report_ladders(report: Report, policy: Policy, table: Table, kept: LedgerLa
         else:
             known = "what its bound leaves out of these data is not known"
             report.add("note", place, f"{text}; {known}: {_offered(policy, name)} measures it anew")
-    bound, _ = _bound(policy, table, "rows_per_unit")
     if (
-        bound is None
+        policy.most(table, "rows_per_unit") is None
         and ROWS not in measures
         and policy.defaults.auto_bounds
         and not has_one_row(policy, table)

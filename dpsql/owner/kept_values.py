@@ -81,7 +81,8 @@ def _rows_that_count(database: Database, table: Table, epsilon: Fraction) -> int
     kept = None if ladders is None else ladders.find(table.name, ROWS)
     if kept is not None:
         return kept.ladder.choose_average_bound(epsilon, moved=_MOVED)
-    return policy.defaults.rows_per_unit if table.rows_per_unit is None else table.rows_per_unit
+    said = policy.defaults.rows_per_unit if table.rows_per_unit is None else table.rows_per_unit
+    return said if isinstance(said, int) else None
 
 
 def noise_of(measure: ValueMeasure, epsilon: Fraction) -> Laplace:

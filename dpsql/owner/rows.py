@@ -32,7 +32,7 @@ def _report_single(report: Report, inspector: ExactQueries, policy: Policy, tabl
     rows, units = inspector.rows_and_units(table.name)
     if rows < 2 or rows != units:
         return
-    most = policy.defaults.rows_per_unit if table.rows_per_unit is None else table.rows_per_unit
+    most = policy.most(table, "rows_per_unit")
     gain = "counts of rows need no bound" if most is None else f"noise {most:,} times less"
     text = (
         f"{unit} names each of {rows:,} rows once: if that is so by construction, "

@@ -27,8 +27,17 @@ class Key:
         """The type of the value if that is all the reader has to check; Decimal: any number."""
         return _TYPES.get(self.value)
 
+    @property
+    def word(self) -> str | None:
+        """The text that the key may have in place of a value of its type."""
+        return "AUTO" if self.value == MOST else None
+
+
+MOST = 'a whole number, or `"AUTO"`'
+"""The words for a bound on what one unit contributes."""
 
 _TYPES = {
+    MOST: int,
     "a number": Decimal,
     "a whole number": int,
     "seconds": int,
@@ -222,16 +231,17 @@ KEYS: dict[str, dict[str, Key]] = {
     },
     "[defaults]": {
         "rows_per_unit": Key(
-            "a whole number",
-            "none",
+            MOST,
+            '`"AUTO"`',
             "how many rows of one unit count in a count of rows that writes no bound, in all groups "
-            "together; of more rows each has less weight. A constant that is chosen without the rows",
+            "together; of more rows each has less weight. A number is a constant that is chosen without the "
+            "rows, and cuts what is beyond it. `AUTO`: `dpsql bounds` finds it once, or each statement",
         ),
         "groups": Key(
-            "a whole number",
-            "none",
+            MOST,
+            '`"AUTO"`',
             "in how many groups one unit counts when all groups are released with noise on each count and "
-            "the statement says nothing",
+            "the statement says nothing. `AUTO`: in all",
         ),
         "auto_bounds": Key(
             "`true` or `false`",
@@ -273,10 +283,8 @@ KEYS: dict[str, dict[str, Key]] = {
             "a public lower bound on the number of units; it guides the choice of a mechanism for keys "
             "without a declared domain, and no guarantee depends on it",
         ),
-        "rows_per_unit": Key(
-            "a whole number", "that of `[defaults]`", "the same for statements over this table"
-        ),
-        "groups": Key("a whole number", "that of `[defaults]`", "the same for statements over this table"),
+        "rows_per_unit": Key(MOST, "that of `[defaults]`", "the same for statements over this table"),
+        "groups": Key(MOST, "that of `[defaults]`", "the same for statements over this table"),
         "cut": Key(
             "text",
             '`"SHARED"`',

@@ -14,7 +14,7 @@ from dpsql.policy.fingerprint import fingerprint
 from dpsql.policy.keep_rules import KEEP, read_keep
 from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.names import checked_names, fold, joined, wrong
-from dpsql.policy.parts import DatabaseSource, Defaults
+from dpsql.policy.parts import AUTO, DatabaseSource, Defaults, Most
 from dpsql.policy.rules import check_tables
 from dpsql.policy.serving import ServeConfig
 from dpsql.policy.table import Table
@@ -85,7 +85,6 @@ class Policy:
             if name != group.name:
                 raise wrong(joined("groups", name), f"holds a group named {group.name!r}")
             group.check(self.analysts)
-        self.defaults.check("defaults")
         object.__setattr__(self, "time_zone", checked_zone(self.time_zone, "time_zone"))
         object.__setattr__(self, "longest_value", read_length(self.longest_value))
         object.__setattr__(self, "keep", read_keep(self.keep))
@@ -124,6 +123,12 @@ class Policy:
     def table(self, name: str) -> Table | None:
         """Return the table of that name, compared without case; None if it is not declared."""
         return self.tables.get(name)
+
+    def most(self, table: Table, name: str) -> int | None:
+        """Return the constant for `rows_per_unit` or `groups` of a table; None if no number is declared."""
+        own = getattr(table, name)
+        found: Most | None = getattr(self.defaults, name) if own is None else own
+        return None if found == AUTO else found
 
     @property
     def id(self) -> str:

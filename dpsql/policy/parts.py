@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, time
 from decimal import Decimal
+from typing import Literal
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.files import CsvSource, ParquetSource
@@ -70,29 +71,42 @@ Unit = UnitColumn | UnitRow | UnitVia
 MOST_ROWS = 1_000_000
 """The largest bound on the rows of one unit."""
 
+AUTO: Literal["AUTO"] = "AUTO"
+"""In place of a bound: there is no constant, so it comes from a kept ladder, or is searched."""
+
+Most = int | Literal["AUTO"]
+"""A bound on what one unit contributes, as a policy declares it."""
+
+
+def check_most(value: Most | None, place: str) -> None:
+    """Raise `PolicyError` for a bound that is neither AUTO nor between 1 and the largest one."""
+    if isinstance(value, str) and value != AUTO:
+        raise wrong(place, f"is a whole number, or {AUTO}", f'write "{AUTO}", or leave it out')
+    if isinstance(value, int) and not 1 <= value <= MOST_ROWS:
+        raise wrong(place, f"must be between 1 and {MOST_ROWS:,}")
+
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Bounds on what one unit contributes, for statements that write none; None: there is none.
+    """Bounds on what one unit contributes, for statements that write none; None, or AUTO: there is none.
 
     They are constants that are chosen without looking at the rows: noise is scaled to them.
     """
 
-    rows_per_unit: int | None = None
+    rows_per_unit: Most | None = None
     """How many rows of a unit count in a count of rows, in all groups together."""
-    groups: int | None = None
+    groups: Most | None = None
     """In how many groups a unit counts where the noise needs a bound on them."""
     auto_bounds: bool = True
     """Whether a statement may have its bounds found privately."""
     extremes: bool = True
     """Whether MIN and MAX over the rows of several units are allowed."""
 
-    def check(self, *place: str) -> None:
-        """Raise `PolicyError` for a bound that is not between 1 and the largest one."""
+    def __post_init__(self) -> None:
         for name in ("rows_per_unit", "groups"):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= MOST_ROWS:
-                raise wrong(joined(*place, name), f"must be between 1 and {MOST_ROWS:,}")
+            check_most(getattr(self, name), joined("defaults", name))
+            if getattr(self, name) == AUTO:
+                object.__setattr__(self, name, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,8 @@ def _section(name: str, keys: dict[str, Key]) -> _Schema:
 def _described(section: str, name: str, key: Key) -> _Schema:
     """Return the schema of a key, with its meaning and default for the editor."""
     schema = _SPECIAL.get(section, {}).get(name) or _SIMPLE[key.kind or object]
+    if key.word is not None:
+        schema = {"anyOf": [schema, {"enum": [key.word]}]}
     default = "required" if key.default.startswith("required") else f"default: {key.default}"
     words = f"{key.meaning} ({key.value}; {default})".replace("`", "")
     # What stands beside a reference is ignored, so it is put into a list of one.

@@ -75,14 +75,16 @@ class Section:
 
     def simple(self) -> dict[str, Any]:
         """Return the present keys whose value needs no more than the check of its type."""
-        kinds = {name: key.kind for name, key in self._known.items() if key is not None and name in self}
+        keys = {name: key for name, key in self._known.items() if key is not None and name in self}
+        kinds = {name: kind for name, key in keys.items() if (kind := key.kind) is not None}
         for name, kind in kinds.items():
-            if kind is not None:
-                self._check_kind(name, self._raw[name], kind)
-        return {name: self._raw[name] for name, kind in kinds.items() if kind is not None}
+            word = keys[name].word
+            if word is None or self._raw[name] != word:
+                self._check_kind(name, self._raw[name], kind, "" if word is None else f' or "{word}"')
+        return {name: self._raw[name] for name in kinds}
 
-    def _check_kind(self, name: str, value: object, kind: type) -> None:
+    def _check_kind(self, name: str, value: object, kind: type, other: str = "") -> None:
         accepted = (int, str, Decimal) if kind is Decimal else kind
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
             expected = next(word for python, word in _WORDS if python is kind)
-            raise wrong(self.place(name), f"expected {expected}, found {described(value)}")
+            raise wrong(self.place(name), f"expected {expected}{other}, found {described(value)}")

@@ -14,14 +14,15 @@ from dpsql.policy.files import CsvSource, ParquetSource, pattern_problem
 from dpsql.policy.names import Names, checked_names, fold, joined, name_problem, suggest, wrong
 from dpsql.policy.parts import (
     DatabaseSource,
-    Defaults,
     Domain,
+    Most,
     Source,
     Unit,
     UnitColumn,
     UnitRow,
     UnitVia,
     ViewSource,
+    check_most,
 )
 from dpsql.policy.zone_rules import checked_zone
 from dpsql.types import TIMESTAMPTZ, SqlType
@@ -42,7 +43,7 @@ class Table:
     units_at_least
         Public lower bound on how many units the table has. No guarantee depends on it.
     rows_per_unit, groups
-        The table's own `Defaults`.
+        The table's own `Defaults`; AUTO: none, whatever those of the policy are.
     cut
         How intervals of statements over the table have what bounds cut, if they do not say it.
     columns
@@ -72,8 +73,8 @@ class Table:
     domain: Mapping[str, Domain] = field(default_factory=Names)
     trust_source: bool = False
     units_at_least: int | None = None
-    rows_per_unit: int | None = None
-    groups: int | None = None
+    rows_per_unit: Most | None = None
+    groups: Most | None = None
     bounds: Mapping[str, ColumnBounds] = field(default_factory=Names)
     not_null: tuple[str, ...] = ()
     zone: Mapping[str, str] = field(default_factory=Names)
@@ -185,7 +186,8 @@ class Table:
 
     def _check_unit(self) -> None:
         place, unit = self.place("unit"), self.unit
-        Defaults(self.rows_per_unit, self.groups).check("tables", self.name)
+        for name in ("rows_per_unit", "groups"):
+            check_most(getattr(self, name), self.place(name))
         if self.cut not in (None, *CUTS):
             words = ", ".join(CUTS)
             raise wrong(self.place("cut"), f"expected one of {words}", 'write cut = "WHOLE", or leave it out')

@@ -1,7 +1,8 @@
 """Statements over whole tables, answered many times: a kept ladder of its own for each run, counted once.
 
-What is exact is counted once for each bound; the search, the noise of the bins and that of the answers are
-drawn by the product's own functions.
+What is exact is counted once for each bound, since the engines keep counts; the search, the noise of the bins
+and that of the answers are drawn by the product's own functions. Without a ladder each answer searches its
+own bound.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from dpsql.analysis.kept_bounds import ROWS, Kept, KeptLadders
 from dpsql.analysis.unit_measures import UnitMeasure
 from dpsql.analysis.value_measures import ValueMeasure
 from dpsql.answers import NoisyResult, details, rows, with_left_out
+from dpsql.composition.running import _answered
 from dpsql.database import Database
-from dpsql.engines import Counts
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.mechanisms import FULL, Bins, Ladder
 from dpsql.owner import kept_values
@@ -78,7 +79,6 @@ class Asked:
         self.database = Database(load(policy))
         self.session = Session(self.database, "alice")
         self.runs, self.ladders = runs, Ladders()
-        self._counted: dict[str, Counts] = {}
         engines = self.database.engines()
         made = [measure_named(self.database, name) for name in measures]
         self._drawn: dict[tuple[str, str], list[KeptLadder]] = {}
@@ -132,25 +132,25 @@ class Asked:
 
     def once(self, text: str) -> tuple[Plan, pa.Table, pa.Table]:
         """Answer a statement; return its plan, its numbers, and those without what is left out."""
-        prepared = private(self.session.prepare(text))
-        sql = prepared.counting.sql
-        if sql not in self._counted:
-            self._counted[sql] = prepared.counting.count()
-        counts, plan = self._counted[sql], prepared.plan
-        noisy = prepared.method.run(counts)
+        plan, counts, noisy = _answered(private(self.session.prepare(text)))
 
         def shown(answer: NoisyResult) -> pa.Table:
             return details(plan, answer, rows(plan, answer, counts))[0]
 
         return plan, shown(with_left_out(plan, noisy)), shown(noisy)
 
-    def answered(self, text: str, name: str, exact: Mapping[object, float] | float) -> Answered:
-        """Answer a statement once with the ladders of each run; the exact one is by group, or a number."""
+    def answered(
+        self, text: str, name: str, exact: Mapping[object, float] | float, *, kept: bool = True
+    ) -> Answered:
+        """Answer a statement once with the ladders of each run, or always without any.
+
+        The exact answer is by group, or a number.
+        """
         covered, by_noise, errors, widths, added = [], [], [], [], []
         for run in range(self.runs):
-            self.ladders.now = {key: drawn[run] for key, drawn in self._drawn.items()}
+            self.ladders.now = {key: drawn[run] for key, drawn in self._drawn.items()} if kept else {}
             plan, table, noise = self.once(text)
-            assert all(plan.left_out), "no ladder is used"
+            assert not kept or all(plan.left_out), "no ladder is used"
             keys = table.column(0).to_pylist()
             true = [exact.get(k, 0.0) for k in keys] if isinstance(exact, Mapping) else [exact]
             truth = np.array(true)

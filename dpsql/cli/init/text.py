@@ -82,19 +82,15 @@ _ANALYSTS = """\
 
 
 _DEFAULTS = """\
-# Bounds for statements that write none. How many rows of one unit count is found privately: by each statement
-# for a part of its epsilon, or once for all statements over all rows of a table, by the command
+# No constant bounds what one unit contributes, so none cuts. How much of it counts is found privately:
+# by each statement for a part of its epsilon, or once for all statements over all rows of a table, by
 #   dpsql bounds {tables}
 # which charges 1/20 of epsilon for each, also to every analyst.
-[defaults]
-# rows_per_unit = 20  # in its place, a constant that is chosen without the rows: those beyond it count less
-groups = 16           # a constant, without which some statements are refused: in how many groups one unit
-                      # counts, where each has noise of its own or the values of a key are not declared
 """
 
 
 def _defaults(tables: list[Declared]) -> list[str]:
-    """Return the bounds of statements that write none, if a table has units with several rows."""
+    """Say where bounds of statements that write none come from, if a table has units with several rows."""
     private = [table for table in tables if table.unit not in (None, "ROW")]
     names = [table.name for table in private if not _proposed_key(table)] or [
         private[0].name for _ in private[:1]

@@ -52,7 +52,7 @@ _TITLES = {
 class Answer(NamedTuple):
     """Keys with their released numbers, and the time on the clock and of the processor."""
 
-    rows: Sequence[tuple[int, float]]
+    rows: Sequence[tuple[float, ...]]
     took: tuple[float, float]
 
 
@@ -79,7 +79,7 @@ class Worker:
         said = self._read()
         if "refused" in said:
             return str(said["refused"])
-        return Answer([(key, value) for key, value in said["rows"]], (said["took"][0], said["took"][1]))
+        return Answer([(key, *numbers) for key, *numbers in said["rows"]], (said["took"][0], said["took"][1]))
 
     def close(self) -> None:
         """End the process."""
@@ -156,10 +156,10 @@ def _listed(column: Any) -> list[Any]:
 
 def _error(answers: Sequence[Answer], exact: Mapping[int, float], question: str) -> str:
     """Return the root of the mean squared error; of a top-k also how many of its keys are right."""
-    squares = [(value - exact.get(key, 0)) ** 2 for answer in answers for key, value in answer.rows]
+    squares = [(value - exact.get(int(key), 0)) ** 2 for answer in answers for key, value, *_ in answer.rows]
     words = f"± {math.sqrt(sum(squares) / len(squares)):,.3g}" if squares else "no rows"
     if question != "top":
         return words
     best = set(sorted(exact, key=lambda key: -exact[key])[:TOP])
-    right = sum(key in best for answer in answers for key, _ in answer.rows) / len(answers)
+    right = sum(key in best for answer in answers for key, *_ in answer.rows) / len(answers)
     return f"{right:.1f} of {TOP} right, {words}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from worker import EPSILON, KINDS, LARGEST, LIMITED, ROWS, TOP
 
-Rows = Iterable[tuple[int, float]]
+Rows = Iterable[tuple[float, ...]]
 
 
 def prepared(file: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
@@ -42,4 +42,35 @@ def prepared(file: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
         total = Laplace(epsilon=EPSILON, sensitivity=ROWS * LARGEST)
         return zip(keys, map(total.randomise, found), strict=True)
 
-    return version("diffprivlib"), {"top": top, "counts": counts, "sums": sums}
+    amount = f"least(greatest(CAST(amount AS DOUBLE), 0), {LARGEST})"
+
+    def rows(key: str, epsilon: float = EPSILON) -> Rows:
+        keys, found = table(f"SELECT {key} AS key, COUNT(*) AS n FROM ({LIMITED}) GROUP BY 1")
+        count = Geometric(epsilon=epsilon, sensitivity=ROWS)
+        return list(zip(keys, map(count.randomise, found), strict=True))
+
+    def total(epsilon: float = EPSILON) -> Rows:
+        _, (found,) = table(f"SELECT 0 AS key, SUM({amount}) AS n FROM ({LIMITED})")
+        return [(0, Laplace(epsilon=epsilon, sensitivity=ROWS * LARGEST).randomise(found))]
+
+    def average() -> Rows:
+        whole, number = (next(iter(found))[1] for found in (total(EPSILON / 2), rows("0", EPSILON / 2)))
+        return [(0, whole / max(number, 1))]
+
+    def largest() -> Rows:
+        keys, found = table(f"SELECT item AS key, COUNT(*) AS n FROM ({LIMITED}) GROUP BY item")
+        each, released = EPSILON / 2 / TOP, []
+        count = Geometric(epsilon=EPSILON / 2, sensitivity=ROWS)  # of all groups together
+        for _ in range(TOP):
+            index = PermuteAndFlip(epsilon=each, sensitivity=ROWS, monotonic=True, utility=found).randomise()
+            released.append((keys.pop(index), count.randomise(found.pop(index))))
+        return released
+
+    whole = {
+        "COUNT": lambda: rows("0"),
+        "SUM": total,
+        "AVG": average,
+        "TOP 10": largest,
+        "GROUP BY": lambda: rows("kind"),
+    }
+    return version("diffprivlib"), {"top": top, "counts": counts, "sums": sums, **whole}

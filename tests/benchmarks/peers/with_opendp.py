@@ -8,7 +8,7 @@ from typing import Any
 
 from worker import EPSILON, KINDS, LARGEST, LIMITED, ROWS, TOP
 
-Rows = Iterable[tuple[int, float]]
+Rows = Iterable[tuple[float, ...]]
 
 
 def prepared(file: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
@@ -55,4 +55,41 @@ def prepared(file: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
         noisy = released(found, ROWS * LARGEST * 100, EPSILON)
         return zip(keys, (value / 100 for value in noisy), strict=True)
 
-    return version("opendp"), {"top": top, "counts": counts, "sums": sums}
+    cents = f"CAST(100 * least(greatest(amount, 0), {LARGEST}) AS BIGINT)"
+
+    def ranged(keys: list[int], values: list[int], distance: int, epsilon: float, unit: int = 1) -> Rows:
+        """Return released values with their intervals of the noise, which is all that OpenDP knows of."""
+        half = dp.discrete_laplacian_scale_to_accuracy(scale=distance / epsilon, alpha=0.05)
+        noisy = released(values, distance, epsilon)
+        return [(k, v / unit, (v - half) / unit, (v + half) / unit) for k, v in zip(keys, noisy, strict=True)]
+
+    def rows(key: str, epsilon: float = EPSILON) -> Rows:
+        keys, found = table(f"SELECT {key} AS key, COUNT(*) AS n FROM ({LIMITED}) GROUP BY 1")
+        return ranged(keys, found, ROWS, epsilon)
+
+    def total(epsilon: float = EPSILON) -> Rows:
+        _, found = table(f"SELECT 0 AS key, CAST(SUM({cents}) AS BIGINT) AS n FROM ({LIMITED})")
+        return ranged([0], found, ROWS * LARGEST * 100, epsilon, 100)
+
+    def average() -> Rows:
+        whole, number = (next(iter(found))[1] for found in (total(EPSILON / 2), rows("0", EPSILON / 2)))
+        return [(0, whole / max(number, 1))]
+
+    def largest() -> Rows:
+        keys, found = table(f"SELECT item AS key, COUNT(*) AS n FROM ({LIMITED}) GROUP BY item")
+        domain = dp.vector_domain(dp.atom_domain(T="i64"))
+        distance = dp.linf_distance(T="i64", monotonic=True)
+        scale = 2 * TOP * ROWS / EPSILON
+        select = dp.m.make_noisy_top_k(domain, distance, dp.max_divergence(), k=TOP, scale=scale)
+        assert select.map(ROWS) <= EPSILON / 2 * (1 + 1e-9)
+        chosen = select(found)
+        return ranged([keys[i] for i in chosen], [found[i] for i in chosen], ROWS, EPSILON / 2)
+
+    whole = {
+        "COUNT": lambda: rows("0"),
+        "SUM": total,
+        "AVG": average,
+        "TOP 10": largest,
+        "GROUP BY": lambda: rows("kind"),
+    }
+    return version("opendp"), {"top": top, "counts": counts, "sums": sums, **whole}

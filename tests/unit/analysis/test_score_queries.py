@@ -33,14 +33,14 @@ class Counted:
         self.connection, self.module = connection, module
 
     def scores(
-        self, units: Sequence[int], bounds: Sequence[int], *, by_excess: bool = True
+        self, units: Sequence[int], bounds: Sequence[int], *, by_excess: bool = True, server: bool = False
     ) -> NDArray[np.int64]:
         wide = bounds[-1] >= 1 << 62
         self.connection.execute(f"CREATE OR REPLACE TABLE units (a {'HUGEINT' if wide else 'BIGINT'})")
         if units:
             self.connection.execute(f"INSERT INTO units VALUES {', '.join(f'({unit})' for unit in units)}")
         own = Select((Item(Column("r", "a", stored=True), "a"),), Scan("units", "r"))
-        query = self.module.scored(own, bounds, by_excess=by_excess, wide=wide)
+        query = self.module.scored(own, bounds, by_excess=by_excess, wide=wide, server=server)
         rows = self.connection.execute(duckdb_sql(query)).fetchall()
         assert all(type(number) is int and 0 <= number < 1 << 63 for row in rows for number in row)
         return RungBins(*np.array(rows, dtype=np.int64).reshape(-1, 3).T).scores(len(bounds))
@@ -73,8 +73,12 @@ def test_they_are_those_of_the_definition(
     counted, sizes = Counted(connection), around(bounds)
     assert counted.scores(sizes, bounds).tolist() == wanted(sizes, bounds)
     assert counted.scores([], bounds).tolist() == [0] * len(bounds)
+    assert counted.scores(sizes, bounds, server=True).tolist() == wanted(sizes, bounds)
+    assert counted.scores([], bounds, server=True).tolist() == [0] * len(bounds)
     above = [FULL * sum(size > bound for size in sizes) for bound in bounds]
-    assert counted.scores(sizes, bounds, by_excess=False).tolist() == [*above[:-1], 0]
+    for server in (False, True):
+        scores = counted.scores(sizes, bounds, by_excess=False, server=server)
+        assert scores.tolist() == [*above[:-1], 0]
 
 
 @settings(deadline=None, max_examples=30)
@@ -100,17 +104,14 @@ def mutant(old: str, new: str) -> types.ModuleType:
 
 
 MUTANTS = {
-    "a score that is not cut": ('Call("LEAST", (value, whole(bound + bound // 8)))', "value"),
-    "all of a bound instead of an eighth": ("bound + bound // 8", "bound + bound"),
-    "half of the parts": ("parts = 8 * FULL", "parts = 4 * FULL"),
+    "a score that is not cut": (", (full, whole(FULL))), partial)", ",), partial)"),
+    "all of a bound instead of an eighth": ('Paren(Binary("//", bound, whole(8)))', "bound"),
+    "half of the parts": ("_PARTS = 8 * FULL", "_PARTS = 4 * FULL"),
     "a bound is exceeded where it is reached": (
-        'Binary(">", value, whole(bounds[middle - 1]))',
-        'Binary(">=", value, whole(bounds[middle - 1]))',
+        'Binary(">", value, whole(bounds[middle]))',
+        'Binary(">=", value, whole(bounds[middle]))',
     ),
-    "a bound is taken for the next one": (
-        "bound, code = bounds[number - 1]",
-        "bound, code = bounds[number - 2]",
-    ),
+    "a bound is taken for the next one": ("[whole(i + 1) for i", "[whole(max(i, 1)) for i"),
 }
 
 

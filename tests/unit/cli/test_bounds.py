@@ -474,7 +474,7 @@ def test_check_names_the_command_and_then_the_ladder(owner: Owner) -> None:
     assert "ok tables.visits.rows_per_unit" not in said()
     owner("bounds", "visits", "--yes")
     found = said()
-    assert "use the kept ladder in its place" in found["note defaults.rows_per_unit"][0]
+    assert "use the kept ladder already" in found["note defaults.rows_per_unit"][0]
     assert "by the kept ladder of" in found["ok tables.visits.rows_per_unit"][0]
     owner.put("visits", TABLES["visits"].replace("range(71)", "range(70)"))
     assert offer in said()["note tables.visits.rows_per_unit"][0]

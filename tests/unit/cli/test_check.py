@@ -361,25 +361,31 @@ def test_what_the_default_bounds_cut_is_shown_to_the_owner(owner: Owner) -> None
     owner.policy += "[defaults]\nrows_per_unit = 18\n"
     found = owner.check().lines("note")["defaults.rows_per_unit"]
     assert found.startswith(
-        "10.00% of the rows of visits count with less weight, those of 100.00% of its units: dpsql bounds "
-        "visits (epsilon 0.05 of 1) finds a bound once for statements over the whole table; or leave it out"
+        '18 cuts 10.00% of the rows of visits, of 100.00% of its units: write rows_per_unit = "AUTO", or '
+        "dpsql bounds visits (epsilon 0.05 of 1)"
     )
     owner.policy = owner.policy.replace("rows_per_unit = 18", "rows_per_unit = 20\ngroups = 2")
     done = owner.check()
     assert done.code == ExitCode.OK
     assert done.lines("ok")["defaults.rows_per_unit"] == "no unit of visits is cut"
-    assert done.lines("note")["defaults.groups"].startswith(
-        "80.00% of the rows of visits, grouped by hour, are"
+    assert done.lines("note")["defaults.groups"] == (
+        "2 leaves out 80.00% of the rows of visits, grouped by hour, where groups are cut: "
+        'write groups = "AUTO"'
     )
+    owner.policy = owner.policy.replace("rows_per_unit = 20\ngroups = 2", 'rows_per_unit = "AUTO"')
+    assert not any("defaults" in place for place in owner.check().lines("note"))
+
+
+def test_a_policy_that_finds_no_bounds_is_not_told_to(owner: Owner) -> None:
+    owner.policy += "[defaults]\nrows_per_unit = 18\nauto_bounds = false\n"
+    assert "choose bounds without the rows" in owner.check().lines("note")["defaults.rows_per_unit"]
 
 
 def test_the_share_of_units_beyond_a_bound_is_that_of_units_not_of_rows(owner: Owner) -> None:
     owner.put("visits", f"{VISITS} UNION ALL SELECT i, i, 'home', 1, TRUE FROM range(2000, 2050) AS r(i)")
     owner.policy += "[defaults]\nrows_per_unit = 18\n"
     found = owner.check().lines("note")["defaults.rows_per_unit"]
-    assert found.startswith(
-        "9.52% of the rows of visits count with less weight, those of 50.00% of its units"
-    )
+    assert found.startswith("18 cuts 9.52% of the rows of visits, of 50.00% of its units")
 
 
 def test_the_values_that_bounds_cut_are_shown_to_the_owner(owner: Owner) -> None:

@@ -125,8 +125,8 @@ def test_values_and_rows_that_are_cut(owner: Owner) -> None:
     said = owner.said()
     assert set(said) == {"tables.encounters.bounds.cost", "defaults.rows_per_unit"}
     assert said["tables.encounters.bounds.cost"].startswith("1.50% of the values are cut")
-    assert "of the rows of results count with less weight" in said["defaults.rows_per_unit"]
-    assert "leave it out: each statement then finds a bound privately" in said["defaults.rows_per_unit"]
+    assert "of the rows of results, of" in said["defaults.rows_per_unit"]
+    assert 'write rows_per_unit = "AUTO", or dpsql bounds results' in said["defaults.rows_per_unit"]
 
 
 def test_rows_where_two_chains_disagree(owner: Owner) -> None:

@@ -644,6 +644,21 @@ def test_defaults_of_bounds(write: Write) -> None:
     assert load(write(BUDGET + VISITS + PAGES + text)).defaults == Defaults(None, None, False, False)
 
 
+def test_auto_is_no_constant(write: Write) -> None:
+    plain = load(write(BUDGET + VISITS + PAGES))
+    auto = load(write(BUDGET + VISITS + PAGES + '[defaults]\nrows_per_unit = "AUTO"\ngroups = "AUTO"\n'))
+    assert (auto.defaults, auto.fingerprint) == (plain.defaults, plain.fingerprint)
+    numbers = "[defaults]\nrows_per_unit = 20\ngroups = 16\n"
+    own = load(write(f'{BUDGET}{VISITS}rows_per_unit = "AUTO"\ngroups = 3\n{PAGES}{numbers}'))
+    table = own.tables["visits"]
+    assert (own.most(table, "rows_per_unit"), own.most(table, "groups")) == (None, 3)
+    theirs = load(write(f"{BUDGET}{VISITS}{PAGES}{numbers}"))
+    assert theirs.most(theirs.tables["visits"], "rows_per_unit") == 20
+    for written in ('"auto"', '"20"', "2.5"):
+        error = problem(write(f"{BUDGET}{VISITS}rows_per_unit = {written}\n{PAGES}"))
+        assert 'tables.visits.rows_per_unit: expected an integer or "AUTO"' in str(error)
+
+
 @pytest.mark.parametrize(("text", "key", "says"), MISTAKES)
 def test_every_mistake_names_its_key_and_how_to_mend_it(write: Write, text: str, key: str, says: str) -> None:
     # Keys without a header belong to [budget].

@@ -123,6 +123,8 @@ def test_the_policies_of_the_project_fit_the_schema(file: str) -> None:
         (('epsilon = "1/3"', ""), "$.budget"),
         (('accounting = "zcdp"', 'accounting = "renyi"'), "$.budget.accounting"),
         (("rows_per_unit = 20", "rows_per_unit = 1.5"), "$.defaults.rows_per_unit"),
+        (("rows_per_unit = 20", 'rows_per_unit = "AUTO"'), None),
+        (("rows_per_unit = 20", 'groups = "auto"'), "$.defaults.groups"),
         (('delimiter = ";"', 'delimiter = ";;"'), "$.tables.people.csv.delimiter"),
         (('["Rome"]', '["Rome", "Rome"]'), "$.tables.people.domain.address"),
         (('"c" }', '"c", x = "d" }'), "$.tables.people.unit"),

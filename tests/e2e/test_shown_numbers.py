@@ -1,0 +1,45 @@
+"""Each number that README.md and `dpsql demo` show lies where its range says; the table is printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.e2e.shown_numbers import ROOT, numbers, printed, raw, shown
+
+SLACK = 2
+"""An exact answer this many widths beyond a range is no chance: e^-15 for Laplace noise, less for others."""
+
+
+def test_each_printed_number_of_the_readme_covers_its_exact_answer() -> None:
+    page = (ROOT / "README.md").read_text("utf-8")
+    found = list(printed(page))
+    assert len(found) == 15
+    assert [number.line() for number in found if not number.covered] == []
+    for name, count in (("n", 3), ("revenue", 3)):
+        exact = ", ".join(f"{round(n.exact):,}" for n in found if n.name == name)
+        begins = ", ".join(exact.split(", ")[:count])
+        assert begins in re.sub(r"\s+", " ", page)
+
+
+def test_the_exact_answers_are_those_of_the_same_sql() -> None:
+    statement = "SELECT COUNT(*, contribution_bounds_per_group => (0, 5)) AS n FROM visits"
+    assert raw(statement) == "SELECT COUNT(*) AS n FROM visits"
+    (number,) = numbers("", [statement], [[{"n": 5, "n_low": 1, "n_high": 9}]])
+    assert (number.exact, number.covered) == (399_767, False)
+    assert "NO" in number.line()
+
+
+def test_what_the_readme_and_the_demo_answer_is_about_what_they_ask(tmp_path: Path) -> None:
+    found = shown(tmp_path)
+    for number in found:
+        print(number.line())
+    ranged = [n for n in found if n.low is not None and n.high is not None]
+    assert {n.place for n in ranged} == {"printed", "README", "demo"}
+    assert len(ranged) > 80
+    for n in ranged:
+        assert n.low is not None
+        assert n.high is not None
+        slack = SLACK * (n.high - n.low)
+        assert n.low - slack <= n.exact <= n.high + slack, n.line()
+    assert sum(bool(n.covered) for n in ranged) >= 0.6 * len(ranged)
