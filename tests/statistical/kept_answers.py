@@ -32,6 +32,7 @@ from dpsql.owner.kept_bounds import count_all, measure_named, scores_of
 from dpsql.policy import load
 from dpsql.release import tables_read
 from dpsql.session import Session
+from tests.kept_ladders import gathered
 from tests.narrow import private
 
 
@@ -107,7 +108,7 @@ class Asked:
         for number, rung in enumerate(rungs, 1):
             most = 2 * measure.bounds[rung]
             bins = Bins.plan(most, epsilon / 2)
-            found = tuple(int(n) for n in bins.run(bins.gathered(top.ends, exact)).number)
+            found = tuple(int(n) for n in bins.run(gathered(bins, top.ends, exact)).number)
             yield KeptLadder(
                 number, measure.table, measure.text, measure.step, "v", now, epsilon, most, found
             )

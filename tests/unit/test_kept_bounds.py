@@ -26,6 +26,7 @@ from dpsql.ledger import LadderRequest
 from dpsql.owner.kept_bounds import kept_of, loss_of, measure_named, release_ladders
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.kept_ladders import reserve_one
 from tests.narrow import present, private
 
 POLICY = """
@@ -475,7 +476,7 @@ def _kept_with(database: Database, name: str, most: int) -> None:
     policy, engines = database.policy, database.engines()
     version = version_of(policy, policy.tables[measure.table], engines.versions)
     request = LadderRequest(measure.table, measure.text, version, "test", loss_of(Fraction(1)))
-    reservation = database.ledger.reserve_ladder(request)
+    reservation = reserve_one(database.ledger, request)
     bins = (*(1000 for _ in thresholds(most)), 0)
     now = datetime.datetime.now(datetime.UTC)
     ladder = KeptLadder(
