@@ -39,6 +39,8 @@ _NO_ERROR = {
     "left_out": "an estimate of what is left out",
 }
 """Released columns that are no numbers with an error, and no keys."""
+_NOT_COMPUTED = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError)
+"""What computing an interval raises where values are others than expected: the answer is shown without."""
 _MOST_IN_WINDOWS = 3_000
 """Most released rows for windows over them to be followed: each may be made of all rows."""
 
@@ -156,7 +158,10 @@ def run_with_errors(
     of: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
     bounds: dict[tuple[int, str], FloatArray] = {}
     for each in prepared.derived:
-        of[each.place] = work.of(each.place, each.term)
+        try:
+            of[each.place] = work.of(each.place, each.term)
+        except _NOT_COMPUTED:
+            of[each.place] = (np.full(found.num_rows, np.nan),) * 3
         if work.few:
             name = prepared.columns[each.place]
             notes.append(f"too few rows for an interval of {name} in {work.few:,} of {found.num_rows:,} rows")

@@ -243,8 +243,10 @@ def traced_rows(
     try:
         tracer = TermTracer(columns, itertools.count(), released, width)
         return tracer.query(tree, {}), any(tracer.whole)
-    except (UnknownColumnsError, RecursionError):
+    except (UnknownColumnsError, *_NOT_FOLLOWED):
         return None
 
 
+_NOT_FOLLOWED = (RecursionError, ValueError, TypeError, AttributeError, LookupError)
+"""What following a query raises where its tree is another one than is expected."""
 _DRAWN = frozenset({"random", "uuid", "gen_random_uuid", "nextval", "setseed"})
