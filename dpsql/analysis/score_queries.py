@@ -50,7 +50,12 @@ def scored(
     listed = (Item(_key(bounds, Column("v", narrow)), "k"), *(Item(Column("v", name)) for name in own))
     keyed, key = Select(listed, Derived(units, "v")), Column("w", "k")
     score = _score(bounds, key, Column("w", narrow)) if by_excess else whole(FULL)
-    numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *_sums(sums, bounds, key))
+    numbers = (
+        _number(bounds, key),
+        Aggregate("COUNT"),
+        saturated(Aggregate("SUM", (score,))),
+        *_sums(sums, bounds, key),
+    )
     return Select(items("n", numbers), Derived(keyed, "w"), group=(key,))
 
 

@@ -30,7 +30,9 @@ Pair = Callable[[Database, int], tuple[int, int]]
 @pytest.fixture(scope="module")
 def counted() -> dict[Database, RungBins]:
     """The search of every multiset of at most four sizes up to eight, as the engine counts it."""
-    own = Select((Item(Column("r", "a", stored=True), "a"), Item(Column("r", "a", stored=True), "t")), Scan("r", "r"))
+    own = Select(
+        (Item(Column("r", "a", stored=True), "a"), Item(Column("r", "a", stored=True), "t")), Scan("r", "r")
+    )
     sql = duckdb_sql(scored(own, BOUNDS, by_excess=True, wide=False, sums=Sums.SIZES))
     found = {}
     with duckdb.connect() as connection:
@@ -108,9 +110,7 @@ def test_an_excess_that_is_not_cut_is_noticed(counted: dict[Database, RungBins],
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_an_excess_that_moves_the_other_way_is_noticed(
-    counted: dict[Database, RungBins], place: int
-) -> None:
+def test_an_excess_that_moves_the_other_way_is_noticed(counted: dict[Database, RungBins], place: int) -> None:
     def opposite(database: Database, place: int) -> tuple[int, int]:
         clipped, excess = clipped_and_excess(counted)(database, place)
         return clipped, -excess
@@ -130,9 +130,8 @@ def test_an_excess_by_itself_costs_epsilon(counted: dict[Database, RungBins], pl
 
     assert min(moves(3)) == 0
     assert Fraction(max(moves(3))) / noise.scale <= EPSILON
-    if place < 2:
-        reached = sorted(min(max(c - BOUNDS[place], 0), 7 * BOUNDS[place]) for c in SIZES)
-        assert (max(moves(7)) == reached[-1]) if place < 1 else True
+    if place == 0:
+        assert Fraction(max(moves(7))) / noise.scale > EPSILON, "an excess that is cut at too many bounds"
 
 
 @pytest.mark.parametrize("times", [1, 3])
