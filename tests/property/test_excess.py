@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from random import Random
 
 import pyarrow as pa
@@ -90,9 +89,9 @@ def test_no_unit_moves_an_excess_by_more_than_its_bound(session: Session, rest: 
             bounded = whole.counting.with_bounds(tuple(at))
             own = [e for e in excesses(bounded.plan, whole.plan.ladders, at) if e.search == place]
             for excess in own:
-                here = method._exact(excess, every)  # noqa: SLF001  what is exact is not released
+                here = method._exact(excess, every)
                 for without in others:
-                    there = method._exact(excess, without)  # noqa: SLF001  as above
+                    there = method._exact(excess, without)
                     assert 0 <= here - there <= excess.most
                     reached[rung] = max(reached[rung], (here - there) * 2 // max(excess.most, 1))
                     moved += here > there
@@ -107,15 +106,13 @@ def test_a_number_and_its_excess_are_all_rows(session: Session, rest: str, least
     path = whole.counting.policy.path
     assert path is not None
     rows = pq.read_table(path.parent / "orders.parquet").to_pylist()
-    sizes = Counter(
-        r["user_id"] for r in rows if not r["copy"] and (not least or (r["amount"] or 0) > least)
-    )
+    sizes = Counter(r["user_id"] for r in rows if not r["copy"] and (not least or (r["amount"] or 0) > least))
     for rung, bound in enumerate(whole.plan.ladders[0].ladder.bounds[:-1]):
         bounded = whole.counting.with_bounds((rung,))
         counts = method.known(bounded.plan, (rung,), every)
         assert counts is not None
         (excess,) = excesses(bounded.plan, whole.plan.ladders, (rung,))
-        both = int(counts.n[0][0]) + method._exact(excess, every)  # noqa: SLF001  what is exact is not released
+        both = int(counts.n[0][0]) + method._exact(excess, every)
         assert both == sum(min(size, 2 * bound) for size in sizes.values())
         assert (both == sizes.total()) == (2 * bound >= max(sizes.values()))
         assert int(counts.n[0][0]) == bounded.count().n[0][0]

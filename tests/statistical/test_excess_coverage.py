@@ -58,7 +58,9 @@ diagnosis_code = {{ values = [{codes}] }}
 def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searching]:
     folder, source = tmp_path_factory.mktemp("clinic"), DATA / "visits.parquet"
     listed = [
-        ", ".join(f'"{value}"' for (value,) in asked(f"SELECT DISTINCT {name} FROM t WHERE {name} IS NOT NULL"))
+        ", ".join(
+            f'"{value}"' for (value,) in asked(f"SELECT DISTINCT {name} FROM t WHERE {name} IS NOT NULL")
+        )
         for name in ("clinic", "diagnosis_code")
     ]
     policy = POLICY.format(epsilon=EPSILON, source=source, clinics=listed[0], codes=listed[1])
@@ -70,7 +72,7 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searching]:
 def asked(sql: str) -> list[tuple[object, ...]]:
     """Return the rows of a query over the visits that have a patient, in table t."""
     own = f"(SELECT * FROM '{DATA / 'visits.parquet'}' WHERE patient_id IS NOT NULL)"
-    return duckdb.sql(sql.replace("FROM t", f"FROM {own} t")).fetchall()
+    return duckdb.execute(sql.replace("FROM t", f"FROM {own} t")).fetchall()
 
 
 def where(name: str) -> str:
@@ -124,7 +126,7 @@ def test_the_noise_alone_covers_much_less(clinic: Searching) -> None:
 @pytest.mark.parametrize("key", ["clinic", "date_trunc('month', visit_date)", "visit_date", "diagnosis_code"])
 def test_groups_are_covered(clinic: Searching, key: str) -> None:
     rows = asked(f"SELECT {key}, COUNT(*) FROM t GROUP BY 1")
-    exact = {k.date() if isinstance(k, datetime) else k: n for k, n in rows}
+    exact = {k.date() if isinstance(k, datetime) else k: float(str(n)) for k, n in rows}
     found = clinic.answered(f"SELECT {key} AS k, COUNT(*) AS n FROM visits GROUP BY 1", exact, 30)
     told = f"{key}: cover {found.covered:.3f}, error {found.error:.0f}, added {found.added:.4f}"
     print(told)

@@ -199,7 +199,7 @@ def test_any_bounds_can_be_answered_with(session: Session, rest: str, epsilon: s
     for places in itertools.product(*steps) if len(sizes) <= 2 else zip(*steps, strict=False):
         bounded = found.counting.with_bounds(tuple(places))
         counts = bounded.count()
-        result = method.answered(bounded.plan, tuple(places), searched, counts)
+        result = method.answered(bounded.plan, places, searched, counts)
         assert result.loss.charge.epsilon == method.first_epsilon
         rows(bounded.plan, result, counts)  # its values have a type
 
@@ -274,9 +274,6 @@ EXTREMES = {
     "i64": ("BIGINT", "-9223372036854775808", "9223372036854775807"),
     "u64": ("UBIGINT", "0", "18446744073709551615"),
     "d": ("DECIMAL(18,2)", "-9999999999999999.99", "9999999999999999.99"),
-    "d8": ("DECIMAL(18,8)", "-9999999999.99999999", "9999999999.99999999"),
-    "d9": ("DECIMAL(9,9)", "-0.999999999", "0.999999999"),
-    "d18": ("DECIMAL(18,18)", "-0.999999999999999999", "0.999999999999999999"),
     "f": ("DOUBLE", "-1e15", "1e15"),
     "far": ("DOUBLE", "-1e300", "1e300"),
 }

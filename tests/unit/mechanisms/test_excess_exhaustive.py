@@ -130,9 +130,8 @@ def test_an_excess_by_itself_costs_epsilon(counted: dict[Database, RungBins], pl
 
     assert min(moves(3)) == 0
     assert Fraction(max(moves(3))) / noise.scale <= EPSILON
-    if place < 2:
-        reached = sorted(min(max(c - BOUNDS[place], 0), 7 * BOUNDS[place]) for c in SIZES)
-        assert (max(moves(7)) == reached[-1]) if place < 1 else True
+    if place == 0:
+        assert Fraction(max(moves(7))) / noise.scale > EPSILON, "an excess that is cut at too many bounds"
 
 
 @pytest.mark.parametrize("times", [1, 3])
