@@ -37,7 +37,7 @@ from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
-from dpsql.analysis.whole_tables import cut_of_tables, left_out
+from dpsql.analysis.whole_tables import cut_of_tables, cut_values, left_out
 from dpsql.errors import Obstacle, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
@@ -191,6 +191,7 @@ def _analyse(
         null_group=any(candidates.domain.null for candidates in block.domains),
         values=block.values,
         left_out=tuple(left_out(compiler, count) for count in block.counts),
+        cut_values=tuple(cut_values(compiler, count) for count in block.counts),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
     )
 

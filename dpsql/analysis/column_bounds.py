@@ -21,15 +21,20 @@ def bounds_of_column(catalog: Catalog, table: Table, column: str, sql_type: SqlT
         stated = checked_bounds(table.bounds[column], sql_type, table.place("bounds", column))
         step = None if stated.step is None else Fraction(stated.step)
         return Bounds(*stated.ends, f"the declared bounds of {place}", step)
+    known = "complete" if catalog.complete(table.name, column) else "declared"
+    domain = f"the {known} domain of {place}"
     days = catalog.span(table.name, column)
     if days is not None:
         span = Span.of_days(*days)
-        return Bounds(Fraction(span.first), Fraction(span.last), f"the declared domain of {place}")
+        return Bounds(Fraction(span.first), Fraction(span.last), domain)
     ends = catalog.integers(table.name, column)
     if ends is not None:
-        return Bounds(Fraction(ends[0]), Fraction(ends[1]), f"the declared domain of {place}")
+        return Bounds(Fraction(ends[0]), Fraction(ends[1]), domain)
     if table.unit is not None and column not in table.domain:
         return None
     extent = catalog.extent(table.name, column)
-    known = "values" if table.unit is None else "declared domain"
-    return None if extent is None else Bounds(*extent, f"the {known} of {place}")
+    return (
+        None
+        if extent is None
+        else Bounds(*extent, f"the values of {place}" if table.unit is None else domain)
+    )

@@ -98,9 +98,14 @@ class Grid:
             return Case(((ends[0], whole(BEYOND)), (ends[1], whole(-BEYOND))), value), 0
         return _wide(value, self.type)[0], self.type.scale
 
+    @property
+    def whole_sums(self) -> bool:
+        """Whether `coarse` leaves every sum as it is."""
+        return self.type == DOUBLE or self._size == 1
+
     def coarse(self, total: Expr) -> Expr:
         """Return so many least steps of an exact type in steps of the grid, rounded towards zero."""
-        if self.type == DOUBLE or self._size == 1:
+        if self.whole_sums:
             return total
         return Paren(Binary("//", total, Cast(whole(self._size), HUGEINT)))
 
@@ -223,14 +228,46 @@ def in_least_steps(value: Expr, scale: int) -> Expr:
     """Return a sum of exact values with so many decimals as a whole number of least steps: a HUGEINT."""
     if not scale:
         return huge(value)
-    exact = huge(Unscaled(value, SqlType("DECIMAL", 38, scale)))
+    near = _near(value, scale)
+    return _exact(value, scale) if near is None else Case(((near[0], huge(near[1])),), _exact(value, scale))
+
+
+def narrow_steps(value: Expr, scale: int, limit: int) -> Expr:
+    """Return such a sum as a BIGINT, cut to a distance from 0; 0 for NULL."""
+    cut = Cast(within(_exact(value, scale), limit), BIGINT)
+    near = _near(value, scale) if scale else None
+    if near is None:
+        return cut
+    there, steps = near
+    if limit < 10 ** (_FAST - scale):
+        steps = Call("LEAST", (Call("GREATEST", (steps, whole(-limit))), whole(limit)))
+    return Case(((there, steps),), cut)
+
+
+def _exact(value: Expr, scale: int) -> Expr:
+    if not scale:
+        return huge(value)
+    return huge(Unscaled(value, SqlType("DECIMAL", 38, scale)))
+
+
+def _near(value: Expr, scale: int) -> tuple[Expr, Expr] | None:
+    """Return the condition that a sum has few digits, and its steps in 64 bits; None: it has none to spare.
+
+    Most sums have few digits, and of these an engine computes several times as fast.
+    """
     few = SqlType("DECIMAL", _FAST - scale, scale)
     if few.precision <= scale:
-        return exact
-    # Most sums have few digits, and of these an engine computes in 64 bits: several times as fast.
+        return None
     ends = (_least_steps(sign * (10**few.precision - 1), few) for sign in (-1, 1))
-    near = huge(Unscaled(Cast(value, few, bounded=True), few))
-    return Case(((Between(value, *ends), near),), exact)
+    return Between(value, *ends), Unscaled(Cast(value, few, bounded=True), few)
+
+
+def absolute(value: Expr, sql_type: SqlType) -> Expr:
+    """Return the absolute value of a row as `Grid.uncut` gives it; of the least integer, one less."""
+    if sql_type in (INTEGER, BIGINT):  # all others are wider than their values
+        least = -(1 << sql_type.bits - 1)
+        value = Case(((Binary("<=", value, whole(least)), whole(least + 1)),), value)
+    return Call("abs", (value,))
 
 
 def saturated(total: Expr) -> Expr:

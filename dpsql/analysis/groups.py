@@ -118,7 +118,8 @@ class Rows:
             unit = Column("w", "u")
             used = {p: [places[e] for e in aggregates[p]] for p in bounded}
             if self.alike and self.keys and all(p.in_full is not None for p in parts):
-                units, sums = merged_units(source, self.keys, used, tuple(each))
+                sizes = {p: p.size(Column("s", "u"), *rows[p]) for p in parts}
+                units, sums = merged_units(source, self.keys, used, tuple(each), sizes)
                 made = {p: p.of_merged(unit, p.weighted(unit, numbers[p], *sums[p])) for p in parts}
                 return self._selected(made, Derived(units, "w"), "w")
             units, sums = with_totals(units, self.keys, used, len(each))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Protocol
 
-from dpsql.estimates import KeptLadder
+from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.lazy_dataclass import dataclass
 
 ROWS = "rows"
@@ -116,3 +116,31 @@ class LeftOut:
     def signed(self) -> bool:
         """Whether what is cut may be of either sign."""
         return self.lowest < 0
+
+
+@dataclass(frozen=True, slots=True)
+class CutValues:
+    """What bounds cut from the values of which a number is.
+
+    Attributes
+    ----------
+    text
+        What the number is of, as the statement writes it.
+    low, high
+        The bounds.
+    per_group
+        Whether a unit's total, or average, in a group is cut; else each row's value.
+    kept
+        The ladder with which it was released what values have beyond these bounds; None: it was not.
+    """
+
+    text: str
+    low: Fraction
+    high: Fraction
+    per_group: bool
+    kept: Kept | None = None
+
+    @property
+    def beyond(self) -> ValuesBeyond | None:
+        """What is known of these data; None: nothing is."""
+        return None if self.kept is None or not self.kept.current else self.kept.ladder.beyond

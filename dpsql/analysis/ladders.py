@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import Enum
 from fractions import Fraction
 
-from dpsql.analysis.grids import BEYOND, in_least_steps, whole, within
+from dpsql.analysis.grids import BEYOND, absolute, in_least_steps, narrow_steps, whole, within
 from dpsql.analysis.score_queries import Sums
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Expr, IsNull, Paren
-from dpsql.types import BIGINT
+from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
+from dpsql.types import BIGINT, SqlType
 
 
 class Contribution(Enum):
@@ -49,6 +49,8 @@ class Ladder:
     ends
         Whether no unit can have more than the largest bound, from the type of the values, or since somebody
         says so. If that bound is found where it is not so, nobody knows how much is cut.
+    type
+        The type of the values.
     """
 
     of: Contribution
@@ -58,8 +60,7 @@ class Ladder:
     top: int
     by_row: bool
     ends: bool = False
-    least: int | None = None
-    """The least value of the type of a row, if its absolute value is none of that type."""
+    type: SqlType = BIGINT
 
     @property
     def bounds(self) -> tuple[int, ...]:
@@ -98,7 +99,7 @@ class Ladder:
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"
             return self._beyond(Aggregate(name, (row,)))
-        summed = Call("abs", (self._with_size(row),)) if keys else row
+        summed = absolute(row, self.type) if keys else row
         return self._cut(Aggregate("SUM", (summed,)))
 
     def in_row(self, row: Expr) -> Expr:
@@ -117,12 +118,6 @@ class Ladder:
 
     def _cut(self, value: Expr) -> Expr:
         """Return whole steps, cut beyond the largest bound; 0 for NULL."""
-        steps = within(in_least_steps(value, self.scale), BEYOND if self.wide else self.bounds[-1] + 1)
-        return steps if self.wide else Cast(steps, BIGINT)
-
-    def _with_size(self, row: Expr) -> Expr:
-        """Return a value that has an absolute value: of its type, or of a wider one."""
-        if self.least is None:
-            return row
-        least = whole(self.least)
-        return Case(((Binary("<=", row, least), whole(self.least + 1)),), row)
+        if self.wide:
+            return within(in_least_steps(value, self.scale), BEYOND)
+        return narrow_steps(value, self.scale, self.bounds[-1] + 1)

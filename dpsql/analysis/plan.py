@@ -9,7 +9,7 @@ from typing import Literal
 
 from dpsql import tree
 from dpsql.analysis.counted_groups import CountedGroups
-from dpsql.analysis.kept_bounds import LeftOut
+from dpsql.analysis.kept_bounds import CutValues, LeftOut
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Owner
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells_of
@@ -271,6 +271,8 @@ class Plan:
     """The values of which those that units have are counted; `domain_size` has a group for each then."""
     left_out: tuple[LeftOut | None, ...] = field(kw_only=True)
     """For each of the counts, what its bound leaves out, as far as a kept ladder knows it."""
+    cut_values: tuple[CutValues | None, ...] = field(default=(), kw_only=True)
+    """For each of the counts, what bounds cut from the values of which it is."""
     equal: tuple[int, ...] = field(kw_only=True)
     """For each of the counts, the place of the first that is equal to it: equal ones are released once."""
 

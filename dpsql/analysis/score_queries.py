@@ -16,19 +16,18 @@ from dpsql.estimates import FULL
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Column, Derived, Expr, Item, Paren, Select, items
 from dpsql.types import BIGINT
 
-_PLACE = 1 << 32
-"""What a place is worth in a number that holds a place and a score."""
+_PARTS = 8 * FULL
+"""The score of a unit is so many times its excess over the bound, divided by the bound."""
 
 
 class Sums(Enum):
-    """What is also summed over the units that exceed equally many bounds."""
+    """What is also summed over the units that exceed equally many bounds; the value is the query's width."""
 
     NONE = 3
     SIZES = 4
     """What they have: column `n3`."""
     SIGNED = 6
-    """The same of those with more than 0 in column `t`, the number of those with less `n4`, what they have
-    `n5`."""
+    """What they have with its sign, from column `t`: `n3`; how many have less than 0: `n4`; sizes: `n5`."""
 
 
 def scored(
@@ -42,52 +41,83 @@ def scored(
     `by_excess` that is so at every bound. `wide` says that `a` is a HUGEINT; else it is a BIGINT, and so is
     all that is computed.
     """
-    value = Column("v", "a")
-    code = _code(value, bounds, range(len(bounds) + 1), by_excess=by_excess, wide=wide)
-    own = [Item(Column("v", name)) for name in ("a", "t")[: _COLUMNS[sums]]]
-    coded = Select((Item(code, "c"), *own), Derived(units, "v"))
-    place = Cast(Paren(Binary("//", Column("w", "c"), whole(_PLACE))), BIGINT)
-    score = saturated(Aggregate("SUM", (Binary("%", Column("w", "c"), whole(_PLACE)),)))
-    numbers = (place, Aggregate("COUNT"), score, *_sums(sums))
-    return Select(items("n", numbers), Derived(coded, "w"), group=(place,))
-
-
-_COLUMNS = {Sums.NONE: 0, Sums.SIZES: 1, Sums.SIGNED: 2}
+    own = ["a", "t"] if sums is Sums.SIGNED else ["a"]
+    if wide:
+        small = Cast(Call("LEAST", (Column("v", "a"), whole((1 << 63) - 1))), BIGINT)
+        units = Select((*(Item(Column("v", name)) for name in own), Item(small, "b")), Derived(units, "v"))
+        own.append("b")
+    narrow = "b" if wide else "a"
+    listed = (Item(_key(bounds, Column("v", narrow)), "k"), *(Item(Column("v", name)) for name in own))
+    keyed, key = Select(listed, Derived(units, "v")), Column("w", "k")
+    score = _score(bounds, key, Column("w", narrow)) if by_excess else whole(FULL)
+    numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *_sums(sums))
+    return Select(items("n", numbers), Derived(keyed, "w"), group=(key,))
 
 
 def _sums(sums: Sums) -> tuple[Expr, ...]:
-    size, signed, zero = Column("w", "a"), Column("w", "t"), whole(0)
+    size, signed = (saturated(Aggregate("SUM", (Column("w", name),))) for name in ("a", "t"))
     if sums is Sums.NONE:
         return ()
-    if sums is Sums.SIZES:
-        return (saturated(Aggregate("SUM", (size,))),)
-    above, below = (Case(((Binary(sign, signed, zero), size),)) for sign in "><")
-    cut = [saturated(Aggregate("SUM", (each,))) for each in (above, below)]
-    return cut[0], Aggregate("COUNT", (below,)), cut[1]
+    below = Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),))
+    return (size,) if sums is Sums.SIZES else (signed, Aggregate("COUNT", (below,)), size)
 
 
-def _code(value: Expr, bounds: Sequence[int], numbers: range, *, by_excess: bool, wide: bool) -> Expr:
-    """Return `_PLACE` times the number of bounds that a value exceeds, plus its score at the last of them.
+def _key(bounds: Sequence[int], narrow: Expr) -> Expr:
+    """Return the last bound that a unit exceeds; for none, and for one beyond BIGINT, -1 less its number.
 
-    That it exceeds as many as one of `numbers` is known.
+    `narrow` is what the unit has as a BIGINT.
     """
-    if len(numbers) > 1:
-        middle = numbers[len(numbers) // 2]
-        halves = (range(middle, numbers.stop), range(numbers.start, middle))
-        upper, lower = (_code(value, bounds, half, by_excess=by_excess, wide=wide) for half in halves)
-        return Case(((Binary(">", value, whole(bounds[middle - 1])), upper),), lower)
-    (number,) = numbers
-    if not number:
-        return whole(0)
-    bound, code = bounds[number - 1], number * _PLACE
-    if bound < 8 or not by_excess:  # an eighth of it is less than 1
-        return whole(code + FULL)
-    # Cut to where the score is full: nothing overflows, whatever value an engine computes it for.
-    cut = Call("LEAST", (value, whole(bound + bound // 8)))
-    beyond: Expr = Paren(Binary("-", cut, whole(bound)))
-    parts = 8 * FULL
-    if bound < parts:
-        beyond = Paren(Binary("*", beyond, whole(parts // bound)))
-    elif bound > parts:
-        beyond = Paren(Binary("//", beyond, whole(bound // parts)))
-    return Binary("+", whole(code), Cast(beyond, BIGINT) if wide else beyond)
+    low, high = _halves(bounds)
+    key = _searched(narrow, low, [whole(-1), *map(whole, low)])
+    if not high:
+        return key
+    numbers = [whole(-2 - len(low) - i) for i in range(len(high))]
+    value = Column("v", "a")
+    return Case(((Binary(">", value, whole(high[0])), _searched(value, high[1:], numbers)),), key)
+
+
+def _number(bounds: Sequence[int], key: Expr) -> Expr:
+    """Return the number of bounds that a unit with a key exceeds."""
+    low, _ = _halves(bounds)
+    there = _searched(key, low[:-1], [whole(i + 1) for i in range(len(low))])
+    return Cast(Case(((Binary("<", key, whole(0)), Binary("-", whole(-1), key)),), there), BIGINT)
+
+
+def _score(bounds: Sequence[int], bound: Expr, narrow: Expr) -> Expr:
+    """Return the score of a unit at the last bound that it exceeds, which is its key.
+
+    Most units exceed it by an eighth. For others a cut to twice the bound changes nothing, and nothing
+    overflows with it, whatever an engine computes the score for. Both divisions of parts and bound are of
+    powers of two: one is exact, the other is 1.
+    """
+    one, parts = whole(1), whole(_PARTS)
+    beyond = Paren(Binary("-", narrow, bound))
+    cut = Call("LEAST", (beyond, bound))
+    more = Call("GREATEST", (Binary("//", parts, Call("GREATEST", (bound, one))), one))
+    less = Call("GREATEST", (Binary("//", bound, parts), one))
+    partial = Binary("//", Paren(Binary("*", cut, more)), less)
+    low, high = _halves(bounds)
+    far = []
+    for i, each in enumerate(high):
+        wide = Paren(Binary("-", Call("LEAST", (Column("w", "a"), whole(each + each // 8))), whole(each)))
+        found = Cast(Paren(Binary("//", wide, whole(each // _PARTS))), BIGINT)
+        far.append((Binary("=", bound, whole(-2 - len(low) - i)), found))
+    rest: Expr = Case(tuple(far), whole(0)) if far else whole(0)
+    full = Binary(">=", beyond, Paren(Binary("//", bound, whole(8))))
+    return Case(((Binary("<", bound, whole(0)), rest), (full, whole(FULL))), partial)
+
+
+def _halves(bounds: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the bounds an eighth beyond which is a BIGINT, and the others."""
+    low = [bound for bound in bounds if bound >> 63 == 0]
+    return low, bounds[len(low) :]
+
+
+def _searched(value: Expr, bounds: Sequence[int], results: Sequence[Expr]) -> Expr:
+    """Return the result of as many bounds as a value exceeds, by halves."""
+    if not bounds:
+        return results[0]
+    middle = len(bounds) // 2
+    upper = _searched(value, bounds[middle + 1 :], results[middle + 1 :])
+    lower = _searched(value, bounds[:middle], results[: middle + 1])
+    return Case(((Binary(">", value, whole(bounds[middle])), upper),), lower)

@@ -17,6 +17,7 @@ from dpsql.tree import (
     Binary,
     Bound,
     Call,
+    Case,
     Column,
     Constant,
     Derived,
@@ -64,27 +65,31 @@ def with_totals(
 
 
 def merged_units(
-    source: Source, keys: int, parts: Mapping[Part, Sequence[int]], each: Sequence[Expr]
+    source: Source,
+    keys: int,
+    parts: Mapping[Part, Sequence[int]],
+    each: Sequence[Expr],
+    sizes: Mapping[Part, Expr],
 ) -> tuple[Select, Sums]:
     """Return the numbers `each` of all units together whose rows count in full, and of every other unit.
 
-    It is for parts with `in_full` alone. The merged units have one row in each group, without a unit and with
-    1 as the number of their rows. Most units are among them, so neither a window nor a grouping is over all
-    pairs of a unit and a group.
+    It is for parts with `in_full` alone; `sizes` has the `size` of each. The merged units have one row in
+    each group, without a unit and with 1 as what they have. Most units are among them, so neither a window
+    nor a grouping is over all pairs of a unit and a group.
 
     Notes
     -----
-    *The same numbers:* of a unit with at most `in_full` rows, what counts in a group is what its rows there
-    add up to, so that of all such units together is what all their rows add up to. Every other unit has its
-    own row. How many rows a unit has is a function of its rows alone, and the rows that `source` gives are
+    *The same numbers:* of a unit whose `size` is at most `in_full`, what counts in a group is what its rows
+    there add up to, so that of all such units together is what all their rows add up to. Every other unit has
+    its own row. The size of a unit is a function of its rows alone, and the rows that `source` gives are
     the same each time it is read: no function of a row and no window depends on anything but the unit's rows,
     and the tables are read alike (`rereading`). Else a unit that grows between the two readings would count
     with all its rows.
     """
     unit, by = Column("s", "u"), columns("s", "k", keys)
     there = IsNull(unit, negated=True)
-    rows = {e: f"a{i}" for i, e in enumerate(dict.fromkeys(each[places[0]] for places in parts.values()))}
-    names = {part: rows[each[places[0]]] for part, places in parts.items()}
+    rows = {e: f"a{i}" for i, e in enumerate(dict.fromkeys(sizes[part] for part in parts))}
+    names = {part: rows[sizes[part]] for part in parts}
     counted = Select((Item(unit), *(Item(e, name) for e, name in rows.items())), source, there, group=(unit,))
     limits = dict.fromkeys((name, part.in_full or 0) for part, name in names.items())
     more: list[Expr] = [Binary(">", Column("n", name), Constant(most, BIGINT)) for name, most in limits]
@@ -107,13 +112,24 @@ def merged_units(
         for part, places in parts.items()
         if part.in_turn and (terms := _terms(part, Column("v", "u"), columns("v", "k", keys)))
     }
-    if not running:
+    wholes = {part: _whole(part, places) for part, places in parts.items() if part.own_whole}
+    if not running and not wholes:
         return made, found
-    sums = {e: f"b{i}" for i, e in enumerate(dict.fromkeys(running.values()))}
+    listed = dict.fromkeys((*running.values(), *wholes.values()))
+    sums = {e: f"b{i}" for i, e in enumerate(listed)}
     found |= {part: (Column("w", sums[e]), found[part][1]) for part, e in running.items()}
+    found |= {part: (found[part][0], Column("w", sums[e])) for part, e in wholes.items()}
     kept = [Column("v", "u"), *columns("v", "k", keys), *columns("v", "r", len(each))]
     kept += [Column("v", name) for name in rows.values()]
     return Select((*map(Item, kept), *(Item(e, name) for e, name in sums.items())), Derived(made, "v")), found
+
+
+def _whole(part: Part, places: Sequence[int]) -> Expr:
+    """Return what a unit has in all groups, where it has a row of its own; 1 for those that are merged."""
+    unit = Column("v", "u")
+    measured = part.measured(*(Column("v", f"r{place}") for place in places))
+    summed = Call("GREATEST", (Window(Aggregate("SUM", (measured,)), (unit,)), _ONE))
+    return Case(((IsNull(unit), huge(_ONE)),), summed)
 
 
 def _terms(part: Part, unit: Expr, keys: Sequence[Expr]) -> tuple[OrderTerm, ...]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
-from dpsql.analysis.kept_bounds import LeftOut, WholeTable
+from dpsql.analysis.kept_bounds import CutValues, LeftOut, WholeTable, total_of
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.counts import WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
@@ -88,3 +89,18 @@ def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut |
     if isinstance(part, WeightedRows):
         return LeftOut(kept, part.most)
     return LeftOut(kept, part.vector.most) if isinstance(part, Moment) else None
+
+
+def cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> CutValues | None:
+    """Return what bounds cut from the values of a number; None: none of them can lie beyond."""
+    of, whole = count.argument, compiler.whole
+    if of is None or not of.cut:
+        return None
+    found = CutValues(of.text, of.low, of.high, of.per_group)
+    if whole is None or not of.column or of.per_group:
+        return found
+    kept = whole.ladders.find(whole.table, total_of(of.column))
+    beyond = None if kept is None else kept.ladder.beyond
+    if beyond is None or (beyond.low, beyond.high) != (of.low, of.high):
+        return found
+    return replace(found, kept=kept)

@@ -10,8 +10,8 @@ was asked for. ``method`` has the types, ``measuring`` the numbers of selected g
 
 from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.choose import choose, considered
+from dpsql.answers.cut_values import left_out_sentences, with_ends, with_left_out
 from dpsql.answers.error_target import by_default_error, least_epsilon
-from dpsql.answers.left_out import left_out_sentences, with_left_out
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.outside import outside_of, sentences_of
@@ -43,5 +43,6 @@ __all__ = [
     "rows",
     "sentences_of",
     "together",
+    "with_ends",
     "with_left_out",
 ]

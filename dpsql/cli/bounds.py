@@ -169,11 +169,12 @@ def _useful(database: Database, name: str) -> UnitMeasure:
 def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction, *, yes: bool) -> bool:
     """Say the price and who pays it, and ask whether the owner agrees; raise unless all can pay."""
     from dpsql.cli.bounds_shown import left_of, names_of, price_of
-    from dpsql.owner.kept_bounds import loss_of
+    from dpsql.owner.kept_bounds import losses
     from dpsql.owner.kept_list import tells_changes
+    from dpsql.owner.kept_values import beyond_unasked
     from dpsql.privacy import PrivacyLoss
 
-    database.ledger.check_ladders(sum((loss_of(price) for _ in measures), PrivacyLoss()))
+    database.ledger.check_ladders(sum(losses(database, measures, price), PrivacyLoss()))
     narrate.note(f"{names_of(measures)}: {price_of(price, len(measures))}")
     narrate.note("charged to the policy, to every analyst and to every group, those who come later included")
     narrate.note(f"least is left of {left_of(database.ledger.ladder_scopes())}")
@@ -183,6 +184,11 @@ def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction
                 f"no change of {table} shows, so answers cannot tell what a bound leaves out: declare "
                 "data_version in the policy first"
             )
+    for each in beyond_unasked(database, measures):
+        narrate.note(
+            f"how much of {each} lies beyond its bounds is not measured, since it is not known how many rows "
+            f"of a unit count: ask dpsql bounds {each.partition('.')[0]} first, or with it"
+        )
     if yes:
         return True
     if not sys.stdin.isatty():

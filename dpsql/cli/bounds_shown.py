@@ -14,6 +14,7 @@ from dpsql.render.plots import bars
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpsql.estimates import ValuesBeyond
     from dpsql.ledger import ScopeBudget
     from dpsql.owner.kept_bounds import UnitMeasure
     from dpsql.owner.kept_list import Bin, KeptBound
@@ -57,7 +58,7 @@ def _listed(found: Sequence[KeptBound], style: Style) -> str:
     columns = [
         column("ladder", [each.name for each in found], style, firm=True),
         column("made", [f"{each.made:%Y-%m-%d}" for each in found], style, firm=True),
-        column("epsilon", [charged(each.ladder.epsilon) for each in found], style, number=True),
+        column("epsilon", [charged(each.ladder.price) for each in found], style, number=True),
         column("of", [each.of for each in found], style, firm=True),
         column("bound", [amount(float(each.bound)) for each in found], style, number=True),
         column("left out", ["?" if k is None else amount(k[0]) for k in known], style, number=True),
@@ -84,7 +85,7 @@ def _one(kept: KeptBound, style: Style) -> str:
 
     unit, what, number = kept.unit, kept.measured, kept.ladder.number
     measured = what if kept.counts_rows else f"total of {what}"
-    head = f"{kept.name}: {measured} of a {unit} (ladder {number}, epsilon {charged(kept.ladder.epsilon)})"
+    head = f"{kept.name}: {measured} of a {unit} (ladder {number}, epsilon {charged(kept.ladder.price)})"
     lines = [
         f"in all about {amount(float(kept.number_of_units))} {kept.units}, {amount(kept.total)} {what}",
         f"a statement with epsilon {charged(kept.epsilon)} over the whole table counts {what} of a {unit} "
@@ -96,8 +97,23 @@ def _one(kept: KeptBound, style: Style) -> str:
         about, most = map(amount, kept.left_out)
         lines.append(f"left out by that: about {about}, at most {most} (in its range)")
         lines.append(f"taken for granted: no {unit} has more than {amount(kept.largest)} {what}")
+    if kept.ladder.beyond is not None:
+        lines.append(_beyond(kept, kept.ladder.beyond))
     below = "".join(_fitted(line, style) for line in lines)
     return _fitted(head, style) + _bars(kept.bins(joined=True), what, kept.units, style) + below
+
+
+def _beyond(kept: KeptBound, found: ValuesBeyond) -> str:
+    """Return how far values lie beyond the bounds of their column, on average over all values."""
+    from dpsql.owner.kept_list import amount
+
+    above, below = (found.side(which) for which in (True, False))
+    ends = f"{amount(found.low)} to {amount(found.high)}"
+    return (
+        f"values of {kept.measured} beyond {ends}, on average over all: {amount(above.about)} above, at most "
+        f"{amount(above.about + above.noise)}, and {amount(below.about)} below, at most "
+        f"{amount(below.about + below.noise)} (epsilon {charged(found.epsilon)} of it)"
+    )
 
 
 def _bars(bins: Sequence[Bin], what: str, many: str, style: Style) -> str:
@@ -135,7 +151,7 @@ def listing_json(found: Sequence[KeptBound], others: Sequence[str], price: Fract
 
 def released_json(found: Sequence[KeptBound]) -> str:
     """Write ladders that were measured as one JSON object."""
-    whole = sum((each.ladder.epsilon for each in found), Fraction(0))
+    whole = sum((each.ladder.price for each in found), Fraction(0))
     return _json({"ladders": [_data(each) for each in found], "charged": _epsilon(whole)})
 
 
@@ -157,11 +173,12 @@ def _data(kept: KeptBound) -> dict[str, Any]:
         "unit": kept.unit,
         "made": kept.made.isoformat(),
         "of": kept.of,
-        **_epsilon(ladder.epsilon),
+        **_epsilon(ladder.price),
         "statement_epsilon": float(charged(kept.epsilon)),
         "bound": float(kept.bound),
         "left_out": None if known is None else {"estimate": known[0], "at_most": known[1]},
         "assumes_none_beyond": float(kept.largest),
+        "values_beyond": None if ladder.beyond is None else _beyond_data(ladder.beyond),
         "units": kept.number_of_units,
         "total": kept.total,
         "bins": [
@@ -173,4 +190,15 @@ def _data(kept: KeptBound) -> dict[str, Any]:
             }
             for each in kept.bins()
         ],
+    }
+
+
+def _beyond_data(found: ValuesBeyond) -> dict[str, Any]:
+    above, below = (found.side(which) for which in (True, False))
+    return {
+        "bounds": [float(found.low), float(found.high)],
+        **_epsilon(found.epsilon),
+        "rows_per_unit": found.rows,
+        "mean_above": {"estimate": above.about, "at_most": above.about + above.noise},
+        "mean_below": {"estimate": below.about, "at_most": below.about + below.noise},
     }

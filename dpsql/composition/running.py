@@ -7,7 +7,16 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
-from dpsql.answers import BoundSearches, NoisyResult, details, outside_of, rows, together, with_left_out
+from dpsql.answers import (
+    BoundSearches,
+    NoisyResult,
+    details,
+    outside_of,
+    rows,
+    together,
+    with_ends,
+    with_left_out,
+)
 from dpsql.composition.outer import value_over
 from dpsql.database import Database
 from dpsql.engines import Counts, running_statement
@@ -252,6 +261,8 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     shown = rows(plan, answer, counts)
     charge = _priced(prepared, answer)
     table, places = details(plan, answer, shown)
+    said = words(plan, prepared.method, prepared.refines, answer.notes, answer.untold)
+    said["properties"] = with_ends(said["properties"], plan, answer)
     release = Release(
         rows=shown,
         table=table,
@@ -261,7 +272,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
         statement=text,
         scale=prepared.method.quote.scale,
         outside=outside_of(plan, answer),
-        **words(plan, prepared.method, prepared.refines, answer.notes, answer.untold),
+        **said,
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None

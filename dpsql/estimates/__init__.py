@@ -52,6 +52,7 @@ from dpsql.estimates.plan import (
 from dpsql.estimates.reached import from_reached
 from dpsql.estimates.significance import exponential_mechanism_p_value, p_value
 from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
+from dpsql.estimates.values_beyond import Side, ValuesBeyond
 from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
 from dpsql.estimates.wording import decimal, error_words, figure, with_noun
 
@@ -76,9 +77,11 @@ __all__ = [
     "RowCount",
     "Shared",
     "SharedNoise",
+    "Side",
     "SparseVectorLaw",
     "Strategy",
     "SumOfRows",
+    "ValuesBeyond",
     "Variance",
     "blue",
     "count_offset",

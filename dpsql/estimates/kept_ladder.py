@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.estimates.box import box_variance, pads
 from dpsql.estimates.closed_form import check_confidence
+from dpsql.estimates.values_beyond import ValuesBeyond
 from dpsql.estimates.variance import Real, laplace_variance
 from dpsql.lazy_dataclass import dataclass
 
@@ -79,11 +80,13 @@ class KeptLadder:
     made
         When it was released, with a time zone.
     epsilon
-        Of the whole release: a half chose M, the other half is for the noise of the bins.
+        Of M and the bins: a half chose M, the other half is for the noise of the bins.
     most
         M: the upper end of the bins, in steps; beyond 2M is no unit, as every interval assumes.
     bins
         Noisy numbers of units with sizes up to each of `thresholds(most)`, and last of those above M.
+    beyond
+        What the values of the column have beyond their bounds; None: that was not released.
 
     Notes
     -----
@@ -108,6 +111,12 @@ class KeptLadder:
     epsilon: Fraction
     most: int
     bins: tuple[int, ...]
+    beyond: ValuesBeyond | None = None
+
+    @property
+    def price(self) -> Fraction:
+        """The epsilon of all of it."""
+        return self.epsilon + (0 if self.beyond is None else self.beyond.epsilon)
 
     def __post_init__(self) -> None:
         if self.epsilon.numerator <= 0 or self.step.numerator <= 0:
@@ -189,7 +198,9 @@ class KeptLadder:
         ends = thresholds(self.most)
         return next((end for end in ends if curve.cut(end) <= most), ends[-1])
 
-    def choose_average_bound(self, epsilon: Fraction, *, groups: int = 1) -> int:
+    def choose_average_bound(
+        self, epsilon: Fraction, *, groups: int = 1, moved: Fraction = Fraction(1, 40)
+    ) -> int:
         """Return the bound on rows, in steps, that makes the least error of averages.
 
         Weighting a unit keeps its own average, so what is cut moves an average little: by a twentieth of the
@@ -201,13 +212,15 @@ class KeptLadder:
             Of what is measured.
         groups
             Of how many groups there are averages.
+        moved
+            By which part of the range what is cut moves an average, for its share of the rows.
         """
         if epsilon.numerator <= 0:
             raise ValueError("epsilon must be positive")
         noise, curve = Fraction(6 * _at_least_one(groups), 5) / epsilon, self._curve(largest=False)
 
         def error(bound: int) -> Fraction:
-            return (noise * bound) ** 2 + Fraction(curve.cut(bound), 40 << _PLACES) ** 2
+            return (noise * bound) ** 2 + (moved * Fraction(curve.cut(bound), 1 << _PLACES)) ** 2
 
         return min(thresholds(self.most), key=error)
 
@@ -269,6 +282,8 @@ class KeptLadder:
         written = {name: getattr(self, name) for name in ("number", "table", "measure", "version", "most")}
         written |= {"step": str(self.step), "epsilon": str(self.epsilon), "bins": list(self.bins)}
         written["made"] = self.made.isoformat()
+        if self.beyond is not None:
+            written["beyond"] = self.beyond.to_data()
         return json.dumps(written, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
@@ -278,6 +293,8 @@ class KeptLadder:
             read = json.loads(text)
             read |= {name: Fraction(read[name]) for name in ("step", "epsilon")}
             read |= {"bins": tuple(read["bins"]), "made": datetime.fromisoformat(read["made"])}
+            if "beyond" in read:
+                read["beyond"] = ValuesBeyond.of_data(read["beyond"])
             found = cls(**read)
             same = found.to_json() == text
         except (TypeError, KeyError, AttributeError, ArithmeticError) as error:

@@ -26,18 +26,19 @@ class RungBins:
         How many units there are.
     partial
         The sum of their scores at the last bound that they exceed (`excess_score`).
-    sizes
-        The sum of what they have, of those that have more than 0; None: it is not known, nor are the next.
-    negative, negative_sizes
-        How many of them have less than 0, and the sum of the absolute values of that; None: no unit can.
+    totals
+        The sum of what they have, with its sign; None: it is not known, nor are the next.
+    negative, sizes
+        How many of them have less than 0, and the sum of the absolute values of all; None: no unit can have
+        less.
     """
 
     exceeded: NDArray[np.int64]
     units: NDArray[np.int64]
     partial: NDArray[np.int64]
-    sizes: NDArray[np.int64] | None = None
+    totals: NDArray[np.int64] | None = None
     negative: NDArray[np.int64] | None = None
-    negative_sizes: NDArray[np.int64] | None = None
+    sizes: NDArray[np.int64] | None = None
 
     def scores(self, size: int) -> NDArray[np.int64]:
         """Return the scores of `size` bounds. The last one has the score 0.
@@ -62,8 +63,8 @@ class RungBins:
         by what it has, and no cut of a sum to `LIMIT` makes that more.
         """
         total, bound = 0, bounds[place]
-        for exceeded, units, positive, negative, below in self._rows():
-            total += bound * (units - 2 * negative) if exceeded > place else positive - below
+        for exceeded, units, own, negative, _ in self._rows():
+            total += bound * (units - 2 * negative) if exceeded > place else own
         return max(-LIMIT, min(total, LIMIT))
 
     def excess(self, bounds: Sequence[int], place: int) -> int | None:
@@ -74,22 +75,17 @@ class RungBins:
         if place + 1 == len(bounds):
             return None
         total, bound = 0, bounds[place]
-        for exceeded, units, positive, _, below in self._rows():
+        for exceeded, units, _, _, sizes in self._rows():
             if exceeded > place + 1:
                 total += bound * units
             elif exceeded > place:
-                total += positive + below - bound * units
+                total += sizes - bound * units
         return min(total, LIMIT)
 
     def _rows(self) -> list[tuple[int, int, int, int, int]]:
-        if self.sizes is None:
+        if self.totals is None:
             raise ValueError("what units have is not known")
-        none = np.zeros_like(self.units)
-        negative = (self.negative, self.negative_sizes)
-        figures = (
-            self.exceeded,
-            self.units,
-            self.sizes,
-            *(none if each is None else each for each in negative),
-        )
+        negative = np.zeros_like(self.units) if self.negative is None else self.negative
+        sizes = self.totals if self.sizes is None else self.sizes
+        figures = (self.exceeded, self.units, self.totals, negative, sizes)
         return list(zip(*(each.tolist() for each in figures), strict=True))

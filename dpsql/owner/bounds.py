@@ -11,7 +11,8 @@ from dpsql.analysis.kept_bounds import ROWS, total_of
 from dpsql.engines.exact import ExactQueries
 from dpsql.ledger import shown
 from dpsql.owner.findings import Report
-from dpsql.owner.kept_list import default_price, has_one_row, name_of
+from dpsql.owner.kept_list import default_price, name_of
+from dpsql.owner.kept_values import has_one_row
 from dpsql.policy import Policy, Table, UnitRow
 from dpsql.policy.names import joined
 

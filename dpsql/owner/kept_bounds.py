@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpsql.analysis.kept_bounds import ROWS
 from dpsql.analysis.unit_measures import UnitMeasure, unit_measure
 from dpsql.errors import OperationalError, ProgrammingError
-from dpsql.estimates import KeptLadder
+from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kept_ladders import version_of
 from dpsql.ledger import LadderRequest
 from dpsql.mechanisms import FULL, Bins, Ladder, RungBins
+from dpsql.owner import kept_values
 from dpsql.policy import Policy
 from dpsql.privacy import PrivacyLoss
 from dpsql.release import tables_read
@@ -40,6 +42,7 @@ __all__ = [
     "count_all",
     "kept_of",
     "loss_of",
+    "losses",
     "measure_named",
     "release_ladders",
     "scores_of",
@@ -79,17 +82,28 @@ def kept_of(database: Database, measure: UnitMeasure) -> KeptLadder | None:
     return found.ladder if found is not None and found.current else None
 
 
-def loss_of(epsilon: Fraction) -> PrivacyLoss:
-    """Return the loss of a ladder: half of epsilon for its size, half for its bins."""
-    return PrivacyLoss.of(epsilon / 2, times=2)
+def loss_of(epsilon: Fraction, *, beyond: bool = False) -> PrivacyLoss:
+    """Return the loss of a ladder: half of epsilon for its size, half for its bins.
+
+    With what values have `beyond` bounds, that is of four fifths of it, and one fifth is for these.
+    """
+    if not beyond:
+        return PrivacyLoss.of(epsilon / 2, times=2)
+    return loss_of((1 - kept_values.SHARE) * epsilon) + PrivacyLoss.of(kept_values.SHARE * epsilon)
+
+
+def losses(database: Database, measures: Sequence[UnitMeasure], epsilon: Fraction) -> list[PrivacyLoss]:
+    """Return the losses of ladders that are asked together, at this epsilon each."""
+    return [loss_of(epsilon, beyond=each) for each in kept_values.asked_beyond(database, measures)]
 
 
 def check_price(epsilon: Fraction) -> None:
     """Raise `ValueError` for an epsilon at which no ladder can be measured; called before a charge."""
     if epsilon <= 0:
         raise ValueError("epsilon must be positive")
-    Ladder.plan(2, epsilon / 2, sensitivity=FULL)
-    Bins.plan(1, epsilon / 2)
+    least = (1 - kept_values.SHARE) * epsilon
+    Ladder.plan(2, least / 2, sensitivity=FULL)
+    Bins.plan(1, least / 2)
 
 
 def release_ladders(
@@ -100,23 +114,26 @@ def release_ladders(
     Raises `BudgetExceeded` if a scope does not allow them all, and `OperationalError` if one could not be
     measured: its charge is kept.
     """
-    asked, engines, policy = list(measures), database.engines(), database.policy
-    requests = []
-    for each in asked:
+    engines, policy = database.engines(), database.policy
+    # Those of rows first: how many rows count of what is beyond bounds follows from them.
+    asked, requests = sorted(measures, key=lambda each: each.text != ROWS), []
+    beyond = kept_values.asked_beyond(database, asked)
+    for each, loss in zip(asked, losses(database, asked, epsilon), strict=True):
         table = policy.tables[each.table]
         database.vet(engines, [each.table])
         version = version_of(policy, table, engines.versions)
-        requests.append(LadderRequest(each.table, each.text, version, statement, loss_of(epsilon)))
+        requests.append(LadderRequest(each.table, each.text, version, statement, loss))
     reserved = database.ledger.reserve_ladders(requests)
-    waiting = list(zip(asked, reserved, strict=True))
+    waiting = list(zip(asked, reserved, beyond, strict=True))
     found: list[KeptLadder] = []
     try:
         while waiting:
-            measure, reservation = waiting[0]
-            found.append(_kept(database, engines, measure, reservation, epsilon))
+            measure, reservation, of_values = waiting[0]
+            part = kept_values.SHARE * epsilon if of_values else Fraction(0)
+            found.append(_kept(database, engines, measure, reservation, epsilon - part, part))
             del waiting[0]
     finally:
-        for _, reservation in waiting:
+        for _, reservation, _ in waiting:
             database.ledger.fail_ladder(reservation)
     return found
 
@@ -127,13 +144,22 @@ def _kept(
     measure: UnitMeasure,
     reservation: LadderReservation,
     epsilon: Fraction,
+    of_values: Fraction,
 ) -> KeptLadder:
-    """Measure one ladder whose charge is reserved, and keep it."""
+    """Measure one ladder whose charge is reserved, and keep it; with an epsilon `of_values` also these."""
     reads = tables_read(database.policy, [measure.table])
-    made = sealed(lambda: _measure(engines, database.policy, measure, epsilon), otherwise=None)
+    values = kept_values.beyond_measure(database, measure, of_values) if of_values else None
+
+    def measured() -> tuple[int, tuple[int, ...], ValuesBeyond | None]:
+        own = _measure(engines, database.policy, measure, epsilon)
+        if values is None:
+            return *own, None
+        return *own, kept_values.measure_beyond(database, engines, values, of_values)
+
+    made = sealed(measured, otherwise=None)
     if made is None or not engines.unchanged(reads):
         raise OperationalError(_FAILED)
-    most, bins = made
+    most, bins, beyond = made
     ladder = KeptLadder(
         reservation.number,
         measure.table,
@@ -144,6 +170,7 @@ def _kept(
         epsilon,
         most,
         bins,
+        beyond,
     )
     database.ledger.settle_ladder(reservation, ladder.to_json().encode())
     return ladder

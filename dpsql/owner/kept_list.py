@@ -14,6 +14,7 @@ from dpsql.estimates.law import Term, quantiles
 from dpsql.kept_ladders import kept_at, read_ladders, shows_changes, version_of
 from dpsql.lazy_dataclass import dataclass
 from dpsql.owner.kept_bounds import SHARE
+from dpsql.owner.kept_values import has_one_row
 from dpsql.owner.naming import is_key_name
 from dpsql.policy import UnitColumn, UnitRow, UnitVia, fold
 
@@ -245,14 +246,3 @@ def _keys(table: Table) -> set[str]:
     if isinstance(table.unit, UnitColumn):
         found.add(fold(table.unit.column))
     return found | ({fold(table.unit.via)} if isinstance(table.unit, UnitVia) else set())
-
-
-def has_one_row(policy: Policy, table: Table) -> bool:
-    """Return whether a unit has at most one row, by a fact of the policy."""
-    facts = {fold(fact[0]) for fact in table.unique if len(fact) == 1}
-    if isinstance(table.unit, UnitColumn):
-        return fold(table.unit.column) in facts
-    if not isinstance(table.unit, UnitVia) or fold(table.unit.via) not in facts:
-        return False
-    parent = policy.table(table.unit.table)
-    return parent is not None and has_one_row(policy, parent)

@@ -77,10 +77,9 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
         options["delta"] = repr(None)
     if plan.apart > 1:  # its intervals are wider
         options["apart"] = repr(plan.apart)
-    if any(plan.left_out):
-        known = [
-            None if each is None else (each.kept.ladder.number, each.kept.current) for each in plan.left_out
-        ]
+    kept = [None if each is None else each.kept for each in (*plan.left_out, *plan.cut_values)]
+    if any(kept):
+        known = [None if each is None else (each.ladder.number, each.current) for each in kept]
         options["ladders"] = repr(known)
     tables = tables_read(policy, plan.compiled.tables)
     unnamed = tuple(replace(output, name="") for output in plan.outputs)

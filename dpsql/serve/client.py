@@ -22,7 +22,7 @@ from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
 from dpsql.prepared import question_key
 from dpsql.serve.answer import RELOADED, Answer, Described
-from dpsql.serve.catalog.facts import Connection, CursorRow, Encryption, Facts, PreparedRow
+from dpsql.serve.catalog.facts import ConnectionRow, CursorRow, Encryption, Facts, PreparedRow
 from dpsql.serve.errors import PolicyReloaded, ShuttingDown, locate
 from dpsql.serve.metrics import StatementRecord
 from dpsql.serve.statement_pool import ActiveStatement, Hold, Retired
@@ -352,14 +352,14 @@ class Client(StatementService):
             self.address or None,
         )
 
-    def row(self) -> Connection:
+    def row(self) -> ConnectionRow:
         """Return the connection's row of `pg_stat_activity`."""
         state: Literal["active", "idle", "idle in transaction"] = "idle"
         if self.running:
             state = "active"
         elif self.in_transaction():
             state = "idle in transaction"
-        return Connection(
+        return ConnectionRow(
             self.number,
             self.user.name,
             self.settings.as_mapping().get("application_name", ""),

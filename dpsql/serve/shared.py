@@ -12,7 +12,7 @@ from dpsql.serve.admission import FairPool
 from dpsql.serve.metrics import Counters, StatementRecord
 
 if TYPE_CHECKING:
-    from dpsql.serve.catalog.facts import Connection, Signal
+    from dpsql.serve.catalog.facts import ConnectionRow, Signal
     from dpsql.serve.gate import Gate, Login
     from dpsql.serve.generation import Generation
     from dpsql.serve.statement_pool import ActiveStatement
@@ -32,7 +32,7 @@ class ConnectedClient(Protocol):
     user: User
     number: int
 
-    def row(self) -> Connection:
+    def row(self) -> ConnectionRow:
         """Return its row of `pg_stat_activity`."""
 
     def cancel(self) -> None:

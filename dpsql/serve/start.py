@@ -123,6 +123,7 @@ async def _serve(
         await server.run()
     finally:
         collecting.cancel()
+        await asyncio.to_thread(log.flush)
 
 
 def _fields(record: StatementRecord, log: Log) -> dict[str, object]:

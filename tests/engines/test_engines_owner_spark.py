@@ -78,6 +78,32 @@ def test_an_altered_column_is_named(tmp_path: Path) -> None:
             guard.check(spark)
 
 
+@pytest.mark.parametrize("damage", ["no head", "no end", "no pages"])
+def test_a_damaged_file_is_called_so(tmp_path: Path, damage: str) -> None:
+    write(tmp_path, ROWS)
+    file, policy = tmp_path / "customers.parquet", tmp_path / "dpsql.toml"
+    data = file.read_bytes()
+    policy.write_text(POLICY, "utf-8")
+    file.write_bytes(
+        {
+            "no head": b"no Parquet at all",
+            "no end": data[:-20],
+            "no pages": data[:4] + bytes(len(data) // 2 - 4) + data[len(data) // 2 :],
+        }[damage]
+    )
+    if damage == "no pages":  # the schema is there
+        with closing(SparkStore(tmp_path).session(load(policy))) as session:
+            with pytest.raises(OperationalError, match="cannot be read as declared"):
+                session.run("SELECT COUNT(DISTINCT customer_id) AS n FROM customers WHERE mood = 'calm'")
+            assert session.budget().spent.epsilon == 0
+    else:
+        with pytest.raises(PolicyError, match="cannot be read by Spark") as caught:
+            SparkStore(tmp_path).session(load(policy))
+        assert "damaged" in str(caught.value.hint)
+    (problem,) = [f for f in verify(load(policy)).findings if f.level == "wrong"]
+    assert "Spark" in problem.text or "parquet" in problem.text.lower()
+
+
 def test_a_view_needs_the_owners_word(tmp_path: Path) -> None:
     write(tmp_path, ROWS)
     (tmp_path / "dpsql.toml").write_text(POLICY, "utf-8")

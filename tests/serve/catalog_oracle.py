@@ -28,7 +28,7 @@ import psycopg
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.serve.catalog import Catalog, Connection, Facts, Route
+from dpsql.serve.catalog import Catalog, ConnectionRow, Facts, Route
 from dpsql.serve.catalog.postgres_data import data
 from dpsql.tree import quote
 from tests.serve.catalog_cases import TABLES, Declared, Result, Statement, ours, plain, policy, statements
@@ -253,7 +253,7 @@ def main() -> int:
     oracle = Oracle(options.postgres)
     catalog = Catalog(policy(), Declared(), "clinic", oids=oracle.oids())
     pid = int(str(oracle.ask("SELECT pg_backend_pid()").rows[0][0]))
-    facts = Facts("alice", pid, {}, (Connection(pid, "alice"),))
+    facts = Facts("alice", pid, {}, (ConnectionRow(pid, "alice"),))
     oracle.comment(COMMENTS)
     if options.expect:
         options.expect.write_text(expectations(oracle, statements(options.file)), encoding="utf-8")

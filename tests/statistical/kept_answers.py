@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -19,13 +19,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.analysis.kept_bounds import Kept
+from dpsql.analysis.kept_bounds import ROWS, Kept
 from dpsql.analysis.unit_measures import UnitMeasure
+from dpsql.analysis.value_measures import ValueMeasure
 from dpsql.answers import NoisyResult, details, rows, with_left_out
 from dpsql.composition.running import _answered
 from dpsql.database import Database
-from dpsql.estimates import KeptLadder
+from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.mechanisms import FULL, Bins, Ladder
+from dpsql.owner import kept_values
 from dpsql.owner.kept_bounds import count_all, measure_named, scores_of
 from dpsql.policy import load
 from dpsql.release import tables_read
@@ -74,7 +76,12 @@ class Asked:
         self.runs, self.ladders = runs, Ladders()
         engines = self.database.engines()
         made = [measure_named(self.database, name) for name in measures]
-        self._drawn = {(each.table, each.text): list(self._draw(each, epsilon)) for each in made}
+        self._drawn: dict[tuple[str, str], list[KeptLadder]] = {}
+        for each in sorted(made, key=lambda each: each.text != ROWS):
+            (beyond,) = kept_values.asked_beyond(self.database, [each, *made])[:1]
+            part = kept_values.SHARE * epsilon if beyond else Fraction(0)
+            drawn = list(self._draw(each, epsilon - part))
+            self._drawn[each.table, each.text] = list(self._beyond(each, drawn, part)) if beyond else drawn
         engines.schema_database.kept_ladders = self.ladders
 
     def close(self) -> None:
@@ -100,6 +107,23 @@ class Asked:
             yield KeptLadder(
                 number, measure.table, measure.text, measure.step, "v", now, epsilon, most, found
             )
+
+    def _beyond(
+        self, measure: UnitMeasure, drawn: list[KeptLadder], epsilon: Fraction
+    ) -> Iterator[KeptLadder]:
+        """Add what values have beyond bounds to each ladder, with as many rows as that run's ladder says."""
+        engines, reads = self.database.engines(), tables_read(self.database.policy, [measure.table])
+        exact: dict[int, tuple[ValueMeasure, NDArray[np.int64]]] = {}
+        for of_rows, ladder in zip(self._drawn[measure.table, ROWS], drawn, strict=True):
+            self.ladders.now = {(measure.table, ROWS): of_rows}
+            engines.schema_database.kept_ladders = self.ladders
+            made = kept_values.beyond_measure(self.database, measure, epsilon)
+            if made.rows not in exact:
+                exact[made.rows] = made, count_all(engines, [made.compiled], reads)
+            own, counts = exact[made.rows]
+            above, below, left = map(int, kept_values.noise_of(own, epsilon).run(counts).value)
+            found = (own.low, own.high, own.rows, own.width, own.step, epsilon, above, below, left)
+            yield replace(ladder, beyond=ValuesBeyond(*found))
 
     def once(self, text: str) -> tuple[Plan, pa.Table, pa.Table]:
         """Answer a statement; return its plan, its numbers, and those without what is left out."""

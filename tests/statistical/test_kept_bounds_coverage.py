@@ -139,6 +139,38 @@ def test_all_groups_are_covered_and_add_up(long: Asked, key: str, least: float) 
     assert found.added < 0.015
 
 
+COST = "SELECT AVG(cost) AS a FROM visits"
+
+
+@pytest.fixture(scope="module")
+def values(policy: Path) -> Iterator[Asked]:
+    with asked(policy, ("visits", "visits.cost"), KEPT, SHORT) as made:
+        yield made
+
+
+def test_an_average_of_cut_values_is_covered(values: Asked) -> None:
+    """The bounds of the policy cut the largest costs by .50 on average."""
+    found = values.answered(COST, "a", whole("AVG(cost)"))
+    assert found.covered.sum() >= fewest(SHORT)
+    assert found.by_noise.mean() < 0.5
+    assert found.width < 3
+
+
+@pytest.mark.slow
+def test_averages_of_cut_values_are_covered(long: Asked) -> None:
+    found = long.answered(COST, "a", whole("AVG(cost)"))
+    print(found.covered.mean(), found.by_noise.mean(), found.error, found.width)
+    assert found.covered.sum() >= fewest(LONG)
+    by = "SELECT clinic, AVG(cost) AS a FROM visits GROUP BY 1"
+    groups = long.answered(by, "a", exact("AVG(cost)", "clinic"))
+    print(groups.covered.mean(), groups.by_noise.mean(), groups.error, groups.width)
+    assert groups.covered.mean() >= 0.95
+    rows = with_bound("SELECT SUM(cost) AS s FROM visits", 64)
+    total = long.answered(rows, "s", whole("SUM(cost)"))
+    print(total.covered.mean(), total.by_noise.mean(), total.error, total.width)
+    assert total.covered.sum() >= fewest(LONG)
+
+
 @pytest.mark.slow
 def test_totals_and_averages_are_covered(long: Asked) -> None:
     total = long.answered("SELECT SUM(cost) AS s FROM visits", "s", whole("SUM(cost)"))

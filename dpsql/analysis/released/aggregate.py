@@ -91,13 +91,22 @@ class Part(KeptHash, ABC):
 
     @property
     def in_full(self) -> int | None:
-        """The number of rows up to which every row of a unit counts in full; None if there is no such number.
+        """The `size` of a unit up to which every row of it counts in full; None if there is no such number.
 
-        It is of the unit's rows in all groups. `measured` is then a number of rows, and of at most so many of
-        them, `weighted` gives what the rows add up to. So it also gives what the rows of several such units
-        together add up to.
+        It is of the unit's rows in all groups, and at least the sum of `measured` over these. Of a unit with
+        at most so much, `weighted` gives what the rows add up to. So it also gives what the rows of several
+        such units together add up to.
         """
         return None
+
+    def size(self, unit: Expr, *row: Expr) -> Expr:
+        """Return the aggregate of all rows of a unit that says whether they count in full, for `in_full`."""
+        return self.of_unit(unit, *row)[0]
+
+    @property
+    def own_whole(self) -> bool:
+        """Whether `weighted` needs the sum of `measured` where that may be less than `size`."""
+        return False
 
     def ranked(self, unit: Expr, keys: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Return the order of a unit's groups in which `weighted` gets sums: here of their keys."""
@@ -134,6 +143,10 @@ class Argument:
     """Whether a unit's total, or average, in a group is cut; else each row's value."""
     largest: Fraction | None = None
     """The largest absolute value of a row, if a bound on totals says nothing of it and the policy does."""
+    cut: bool = False
+    """Whether values may lie beyond the bounds: nobody says that none does."""
+    column: str = ""
+    """The column whose values they are, of a table all rows of which are aggregated; "" for other ones."""
 
     @property
     def searched(self) -> bool:

@@ -12,7 +12,7 @@ from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
 from dpsql.tree import kept
-from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
+from dpsql.types import DOUBLE, HUGEINT, SqlType
 
 HIGHEST = 83
 """The largest bound is 2 to this power, of 2^20 rows with 2^63 least steps; those of a DOUBLE are 2^-20."""
@@ -65,14 +65,13 @@ def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     condition = call.condition()
     counted = kept(row, condition)
     if value.type == DOUBLE:
-        return Ladder(of, counted, scale, step, HIGHEST, call.by_row)
+        return Ladder(of, counted, scale, step, HIGHEST, call.by_row, type=value.type)
     total, power = of is Contribution.TOTAL, power_of(value.type)
     single = call.one_row or call.by_row
     # A value beyond BIGINT has no type in an answer.
     top = min(power + (0 if single else HIGHEST_ROWS), HIGHEST) if total else min(power, 63)
     ends = power <= top and (single or not total)
-    least = -(1 << power) if value.type in (INTEGER, BIGINT) else None  # others are widened
-    return Ladder(of, counted, scale, step, top, call.by_row, ends, least)
+    return Ladder(of, counted, scale, step, top, call.by_row, ends, value.type)
 
 
 def power_of(sql_type: SqlType) -> int:

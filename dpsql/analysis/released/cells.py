@@ -159,6 +159,11 @@ class Quantile:
     origin: str = field(default="", compare=False)
 
     @property
+    def cut(self) -> bool:
+        """Whether values may lie beyond the ends: the statement, the policy or a search says them."""
+        return not self.origin or self.searched or "the declared " in self.origin
+
+    @property
     def searched(self) -> bool:
         """Whether a search finds the bounds, so that `ends` and `cells` are not those that will hold."""
         return self.origin == SEARCHED

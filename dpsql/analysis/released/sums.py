@@ -14,6 +14,7 @@ from dpsql.analysis.grids import (
     BEYOND,
     MOST_STEPS,
     Grid,
+    absolute,
     furthest,
     huge,
     in_least_steps,
@@ -158,7 +159,24 @@ class CappedSum(SumPart):
         return (self._steps(Aggregate("SUM", (row[0],))),)
 
     def _steps(self, total: Expr) -> Expr:
-        return self.grid.coarse(within(in_least_steps(total, self.scale), BEYOND))
+        return self.grid.coarse(self._cut(total))
+
+    def _cut(self, total: Expr) -> Expr:
+        return within(in_least_steps(total, self.scale), BEYOND)
+
+    @property
+    def in_full(self) -> int | None:
+        """The bound; None where totals are rounded, of which only those of single units are."""
+        return self.most if self.grid.whole_sums else None
+
+    @property
+    def own_whole(self) -> bool:
+        """See `Part`: values of both signs in a group make its total less than their absolute values."""
+        return True
+
+    def size(self, unit: Expr, *row: Expr) -> Expr:
+        """See `Part`: the sum of the absolute values, which is at least that of absolute totals."""
+        return self._cut(Aggregate("SUM", (absolute(row[0], self.grid.type),)))
 
     def measured(self, *values: Expr) -> Expr:
         """See `Part`: the absolute total."""

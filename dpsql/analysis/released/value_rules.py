@@ -38,6 +38,19 @@ _LARGEST = 1 << 200
 
 
 def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> ValueCall:
+    made = _compiled(call, statistic=statistic, sample=sample)
+    return replace(made, cut=_may_lie_beyond(made), source_column=_column_name(call, made.value) or "")
+
+
+def _may_lie_beyond(made: ValueCall) -> bool:
+    """Return whether values may lie beyond the bounds that are written or that the policy declares."""
+    if made.capped is not None or made.origin == SEARCHED:
+        return False
+    known = made.value.bounds
+    return known is None or known.declared or made.per_group or known.low < made.low or made.high < known.high
+
+
+def _compiled(call: AggregateCall, *, statistic: str, sample: bool) -> ValueCall:
     named, arguments = call_arguments(call.node)
     name = call.name.upper()
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):

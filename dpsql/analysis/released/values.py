@@ -67,6 +67,10 @@ class ValueCall:
     """Whether what it cuts may be of either sign."""
     argument: str = field(default="", compare=False)
     origin: str = field(default="", compare=False)
+    cut: bool = field(default=False, compare=False)
+    """As `Argument` has it."""
+    source_column: str = field(default="", compare=False)
+    """The `column` of `Argument`."""
     largest: Fraction | None = field(default=None, compare=False)
     """The largest absolute value of a row that the policy names, where a unit's totals are bounded."""
 
@@ -82,7 +86,16 @@ class ValueCall:
     @property
     def described(self) -> Argument:
         """What is cut, for EXPLAIN."""
-        return Argument(self.argument, self.low, self.high, self.origin, self.per_group, self.largest)
+        return Argument(
+            self.argument,
+            self.low,
+            self.high,
+            self.origin,
+            self.per_group,
+            self.largest,
+            self.cut,
+            self.source_column,
+        )
 
     @property
     def formula(self) -> Formula:

@@ -82,9 +82,9 @@ _ANALYSTS = """\
 
 
 _DEFAULTS = """\
-# No constant bounds what one unit contributes, so none cuts. How much of it counts is found privately: by
-# each statement for a part of its epsilon, or once for all statements over all rows of a table, by the
-# command dpsql bounds {tables}
+# No constant bounds what one unit contributes, so none cuts. How much of it counts is found privately:
+# by each statement for a part of its epsilon, or once for all statements over all rows of a table, by
+#   dpsql bounds {tables}
 # which charges 1/20 of epsilon for each, also to every analyst.
 """
 
@@ -95,7 +95,7 @@ def _defaults(tables: list[Declared]) -> list[str]:
     names = [table.name for table in private if not _proposed_key(table)] or [
         private[0].name for _ in private[:1]
     ]
-    return [_DEFAULTS.format(tables=escape_controls(" ".join(names))[:80])] if names else []
+    return [_DEFAULTS.format(tables=escape_controls(" ".join(names))[:90])] if names else []
 
 
 def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path) -> str:

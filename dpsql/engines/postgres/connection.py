@@ -42,6 +42,8 @@ _PINNED = {
     "gin_fuzzy_search_limit": "0",  # otherwise an index scan may omit rows at random
     "jit": "off",  # compiling costs more than it saves for a statement that runs once
 }
+LOCK_SECONDS = 5
+"""How long a statement waits for the locks of its tables before it is charged."""
 _WATCHED = ("client_connection_check_interval", "2s")
 """The setting by which the server ends a statement whose client is gone, and how often it looks.
 
@@ -191,8 +193,13 @@ class Connection:
         return False
 
     def explain(self, sql: str, guards: Collection[Guard], seconds: int) -> bool:
-        """Let the server plan a statement without running it; return whether it succeeded in time."""
-        with suppress(Exception), self._statement(guards, seconds) as cursor:
+        """Let the server plan a statement without running it; return whether it succeeded in time.
+
+        The time is that after the tables are locked, which takes at most `LOCK_SECONDS`.
+        """
+        with suppress(Exception), self._statement(guards, min(seconds, LOCK_SECONDS)) as cursor:
+            timeout = str(min(self._timeout, seconds * 1000))
+            _rows(cursor, f"SELECT {_set('statement_timeout', timeout)} AS s")
             # The driver reads rows by COPY, which does not accept EXPLAIN.
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute(f"EXPLAIN (COSTS off) {sql}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.postgres import rows
 from dpsql.engines.postgres.catalog import find_table
-from dpsql.engines.postgres.connection import Connection
+from dpsql.engines.postgres.connection import LOCK_SECONDS, Connection
 from dpsql.engines.postgres.dialect import PostgresDialect
 from dpsql.engines.postgres.guard import Guard, raise_if_changed
 from dpsql.engines.postgres.schema import columns_of, never_null, scan
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import CompiledQuery
     from dpsql.policy import Policy, Table
-
-
-LOCK_SECONDS = 5
-"""How long a statement waits for the locks of its tables before it is charged."""
 
 
 class PostgresEngine(RemoteEngine):
@@ -94,28 +90,26 @@ class PostgresEngine(RemoteEngine):
     def bind(self, statement: Translated) -> None:
         """See `RemoteEngine`."""
         sql, guards = rows.executable_sql(statement, self.dialect), self._guards_of(statement.tables)
-        self._check(guards)
         with self.connection() as connection:
             planned = connection.explain(sql, guards, PLANNING_SECONDS)
         if not planned:
-            with self.connection() as connection:
-                raise_if_changed(guards, connection.ask)
+            self._check(guards, 1)  # planning has waited for the locks before
             raise Untranslatable("PostgreSQL cannot plan this statement", "write it in a simpler form")
 
     def current(self, compiled: CompiledQuery) -> bool:
         """See `Engine`; raises `OperationalError` if a table was altered, or is locked by somebody else."""
-        self._check(self._guards_of(tables_of(compiled.query)))
+        self._check(self._guards_of(tables_of(compiled.query)), LOCK_SECONDS)
         return True
 
     def _guards_of(self, tables: frozenset[str] | None) -> list[Guard]:
         """Return the guards of the private tables among some; None: of all."""
         return [guard for name, guard in self._guards.items() if tables is None or name in tables]
 
-    def _check(self, guards: list[Guard]) -> None:
+    def _check(self, guards: list[Guard], seconds: int) -> None:
         """Raise unless tables can be locked for reading soon, and are as they were when they were opened."""
         for _ in range(2):  # a connection that the server has ended is seen at its first use
             with self.connection() as connection:
-                if connection.locks(guards, LOCK_SECONDS):
+                if connection.locks(guards, seconds):
                     return
                 if connection.alive():
                     break

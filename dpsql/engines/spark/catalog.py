@@ -33,7 +33,7 @@ def find_table(
     The files of a table are listed again, and so are those that are read by the name from now on. A Parquet
     file is read by the name `temporary`. `on_error` is called with Spark's error, for the owner alone.
     """
-    source, found, typed, view = table.source, None, True, False
+    source, found, typed, view, there = table.source, None, True, False, False
     try:
         if isinstance(source, ParquetSource):
             frame = session.read.parquet(str(source.path))
@@ -43,6 +43,7 @@ def find_table(
             quote = SparkDialect({}).quote
             name = f"{quote(source.schema or 'default')}.{quote(source.table)}"
             entry = session.catalog.getTable(name)
+            there = not entry.isTemporary
             view = entry.tableType == "VIEW" and not entry.isTemporary
             if view and table.stable:
                 found = (name, session.table(name).schema)
@@ -56,6 +57,11 @@ def find_table(
         raise PolicyError(
             f"tables.{table.name}.source: {name} is a view, which could mix the rows of several units",
             hint="if each of its rows comes from rows of one unit, and reading it never fails: stable = true",
+        )
+    if found is None and (there or isinstance(source, ParquetSource)):
+        raise PolicyError(
+            f"tables.{table.name}.source: cannot be read by Spark",
+            hint="is a file of it damaged, gone, or no Parquet? `dpsql check` says what Spark says",
         )
     if found is None:
         raise PolicyError(

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.writer.costs import Cost, measure
+from dpsql.engines.writer.costs import Cost, measure, too_slow
 from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.forms import fits, no_form
 from dpsql.engines.writer.public import PublicRelation, compute_public
@@ -73,6 +73,8 @@ class Writer:
     """The texts of aggregate and window functions: they belong to their SELECT, and to none within it."""
     scans: set[str] = field(default_factory=set)
     """The texts of the scans, whose length grows with the declared columns, and not with what is asked."""
+    costs: dict[str, Cost] = field(default_factory=dict)
+    """The costs of texts that were measured, while no name has got another cost."""
 
     def refuse(self, what: str, hint: str | None = None) -> Untranslatable:
         """Return the error that the engine does not run a part of the statement."""
@@ -143,13 +145,20 @@ class Writer:
         known = self.names.get(sql)
         if known is not None:
             cost = known.most(cost)
-        self.names[sql] = cost
+        if cost != known:
+            self.names[sql] = cost
+            self.costs.clear()
 
     def cost(self, sql: str) -> Cost:
-        """Return the cost of a text of this statement."""
-        for scan in self.scans:
-            sql = sql.replace(scan, "")
-        return measure(sql, self.names, self.dialect.times)
+        """Return the cost of a text of this statement; raises `Untranslatable` if it alone is too much."""
+        found = self.costs.get(sql)
+        if found is None:
+            text = sql
+            for scan in self.scans:
+                text = text.replace(scan, "")
+            found = self.costs[sql] = measure(text, self.names, self.dialect.times)
+            check_cost(found, text, self.dialect)
+        return found
 
     def copied(self, value: Value) -> bool:
         """Whether a value may be written more than once: it is short, or belongs to its SELECT."""
@@ -201,6 +210,19 @@ def too_long() -> Untranslatable:
         "the statement becomes too long for this engine",
         "use fewer expressions that name a column of a subquery or one another several times",
     )
+
+
+def check_cost(cost: Cost, sql: str, dialect: Dialect) -> None:
+    """Raise if a text becomes too long, or if one row of the longest texts could take too much time."""
+    # A long text that copies nothing is planned in a time that grows with its length.
+    copied = cost.size - measure(sql, {}, {}).words if cost.size > dialect.max_size else 0
+    if len(sql) > MAX_LENGTH or copied > dialect.max_size:
+        raise too_long()
+    if too_slow(cost, dialect.longest, dialect.timeout):
+        raise Untranslatable(
+            f"{dialect.name} takes too long for so many functions of one text as long as a text may be",
+            "use fewer functions of texts, above all of lower, upper and ILIKE, and none within another",
+        )
 
 
 def _foldable(node: object, allowed: Collection[str]) -> bool:

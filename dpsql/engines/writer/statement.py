@@ -8,8 +8,7 @@ from dpsql.analysis import CompiledQuery
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.writer import aggregates, calls, conditions, expressions, operators, queries
-from dpsql.engines.writer.context import MAX_LENGTH, Rule, Writer, too_long
-from dpsql.engines.writer.costs import measure, too_slow
+from dpsql.engines.writer.context import Rule, Writer, check_cost
 from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.public import PublicRelation
 from dpsql.engines.writer.value import TargetColumn
@@ -67,16 +66,7 @@ def write(
         written = queries.query(work, query, None)
     except RecursionError:
         raise Untranslatable("the statement is nested too deeply for this engine") from None
-    cost = written.cost
-    # A long text that copies nothing is planned in a time that grows with its length.
-    copied = cost.size - measure(written.sql, {}, {}).words
-    if len(written.sql) > MAX_LENGTH or copied > dialect.max_size:
-        raise too_long()
-    if too_slow(cost, dialect.longest, dialect.timeout):
-        raise Untranslatable(
-            f"{dialect.name} takes too long for so many functions of one text as long as a text may be",
-            "use fewer functions of texts, above all of lower, upper and ILIKE, and none within another",
-        )
+    check_cost(written.cost, written.sql, dialect)
     return Translated(written.sql, written.columns, tuple(work.public.values()), tables_of(query))
 
 

@@ -17,14 +17,14 @@ from dpsql.serve.catalog.relations import ANALYST, OWNER
 MAX_PARAMETERS = 1000
 
 
-class Column(NamedTuple):
+class SourceColumn(NamedTuple):
     """A column of a source: its name and PostgreSQL's type; None if DuckDB is to tell the type."""
 
     name: str
     type: int | None
 
 
-Tables = dict[str, list[Column]]
+Tables = dict[str, list[SourceColumn]]
 """Common table expressions and their columns."""
 
 
@@ -32,7 +32,7 @@ class Source(NamedTuple):
     """An item of a FROM clause."""
 
     name: str
-    columns: list[Column]
+    columns: list[SourceColumn]
     oid: int = 0
     """The OID of a relation of the catalogue: its `tableoid`."""
 
@@ -71,12 +71,12 @@ class Scope:
         ]
 
 
-def rename(columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
+def rename(columns: Sequence[SourceColumn], names: Sequence[str]) -> list[SourceColumn]:
     """Return columns as an alias names them; those that it does not name keep their names."""
     if len(names) > len(columns):
         raise UnknownQuestion("columns of an alias")
     both = zip(names, columns, strict=False)
-    return [Column(name, column.type) for name, column in both] + list(columns[len(names) :])
+    return [SourceColumn(name, column.type) for name, column in both] + list(columns[len(names) :])
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -117,7 +117,7 @@ class Conversions:
         self.changes: list[tuple[str, str, bool]] = []
         """What `set_config` sets."""
 
-    def query(self, node: exp.Expr, outer: Scope | None, tables: Tables) -> list[Column]:
+    def query(self, node: exp.Expr, outer: Scope | None, tables: Tables) -> list[SourceColumn]:
         """Translate a query; return its columns."""
         raise NotImplementedError
 

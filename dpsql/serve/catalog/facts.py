@@ -35,7 +35,7 @@ class Encryption:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ConnectionRow:
     """A connection of the own analyst: a row of `pg_stat_activity`, without its statement."""
 
     pid: int
@@ -79,7 +79,7 @@ class Facts:
     user: str
     pid: int
     settings: Mapping[str, str] = field(default_factory=dict)
-    connections: Sequence[Connection] = ()
+    connections: Sequence[ConnectionRow] = ()
     prepared: Sequence[PreparedRow] = ()
     cursors: Sequence[CursorRow] = ()
     address: str | None = None

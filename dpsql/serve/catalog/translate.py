@@ -15,7 +15,7 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.conversions import Column, Scope, Source, Tables, call, rename
+from dpsql.serve.catalog.conversions import Scope, Source, SourceColumn, Tables, call, rename
 from dpsql.serve.catalog.database import OWN_TABLE, Names
 from dpsql.serve.catalog.expressions import Expressions
 from dpsql.serve.catalog.facts import CatalogColumn, UnknownQuestion
@@ -101,7 +101,7 @@ class Translator(Expressions):
             changes=tuple(self.changes),
         )
 
-    def query(self, node: exp.Expr, outer: Scope | None, tables: Tables) -> list[Column]:
+    def query(self, node: exp.Expr, outer: Scope | None, tables: Tables) -> list[SourceColumn]:
         """Translate a query; return its columns."""
         with_ = node.args.get("with_")
         if with_ is not None:
@@ -113,7 +113,7 @@ class Translator(Expressions):
             case exp.SetOperation():
                 sides = [self.query(side, outer, tables) for side in (node.this, node.expression)]
                 columns = [
-                    Column(first.name, self.common((first.type, second.type)))
+                    SourceColumn(first.name, self.common((first.type, second.type)))
                     for first, second in zip(*sides, strict=True)
                 ]
             case exp.Select():
@@ -135,7 +135,7 @@ class Translator(Expressions):
             table.set("materialized", None)  # else it is planned anew wherever it is named
         return tables
 
-    def _select(self, node: exp.Select, scope: Scope) -> list[Column]:
+    def _select(self, node: exp.Select, scope: Scope) -> list[SourceColumn]:
         from_ = node.args.get("from_")
         if from_ is not None:
             self._source(from_.this, scope)
@@ -151,7 +151,7 @@ class Translator(Expressions):
             ],
         )
         columns = [
-            Column(name, self.expression(item.this, scope))
+            SourceColumn(name, self.expression(item.this, scope))
             for name, item in zip(names, node.expressions, strict=True)
         ]
         for name, part in list(node.args.items()):
@@ -206,14 +206,14 @@ class Translator(Expressions):
             case exp.Values():
                 rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
                 types = [[self.expression(cell, scope) for cell in row] for row in rows]
-                columns = [Column("", self.common(cells)) for cells in zip(*types, strict=True)]
+                columns = [SourceColumn("", self.common(cells)) for cells in zip(*types, strict=True)]
                 self._add(node, scope, columns, "values")
             case _:
                 raise UnknownQuestion(type(node).__name__)
         self._joins(node, scope)
 
     def _add(
-        self, node: exp.Expr, scope: Scope, columns: Sequence[Column], default: str, oid: int = 0
+        self, node: exp.Expr, scope: Scope, columns: Sequence[SourceColumn], default: str, oid: int = 0
     ) -> None:
         """Put an item of FROM into the scope under its alias, which it gets if it has none."""
         if len(scope.sources) >= MAX_RELATIONS:
@@ -243,7 +243,7 @@ class Translator(Expressions):
             place = ("", SCHEMAS[relation.schema], relation.name)
         for part, text in zip(("catalog", "db", "this"), place, strict=True):
             node.set(part, exp.to_identifier(text, quoted=True) if text else None)
-        columns = [Column(column, oid) for column, oid in relation.columns]
+        columns = [SourceColumn(column, oid) for column, oid in relation.columns]
         self._add(node, scope, columns, name, relation.oid)
 
     def _function(self, node: exp.Expr, scope: Scope) -> None:
@@ -256,19 +256,19 @@ class Translator(Expressions):
         known = FUNCTIONS.get((name, len(function.expressions)))
         if name == "unnest" and len(function.expressions) > 1:
             types = [self.expression(part, scope) for part in list(function.expressions)]
-            columns = [Column("unnest", pg_types.element(oid or 0)) for oid in types]
+            columns = [SourceColumn("unnest", pg_types.element(oid or 0)) for oid in types]
             lists = function.expressions
             cells: list[exp.Expr] = [call("unnest", part) for part in lists]
         elif known is not None and known.returns_set:
             oid = self.macro(known, function, scope)
             lists, rows = [function], call("unnest", function)
-            fields = [Column(field, pg_types.function_type(kind)) for field, kind in known.fields]
-            columns = fields or [Column(single, oid)]
+            fields = [SourceColumn(field, pg_types.function_type(kind)) for field, kind in known.fields]
+            columns = fields or [SourceColumn(single, oid)]
             keys = [exp.Literal.string(column.name) for column in fields]
             cells = [call("struct_extract", rows.copy(), key) for key in keys] or [rows]
         else:
             value = self.value(exp.Paren(this=function).this, scope)
-            columns, lists, cells = [Column(single, value.type)], [], [value.node]
+            columns, lists, cells = [SourceColumn(single, value.type)], [], [value.node]
         items = [
             exp.alias_(cell, column.name, quoted=True) for cell, column in zip(cells, columns, strict=True)
         ]
@@ -277,7 +277,7 @@ class Translator(Expressions):
                 raise UnknownQuestion("ordinality")
             place = call("generate_subscripts", lists[0].copy(), exp.Literal.number(1))
             items.append(exp.alias_(place, "ordinality", quoted=True))
-            columns.append(Column("ordinality", pg_types.INT8))
+            columns.append(SourceColumn("ordinality", pg_types.INT8))
         query = exp.Subquery(this=exp.Select(expressions=items), alias=alias, joins=node.args.get("joins"))
         node.replace(query)
         self._add(query, scope, columns, name)
@@ -309,7 +309,7 @@ def _name_columns(values: exp.Expr) -> None:
     values.set("alias", alias)
 
 
-def _column_of(column: Column, kind: str) -> CatalogColumn:
+def _column_of(column: SourceColumn, kind: str) -> CatalogColumn:
     """Return a column with a type: PostgreSQL's if it was followed, else that of DuckDB."""
     oid = pg_types.oid_of_duckdb(kind) if column.type is None else column.type
     oid = TEXT if oid == UNKNOWN else oid

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login.messages import message
 from dpsql.release import to_arrow
-from dpsql.serve.wire.types.rows import Column, RowEncoder, joined, messages
+from dpsql.serve.wire.types.rows import RowEncoder, WireColumn, joined, messages
 
 if TYPE_CHECKING:
     from dpsql.release import Release
@@ -59,7 +59,7 @@ class CopyOptions:
     release: bool = False
 
 
-def copy_response(columns: Sequence[Column], options: CopyOptions) -> bytes:
+def copy_response(columns: Sequence[WireColumn], options: CopyOptions) -> bytes:
     """Return the message CopyOutResponse."""
     code = int(options.format in ("binary", "arrow"))
     count = len(columns)
@@ -67,7 +67,7 @@ def copy_response(columns: Sequence[Column], options: CopyOptions) -> bytes:
 
 
 def copy_messages(
-    columns: Sequence[Column],
+    columns: Sequence[WireColumn],
     table: pa.Table,
     options: CopyOptions,
     release: Release | None = None,

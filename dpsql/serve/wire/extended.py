@@ -12,7 +12,7 @@ from dpsql.serve.wire.errors import ProtocolViolation, WireError
 from dpsql.serve.wire.prepared import Portal, Prepared
 from dpsql.serve.wire.sending import Rows, send_copy, send_remarks
 from dpsql.serve.wire.statement import Description, Result, Statement
-from dpsql.serve.wire.types import Column, decode_parameter, format_codes, parameter_type, row_description
+from dpsql.serve.wire.types import WireColumn, decode_parameter, format_codes, parameter_type, row_description
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -205,5 +205,5 @@ def _changed(more: str) -> WireError:
     return WireError("55000", text, f"prepare it again{more}")
 
 
-def _shape(columns: tuple[Column, ...]) -> list[tuple[str, pa.DataType]]:
+def _shape(columns: tuple[WireColumn, ...]) -> list[tuple[str, pa.DataType]]:
     return [(column.name, column.type) for column in columns]

@@ -34,7 +34,7 @@ _NUMBER_BITS = 31
 _SHUTTING_DOWN = "the server is shutting down"
 
 
-class Connection(Protocol):
+class LiveConnection(Protocol):
     """A connection that has logged in."""
 
     number: int
@@ -68,7 +68,7 @@ class Connections:
         """How many clients have not logged in yet."""
         self._most_of_one_network = max(1, handshakes // 5)
         self._origins: Counter[str] = Counter()
-        self._live: dict[int, Connection] = {}
+        self._live: dict[int, LiveConnection] = {}
         self._closing = False
         self._none_left = asyncio.Event()
         self._none_left.set()
@@ -77,7 +77,7 @@ class Connections:
         return len(self._live)
 
     @property
-    def live(self) -> Mapping[int, Connection]:
+    def live(self) -> Mapping[int, LiveConnection]:
         """The connections that have logged in, by number."""
         return MappingProxyType(self._live)
 
@@ -109,7 +109,7 @@ class Connections:
             if number and number not in self._live:
                 return number
 
-    def admit(self, connection: Connection) -> None:
+    def admit(self, connection: LiveConnection) -> None:
         """Take in a connection that has logged in; raise if there are too many of all or of its analyst."""
         if self._closing:
             raise FatalError("57P03", _SHUTTING_DOWN)
@@ -129,7 +129,7 @@ class Connections:
         """Return how many bytes of results all connections of an analyst keep."""
         return sum(each.held for each in self._live.values() if each.user.analyst == analyst)
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: LiveConnection) -> None:
         """Take out a connection that has ended."""
         if self._live.get(connection.number) is connection:
             del self._live[connection.number]

@@ -106,7 +106,7 @@ class WireSession:
             return None
         return await self.client.beside(len(statement.text), lambda: statement.command)
 
-    def _columns(self, command: c.Command | None) -> tuple[types.Column, ...]:
+    def _columns(self, command: c.Command | None) -> tuple[types.WireColumn, ...]:
         """Return the columns of a command's rows."""
         match command:
             case c.ShowSetting(name=None):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpsql.release import Release
     from dpsql.serve.answer import Encoded, Notice
     from dpsql.serve.wire.copy import CopyOptions
-    from dpsql.serve.wire.types import Column
+    from dpsql.serve.wire.types import WireColumn
 
 
 _SEVERAL = re.compile(r"--|/\*|\{#|;")
@@ -72,7 +72,7 @@ class Description:
     """The OIDs of the parameters."""
     types: tuple[pa.DataType, ...] = ()
     """The types of the parameters."""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[WireColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Result:
 
     tag: str
     """The text of CommandComplete, without the number of rows for `SELECT` and `COPY`."""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[WireColumn, ...] = ()
     table: pa.Table | None = None
     notices: tuple[Notice, ...] = ()
     warnings: tuple[tuple[str, str], ...] = ()

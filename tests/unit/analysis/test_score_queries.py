@@ -100,17 +100,14 @@ def mutant(old: str, new: str) -> types.ModuleType:
 
 
 MUTANTS = {
-    "a score that is not cut": ('Call("LEAST", (value, whole(bound + bound // 8)))', "value"),
-    "all of a bound instead of an eighth": ("bound + bound // 8", "bound + bound"),
-    "half of the parts": ("parts = 8 * FULL", "parts = 4 * FULL"),
+    "a score that is not cut": (", (full, whole(FULL))), partial)", ",), partial)"),
+    "all of a bound instead of an eighth": ('Paren(Binary("//", bound, whole(8)))', "bound"),
+    "half of the parts": ("_PARTS = 8 * FULL", "_PARTS = 4 * FULL"),
     "a bound is exceeded where it is reached": (
-        'Binary(">", value, whole(bounds[middle - 1]))',
-        'Binary(">=", value, whole(bounds[middle - 1]))',
+        'Binary(">", value, whole(bounds[middle]))',
+        'Binary(">=", value, whole(bounds[middle]))',
     ),
-    "a bound is taken for the next one": (
-        "bound, code = bounds[number - 1]",
-        "bound, code = bounds[number - 2]",
-    ),
+    "a bound is taken for the next one": ("[whole(i + 1) for i", "[whole(max(i, 1)) for i"),
 }
 
 

@@ -108,6 +108,62 @@ def test_a_search_groups_units_alone(session: Session) -> None:
         assert search.compiled.order is None
 
 
+@pytest.mark.parametrize(
+    ("rest", "searched"),
+    [
+        ("SUM(amount) AS s, COUNT(*) AS n FROM orders", True),
+        ("SUM(-amount) FILTER (amount > 50) AS s FROM orders WHERE region <> 'a'", True),
+        ("COUNT(amount) FILTER (region = 'd') AS n FROM orders", True),
+        ("SUM(amount) AS s, COUNT(DISTINCT user_id) AS u FROM orders", False),
+        ("AVG(amount) AS a FROM orders", False),
+        ("region, SUM(amount) AS s FROM orders GROUP BY region", False),
+    ],
+)
+def test_one_group_is_answered_from_what_the_searches_count(
+    session: Session, rest: str, searched: bool
+) -> None:
+    """For every bound, the numbers are those that the query of the answer counts."""
+    found, method = prepared(session, statement(rest))
+    counts = [found.counting.count(search.compiled) for search in found.plan.ladders]
+    for place in range(0, 40, 3):
+        places = tuple(min(place, len(search.ladder.bounds) - 1) for search in found.plan.ladders)
+        bounded = found.counting.with_bounds(places)
+        known = method.known(bounded.plan, places, counts)
+        assert (known is not None) is searched
+        if known is not None:
+            assert [n.tolist() for n in known.n] == [n.tolist() for n in bounded.count().n]
+    assert present(session.run(statement(rest, "1000")).release).charge.epsilon == 1000
+
+
+def test_a_bound_in_coarser_steps_is_counted_again(session: Session) -> None:
+    found, method = prepared(session, statement("SUM(amount) FROM orders"))
+    counts = [found.counting.count(search.compiled) for search in found.plan.ladders]
+    assert method.known(found.counting.with_bounds((60,)).plan, (60,), counts) is None
+
+
+def test_totals_in_groups_are_those_of_each_unit(session: Session) -> None:
+    """A unit beyond the bound counts each of its totals in part, by its absolute totals, others in full."""
+    found, _ = prepared(session, statement("region, SUM(amount - 40) AS s FROM orders GROUP BY region"))
+    rows, groups = rows_of(session), ["a", "b", "c", ""]
+    totals: dict[int, dict[str, int]] = {}
+    for user, region, amount in rows:
+        own = totals.setdefault(user, dict.fromkeys(groups, 0))
+        own[region if region in groups else ""] += amount - 40
+    for place in range(11):
+        bounded, most = found.counting.with_bounds((place,)), 1 << place
+        wanted = dict.fromkeys(groups, 0)
+        for own in totals.values():
+            whole = max(sum(map(abs, own.values())), 1)
+            for region, total in own.items():
+                share = abs(total) * most // whole if whole > most else abs(total)
+                wanted[region] += share if total > 0 else -share
+        counts = bounded.count()
+        keys = [key or "" for key in counts.keys.column("k0").to_pylist()]
+        assert dict(zip(keys, counts.n[0].tolist(), strict=True)) == wanted
+        assert "OVER (PARTITION BY v.u)" in bounded.plan.compiled.sql
+        assert " AS h ON " in bounded.plan.compiled.sql
+
+
 def test_the_price_is_that_of_the_statement(session: Session) -> None:
     text = statement("SUM(amount), AVG(amount), COUNT(DISTINCT user_id) FROM orders", "0.7")
     found, method = prepared(session, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from support.nests import JOINED, chained, longer, nested, selected, twice, upper
@@ -115,7 +116,8 @@ def test_the_size_after_substitution_is_limited_before_anything_is_sent(
 ) -> None:
     """A few hundred characters more, and the engine would hold twice as much."""
     dialect = opened(kind)
-    sizes = [copied(schema, dialect, chained(twice, times)) for times in range(1, 16)]
+    measuring = opened(type("Unlimited", (kind,), {"max_size": 1 << 40, "times": {}}))
+    sizes = [copied(schema, measuring, chained(twice, times)) for times in range(1, 16)]
     last = max(times for times, size in enumerate(sizes, 1) if size <= dialect.max_size)
     assert sizes[last - 1] <= dialect.max_size < sizes[last]
     assert sizes[-1] > 100 * dialect.max_size
@@ -125,6 +127,34 @@ def test_the_size_after_substitution_is_limited_before_anything_is_sent(
             text(schema, dialect, chained(twice, times))
     with pytest.raises(Untranslatable, match="too long"):
         text(schema, dialect, nested(twice, 30))
+
+
+@pytest.mark.parametrize("shape", [nested, chained])
+@pytest.mark.parametrize("make", [twice, longer, upper])
+def test_what_is_far_too_long_is_refused_as_soon_as_what_is_just_too_long(
+    schema: SchemaDatabase,
+    kind: type[Dialect],
+    shape: Callable[..., Query],
+    make: Callable[[Expr], Expr],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The texts that are measured, by which the time grows, are those up to the limit."""
+    dialect, read = opened(kind), [0]
+
+    def counting(sql: str, *more: Any) -> Cost:
+        read[-1] += len(sql)
+        return measure(sql, *more)
+
+    monkeypatch.setattr("dpsql.engines.writer.context.measure", counting)
+    found = []
+    for times in (*range(1, 40), 200):
+        read.append(0)
+        try:
+            text(schema, dialect, shape(make, times))
+        except Untranslatable:
+            found.append(read[-1])
+    assert len(found) > 2
+    assert found[-1] == found[0]  # of 200 nested ones no more than of the first that is refused
 
 
 def test_a_subquery_in_a_subquery_counts_at_each_level(schema: SchemaDatabase, kind: type[Dialect]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,9 @@ from dpsql.language import split
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
 from dpsql.serve.user import User
+from tests.serve import frontend as f
+from tests.serve.bench import Bench, Real
+from tests.serve.bench import run as run_bench
 from tests.served import ROOT, client_of, clinic, run, serving
 
 COOKBOOK = split((ROOT / "examples" / "cookbook.sql").read_text())
@@ -174,3 +178,27 @@ def test_values_may_be_accepted_where_no_dummy_is(client: Client) -> None:
         run(client.describe(text))
     assert run(client.describe(text, (), days)).columns[0].type == pa.date32()
     assert run(client.answer(text, days, [pa.date32(), pa.date32()])).table.num_rows == 1
+
+
+@pytest.mark.parametrize("values", [[], [b"1970"]])
+def test_columns_that_changed_since_parse_are_told_uncharged(tmp_path: Path, values: list[bytes]) -> None:
+    """`dp_columns` is set between Parse and Execute, over the wire."""
+    text = f"SELECT COUNT(*) AS n FROM patients{' WHERE birth_year > $1' if values else ''}"
+    with serving(clinic(tmp_path), User("alice", "alice")) as service:
+        bench = Real()
+        bench.real = service
+
+        async def main(_: Bench) -> tuple[list[f.Message], list[f.Message], object]:
+            alice = await bench.log_in(dp_epsilon="0.5")
+            await alice.ask(f.parse(text, "s"), f.SYNC)
+            await alice.ask(f.query("SET dp_columns = 'interval'"))
+            changed = await alice.ask(f.bind(values, statement="s"), f.execute(), f.SYNC)
+            between = spent(service)
+            await alice.ask(f.query("RESET dp_columns"))
+            return changed, await alice.ask(f.bind(values, statement="s"), f.execute(), f.SYNC), between
+
+        before = spent(service)
+        changed, again, between = run_bench(main, bench)
+    assert f.fields(next(body for tag, body in changed if tag == b"E"))["C"] == "55000"
+    assert between == before
+    assert sum(tag == b"D" for tag, _ in again) == 1

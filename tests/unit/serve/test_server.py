@@ -203,6 +203,7 @@ class Harness:
 
     @property
     def events(self) -> list[dict[str, Any]]:
+        assert self.log.flush()
         return [json.loads(line) for line in self.out.getvalue().splitlines()]
 
     def event(self, name: str) -> dict[str, Any]:
@@ -447,6 +448,7 @@ def test_a_wrong_reload_changes_nothing(harness: Harness, wrong: str) -> None:
         "bug": "a bug of dpsql",
     }
     assert texts[wrong] in harness.event("reload refused")["text"]
+    assert harness.log.flush()
     assert "Smith" not in harness.out.getvalue()
 
 
@@ -581,6 +583,7 @@ def test_the_figures(harness: Harness) -> None:
 
     harness.run(body)
     harness.policy("127.0.0.1:0", more='metrics = "127.0.0.1:0"')
+    assert harness.log.flush()
     harness.out.truncate(0)
     harness.out.seek(0)
 
@@ -613,6 +616,7 @@ def test_the_log_keeps_to_its_fields() -> None:
     log("connected", {"user": "alice", "address": "192.0.2.7", "sql": "SELECT 1", "rows": 17, "tls": True})
     log("handshake failed", {"user": "hunter2hunter2", "reason": "wrong password", "waited": 0.12345})
     log("warning", {"text": "two\nlines \x1b[31m" + "x" * 1000})
+    assert log.flush()
     first, second, third = out.getvalue().splitlines()
     assert list(json.loads(first)) == ["time", "event", "user", "address", "tls"]
     assert "hunter2" not in second
@@ -631,7 +635,36 @@ def test_a_statements_hash_needs_the_secret() -> None:
 def test_a_log_that_nobody_reads_ends_nothing() -> None:
     out = io.StringIO()
     out.close()
-    Log(b"secret", bool, out)("connected")
+    log = Log(b"secret", bool, out)
+    log("connected")
+    assert log.flush()
+
+
+def test_nobody_waits_for_a_reader_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a blocked reader has no room for is dropped, and counted as soon as he reads again."""
+    monkeypatch.setattr("dpsql.serve.log.MOST_WAITING", 100)
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream:
+        log = Log(b"secret", bool, stream)
+        log("first", {"text": "x" * 500})
+        for number in range(5000):  # far more than a pipe holds
+            log("next", {"number": number, "text": "x" * 500})
+        assert not log.flush(0)
+        found = b""
+        with os.fdopen(reader, "rb", buffering=0) as file:
+            while b'"dropped"' not in found:
+                found += file.read(1 << 16)
+            log("last")
+            while b'"last"' not in found:
+                found += file.read(1 << 16)
+            assert log.flush()
+    events = [json.loads(line) for line in found.splitlines()]
+    dropped = [each["count"] for each in events if each["event"] == "dropped"]
+    numbers = [each["number"] for each in events if each["event"] == "next"]
+    assert numbers == sorted(numbers)
+    assert len(numbers) + sum(dropped) == 5000
+    assert sum(dropped) >= 1000
+    assert [events[0]["event"], events[-1]["event"]] == ["first", "last"]
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ from dpsql.serve.wire.types.oids import (
     wire_type,
 )
 from dpsql.serve.wire.types.parameters import decode_parameter
-from dpsql.serve.wire.types.rows import Column, RowEncoder, format_codes, row_description
+from dpsql.serve.wire.types.rows import RowEncoder, WireColumn, format_codes, row_description
 
 __all__ = [
-    "Column",
     "ParameterError",
     "ProtocolError",
     "RowEncoder",
     "UnsentType",
+    "WireColumn",
     "WireType",
     "decode_parameter",
     "format_codes",

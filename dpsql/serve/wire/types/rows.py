@@ -24,7 +24,7 @@ _FEW = 50
 """Up to so many rows are joined in Python, which is faster than to begin with Arrow."""
 
 
-class Column(Protocol):
+class WireColumn(Protocol):
     """A column of a result: `oid` is given where the Arrow type alone does not say the type on the wire."""
 
     @property
@@ -55,7 +55,7 @@ def format_codes(codes: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(codes or (0,)) * count
 
 
-def row_description(columns: Sequence[Column], codes: Sequence[int]) -> bytes:
+def row_description(columns: Sequence[WireColumn], codes: Sequence[int]) -> bytes:
     """Return the message RowDescription. The columns belong to no table and have no type modifier."""
     fields = [struct.pack("!h", len(columns))]
     for column, code in zip(columns, codes, strict=True):
@@ -70,7 +70,7 @@ class RowEncoder:
 
     def __init__(
         self,
-        columns: Sequence[Column],
+        columns: Sequence[WireColumn],
         table: pa.Table,
         codes: Sequence[int],
         *,

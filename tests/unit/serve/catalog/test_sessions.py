@@ -24,7 +24,7 @@ from dpsql.policy.views import View
 from dpsql.serve.catalog import (
     Catalog,
     CatalogAnswer,
-    Connection,
+    ConnectionRow,
     CursorRow,
     Encryption,
     Facts,
@@ -199,11 +199,11 @@ def test_live_relations(catalog: Catalog) -> None:
         "alice",
         2,
         connections=[
-            Connection(
+            ConnectionRow(
                 2, "alice", "psql", "127.0.0.1", 5000, began, "active", Encryption("TLSv1.3", "X", 256)
             ),
-            Connection(3, "alice2", "pgAdmin", encryption=Encryption()),
-            Connection(4, "agent7"),
+            ConnectionRow(3, "alice2", "pgAdmin", encryption=Encryption()),
+            ConnectionRow(4, "agent7"),
         ],
         prepared=[PreparedRow("s", "SELECT 1", began, ["int4", "text"])],
         cursors=[CursorRow("c", "SELECT 2", hold=True, created=began)],
