@@ -64,6 +64,7 @@ from dpsql.analysis.sparse import DomainPart, SparseDomain
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
 from dpsql.analysis.vocabulary import Vocabulary
+from dpsql.analysis.whole_tables import groups_that_count
 from dpsql.analysis.widening import alike, widened
 from dpsql.tree import quote
 
@@ -99,6 +100,7 @@ __all__ = [
     "cut_of",
     "engine_sql",
     "function_name",
+    "groups_that_count",
     "in_order",
     "is_private",
     "laplace_is_less",

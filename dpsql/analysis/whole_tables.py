@@ -34,9 +34,7 @@ def whole_table(
     """Return the private table of which a SELECT reads all rows; None if it has no kept ladder.
 
     `keys` says how many keys the SELECT has, `domains` which candidates they have, and `numbers` how many
-    numbers it releases of each group. The largest k of d groups have larger parts of the whole than others,
-    and at most all of it: as many as sqrt(k d) groups are counted for them. A table whose rows are units has
-    no rows of units to bound.
+    numbers it releases of each group. A table whose rows are units has no rows of units to bound.
     """
     ladders, first = compiler.catalog.kept_ladders, select.args.get("from_")
     if ladders is None or first is None or select.args.get("joins") or select.args.get("where") is not None:
@@ -53,8 +51,7 @@ def whole_table(
         return None
     known = sum(len(each.keys) for each in domains) == keys
     groups = math.prod(size_of(compiler.catalog, each.domain) for each in domains) if known else _MANY_GROUPS
-    if isinstance(selection, TopK):
-        groups = max(math.isqrt(groups * min(selection.k, groups)), min(groups, 2))
+    groups = groups_that_count(groups, selection)
     return WholeTable(
         table.name,
         compiler.epsilon,
@@ -72,6 +69,21 @@ def cut_of_tables(policy: Policy, names: Iterable[str]) -> Cut:
     said = {table.cut or "SHARED" for table in tables if not table.public}
     widest: tuple[Cut, ...] = ("WHOLE", "SHARED", "NOISE_ONLY")
     return next((each for each in widest if each in said), "SHARED")
+
+
+def groups_that_count(groups: int, selection: Selection | None) -> int:
+    """Return among how many groups what a bound cuts is divided, to weigh it against the noise of each.
+
+    The largest k of d groups have larger parts of the whole than others, and at most all of it: as many as
+    sqrt(k d) groups are counted for them.
+
+    >>> from dpsql.language import TopK
+    >>> groups_that_count(40_000, TopK(10, 0)), groups_that_count(40_000, None)
+    (632, 40000)
+    """
+    if isinstance(selection, TopK):
+        return max(math.isqrt(groups * min(selection.k, groups)), min(groups, 2))
+    return groups
 
 
 def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut | None:

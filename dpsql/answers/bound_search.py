@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.analysis import BoundSearch, Contribution, Plan, ReleasedAggregate
+from dpsql.analysis import BoundSearch, Contribution, Plan, ReleasedAggregate, groups_that_count
 from dpsql.analysis.clipped import is_clipped
 from dpsql.answers import measuring
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
@@ -95,6 +95,7 @@ class BoundSearches(KeepsQuote):
     def search(self, place: int) -> mechanisms.Ladder:
         """Return the mechanism that finds one of the bounds."""
         groups = self.plan.domain_size or self.plan.groups_per_unit or 1
+        groups = groups_that_count(groups, self.plan.selection)
         size, noise = len(self.plan.ladders[place].ladder.bounds), groups / self.first_epsilon
         return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=mechanisms.FULL)
 

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from dpsql.analysis.released.counts import WeightedRows
+from dpsql.answers.bound_search import BoundSearches
 from dpsql.errors import PolicyError, QueryRefused
 from dpsql.policy import Assumed, load
 from dpsql.session import Session
 from dpsql.tree import Column, Select, duckdb_sql, items
-from tests.narrow import engine_of, present, private
+from tests.narrow import engine_of, of_type, present, private
 
 POLICY = """
 [budget]
@@ -98,6 +99,25 @@ def test_the_bound_on_rows_is_that_of_the_tables_of_from(
     plan = private(session.prepare(f"SELECT COUNT(*) FROM {from_}")).plan
     assert plan.counts[0].bound == plan.total(0) == bound
     assert plan.assumed == (Assumed(ROWS, f"at most {bound}", "policy"),)
+
+
+def test_auto_of_a_table_is_no_bound_whatever_the_others_say(opened: Opened) -> None:
+    session = opened("rows_per_unit = 20", 'rows_per_unit = "AUTO"', "rows_per_unit = 7")
+    for text in ("visits", "visits JOIN users USING (user_id)"):
+        plan = private(session.prepare(f"SELECT COUNT(*) FROM {text}")).plan
+        assert len(plan.ladders) == 1
+        assert plan.assumed == ()
+
+
+def test_a_search_for_the_largest_groups_weighs_the_noise_of_few(opened: Opened) -> None:
+    """What a bound cuts is divided among the groups: of the 4 largest of 101 it is as much as among 20."""
+    session = opened()
+    penalties = []
+    for end, groups in (("", 102), (" ORDER BY n DESC LIMIT 4", 20)):  # all groups have one outside
+        text = f"SELECT page, COUNT(*) AS n FROM visits GROUP BY page{end}"
+        method = of_type(private(session.prepare(text)).method, BoundSearches)
+        penalties.append(float(method.search(0).penalty) / groups)
+    assert penalties[1] == pytest.approx(penalties[0])
 
 
 def test_what_the_statement_bounds_is_not_assumed(opened: Opened) -> None:
