@@ -41,10 +41,11 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
-from dpsql.analysis.kept_bounds import CutValues, Kept, LeftOut
+from dpsql.analysis.kept_bounds import CutValues, Kept, KeptLadders, LeftOut
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.output_layout import layout
 from dpsql.analysis.plan import (
+    OF_NUMBERS,
     BoundSearch,
     CompiledQuery,
     Output,
@@ -64,11 +65,11 @@ from dpsql.analysis.sparse import DomainPart, SparseDomain
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
 from dpsql.analysis.vocabulary import Vocabulary
-from dpsql.analysis.whole_tables import groups_that_count
 from dpsql.analysis.widening import alike, widened
 from dpsql.tree import quote
 
 __all__ = [
+    "OF_NUMBERS",
     "BoundSearch",
     "Catalog",
     "CellRows",
@@ -79,6 +80,7 @@ __all__ = [
     "DeclaredValues",
     "DomainPart",
     "Kept",
+    "KeptLadders",
     "LeftOut",
     "NoRows",
     "Output",
@@ -100,7 +102,6 @@ __all__ = [
     "cut_of",
     "engine_sql",
     "function_name",
-    "groups_that_count",
     "in_order",
     "is_private",
     "laplace_is_less",

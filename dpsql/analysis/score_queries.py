@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from dpsql.analysis.grids import saturated, whole
+from dpsql.analysis.grids import huge, saturated, whole
 from dpsql.estimates import FULL
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Column, Derived, Expr, Item, Paren, Select, items
 from dpsql.types import BIGINT
@@ -24,10 +24,10 @@ class Sums(Enum):
     """What is also summed over the units that exceed equally many bounds; the value is the query's width."""
 
     NONE = 3
-    SIZES = 4
-    """What they have: column `n3`."""
+    SIZES = 5
+    """What they have: column `n3`; how far they are beyond the last bound that they exceed: `n4`."""
     SIGNED = 6
-    """What they have with its sign, from column `t`: `n3`; how many have less than 0: `n4`; sizes: `n5`."""
+    """The same, `n3` with its sign, from column `t`; how many have less than 0: `n5`."""
 
 
 def scored(
@@ -50,16 +50,30 @@ def scored(
     listed = (Item(_key(bounds, Column("v", narrow)), "k"), *(Item(Column("v", name)) for name in own))
     keyed, key = Select(listed, Derived(units, "v")), Column("w", "k")
     score = _score(bounds, key, Column("w", narrow)) if by_excess else whole(FULL)
-    numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *_sums(sums))
+    numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *_sums(sums, bounds, key))
     return Select(items("n", numbers), Derived(keyed, "w"), group=(key,))
 
 
-def _sums(sums: Sums) -> tuple[Expr, ...]:
-    size, signed = (saturated(Aggregate("SUM", (Column("w", name),))) for name in ("a", "t"))
+def _sums(sums: Sums, bounds: Sequence[int], key: Expr) -> tuple[Expr, ...]:
+    """Return the sums over units with a key."""
     if sums is Sums.NONE:
         return ()
+    size, signed = (Aggregate("SUM", (Column("w", name),)) for name in ("a", "t"))
+    # It is cut after the difference: so one unit more never makes it less.
+    last = Paren(Binary("*", huge(Aggregate("COUNT")), huge(_last(bounds, Aggregate("MAX", (key,))))))
+    beyond = saturated(Paren(Binary("-", huge(size), last)))
     below = Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),))
-    return (size,) if sums is Sums.SIZES else (signed, Aggregate("COUNT", (below,)), size)
+    if sums is Sums.SIZES:
+        return saturated(size), beyond
+    return saturated(signed), beyond, Aggregate("COUNT", (below,))
+
+
+def _last(bounds: Sequence[int], key: Expr) -> Expr:
+    """Return the last bound that a unit with a key exceeds; 0 for none."""
+    low, high = _halves(bounds)
+    far = ((Binary("=", key, whole(-2 - len(low) - i)), whole(each)) for i, each in enumerate(high))
+    near = Call("GREATEST", (key, whole(0)))
+    return Case(tuple(far), huge(near)) if high else near
 
 
 def _key(bounds: Sequence[int], narrow: Expr) -> Expr:

@@ -43,7 +43,7 @@ def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
         found, last = counts[place], beyond[place] if beyond else None
         if found is None or plan.counts[place].share not in (None, plan.counts[place].parts[0]):
             continue
-        whole = found if last is None else _join_groups(found, last)
+        whole = found if last is None else join_groups(found, last)
         made = _widen(plan, each, whole, float(plan.counts[place].step))
         size = len(found.value)
         counts[place] = made.taken(np.arange(size))
@@ -150,7 +150,7 @@ def _average(plan: Plan, left: LeftOut, formula: Average, found: Combined) -> Co
     return _move_ends(found, moved, moved)
 
 
-def _join_groups(found: Combined, last: Combined) -> Combined:
+def join_groups(found: Combined, last: Combined) -> Combined:
     """Return the estimates of the groups, then of the rows in no group."""
     ends = None
     if found.together is not None and last.together is not None:

@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 from dpsql.analysis.released.counts import WeightedRows
-from dpsql.answers.bound_search import BoundSearches
 from dpsql.errors import PolicyError, QueryRefused
 from dpsql.policy import Assumed, load
 from dpsql.session import Session
 from dpsql.tree import Column, Select, duckdb_sql, items
-from tests.narrow import engine_of, of_type, present, private
+from tests.narrow import engine_of, present, private
 
 POLICY = """
 [budget]
@@ -107,17 +106,6 @@ def test_auto_of_a_table_is_no_bound_whatever_the_others_say(opened: Opened) -> 
         plan = private(session.prepare(f"SELECT COUNT(*) FROM {text}")).plan
         assert len(plan.ladders) == 1
         assert plan.assumed == ()
-
-
-def test_a_search_for_the_largest_groups_weighs_the_noise_of_few(opened: Opened) -> None:
-    """What a bound cuts is divided among the groups: of the 4 largest of 101 it is as much as among 20."""
-    session = opened()
-    penalties = []
-    for end, groups in (("", 102), (" ORDER BY n DESC LIMIT 4", 20)):  # all groups have one outside
-        text = f"SELECT page, COUNT(*) AS n FROM visits GROUP BY page{end}"
-        method = of_type(private(session.prepare(text)).method, BoundSearches)
-        penalties.append(float(method.search(0).penalty) / groups)
-    assert penalties[1] == pytest.approx(penalties[0])
 
 
 def test_what_the_statement_bounds_is_not_assumed(opened: Opened) -> None:
