@@ -263,10 +263,11 @@ def _near(value: Expr, scale: int) -> tuple[Expr, Expr] | None:
 
 
 def absolute(value: Expr, sql_type: SqlType) -> Expr:
-    """Return the absolute value of a row as `Grid.uncut` gives it; of the least integer, one less."""
-    if sql_type in (INTEGER, BIGINT):  # all others are wider than their values
-        least = -(1 << sql_type.bits - 1)
-        value = Case(((Binary("<=", value, whole(least)), whole(least + 1)),), value)
+    """Return the absolute value of a row (`Grid.uncut`); the least integer has none of its type."""
+    if sql_type == INTEGER:
+        value = Cast(value, BIGINT)
+    elif not sql_type.scale:
+        value = huge(value)
     return Call("abs", (value,))
 
 

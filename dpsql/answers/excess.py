@@ -179,7 +179,13 @@ class WithExcess(KeepsQuote):
         return Combined(value, deviation, low, high, ends(wide))
 
     def _wider(
-        self, pair: Pairs, at: int, beyond: int, noisy: NDArray[np.float64], level: Fraction, low: NDArray[np.float64]
+        self,
+        pair: Pairs,
+        at: int,
+        beyond: int,
+        noisy: NDArray[np.float64],
+        level: Fraction,
+        low: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         count, box, own = self.plan.counts[pair.places[at]], pair.box, self.found[beyond]
         last = len(pair.places) + pair.excesses.index(beyond)

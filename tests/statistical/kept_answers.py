@@ -7,7 +7,7 @@ own bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.analysis.kept_bounds import ROWS, Kept
+from dpsql.analysis.kept_bounds import ROWS, Kept, KeptLadders
 from dpsql.analysis.unit_measures import UnitMeasure
 from dpsql.analysis.value_measures import ValueMeasure
 from dpsql.answers import NoisyResult, details, rows, with_left_out
@@ -44,6 +44,10 @@ class Ladders:
     def of(self, table: str) -> tuple[str, ...]:
         """See `KeptLadders`."""
         return tuple(measure for each, measure in self.now if each == table)
+
+    def earlier(self, tables: Iterable[str]) -> Iterator[KeptLadders]:
+        """See `KeptLadders`: there are no others."""
+        yield from ()
 
     def find(self, table: str, measure: str) -> Kept | None:
         """See `KeptLadders`: all are of the data that are read."""
