@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from dpsql.analysis.grids import huge, saturated, whole
+from dpsql.analysis.grids import saturated, whole
 from dpsql.estimates import FULL
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Column, Derived, Expr, Item, Paren, Select, items
 from dpsql.types import BIGINT
@@ -25,7 +25,8 @@ class Sums(Enum):
 
     NONE = 3
     SIZES = 5
-    """What they have: column `n3`; how far they are beyond the last bound that they exceed: `n4`."""
+    """What they have: column `n3`; how far they are beyond the last bound that they exceed: `n4`, where that
+    is a BIGINT."""
     SIGNED = 6
     """The same, `n3` with its sign, from column `t`; how many have less than 0: `n5`."""
 
@@ -54,31 +55,21 @@ def scored(
         _number(bounds, key),
         Aggregate("COUNT"),
         saturated(Aggregate("SUM", (score,))),
-        *_sums(sums, bounds, key),
+        *_sums(sums, key, Column("w", narrow)),
     )
     return Select(items("n", numbers), Derived(keyed, "w"), group=(key,))
 
 
-def _sums(sums: Sums, bounds: Sequence[int], key: Expr) -> tuple[Expr, ...]:
+def _sums(sums: Sums, key: Expr, narrow: Expr) -> tuple[Expr, ...]:
     """Return the sums over units with a key."""
     if sums is Sums.NONE:
         return ()
-    size, signed = (Aggregate("SUM", (Column("w", name),)) for name in ("a", "t"))
-    # It is cut after the difference: so one unit more never makes it less.
-    last = Paren(Binary("*", huge(Aggregate("COUNT")), huge(_last(bounds, Aggregate("MAX", (key,))))))
-    beyond = saturated(Paren(Binary("-", huge(size), last)))
+    size, signed = (saturated(Aggregate("SUM", (Column("w", name),))) for name in ("a", "t"))
+    # A sum of differences: one unit more never makes it less, wherever sums are cut.
+    last = Call("GREATEST", (key, whole(0)))
+    beyond = saturated(Aggregate("SUM", (Paren(Binary("-", narrow, last)),)))
     below = Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),))
-    if sums is Sums.SIZES:
-        return saturated(size), beyond
-    return saturated(signed), beyond, Aggregate("COUNT", (below,))
-
-
-def _last(bounds: Sequence[int], key: Expr) -> Expr:
-    """Return the last bound that a unit with a key exceeds; 0 for none."""
-    low, high = _halves(bounds)
-    far = ((Binary("=", key, whole(-2 - len(low) - i)), whole(each)) for i, each in enumerate(high))
-    near = Call("GREATEST", (key, whole(0)))
-    return Case(tuple(far), huge(near)) if high else near
+    return (size, beyond) if sums is Sums.SIZES else (signed, beyond, Aggregate("COUNT", (below,)))
 
 
 def _key(bounds: Sequence[int], narrow: Expr) -> Expr:
