@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dpsql.analysis import CompiledQuery, Plan, analyse, values_in, with_values
+from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, values_in, with_values
 from dpsql.answers import WIDE, Method
 from dpsql.database import Engines
 from dpsql.engines import Cancelled, Counts, Untranslatable, listed_counts
@@ -71,6 +71,13 @@ class PlannedCount:
         made = PlannedCount.of(plan.query, self.policy, self.engines, plan.options, found, plan.filters)
         made = replace(made, plan=replace(made.plan, selected=plan.selected, apart=plan.apart))
         return made.with_values(self.values) if self.values else made
+
+    def with_ladders(self, ladders: KeptLadders) -> PlannedCount:
+        """Return the same query with bounds of other kept ladders."""
+        plan, catalog = self.plan, self.engines.schema_database.with_ladders(ladders)
+        made = analyse(plan.query, self.policy, catalog, plan.options)
+        made = replace(made, filters=plan.filters, selected=plan.selected, apart=plan.apart)
+        return replace(self, plan=made, sql=self.engines.engine.translate(made.compiled))
 
     def with_values(self, values: tuple[tuple[int, float | None], ...]) -> PlannedCount:
         """Return the same query with the values of earlier releases."""
@@ -203,6 +210,18 @@ class PreparedComposed:
     """The values that releases read of earlier ones."""
     existence: tuple[Existence, ...] = ()
     """What was decided about which groups of releases exist for the outer query."""
+    derived: tuple[DerivedColumn, ...] = ()
+    """The columns that are computed from released numbers of which the law is followed."""
+    numbers: tuple[tuple[int, int], ...] = ()
+    """The release and the number in it of each released number that hidden columns name."""
+    details: tuple[AskedDetail, ...] = ()
+    """The columns that ask for a detail of another column, which is filled in afterwards."""
+    whole: bool = False
+    """Whether derived columns are of all groups together, without those that do not exist."""
+    chosen: bool = False
+    """Whether noise chooses rows of the outer query, beside groups that do not exist."""
+    barred: str = ""
+    """`traced` without the hidden columns of the derived columns."""
     divisors: tuple[tuple[int, int], ...] = ()
     """The releases and columns of the counts that are divided by: where one rounds to 0, there is NULL."""
 
@@ -292,6 +311,30 @@ class ErrorBar:
     """The hidden column with the number of the released row."""
     own: Own = (None, None, None)
     """The places of the columns that show its standard deviation and interval under their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedColumn:
+    """A column of the outer query that is computed from released numbers."""
+
+    place: int
+    """The place of the column, from 0."""
+    term: Any
+    """What it is made of, in hidden columns (`composition.terms`)."""
+    own: Own = (None, None, None)
+    """The places of the columns that show its standard deviation and interval under their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDetail:
+    """A column that shows a detail of another column of the outer query, such as DP_STDDEV(share)."""
+
+    place: int
+    """The place of the column, from 0."""
+    kind: str
+    """One of `DETAILS`, `left_out` or `bound`."""
+    of: int
+    """The place of the other column."""
 
 
 @dataclass(frozen=True, slots=True)

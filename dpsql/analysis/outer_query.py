@@ -58,6 +58,8 @@ FREE = {
     "dp_stddev": "stddev",
     "dp_interval_low": "low",
     "dp_interval_high": "high",
+    "dp_left_out": "left_out",
+    "dp_bound": "bound",
     "dp_pvalue": "p_value",
     "dp_rank": "rank",
 }
@@ -413,7 +415,7 @@ class _SelectList:
     def _free_output(self, item: Item, kind: str, at: int) -> Output:
         source, arguments = self.compiler.source, item.node.expressions
         name = function_name(item.node) or ""
-        if kind in ("stddev", "low", "high"):
+        if kind in ("stddev", "low", "high", "left_out", "bound"):
             if len(arguments) > 1 or (not arguments and len(self.places) != 1):
                 raise source.refuse(
                     f"{name.upper()} takes one released number", item.node, f"{name.upper()}(n)"

@@ -157,12 +157,18 @@ def with_query(compiled: CompiledQuery, query: tree.Query, sql: str, *, counts_o
     )
 
 
+OF_NUMBERS = frozenset({"count", "stddev", "low", "high", "left_out", "bound"})
+"""Kinds of output columns that show a number, or something of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """One output column: a key, a released number, or what is known of one."""
 
     name: str
-    kind: Literal["key", "count", "quantile", "gap", "stddev", "low", "high", "p_value", "rank"]
+    kind: Literal[
+        "key", "count", "quantile", "gap", "stddev", "low", "high", "p_value", "rank", "left_out", "bound"
+    ]
     of: int = -1
     """The place of the key, or of the count that is shown."""
     uses: tuple[int, ...] = ()

@@ -4,8 +4,9 @@
 ``whole_domain`` or ``every_count`` (``shown`` is what a selection shows of these); ``options`` checks what
 was asked for. ``method`` has the types, ``measuring`` the numbers of selected groups, ``table`` the rows,
 ``different_values`` how many declared values there are, ``numbers`` what EXPLAIN says of each number,
-``outside`` that of the rows in no group. ``refine`` releases a count again with less noise.
-``error_target`` finds the epsilon of a statement that asks for an error, or has the connection's.
+``outside`` that of the rows in no group, ``sources`` and ``noises`` what numbers are made of. ``refine``
+releases a count again with less noise. ``error_target`` finds the epsilon of a statement that asks for an
+error, or has the connection's.
 """
 
 from dpsql.answers.bound_search import BoundSearches
@@ -14,10 +15,11 @@ from dpsql.answers.cut_values import left_out_sentences, with_ends, with_left_ou
 from dpsql.answers.error_target import by_default_error, least_epsilon
 from dpsql.answers.excess_words import merged, to_be_found
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
+from dpsql.answers.noises import noises_of
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.outside import outside_of, sentences_of
 from dpsql.answers.refine import RefinedCount
-from dpsql.answers.shown import COVERS_LESS, WIDE
+from dpsql.answers.shown import COVERS_LESS, WIDE, by_noise
 from dpsql.answers.table import details, doubles, rows, together
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Quote",
     "RefinedCount",
     "by_default_error",
+    "by_noise",
     "choose",
     "considered",
     "details",
@@ -39,6 +42,7 @@ __all__ = [
     "least_epsilon",
     "left_out_sentences",
     "merged",
+    "noises_of",
     "number_texts",
     "numbers",
     "outside_of",

@@ -7,7 +7,7 @@ of them together by a bounded amount; every other sum has a part of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpsql import mechanisms
 from dpsql.analysis import Output, Plan
 from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
+from dpsql.answers.sources import laplace_source, made_of_moments
 from dpsql.estimates import (
     Combined,
     Formula,
@@ -106,7 +107,11 @@ class Block:
     ) -> tuple[dict[int, Combined], Values]:
         noise = self.noise(1)
         law, width = LaplaceNoise(noise.scale, noise.resolution), noise.half_width(level)
-        own = {place: from_measurement(Measurement(value, law, width)) for place, value in values.items()}
+        source = laplace_source(noise)
+        own = {
+            place: from_measurement(Measurement(value, law, width, source, place))
+            for place, value in values.items()
+        }
         found: Values = {}
         for output in self.plan.outputs:
             if output.formula is None or not set(output.uses) <= set(self.places):
@@ -114,7 +119,9 @@ class Block:
             step = float(self.plan.counts[output.uses[0]].step)
             moments = [values[place] * step for place in output.uses]
             scale = float(noise.scale) * step
-            found[output.uses, output.formula] = output.formula.estimate(moments, scale, level)
+            made = made_of_moments(output.formula, output.uses, values, source, step)
+            estimated = output.formula.estimate(moments, scale, level)
+            found[output.uses, output.formula] = replace(estimated, made=made)
         return own, found
 
     def errors(self, level: Fraction) -> dict[Output, str]:

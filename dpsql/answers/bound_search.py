@@ -22,12 +22,21 @@ from dpsql.answers.excess_words import merged, not_known
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import with_noun
+from dpsql.estimates import Average, with_noun
+from dpsql.language import TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
 
 SHARE = Fraction(1, 5)
 """The part of epsilon that finds bounds, if the statement does not say it."""
+
+AVERAGES = 34
+"""By how many times noise counts for more where all numbers are averages.
+
+A unit that is cut keeps its own average: with a share s of the rows cut, an average moves by s R/40, R being
+the range, as for `KeptLadder.choose_average_bound`; its noise is 1.2 B R/(n epsilon). Twice the bound changes
+both alike where 48/epsilon units are cut; that of a number, where sqrt(2)/epsilon are.
+"""
 
 _UNKNOWN = "more may be cut, how much is not known"
 
@@ -99,9 +108,30 @@ class BoundSearches(KeepsQuote):
 
     def search(self, place: int) -> mechanisms.Ladder:
         """Return the mechanism that finds one of the bounds."""
-        groups = self.plan.domain_size or self.plan.groups_per_unit or 1
-        size, noise = len(self.plan.ladders[place].ladder.bounds), groups / self.first_epsilon
+        size, noise = len(self.plan.ladders[place].ladder.bounds), self._groups / self.first_epsilon
+        if self.plan.ladders[place].ladder.of is Contribution.ROWS and self._averages:
+            noise *= AVERAGES
         return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=mechanisms.FULL)
+
+    @property
+    def _groups(self) -> int:
+        """How many groups the noise is weighed for.
+
+        Of a selection, it is the geometric mean of the groups that are shown and of all: the former would be
+        right if all rows were in these, the latter if they were spread evenly.
+        """
+        plan, selection = self.plan, self.plan.selection
+        groups = plan.domain_size or plan.groups_per_unit or 1
+        most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
+        if most is None or plan.partitions is not None:
+            return groups
+        return min(groups, math.isqrt(max(most, 1) * groups))
+
+    @property
+    def _averages(self) -> bool:
+        """Whether all that is measured is for averages."""
+        numbers = [output.formula for output in self.plan.outputs if output.kind == "count"]
+        return bool(numbers) and all(isinstance(each, Average) for each in numbers)
 
     def find(self, counts: Sequence[Counts]) -> tuple[tuple[int, ...], PrivacyLoss]:
         """Return the places of the bounds that are chosen, and the privacy loss.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-from dpsql.analysis import Plan
+from dpsql.analysis import OF_NUMBERS, Plan
 from dpsql.answers import measuring
 from dpsql.answers.choose import choose
 from dpsql.errors import InternalError, QueryRefused
@@ -18,7 +18,6 @@ _DIGITS = 900
 _LAST = 12 * _DIGITS
 """Place of the largest epsilon, 1,000,000, among these decimals from 0.000001 on."""
 
-_COUNTED = ("count", "stddev", "low", "high")
 """Kinds of outputs that release a count."""
 
 
@@ -115,7 +114,7 @@ def predicted_error(plan: Plan, epsilon: Fraction) -> float | None:
     None: it is not predicted.
     """
     quote = choose(replace(plan, options=replace(plan.options, epsilon=epsilon))).quote
-    if any(output.kind in _COUNTED or output.uses for output in plan.outputs):
+    if any(output.kind in OF_NUMBERS or output.uses for output in plan.outputs):
         return quote.half_width
     return quote.tells_apart if plan.domain_size is not None else None
 

@@ -200,6 +200,8 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
         for output in plan.outputs
         if isinstance(output.formula, (Variance, Deviation)) and places & {*output.uses}
     ]
+    if any(output.quantile is not None for output in plan.outputs):
+        return "bound", f"{sizes} (in the error of the rank)"
     where = f" (not in the range of {', '.join(of)})" if of else IN_THE_RANGE
     return "bound", f"{sizes}{where}"
 

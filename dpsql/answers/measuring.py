@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import mechanisms
-from dpsql.analysis import laplace_is_less
+from dpsql.analysis import OF_NUMBERS, laplace_is_less
 from dpsql.answers.blocks import Block, Values, shares
 from dpsql.answers.gaussian import allowed, gaussian_noise, wished
 from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
+from dpsql.answers.sources import laplace_source, law_of, source_of
 from dpsql.estimates import (
     Combined,
     ErrorModel,
@@ -64,7 +65,7 @@ def strategy_of(plan: Plan) -> Strategy:
 
 def wanted(plan: Plan, ordering: int, also: Iterable[int] = ()) -> list[int]:
     """Return the places of the distinct counts in use, and of others; the ordering count first."""
-    shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high")} | {*also}
+    shown = {o.of for o in plan.outputs if o.kind in OF_NUMBERS} | {*also}
     shown |= {place for o in plan.outputs for place in o.uses}
     equal = plan.equal
     distinct: dict[int, int] = {}
@@ -80,7 +81,7 @@ def equal_place(plan: Plan, known: Iterable[int], place: int) -> int:
 
 def shown_alone(plan: Plan) -> list[int]:
     """Return the places of the distinct numbers that are shown as they are measured."""
-    shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high") and o.formula is None}
+    shown = {o.of for o in plan.outputs if o.kind in OF_NUMBERS and o.formula is None}
     distinct: dict[int, int] = {}
     for place in sorted(shown):
         distinct.setdefault(plan.equal[place], place)
@@ -286,7 +287,7 @@ class ShareMeasuring:
         for place, mechanism in self.laplace(size).items():
             each = mechanism.run(counts.n[place][index])
             loss += each.loss
-            found[place] = laplace_measurement(each, confidence_of(self.plan))
+            found[place] = laplace_measurement(each, confidence_of(self.plan), place)
             wider[place] = laplace_measurement(each, level)
         return found, wider, loss
 
@@ -370,7 +371,7 @@ def at_once(plan: Plan, groups: int = 1) -> Fraction:
     shown = {
         (o.uses, o.formula) if o.formula is not None else plan.equal[o.of]
         for o in plan.outputs
-        if o.kind in ("count", "stddev", "low", "high")
+        if o.kind in OF_NUMBERS
     }
     miss = (1 - confidence_of(plan)) / (plan.apart * max(groups, 1) * max(len(shown), 1))
     return 1 - max(miss, _LEAST_MISS)
@@ -468,21 +469,24 @@ def box_measurements(
     box, size = measured.plan, len(measured.value) // len(places)
     all_of_them = together or simultaneous(plan)
     level = box_level(plan, together=all_of_them)
+    law = law_of(box)
     return {
         place: Measurement(
             measured.value[first : first + size],
             box.noise(first),
             box.half_width(first, level, simultaneous=all_of_them),
+            source_of(box, law, first),
+            place,
         )
         for first, place in zip(range(0, size * len(places), size), places, strict=True)
     }
 
 
-def laplace_measurement(measured: mechanisms.Measured, level: Fraction) -> Measurement:
+def laplace_measurement(measured: mechanisms.Measured, level: Fraction, place: int = 0) -> Measurement:
     """Return what was measured with Laplace noise as the estimates take it."""
     noise = _noise(measured.plan)
     width = None if noise.total else measured.plan.half_width(level)
-    return Measurement(measured.value, noise, width)
+    return Measurement(measured.value, noise, width, laplace_source(measured.plan), place)
 
 
 def _noise(mechanism: mechanisms.Laplace) -> LaplaceNoise:

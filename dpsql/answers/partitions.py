@@ -32,6 +32,7 @@ from dpsql.engines import Counts
 from dpsql.engines.ordering import ranks
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
+from dpsql.estimates.noise_laws import Made, joined
 from dpsql.language import TopPerPartition
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import PrivacyLoss, largest
@@ -148,12 +149,21 @@ def composed(losses: list[PrivacyLoss], times: int) -> PrivacyLoss:
 def _concatenated(parts: list[Combined]) -> Combined:
     names = ("value", "stddev", "low", "high")
     value, stddev, low, high = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-    found = Combined(value, stddev, low, high)
+    found = Combined(value, stddev, low, high, made=_made(parts))
     ends = [part.together for part in parts if part.together is not None]
     if not ends or len(ends) < len(parts):
         return found
     lowest, highest = (np.concatenate(side) for side in zip(*ends, strict=True))
     return replace(found, together=(lowest, highest))
+
+
+def _made(parts: list[Combined]) -> Made | None:
+    """Return what the numbers of all partitions are made of; None where that is not known."""
+    there = [part.made for part in parts if len(part.value)] or [part.made for part in parts]
+    found = there[0]
+    for part in there[1:]:
+        found = joined(found, part)
+    return found
 
 
 def _details(parts: list[NDArray[np.float64] | None], sizes: list[int]) -> NDArray[np.float64] | None:

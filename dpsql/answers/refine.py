@@ -15,6 +15,7 @@ from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.table import declared_values
 from dpsql.answers.whole_domain import WholeDomain
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement
+from dpsql.estimates.noise_laws import Law, Source
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms import Gaussian
@@ -87,7 +88,9 @@ class RefinedCount:
         """Draw the less noisy value, given the released one."""
         refined = self.mechanism.again(counts.n[self.place], [self.released])
         noise = LaplaceNoise(self.mechanism.scales[-1], self.mechanism.resolution)
-        alone = from_measurement(Measurement(refined.value, noise, self.quote.half_width))
+        source = Source(Law("laplace"), float(noise.scale), 2.0**-self.mechanism.resolution)
+        measured = Measurement(refined.value, noise, self.quote.half_width, source, self.place)
+        alone = from_measurement(measured)
         estimate = alone.at_once(alone)  # there is no other number
         estimates = [estimate if place == self.place else None for place in range(len(self.plan.counts))]
         return NoisyResult(np.zeros(1, dtype=np.int64), self.quote.loss, tuple(estimates))

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from dpsql.analysis import layout
 from dpsql.answers import measuring
+from dpsql.answers.bounds_shown import bound_of, left_out_of
+from dpsql.estimates.noise_laws import Linear
 from dpsql.types import TIMESTAMPTZ
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def together(plan: Plan, answer: NoisyResult, places: Places) -> pa.Table | None
     for place, output in enumerate(plan.outputs):
         if output.kind not in ("count", "low", "high"):
             continue
-        ends = _combined(plan, answer, output).together
+        ends = combined(plan, answer, output).together
         if ends is None:
             return None
         own = numbers.get(place, tuple(place if output.kind == end else None for end in ("low", "high")))
@@ -129,11 +131,11 @@ def _integers(values: NDArray[np.int64]) -> pa.Array:
 
 def estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[np.float64], ...]:
     """Return value, standard deviation, low and high of a number."""
-    found = _combined(plan, answer, output)
+    found = combined(plan, answer, output)
     return found.value, found.stddev, found.low, found.high
 
 
-def _combined(plan: Plan, answer: NoisyResult, output: Output) -> Combined:
+def combined(plan: Plan, answer: NoisyResult, output: Output) -> Combined:
     """Return the estimates of a number, in its unit; equal counts share one measurement."""
     if output.formula is not None:
         return answer.values[output.uses, output.formula]
@@ -158,6 +160,17 @@ def _measured(plan: Plan, answer: NoisyResult, place: int) -> Combined:
         found = answer.counts[measuring.equal_place(plan, known, place)]
     assert found is not None  # noqa: S101  every shown number is measured
     return found
+
+
+def of_bound(plan: Plan, output: Output, answer: NoisyResult, size: int) -> NDArray[np.float64]:
+    """Return what a column shows of the bound of a number; NaN where that is not known."""
+    if output.kind == "bound":
+        bound = bound_of(plan, output)
+        return np.full(size, np.nan if bound is None else bound)
+    found = combined(plan, answer, output)
+    measured = found.value if found.made is None or not isinstance(found.made, Linear) else found.made.value
+    known = left_out_of(plan, output, measured, found.value)
+    return np.full(size, np.nan) if known is None else known
 
 
 def _gap(plan: Plan, gap: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -204,6 +217,8 @@ def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> 
         case "count" | "stddev" | "low" | "high":
             place = ("count", "stddev", "low", "high").index(output.kind)
             return doubles(estimate(plan, answer, output)[place])
+        case "left_out" | "bound":
+            return doubles(of_bound(plan, output, answer, size))
         case "quantile":
             assert output.quantile is not None  # noqa: S101  such a column shows one
             return of_cells(output.quantile, answer.cells[output.quantile])

@@ -16,8 +16,10 @@ from dpsql.answers.blocks import Values, counts_only
 from dpsql.answers.gaussian import gaussian_noise
 from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import by_noise, measured_in_all, notes, released
+from dpsql.answers.sources import difference, law_of, source_of
 from dpsql.engines import Counts
 from dpsql.estimates import Combined, error_words
+from dpsql.estimates.noise_laws import Linear
 from dpsql.language import AboveThreshold, Scalar, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
@@ -158,8 +160,13 @@ class WholeDomain(KeepsQuote):
         self, values: dict[int, NDArray[np.float64]], rows: NDArray[np.int64]
     ) -> tuple[dict[int, Combined], Values]:
         """Return the estimates of some groups, by place; no number follows from several of these."""
-        made = {}
+        made, law = {}, law_of(self.mechanism)
+        sources = {p: source_of(self.mechanism, law, i) for i, p in enumerate(self.noise.measured)}
         for place in (*self.noise.measured, *self.noise.differences):
+            if place in sources:
+                made_of = Linear.alone(place, values[place][rows], sources[place])
+            else:
+                made_of = difference(self.noise.differences[place], values, sources, rows)
             width, kept = self.half_width(place), values[place][rows]
             wide = max(self.half_width(place, together=True), width)
             made[place] = Combined(
@@ -168,6 +175,7 @@ class WholeDomain(KeepsQuote):
                 kept - width,
                 kept + width,
                 (kept - wide, kept + wide),
+                made_of,
             )
         return made, {}
 

@@ -294,7 +294,7 @@ class _Block:
             key = names.key(item.node)
             if key is not None:
                 columns.place(names.keys[key], item.name)
-            elif is_released(item.node) or is_measure(item.node):
+            elif is_released(item.node) or (is_measure(item.node) and not columns.asks(item.node)):
                 columns.place(columns.argued(item.node), item.name)
         listed = [(columns.over(item.node), item.name) for item in names.items]
         made = exp.Select(

@@ -7,10 +7,18 @@ from dataclasses import field
 
 from sqlglot import exp
 
+from dpsql.analysis import function_name
 from dpsql.analysis.blocks import check_one_item
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.released import is_released
-from dpsql.composition.names import Names, free_function, is_measure, is_windowed, nodes
+from dpsql.composition.names import (
+    DETAIL_FUNCTIONS,
+    Names,
+    free_function,
+    is_measure,
+    is_windowed,
+    nodes,
+)
 from dpsql.language import all_of, copied, title, transformed
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
@@ -67,6 +75,8 @@ class Columns:
         def released(each: exp.Expr) -> exp.Expr:
             if isinstance(each, exp.Query):
                 return self._subquery(each)
+            if self.asks(each):
+                return self._asked(each)
             if is_measure(each) or self._difference(each):
                 return self.column(self.argued(each))
             place = names.key(each)
@@ -83,6 +93,28 @@ class Columns:
             return self.column(each) if refused else each
 
         return transformed(node, released)
+
+    def asks(self, node: exp.Expr) -> bool:
+        """Return whether a node asks for a detail of a column that is computed from released numbers."""
+        kind = DETAIL_FUNCTIONS.get((function_name(node) or "").lower())
+        if kind is None or len(node.expressions) != 1 or self.measure(node.expressions[0]) is not None:
+            return False
+        argument = node.expressions[0].unnest()
+        place, number = self.names.alias(argument), whole_number(argument)
+        if number is not None and 1 <= number <= len(self.names.items):
+            place = number - 1
+        if self.names.key(argument) is not None:
+            return False
+        of = argument if place is None else self.names.items[place].node
+        return not is_measure(of) and not self.names.free(of)
+
+    def _asked(self, node: exp.Expr) -> exp.Expr:
+        """Return it with a column that is written out as one over released columns."""
+        made, (argument,) = copied(node), node.expressions
+        named = self.names.alias(argument.unnest()) is not None or whole_number(argument.unnest()) is not None
+        if not named:
+            made.set("expressions", [self.over(argument)])
+        return made
 
     def _subquery(self, node: exp.Query) -> exp.Query:
         """Return a subquery with released columns in the place of the keys that it names by their table."""

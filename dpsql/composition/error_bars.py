@@ -32,12 +32,12 @@ _MAPS_ROWS = frozenset(
 """The clauses of a SELECT whose rows are combinations of rows of its FROM clause, none of them merged."""
 
 
-class _UnknownError(Exception):
+class UnknownColumnsError(Exception):
     """The columns of a SELECT cannot be traced."""
 
 
 @dataclass(eq=False, slots=True)
-class _Item:
+class Item:
     """One item of a FROM clause: a relation, or a SELECT that is traced."""
 
     alias: str
@@ -51,7 +51,7 @@ class _Item:
     """Folded names of the columns that USING merges with those of earlier items."""
 
 
-_Reference = tuple[_Item, int]
+Reference = tuple[Item, int]
 """A column of an item of the FROM clause, by its place."""
 
 
@@ -60,7 +60,7 @@ class Traced:
     """A SELECT that maps rows, and what its columns refer to."""
 
     select: exp.Select
-    columns: list[tuple[str, _Reference | None]]
+    columns: list[tuple[str, Reference | None]]
     """The name of each column ("" if it is computed), and what it is a bare reference to."""
     numbers: Iterator[int]
     _made: dict[tuple[int, str], str] = field(default_factory=dict)
@@ -96,26 +96,28 @@ def trace(query: exp.Expr, columns: Columns) -> Traced | None:
     if not isinstance(made, exp.Select) or drawn:
         return None
     try:
-        return _Tracer(columns, itertools.count()).select(made, {})
-    except _UnknownError:
+        return Tracer(columns, itertools.count()).select(made, {})
+    except UnknownColumnsError:
         return None
 
 
 @dataclass(slots=True)
-class _Tracer:
+class Tracer:
+    """Traces the SELECTs of a query."""
+
     columns: Columns
     numbers: Iterator[int]
 
     def select(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> Traced:
         """Trace one SELECT; `ctes` has the common table expressions around it, None for untraceable ones."""
         if any(value for name, value in select.args.items() if name not in _MAPS_ROWS):
-            raise _UnknownError
+            raise UnknownColumnsError
         own = self._ctes(select)
         if own.keys() & ctes.keys():
-            raise _UnknownError
+            raise UnknownColumnsError
         items = self._items(select, {**ctes, **own})
-        _check_stars(select, [item.alias for item in items if item.traced is not None])
-        found: list[tuple[str, _Reference | None]] = []
+        check_stars(select, [item.alias for item in items if item.traced is not None])
+        found: list[tuple[str, Reference | None]] = []
         for node in select.expressions:
             bare = node.this if isinstance(node, exp.Alias) else node
             if isinstance(node, exp.Star) or (
@@ -140,14 +142,14 @@ class _Tracer:
             found[names[i]] = None if later or clause.args.get("recursive") else cte
         return found
 
-    def _items(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> list[_Item]:
+    def _items(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> list[Item]:
         clause = select.args.get("from_")
         if clause is None:
-            raise _UnknownError
+            raise UnknownColumnsError
         items = [self._item(clause.this, ctes)]
         for join in select.args.get("joins") or []:
             if join.args.get("method") not in (None, "", "ASOF") or join.args.get("pivots"):
-                raise _UnknownError
+                raise UnknownColumnsError
             item = self._item(join.this, ctes)
             if join.kind in ("SEMI", "ANTI"):
                 continue
@@ -155,16 +157,16 @@ class _Tracer:
             items.append(item)
         return items
 
-    def _item(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> _Item:
+    def _item(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> Item:
         alias, renamed = node.alias_or_name, node.alias_column_names
         plain = all(not value or name in ("this", "alias") for name, value in node.args.items())
         if isinstance(node, exp.Table) and plain and isinstance(node.this, exp.Identifier):
             if fold(node.name) not in ctes:
                 names = self.columns(node.name)
                 known = names is not None
-                return _Item(alias, _renamed(names, renamed), node.name if known else "", names or ())
+                return Item(alias, with_names(names, renamed), node.name if known else "", names or ())
             cte = ctes[fold(node.name)]
-            renamed = [] if cte is None else list(_renamed(tuple(cte.alias_column_names), renamed) or ())
+            renamed = [] if cte is None else list(with_names(tuple(cte.alias_column_names), renamed) or ())
             made = None if cte is None else exp.Subquery(this=copied(cte.this))
             item = self._derived(alias, made, renamed, ctes)
             if made is not None and item.traced is not None:
@@ -177,35 +179,36 @@ class _Tracer:
 
     def _derived(
         self, alias: str, node: exp.Expr | None, renamed: list[str], ctes: Mapping[str, exp.CTE | None]
-    ) -> _Item:
+    ) -> Item:
         """Trace a SELECT in parentheses; the columns of anything else are not known."""
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
-            with suppress(_UnknownError):
+            with suppress(UnknownColumnsError):
                 traced = self.select(node.this, ctes)
-                names = _renamed(tuple(name for name, _ in traced.columns), renamed)
-                return _Item(alias, names, traced=traced)
-        return _Item(alias, None)
+                names = with_names(tuple(name for name, _ in traced.columns), renamed)
+                return Item(alias, names, traced=traced)
+        return Item(alias, None)
 
-    def _star(self, node: exp.Expr, items: list[_Item]) -> list[tuple[str, _Reference | None]]:
+    def _star(self, node: exp.Expr, items: list[Item]) -> list[tuple[str, Reference | None]]:
         star = node.this if isinstance(node, exp.Column) else node
         if any(star.args.values()):
-            raise _UnknownError
-        found: list[tuple[str, _Reference | None]] = []
+            raise UnknownColumnsError
+        found: list[tuple[str, Reference | None]] = []
         for item in items:
             if isinstance(node, exp.Column) and fold(item.alias) != fold(node.table):
                 continue
             if item.names is None:
-                raise _UnknownError
+                raise UnknownColumnsError
             skipped = item.merged if isinstance(node, exp.Star) else ()
             found += [(name, (item, i)) for i, name in enumerate(item.names) if fold(name) not in skipped]
         return found
 
 
-def _renamed(names: tuple[str, ...] | None, new: list[str]) -> tuple[str, ...] | None:
+def with_names(names: tuple[str, ...] | None, new: list[str]) -> tuple[str, ...] | None:
+    """Return names of columns, the first of which are given anew."""
     return None if names is None else (*new, *names[len(new) :])
 
 
-def _resolved(node: exp.Column, items: list[_Item]) -> _Reference | None:
+def _resolved(node: exp.Column, items: list[Item]) -> Reference | None:
     """Return what a column means; None if that is not certain."""
     if node.args.get("db") is not None:
         return None
@@ -219,15 +222,15 @@ def _resolved(node: exp.Column, items: list[_Item]) -> _Reference | None:
     return places[0] if len(places) == 1 else None
 
 
-def _check_stars(select: exp.Select, changed: list[str]) -> None:
+def check_stars(select: exp.Select, changed: list[str]) -> None:
     """Raise if hidden columns of the changed items could be seen: in a whole row, or in a star elsewhere."""
     for star in all_of(select, exp.Star):
         around = star.parent
         if isinstance(around, exp.Column) and around.parent is not select and around.table in changed:
-            raise _UnknownError
+            raise UnknownColumnsError
         counted = isinstance(around, exp.Anonymous) and str(function_name(around)).lower() == "count"
         if not (isinstance(around, (exp.Select, exp.Column, exp.Count)) or counted):
-            raise _UnknownError
+            raise UnknownColumnsError
     whole = {fold(alias) for alias in changed}
     if any(not node.table and fold(node.name) in whole for node in all_of(select, exp.Column)):
-        raise _UnknownError
+        raise UnknownColumnsError

@@ -33,6 +33,7 @@ from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
+from dpsql.estimates.noise_laws import noises_taken
 from dpsql.language import all_of, walked
 from dpsql.policy import fold
 from dpsql.prepared import Existence, PreparedComposed
@@ -40,6 +41,8 @@ from dpsql.release import Release, places_of
 
 HALF = "0.5"
 """A group with a released count above it exists: the count does not round to 0."""
+EXISTS = "exists"
+"""In the meta of a condition that a group exists."""
 EXISTENCE = "existence"
 """The meta of a release block's tree: the counts that decide which groups exist, and if windows hinder it."""
 _COMPARED = (exp.In, exp.Exists, exp.Except, exp.Intersect)
@@ -149,7 +152,41 @@ def _seeks_absent(select: exp.Select) -> bool:
 def existing(columns: Sequence[exp.Expr]) -> exp.Expr:
     """Return the condition that one of some counts of a group says that it exists."""
     half = exp.Literal.number(HALF)
-    return exp.or_(*(exp.GT(this=column, expression=half.copy()) for column in columns), copy=False)
+    tests = [exp.GT(this=column, expression=half.copy()) for column in columns]
+    for test in tests:
+        test.meta[EXISTS] = True
+    return exp.or_(*tests, copy=False)
+
+
+def without_existence(condition: exp.Expr) -> tuple[list[exp.Expr], bool]:
+    """Return the conditions that all hold without those that groups exist, and whether there are such."""
+    node = condition.unnest()
+    if isinstance(node, exp.And):
+        (left, one), (right, other) = map(without_existence, (node.left, node.right))
+        return [*left, *right], one or other
+    tests = [node]
+    while any(isinstance(test, (exp.Or, exp.Paren)) for test in tests):
+        tests = [part for test in tests for part in _parts(test)]
+    found = all(test.meta.get(EXISTS) for test in tests)
+    return ([], True) if found else ([condition], False)
+
+
+def _parts(node: exp.Expr) -> list[exp.Expr]:
+    if isinstance(node, exp.Or):
+        return [node.left, node.right]
+    return [node.this] if isinstance(node, exp.Paren) else [node]
+
+
+def left_out(prepared: PreparedComposed, releases: Mapping[int, Release]) -> bool:
+    """Return whether a group was left out of what is computed, since it does not exist."""
+    read = with_groups(prepared, releases)
+    if any(read[place].rows.num_rows < releases[place].rows.num_rows for place in releases):
+        return True
+    return any(
+        (np.max([_column(read[each.release], place) for place in each.columns], axis=0) <= float(HALF)).any()
+        for each in prepared.existence
+        if each.columns and read[each.release].rows.num_rows
+    )
 
 
 def with_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> dict[int, Release]:
@@ -161,7 +198,8 @@ def with_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> 
         if release is not None and gone is not None and gone.any():
             kept = pa.array(~gone)
             rows, table = release.rows.filter(kept), release.table.filter(kept)
-            found[each.release] = replace(release, rows=rows, table=table)
+            noises = noises_taken(release.noises, np.flatnonzero(~gone))
+            found[each.release] = replace(release, rows=rows, table=table, noises=noises)
     return found
 
 

@@ -20,6 +20,12 @@ _FRAMES = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 """Nodes that may stand between a window and its function."""
 
 
+DETAIL_FUNCTIONS = {
+    name: kind for name, kind in FREE.items() if kind in ("stddev", "low", "high", "left_out", "bound")
+}
+"""Functions of one number, with the kind of what they show of it."""
+
+
 def free_function(node: exp.Expr) -> str | None:
     """Return the kind of DP_STDDEV(n) and the like; None for other nodes."""
     return FREE.get((function_name(node) or "").lower())

@@ -13,8 +13,10 @@ from sqlglot import exp
 
 from dpsql.analysis import Output, Plan, engine_sql, put_domains
 from dpsql.answers import COVERS_LESS, choose, doubles
+from dpsql.composition.derived import Errors, run_with_errors, with_derived
+from dpsql.composition.details import filled, numbers_of, numeric, with_details
 from dpsql.composition.error_bars import HIDDEN, Traced, trace
-from dpsql.composition.existence import told, with_groups
+from dpsql.composition.existence import left_out, told, with_groups
 from dpsql.composition.half_way import Steps, compare_half_way, counts_of, guard_divisors, steps_of
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
@@ -25,7 +27,15 @@ from dpsql.info import total_guarantee
 from dpsql.language import AllGroups, Query, all_of, copied, name_columns
 from dpsql.places import DETAILS, FREE, Places, distinct, laid_out
 from dpsql.policy import Policy, fold
-from dpsql.prepared import ErrorBar, Existence, PreparedComposed, PreparedPrivate, Relation, ReleasedValue
+from dpsql.prepared import (
+    DerivedColumn,
+    ErrorBar,
+    Existence,
+    PreparedComposed,
+    PreparedPrivate,
+    Relation,
+    ReleasedValue,
+)
 from dpsql.privacy import Charge
 from dpsql.release import Release, ends_of, held_together, places_of
 from dpsql.types import BIGINT, DOUBLE, SqlType
@@ -73,12 +83,15 @@ def compose(
         (fold(r.name), fold(c)): (r.release, i) for r in relations for i, (c, _) in enumerate(r.columns)
     }
     plain = replace(plain, existence=decided, divisors=tuple(places[each] for each in divisors))
-    shown = _with_bars(plain, outer, database)
-    try:
-        found = database.bind_over(types, shown.traced)
-    except UnboundQuery:
-        return _told(plain)
-    return _told(shown if tuple(name for name in found if not name.startswith(HIDDEN)) == names else plain)
+    shown, why = _with_bars(plain, outer, database)
+    for made in (shown, replace(shown, traced=shown.barred, derived=())):
+        try:
+            found = database.described(types, made.traced)
+        except UnboundQuery:
+            continue
+        if tuple(name for name, _ in found if not name.startswith(HIDDEN)) == names:
+            return _told(with_details(query, parts.details, numeric(made, found), why))
+    return _told(with_details(query, parts.details, plain, why))
 
 
 @contextmanager
@@ -128,8 +141,13 @@ def columns_of(plan: Plan) -> tuple[tuple[str, SqlType], ...]:
     return tuple((name, kind) for name, (_, kind) in zip(names, columns, strict=True))
 
 
-def _with_bars(plain: PreparedComposed, outer: exp.Query, database: SchemaDatabase) -> PreparedComposed:
-    """Return the statement with the error bars of its columns, and the hidden columns that they need."""
+def _with_bars(
+    plain: PreparedComposed, outer: exp.Query, database: SchemaDatabase
+) -> tuple[PreparedComposed, dict[int, str]]:
+    """Return the statement with the error bars of its columns, and the hidden columns that they need.
+
+    Beside it stands why columns have none, by their places.
+    """
     released = {fold(relation.name): relation for relation in plain.relations}
 
     def columns(name: str) -> tuple[str, ...] | None:
@@ -139,11 +157,12 @@ def _with_bars(plain: PreparedComposed, outer: exp.Query, database: SchemaDataba
         return database.public_columns(name)
 
     traced, names = trace(outer, columns), plain.columns
-    if traced is None or any(fold(name).startswith(HIDDEN) for name in names):
-        return plain
-    known = [name for name, _ in traced.columns]
+    if any(fold(name).startswith(HIDDEN) for name in names):
+        return plain, {}
+    known = [] if traced is None else [name for name, _ in traced.columns]
     if len(known) != len(names) or any(a and fold(a) != fold(b) for a, b in zip(known, names, strict=True)):
-        return plain
+        return with_derived(plain, copied(outer), columns)
+    assert traced is not None  # noqa: S101  it has these columns
     keys: list[int] = []
     shown: dict[int, tuple[Relation, Output, int]] = {}
     for place in range(len(names)):
@@ -161,7 +180,9 @@ def _with_bars(plain: PreparedComposed, outer: exp.Query, database: SchemaDataba
     bars = tuple(
         _bar(plain, names, place, shown, traced) for place, (_, o, _) in shown.items() if o.kind == "count"
     )
-    return replace(plain, traced=engine_sql(traced.select), keys=tuple(keys), bars=bars)
+    barred = engine_sql(copied(traced.select))
+    plain = replace(plain, traced=barred, barred=barred, keys=tuple(keys), bars=bars)
+    return with_derived(plain, traced.select, columns)
 
 
 def _bar(
@@ -202,26 +223,27 @@ def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Re
 
 def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
     """Run the outer query over the releases of a statement; return the statement's own release."""
-    database = prepared.engines.schema_database
     releases = tuple(_shown(part, one) for part, one in zip(prepared.parts, releases, strict=True))
     types = {relation.name: relation.columns for relation in prepared.relations}
     read = with_groups(prepared, dict(enumerate(releases)))
     released = {relation.name: read[relation.release].rows for relation in prepared.relations}
-    found = database.over(types, released, prepared.traced)
+    gone = left_out(prepared, dict(enumerate(releases)))
+    found, errors = run_with_errors(prepared, [*read.values()], types, released, groups_left_out=gone)
     rows = found.select([i for i, name in enumerate(found.column_names) if not name.startswith(HIDDEN)])
-    table, places = _detailed(prepared, [*read.values()], found, rows)
+    table, places = _detailed(prepared, [*read.values()], found, rows, errors)
+    rows, table = filled(prepared, [*read.values()], found, (rows, table, places), errors)
     own = {
         "rows": rows,
         "table": table,
         "places": places,
         "keys": tuple(prepared.columns[place] for place in prepared.keys),
-        "counts": tuple(prepared.columns[bar.place] for bar in prepared.bars),
+        "counts": tuple(prepared.columns[each.place] for each in numbers_of(prepared)),
         "statement": prepared.text,
         "together": None,
         "parts": releases,
     }
     together = _together(prepared, releases)
-    own["warnings"] = (*together.warnings, *told(prepared, releases))
+    own["warnings"] = (*together.warnings, *told(prepared, releases), *errors.notes)
     return replace(together, **own)
 
 
@@ -233,7 +255,7 @@ def layout_of(
     `free` has what stands beside all numbers of a row, each with the place of a column that shows it.
     """
     return laid_out(
-        prepared.columns, prepared.keys, [(bar.place, bar.own) for bar in prepared.bars], free or {}
+        prepared.columns, prepared.keys, [(n.place, n.own) for n in numbers_of(prepared)], free or {}
     )
 
 
@@ -253,6 +275,7 @@ def _as_selected(part: PreparedPrivate) -> PreparedPrivate:
 def _told(prepared: PreparedComposed) -> PreparedComposed:
     """Return a statement whose releases say what noise does to the intervals that are shown, if any are."""
     barred, parts = {bar.release for bar in prepared.bars}, list[PreparedPrivate]()
+    barred |= {release for release, _ in prepared.numbers if prepared.derived and prepared.chosen}
     for place, part in enumerate(prepared.parts):
         plan, asked = part.plan, part.plan.options.intervals
         shows = place in barred or any(output.kind in ("low", "high") for output in plan.outputs)
@@ -271,9 +294,13 @@ def _all_at_once(plan: Plan) -> str:
 
 
 def _detailed(
-    prepared: PreparedComposed, releases: Sequence[Release], found: pa.Table, rows: pa.Table
+    prepared: PreparedComposed,
+    releases: Sequence[Release],
+    found: pa.Table,
+    rows: pa.Table,
+    errors: Errors,
 ) -> tuple[pa.Table, Places]:
-    """Add standard deviation and interval of each column that shows a measure.
+    """Add standard deviation and interval of each column that shows a measure, or is computed of them.
 
     If the rows are those of one release, in its order, its other details (gap, p-value) are theirs too.
     """
@@ -292,7 +319,11 @@ def _detailed(
     columns = dict(enumerate(rows.columns))
     for kind, place in free.items():
         columns.setdefault(getattr(places, kind), first.table.column(place))
-    for bar, number in zip(prepared.bars, places.numbers, strict=True):
+    for bar, number in zip(numbers_of(prepared), places.numbers, strict=True):
+        if isinstance(bar, DerivedColumn):
+            made = zip(number.details, errors.of[bar.place], strict=True)
+            columns |= {to: doubles(values) for to, values in made if to is not None}
+            continue
         release, numbers = releases[bar.release], within[bar.row]
         there = ~np.isnan(numbers)
         for to, place in zip(number.details, places_of(release).numbers[bar.number].details, strict=True):
@@ -304,7 +335,8 @@ def _detailed(
                 values[there] = known[numbers[there].astype(np.int64)]
             columns[to] = doubles(values)
     ordering = places_of(first).ordering if len(releases) == 1 else None
-    ordered = (i for i, bar in enumerate(prepared.bars) if bar.number == ordering)
+    every = enumerate(numbers_of(prepared))
+    ordered = (i for i, bar in every if isinstance(bar, ErrorBar) and bar.number == ordering)
     places = replace(places, ordering=next(ordered, None))
     return pa.table([columns[place] for place in range(len(names))], names=names), places
 

@@ -16,6 +16,7 @@ from dpsql.analysis.spellings import rewritten
 from dpsql.composition.apart import apart
 from dpsql.composition.block import separate
 from dpsql.composition.cutting import everything, put, released_alone, standalone, without_private
+from dpsql.composition.details import Asked, take_details
 from dpsql.composition.existence import EXISTENCE, readers
 from dpsql.composition.existing_values import with_existing
 from dpsql.composition.fusion import fused
@@ -59,6 +60,8 @@ class Parts:
     """SQL of the same kind with one row and one column, for each value that releases read; and its place."""
     existence: tuple[tuple[str, tuple[int, ...], bool], ...] = ()
     """Released relations of which it was decided which groups exist, and how (see `Existence`)."""
+    details: tuple[Asked, ...] = ()
+    """The columns of the outer query that ask for a detail of another one; they are NULL in it."""
 
 
 def parts_of(
@@ -257,6 +260,7 @@ class _Splitter:
         prefix = self._prefix()
         names = {i: f"{prefix}{n}" for n, i in enumerate(kept)}
         marks = {block.mark: same[i] for i, block in enumerate(blocks)}
+        details = take_details(outer)
         for tree in (outer, *(tree for tree, _ in self.values)):
             _name_releases(tree, marks, names)
             check_outer(self.query, self.policy, tree, names.values())
@@ -275,6 +279,7 @@ class _Splitter:
             outer,
             tuple(self.values),
             tuple((names[marks[mark][0]], places, windows) for mark, places, windows in self.existence),
+            details,
         )
 
     def _equal(self, queries: Sequence[Query]) -> list[tuple[int, tuple[str, ...]]]:

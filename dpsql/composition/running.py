@@ -11,6 +11,7 @@ from dpsql.answers import (
     BoundSearches,
     NoisyResult,
     details,
+    noises_of,
     outside_of,
     rows,
     together,
@@ -272,6 +273,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
         statement=text,
         scale=prepared.method.quote.scale,
         outside=outside_of(plan, answer),
+        noises=noises_of(plan, found, answer),
         **said,
     )
     # Where a file may change while it is counted, the answer is for this statement alone.

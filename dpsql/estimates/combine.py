@@ -12,6 +12,7 @@ from dpsql.estimates.blue import top_k_offsets
 from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.intervals import offsets
 from dpsql.estimates.measurement import Measurement, SharedNoise
+from dpsql.estimates.noise_laws import Linear, Made
 from dpsql.estimates.variance import Real
 from dpsql.lazy_dataclass import dataclass
 
@@ -31,6 +32,8 @@ class Combined:
     together: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     """Lower and upper ends of intervals that hold for all numbers of a release at once, whichever of them are
     looked at because of their noise; None: they are not known."""
+    made: Made | None = None
+    """What the numbers are made of; None: that is not known, and so is the error of what is computed."""
 
     @classmethod
     def nothing(cls) -> Combined:
@@ -40,17 +43,20 @@ class Combined:
     def negated(self) -> Combined:
         """Return the estimates of the negated counts."""
         turned = None if self.together is None else (-self.together[1], -self.together[0])
-        return Combined(-self.value, self.stddev, -self.high, -self.low, turned)
+        made = self.made.scaled(-1.0) if isinstance(self.made, Linear) else None
+        return Combined(-self.value, self.stddev, -self.high, -self.low, turned, made)
 
     def taken(self, rows: NDArray[np.int64]) -> Combined:
         """Return the estimates of some of the counts, in the given order."""
         ends = None if self.together is None else (self.together[0][rows], self.together[1][rows])
-        return Combined(self.value[rows], self.stddev[rows], self.low[rows], self.high[rows], ends)
+        made = None if self.made is None else self.made.taken(rows)
+        return Combined(self.value[rows], self.stddev[rows], self.low[rows], self.high[rows], ends, made)
 
     def scaled(self, step: float) -> Combined:
         """Return the estimates in another unit, of which a count has so many."""
         ends = None if self.together is None else (self.together[0] * step, self.together[1] * step)
-        return Combined(self.value * step, self.stddev * step, self.low * step, self.high * step, ends)
+        made = None if self.made is None else self.made.scaled(step)
+        return Combined(self.value * step, self.stddev * step, self.low * step, self.high * step, ends, made)
 
     def within(self, low: float, high: float) -> Combined:
         """Return the estimates and the ends of intervals cut to a range that the truth lies in."""
@@ -58,7 +64,7 @@ class Combined:
         if self.together is not None:
             ends = (np.clip(self.together[0], low, high), np.clip(self.together[1], low, high))
         value, least, most = (np.clip(part, low, high) for part in (self.value, self.low, self.high))
-        return Combined(value, self.stddev, least, most, ends)
+        return Combined(value, self.stddev, least, most, ends, self.made)
 
     def at_once(self, wider: Combined) -> Combined:
         """Return these estimates with the intervals of others as those that hold for all numbers at once.
@@ -140,7 +146,11 @@ def from_measurement(measured: Measurement) -> Combined:
         raise ValueError("a total determines no count")
     value = measured.counts()
     deviation = np.full(value.shape, math.sqrt(measured.noise.variance))
-    return Combined(value.copy(), deviation, value - measured.half_width, value + measured.half_width)
+    made = None
+    if measured.source is not None:
+        made = Linear.alone(measured.place, value.copy(), measured.source)
+    low, high = value - measured.half_width, value + measured.half_width
+    return Combined(value.copy(), deviation, low, high, made=made)
 
 
 def combine(

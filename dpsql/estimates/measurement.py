@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.estimates.noise_laws import Source
 from dpsql.estimates.variance import Real, laplace_variance
 from dpsql.lazy_dataclass import dataclass
 
@@ -65,6 +66,10 @@ class Measurement:
     noise: MeasuringNoise
     half_width: float | None = None
     """Half the width of the interval around each value; None for a total."""
+    source: Source | None = None
+    """The draw of the noise; None: what else it is on is not known."""
+    place: int = 0
+    """The place of the number among those that were measured."""
 
     def counts(self) -> NDArray[np.float64]:
         """Return the values as an array."""
@@ -78,4 +83,4 @@ class Measurement:
     def negated(self) -> Measurement:
         """Return the measurement of the negated counts."""
         value = -self.value if isinstance(self.value, Real) else -self.counts()
-        return Measurement(value, self.noise, self.half_width)
+        return Measurement(value, self.noise, self.half_width, self.source, self.place)

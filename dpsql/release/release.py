@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from dpsql.estimates.noise_laws import Noises
+
 
 @dataclass(frozen=True, slots=True)
 class Release:
@@ -72,6 +74,8 @@ class Release:
     that was stored without: then their names tell it."""
     outside: Outside | None = None
     """The rows whose keys are in no group that is shown, a number of the same release; None: no number."""
+    noises: Noises | None = field(default=None, repr=False)
+    """What its numbers are made of, in their order; None of a release that was stored without."""
     properties: dict[str, str] = field(default_factory=dict)
     """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""
 
@@ -212,7 +216,13 @@ def stream(table: pa.Table) -> bytes:
 
 def to_bytes(release: Release) -> bytes:
     """Write a release as the ledger stores it: its facts as JSON, its two tables as Arrow streams."""
-    parts = [json.dumps(facts_of(release)).encode(), stream(release.rows), stream(release.table)]
+    facts, more = facts_of(release), list[bytes]()
+    if release.noises is not None:
+        from dpsql.release.noises import written  # noqa: PLC0415  loaded only where a release is stored
+
+        known, columns = written(release.noises)
+        facts, more = facts | {"noises": known}, [stream(columns)]
+    parts = [json.dumps(facts).encode(), stream(release.rows), stream(release.table), *more]
     parts += [] if release.together is None else [stream(release.together)]
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
@@ -228,8 +238,14 @@ def from_bytes(data: bytes) -> Release:
         parts.append(data[at + 8 : at + 8 + size])
         at += 8 + size
     rows, table, *more = (pa.ipc.open_stream(part).read_all() for part in parts[1:])
-    found = release_of(json.loads(parts[0]), rows, table)
-    return replace(found, together=more[0]) if more else found  # an older release has none
+    facts = json.loads(parts[0])
+    known = facts.pop("noises", None)  # an older release has none, nor what follows
+    noises = None
+    if known is not None:
+        from dpsql.release.noises import read  # noqa: PLC0415  as above
+
+        noises = read(known, more.pop(0))
+    return replace(release_of(facts, rows, table), noises=noises, together=more[0] if more else None)
 
 
 def held_together(release: Release, ends: Sequence[int]) -> Release:

@@ -1,4 +1,4 @@
-"""Statements whose bound a search finds, on PostgreSQL and Spark: what is counted for it is as DuckDB counts."""
+"""Statements whose bound a search finds, on PostgreSQL and Spark: excesses are those that DuckDB counts."""
 
 from __future__ import annotations
 

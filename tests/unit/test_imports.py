@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ledger": {"errors", "privacy", "policy"},
     "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates", "render"},
     "versions": {"errors", "ledger", "policy"},
-    "release": BASE | {"render", "policy", "language", "analysis", "versions", "zones"},
+    "release": BASE | {"estimates", "render", "policy", "language", "analysis", "versions", "zones"},
     "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
     "kept_ladders": {"analysis", "estimates", "ledger", "policy", "release", "versions"},
     "database": {
@@ -91,8 +91,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "info": BASE
     | {"analysis", "answers", "estimates", "guarantees", "language", "ledger", "policy", "prepared"},
     "composition": BASE
-    | {"analysis", "answers", "database", "engines", "info", "language", "ledger", "policy", "prepared"}
-    | {"release", "running", "tree"},
+    | {"analysis", "answers", "database", "engines", "estimates", "info", "language", "ledger", "policy"}
+    | {"prepared", "release", "running", "tree"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "prepared", "running"},
     "planning": {

@@ -465,11 +465,10 @@ BARS = [
     ("WITH s AS (FROM r0) SELECT a.n AS x, b.n AS y FROM s a, s b WHERE a.n < b.n", {"x": 0, "y": 0}),
     ("SELECT m FROM (SELECT n AS m FROM r0) WHERE m > 0", {"m": 0}),
     ("SELECT m FROM (SELECT n AS m, page FROM r0 ORDER BY n LIMIT 2) AS t ORDER BY page", {"m": 0}),
-    ("SELECT r0.n * 2 AS d, r1.n AS w, COUNT(*) OVER () AS c FROM r0, r1", {"w": 1}),
+    ("SELECT floor(r0.n) AS d, r1.n AS w, COUNT(*) OVER () AS c FROM r0, r1", {"w": 1}),
     ("SELECT page, SUM(n) AS n FROM r0 GROUP BY page", {}),
     ("SELECT DISTINCT n FROM r0", {}),
     ("SELECT n, 1 AS n_low FROM r0", {"n": 0}),
-    ("SELECT n FROM r0 UNION ALL SELECT n FROM r1", {}),
 ]  # fmt: skip
 
 
@@ -507,7 +506,7 @@ def test_one_release_with_a_query_around_it_is_as_before(
     prepared = session.prepare(made_of("SELECT page AS p, n AS m, n / 2 AS half FROM r0", query))
     release = present(session.execute(prepared).release)
     (part,) = release.parts
-    assert (release.keys, release.counts, release.number) == (("p",), ("m",), part.number)
+    assert (release.keys, release.counts, release.number) == (("p",), ("m", "half"), part.number)
     assert (release.selection, release.mechanism, release.scale) == ("top-2", part.mechanism, part.scale)
     assert release.properties["ordering"] == "m"
     assert release.table.column("gap").equals(part.table.column("gap"))
@@ -622,7 +621,7 @@ def test_a_cursor_has_the_release_of_the_statement_and_its_parts(folder: Path) -
         cursor = connection.execute(text)
         release = present(cursor.release)
         assert [part.number for part in cursor.releases] == [1, 2]
-        assert (cursor.releases, release.counts) == (release.parts, ("n",))
+        assert (cursor.releases, release.counts) == (release.parts, ("share", "n"))
         assert connection.release(2).rows.equals(cursor.releases[1].rows)
         assert connection.budget().spent == release.charge == Charge(Fraction(1))
         assert "2 releases" in repr(cursor)

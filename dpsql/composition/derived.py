@@ -1,0 +1,175 @@
+"""Follow the columns of an outer query that are computed from released numbers; compute their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dpsql.analysis import Plan, engine_sql
+from dpsql.answers import by_noise
+from dpsql.composition.derived_columns import DerivedErrors
+from dpsql.composition.error_bars import HIDDEN, Columns
+from dpsql.composition.hidden import Hidden
+from dpsql.composition.terms import Form, Known, Opaque, Term, kept
+from dpsql.composition.tracing import Rows, United, traced_rows
+from dpsql.engines import Cancelled
+from dpsql.engines.over_releases import Columns as Types
+from dpsql.errors import OperationalError
+from dpsql.lazy_dataclass import dataclass
+from dpsql.places import DETAILS
+from dpsql.policy import fold
+from dpsql.prepared import DerivedColumn, PreparedComposed, Relation
+from dpsql.release import Release
+
+FloatArray = NDArray[np.float64]
+
+_NO_ERROR = {
+    "low": "an end of an interval",
+    "high": "an end of an interval",
+    "stddev": "a standard deviation",
+    "gap": "a gap",
+    "p_value": "a p-value",
+    "rank": "a rank",
+    "quantile": "a quantile",
+    "left_out": "an estimate of what is left out",
+}
+"""Released columns that are no numbers with an error, and no keys."""
+_NOT_COMPUTED = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError)
+"""What computing an interval raises where values are others than expected: the answer is shown without."""
+_MOST_IN_WINDOWS = 3_000
+"""Most released rows for windows over them to be followed: each may be made of all rows."""
+
+
+@dataclass(slots=True, eq=False)
+class Errors:
+    """The errors of the derived columns of an answer, by their places: stddev, low, high."""
+
+    of: dict[int, tuple[FloatArray, FloatArray, FloatArray]]
+    bounds: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
+    """What is asked of their bounds, by place and kind."""
+    notes: tuple[str, ...] = ()
+
+
+def with_derived(
+    plain: PreparedComposed, tree: exp.Expr, columns: Columns
+) -> tuple[PreparedComposed, dict[int, str]]:
+    """Return a statement with the columns that are followed to released numbers; the tree is changed.
+
+    Beside it stands why other columns have no error, by their places.
+    """
+    plain = replace(plain, barred=plain.barred or plain.traced)
+    plans = [part.plan for part in plain.parts]
+    released, numbers = _numbered(plain.relations, plans)
+    traced = traced_rows(tree, columns, released, max(len(numbers), 1)) if numbers else None
+    if traced is None:
+        return plain, {}
+    rows, whole = traced
+    if len([n for n, _ in rows.columns if not fold(n).startswith(HIDDEN)]) != len(plain.columns):
+        return plain, {}
+    skipped = {bar.place for bar in plain.bars} | {*plain.keys}
+    terms: dict[int, Term] = {}
+    why: dict[int, str] = {}
+    shown = [term for name, term in rows.columns if not fold(name).startswith(HIDDEN)]
+    at = [i for i, (name, _) in enumerate(rows.columns) if not fold(name).startswith(HIDDEN)]
+    for place, term in enumerate(shown):
+        if isinstance(term, Opaque):
+            why[place] = term.why
+        elif isinstance(term, Known):
+            why[place] = "it has no noise"
+        elif place not in skipped:
+            terms[place] = _shown(rows, at[place], term)
+    if not terms:
+        return plain, why
+    found = tuple(DerivedColumn(place, term) for place, term in terms.items())
+    made = replace(plain, traced=engine_sql(tree), derived=found, numbers=tuple(numbers), whole=whole)
+    return replace(made, chosen=rows.filtered), why
+
+
+def _numbered(
+    relations: Sequence[Relation], plans: Sequence[Plan]
+) -> tuple[dict[str, dict[int, int | str]], list[tuple[int, int]]]:
+    """Give released numbers numbers: by relation and place, and the release and the number of each.
+
+    Relations of one release have the same numbers.
+    """
+    found: dict[str, dict[int, int | str]] = {}
+    numbers: dict[tuple[int, int], int] = {}
+    for relation in relations:
+        own, count = found.setdefault(fold(relation.name), {}), 0
+        for place, output in enumerate(plans[relation.release].outputs):
+            if output.kind == "count":
+                own[place] = numbers.setdefault((relation.release, count), len(numbers))
+                count += 1
+            else:
+                own[place] = _NO_ERROR.get(output.kind, "")
+    return found, list(numbers)
+
+
+def _shown(rows: Rows, place: int, term: Term) -> Term:
+    """Return a term in the names of hidden columns of the outermost query."""
+    if not isinstance(term, Form):
+        return kept(term, rows.hidden)
+    if isinstance(rows, United):
+        return Form("", (("1", rows.hidden(str(place))),))
+    return Form("", tuple((f if f == "1" else rows.hidden(f), rows.hidden(form)) for f, form in term.parts))
+
+
+def run_with_errors(
+    prepared: PreparedComposed,
+    releases: Sequence[Release],
+    types: Mapping[str, Types],
+    rows: Mapping[str, pa.Table],
+    *,
+    groups_left_out: bool = False,
+) -> tuple[pa.Table, Errors]:
+    """Run the outer query; return its rows with hidden columns, and the errors of the derived columns.
+
+    What they are made of may need more memory than the answer itself: then they have no errors.
+    """
+    database = prepared.engines.schema_database
+    found, notes = None, list[str]()
+    if prepared.derived and prepared.whole and groups_left_out:
+        notes.append("groups were left out: what is computed of the others together has no interval")
+    elif prepared.derived and not _too_many(prepared, releases):
+        try:
+            found = database.over(types, rows, prepared.traced)
+        except Cancelled:
+            raise
+        except OperationalError:
+            found = None
+    if found is None:
+        plain = prepared.barred if prepared.derived else prepared.traced
+        found = database.over(types, rows, plain)
+        none = (np.full(found.num_rows, np.nan),) * 3
+        return found, Errors({each.place: none for each in prepared.derived}, notes=tuple(notes))
+    confidence = float(min(release.confidence for release in releases))
+    chosen = prepared.chosen or groups_left_out
+    families = [
+        max(part.plan.groups, 2) if (part.plan.wide and chosen) or by_noise(part.plan) else 1
+        for part in prepared.parts
+    ]
+    asked = len(prepared.derived) + len(prepared.bars)
+    work = DerivedErrors(Hidden(found), releases, prepared.numbers, families, confidence, asked)
+    of: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
+    bounds: dict[tuple[int, str], FloatArray] = {}
+    for each in prepared.derived:
+        try:
+            of[each.place] = work.of(each.place, each.term)
+        except _NOT_COMPUTED:
+            of[each.place] = (np.full(found.num_rows, np.nan),) * 3
+        if work.few:
+            name = prepared.columns[each.place]
+            notes.append(f"too few rows for an interval of {name} in {work.few:,} of {found.num_rows:,} rows")
+        for kind in {d.kind for d in prepared.details if d.of == each.place} - {*DETAILS}:
+            bounds[each.place, kind] = work.of_bounds(each.place, each.term, kind)
+    return found, Errors(of, bounds, tuple(notes))
+
+
+def _too_many(prepared: PreparedComposed, releases: Sequence[Release]) -> bool:
+    rows = sum(release.rows.num_rows for release in releases)
+    return rows > _MOST_IN_WINDOWS and " OVER " in prepared.traced.upper()

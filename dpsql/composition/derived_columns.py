@@ -1,0 +1,410 @@
+"""The errors of columns that are computed from released numbers: intervals and standard deviations.
+
+All of it is computed from what was released. A column has an interval in a row if the law of each number that
+its value is made of is known: exactly if it is a sum of them, by Fieller's set if it is a ratio of two sums,
+else by draws of the noise, if it is smooth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.composition.hidden import Hidden, Sum, floats, leaves_of
+from dpsql.composition.smooth import NoIntervalError, value_of
+from dpsql.composition.terms import Call, Form, Known, Term
+from dpsql.estimates.linear_terms import DRAWS, Key, Weights, errors, half_width, joined, stddev
+from dpsql.estimates.noise_laws import Linear, Quotient, Source
+from dpsql.estimates.ratio_terms import RatioIntervals, Sides
+from dpsql.lazy_dataclass import dataclass
+from dpsql.release import places_of
+
+if TYPE_CHECKING:
+    from dpsql.estimates.noise_laws import NumberNoise
+    from dpsql.release import Release
+
+FloatArray = NDArray[np.float64]
+Interval = tuple[float, float, float]
+"""Standard deviation (NaN: it has none), low and high."""
+
+MOST = 1_000_000
+"""Most released numbers that the values of a column with intervals are made of, all rows together."""
+_SMOOTH_DRAWS = 2_000
+_MOST_CORNERS = 3
+_LEAST_TAIL = 20
+"""Draws beyond a quantile that must be there at least."""
+_SAME = 1.02
+"""By how much a half-width may exceed that of one number alone, to be taken as it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Number:
+    """A released number, all rows."""
+
+    value: FloatArray
+    stddev: FloatArray
+    low: FloatArray
+    high: FloatArray
+    noise: NumberNoise | None
+    release: int
+    family: int
+    """Among how many groups the outer query chooses because of noise; 1: it does not."""
+
+
+@dataclass(slots=True, eq=False)
+class DerivedErrors:
+    """Computes the errors of columns of one answer."""
+
+    hidden: Hidden
+    releases: Sequence[Release]
+    numbers: Sequence[tuple[int, int]]
+    """The release and the number of each released number."""
+    families: Sequence[int]
+    """Among how many groups of each release noise chooses what is shown; 1: it does not."""
+    confidence: float
+    columns: int = 1
+    """How many columns have intervals."""
+    few: int = 0
+    """In how many rows a ratio has no interval, since there are too few rows."""
+    _numbers: dict[int, _Number] = field(default_factory=dict)
+    _known: dict[tuple[object, ...], Interval] = field(default_factory=dict)
+    """Intervals of smooth functions, which rows may have in common."""
+
+    def of(self, place: int, term: Term) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return standard deviations and ends of intervals of a column; NaN where there are none."""
+        values = self.hidden.shown(place)
+        out = np.full((3, len(values)), np.nan)
+        self.few = 0
+        if self.hidden.numbers(term) > MOST:
+            return out[0], out[1], out[2]
+        with np.errstate(all="ignore"):
+            for row in np.flatnonzero(np.isfinite(values)).tolist():
+                try:
+                    made = self._interval(term, row, float(values[row]))
+                except NoIntervalError:
+                    continue
+                low, high = min(made[1], values[row]), max(made[2], values[row])
+                if math.isfinite(low) and math.isfinite(high):
+                    out[:, row] = made[0], low, high
+        return out[0], out[1], out[2]
+
+    def of_bounds(self, place: int, term: Term, kind: str) -> FloatArray:
+        """Return what bounds left out of a sum of numbers, or (`bound`) their bound, if it is one.
+
+        NaN where that is not known.
+        """
+        values = self.hidden.shown(place)
+        out = np.full(len(values), np.nan)
+        if not isinstance(term, Form):
+            return out
+        for row in np.flatnonzero(np.isfinite(values)).tolist():
+            weights = self.hidden.form(term, row, float(values[row])).weights
+            noises = [(weight, *self._number(name)) for name, weight in weights.items()]
+            if kind == "bound":
+                bounds = {None if each.noise is None else each.noise.bound for _, each, _ in noises}
+                out[row] = next(iter(bounds)) if len(bounds) == 1 else np.nan
+                continue
+            known = [None if each.noise is None else each.noise.left_out for _, each, _ in noises]
+            parts = [(w, at, array) for (w, _, at), array in zip(noises, known, strict=True)]
+            out[row] = sum(math.nan if a is None else w * float(a[at]) for w, at, a in parts)
+        return out
+
+    # -- intervals of a row
+
+    def _interval(self, term: Term, row: int, value: float) -> Interval:
+        if isinstance(term, Form):
+            return self._linear(self.hidden.form(term, row, value))
+        if isinstance(term, Call) and term.op == "round":
+            return self._rounded(term, row, value)
+        if isinstance(term, Call) and term.op == "cut":
+            deviation, low, high = self._interval(term.args[0], row, value)
+            least, most = (self.hidden.end(end, row) for end in term.args[1:])
+            return deviation, *np.clip([low, high], least, most).tolist()
+        ratio = self._ratio(term, row)
+        if ratio is not None:
+            return self._ratio_interval(*ratio, value)
+        return self._smooth(term, row)
+
+    def _linear(self, form: Sum) -> Interval:
+        if not form.weights:
+            return 0.0, form.value, form.value
+        if len(form.weights) == 1:
+            return self._multiple(form)
+        terms, quotients = self._terms([form])
+        if quotients:
+            return self._smooth_of([form], lambda leaves: leaves[0])
+        below, above = self._sides([form]).of(1.0)
+        centre = self._centre(form)
+        family = self._family([form])
+        exact = {source.law.kind for source in terms.sources} in ({"laplace"}, {"gaussian"})
+        level = self._level(family, exact=exact)
+        width = half_width(terms, level) if level else math.inf
+        if family > 1:
+            ends = self._ends(form)
+            if ends[1] - ends[0] < 2 * width + below + above:
+                return stddev(terms), *ends
+        return stddev(terms), centre - width - below, centre + width + above
+
+    def _multiple(self, form: Sum) -> Interval:
+        """Return the interval of a multiple of one number, plus a constant: that of the number."""
+        ((name, weight),) = form.weights.items()
+        number, at = self._number(name)
+        ends = [form.value + weight * (end[at] - number.value[at]) for end in (number.low, number.high)]
+        if not all(map(math.isfinite, ends)):
+            raise NoIntervalError
+        return abs(weight) * float(number.stddev[at]), min(ends), max(ends)
+
+    def _ends(self, form: Sum) -> tuple[float, float]:
+        """Return ends that hold where those of all numbers do."""
+        low = high = form.value
+        for name, weight in form.weights.items():
+            number, at = self._number(name)
+            ends = sorted(weight * (end[at] - number.value[at]) for end in (number.low, number.high))
+            low, high = low + ends[0], high + ends[1]
+        return (low, high) if math.isfinite(low) and math.isfinite(high) else (-math.inf, math.inf)
+
+    def _rounded(self, term: Call, row: int, value: float) -> Interval:
+        """Return the interval of a value that is rounded to a grid finer than its noise: rounded ends."""
+        digits = self.hidden.scalar(term.args[1], row)
+        step = 10.0 ** -round(digits)
+        deviation, low, high = self._interval(term.args[0], row, value)
+        if (high - low) / 2 < step:
+            raise NoIntervalError
+        return deviation, round(low / step) * step, round(high / step) * step
+
+    # -- ratios
+
+    def _ratio(self, term: Term, row: int) -> tuple[Sum, Sum, float, float] | None:
+        """Return numerator, denominator, factor and what is added of a ratio of sums; None: it is none."""
+        if not isinstance(term, Call):
+            return None
+        if term.op == "div" and _is_linear(term.args[0]) and isinstance(term.args[1], Form):
+            first, second = term.args
+            return self.hidden.leaf(first, row), self.hidden.leaf(second, row), 1.0, 0.0
+        if term.op == "neg":
+            inner = self._ratio(term.args[0], row)
+            return None if inner is None else (*inner[:2], -inner[2], -inner[3])
+        if len(term.args) != 2:
+            return None
+        first, second = term.args
+        if isinstance(second, Known) and term.op in ("mul", "div", "add", "sub"):
+            inner, other = self._ratio(first, row), self.hidden.scalar(second, row)
+        elif isinstance(first, Known) and term.op in ("mul", "add", "sub"):
+            inner, other = self._ratio(second, row), self.hidden.scalar(first, row)
+            if inner is not None and term.op == "sub":
+                return (*inner[:2], -inner[2], other - inner[3])
+        else:
+            return None
+        if inner is None:
+            return None
+        above, below, factor, more = inner
+        if term.op in ("add", "sub"):
+            return above, below, factor, more + (other if term.op == "add" else -other)
+        if term.op == "div" and not other:
+            raise NoIntervalError
+        by = other if term.op == "mul" else 1 / other
+        return above, below, factor * by, more * by
+
+    def _ratio_interval(self, above: Sum, below: Sum, factor: float, more: float, value: float) -> Interval:
+        forms = [above, below]
+        terms, quotients = self._terms(forms)
+        if quotients:
+            return self._smooth_of(forms, lambda leaves: leaves[0] / leaves[1] * factor + more)
+        sides = self._sides(forms)
+        level = self._level(self._family(forms))
+        if not level:
+            raise NoIntervalError
+        x, y = self._centre(above), self._centre(below)
+        bounded = sides if sides.below.any() or sides.above.any() else None
+        ends = RatioIntervals(level).find(x, y, terms, bounded)
+        if ends is None:
+            self.few += 1
+            raise NoIntervalError
+        low, high = sorted(factor * end + more for end in ends)
+        slope = terms.combined(1 / y, -x / y**2)
+        del value
+        return abs(factor) * stddev(slope), low, high
+
+    # -- smooth functions
+
+    def _smooth(self, term: Term, row: int) -> Interval:
+        forms: list[Sum] = []
+        places: list[int | list[int]] = []
+        for leaf, folded in leaves_of(term):
+            size = self.hidden.size(leaf, row) if folded else 0
+            places.append([*range(len(forms), len(forms) + size)] if folded else len(forms))
+            forms += [self._or_null(leaf, row, at) for at in (range(size) if folded else [None])]
+        constants = self.hidden.values(term, row)
+        key = (id(term), *(each for form in forms for each in form.key), repr(constants))
+        if key in self._known:
+            return self._known[key]
+
+        def f(leaves: list[FloatArray]) -> FloatArray:
+            listed = [leaves[at] if isinstance(at, int) else [leaves[i] for i in at] for at in places]
+            return value_of(term, iter(listed), constants)
+
+        self._known[key] = found = self._smooth_of(forms, f)
+        return found
+
+    def _or_null(self, leaf: Form, row: int, at: int | None) -> Sum:
+        """Return a form, with the value NaN for NULL: GREATEST and LEAST pass over it, others have NULL."""
+        try:
+            return self.hidden.leaf(leaf, row, at)
+        except NoIntervalError:
+            return Sum(math.nan, {})
+
+    def _smooth_of(self, forms: list[Sum], f: Callable[[list[FloatArray]], FloatArray]) -> Interval:
+        """Return 2.5% and 97.5% of f of what the forms may be, given the noise."""
+        level = self._level(self._family(forms))
+        tail = (1 - level) / 2
+        draws = _SMOOTH_DRAWS if level == self.confidence and tail * _SMOOTH_DRAWS >= _LEAST_TAIL else DRAWS
+        if not level or tail * draws < _LEAST_TAIL:
+            raise NoIntervalError
+        terms, quotients = self._terms(forms)
+        drawn = errors(terms, draws)
+        made: dict[int, FloatArray] = {}
+        for place, name in enumerate(quotients):
+            made[name] = self._quotient(name, *drawn[len(forms) + 2 * place :][:2])
+        leaves = []
+        for form, error in zip(forms, drawn, strict=False):
+            more = sum((weight * made[n] for n, weight in form.weights.items() if n in made), np.zeros(draws))
+            leaves.append(self._centre(form) - error + more)
+        results = [np.asarray(f(shifted), dtype=np.float64) for shifted in self._corners(forms, leaves)]
+        if any(np.isnan(each).any() for each in results):
+            raise NoIntervalError
+        low = min(float(np.quantile(each, tail, method="lower")) for each in results)
+        high = max(float(np.quantile(each, 1 - tail, method="higher")) for each in results)
+        return float(results[0].std()), low, high
+
+    def _corners(self, forms: list[Sum], leaves: list[FloatArray]) -> Iterator[list[FloatArray]]:
+        """Yield the draws, and with what bounds left out, on either side of each form."""
+        yield leaves
+        sides = [self._sides([form]).of(1.0) for form in forms]
+        moved = [i for i, side in enumerate(sides) if any(side)]
+        if len(moved) > _MOST_CORNERS:
+            raise NoIntervalError
+        for corner in range(2 ** len(moved)) if moved else ():
+            shifted = list(leaves)
+            for bit, place in enumerate(moved):
+                below, above = sides[place]
+                shifted[place] = shifted[place] + (above if corner >> bit & 1 else -below)
+            yield shifted
+
+    def _quotient(self, name: int, above: FloatArray, below: FloatArray) -> FloatArray:
+        number, at = self._number(name)
+        made = number.noise.made if number.noise is not None else None
+        assert isinstance(made, Quotient)  # noqa: S101  the caller has looked
+        x, y = (sum(w * m.value[at] for w, m in part.terms) for part in (made.above, made.below))
+        denominator = np.where(y - below > 0, y - below, np.nan)
+        found = np.clip((x - above) / denominator, made.low, made.high)
+        if np.isnan(found).any():
+            raise NoIntervalError
+        return np.asarray(found)
+
+    # -- what a form is made of
+
+    def _terms(self, forms: list[Sum]) -> tuple[Weights, list[int]]:
+        """Return the forms, and both parts of each quotient in them, as sums of measured numbers."""
+        listed: list[dict[Key, tuple[Source, float]]] = []
+        quotients: dict[int, None] = {}
+        for form in forms:
+            own: dict[Key, tuple[Source, float]] = {}
+            for name, weight in form.weights.items():
+                number, at = self._number(name)
+                made = None if number.noise is None else number.noise.made
+                if isinstance(made, Linear):
+                    _add(own, number.release, made, at, weight)
+                elif isinstance(made, Quotient):
+                    quotients[name] = None
+                else:
+                    raise NoIntervalError
+            listed.append(own)
+        for name in quotients:
+            number, at = self._number(name)
+            made = None if number.noise is None else number.noise.made
+            assert isinstance(made, Quotient)  # noqa: S101  as above
+            for part in (made.above, made.below):
+                own = {}
+                _add(own, number.release, part, at, 1.0)
+                listed.append(own)
+        return joined(listed), list(quotients)
+
+    def _centre(self, form: Sum) -> float:
+        """Return the value of a form as it was measured, without what was given back; quotients left out."""
+        found = form.value
+        for name, weight in form.weights.items():
+            number, at = self._number(name)
+            found -= weight * float(number.value[at])
+            made = None if number.noise is None else number.noise.made
+            if isinstance(made, Linear):
+                found += weight * sum(w * float(each.value[at]) for w, each in made.terms)
+        return found
+
+    def _sides(self, forms: list[Sum]) -> Sides:
+        names = list(dict.fromkeys(name for form in forms for name in form.weights))
+        weights = np.array([[form.weights.get(name, 0.0) for name in names] for form in forms])
+        below, above = np.zeros(len(names)), np.zeros(len(names))
+        for place, name in enumerate(names):
+            number, at = self._number(name)
+            for array, side in ((below, "below"), (above, "above")):
+                known = None if number.noise is None else getattr(number.noise, side)
+                array[place] = 0.0 if known is None else float(known[at])
+        return Sides(weights, below, above)
+
+    def _family(self, forms: list[Sum]) -> int:
+        """Return among how many values noise may have chosen these."""
+        return max((self._number(name)[0].family for form in forms for name in form.weights), default=1)
+
+    def _level(self, family: int, *, exact: bool = False) -> float:
+        """Return the level of an interval that holds for so many at once; 0 if the draws are too few."""
+        if family <= 1:
+            return self.confidence
+        tail = (1 - self.confidence) / (family * self.columns)
+        return 1 - tail if exact or tail * DRAWS >= _LEAST_TAIL else 0.0
+
+    def _number(self, name: int) -> tuple[_Number, int]:
+        at, column = divmod(name, len(self.numbers))
+        if column not in self._numbers:
+            self._numbers[column] = self._made(column)
+        return self._numbers[column], at
+
+    def _made(self, column: int) -> _Number:
+        index, number = self.numbers[column]
+        release = self.releases[index]
+        place = places_of(release).numbers[number]
+        size = release.table.num_rows
+        ends = [
+            np.full(size, np.nan) if at is None else floats(release.table.column(at))
+            for at in (place.stddev, place.low, place.high)
+        ]
+        noise = None if release.noises is None else release.noises[number]
+        value = floats(release.table.column(place.place))
+        made = _Number(value, ends[0], ends[1], ends[2], noise, index, self.families[index])
+        return replace(made, family=1) if made.family > 1 and self._is_single(made) else made
+
+    def _is_single(self, number: _Number) -> bool:
+        """Whether the intervals of a number are those of one number, although noise chooses what is shown."""
+        made = None if number.noise is None else number.noise.made
+        if not isinstance(made, Linear) or not len(number.value):
+            return False
+        own: dict[Key, tuple[Source, float]] = {}
+        _add(own, number.release, made, 0, 1.0)
+        wider = [getattr(number.noise, side) for side in ("below", "above")]
+        half = (number.high[0] - number.low[0] - sum(0.0 if w is None else w[0] for w in wider)) / 2
+        return bool(half <= _SAME * half_width(joined([own]), self.confidence))
+
+
+def _add(own: dict[Key, tuple[Source, float]], release: int, made: Linear, at: int, weight: float) -> None:
+    for factor, each in made.terms:
+        key = (release, each.place, at)
+        source = each.sources[int(each.source[at])]
+        own[key] = (source, own[key][1] + weight * factor if key in own else weight * factor)
+
+
+def _is_linear(term: Term) -> bool:
+    return isinstance(term, (Form, Known))

@@ -1,0 +1,450 @@
+"""Read the expressions of a SELECT over released numbers as terms of these numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Protocol
+
+from sqlglot import exp
+
+from dpsql.analysis import engine_sql, function_name
+from dpsql.analysis.aggregates import is_aggregate
+from dpsql.analysis.parsed import whole_number
+from dpsql.composition import terms
+from dpsql.composition.error_bars import Item, UnknownColumnsError
+from dpsql.composition.existence import without_existence
+from dpsql.composition.terms import Call, Fold, Form, Known, Opaque, Term, chosen, kept, listed, mapped
+from dpsql.language import all_of, copied, walked
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import fold
+
+
+class FollowedRows(Protocol):
+    """The rows of a query, as the query around it sees them."""
+
+    columns: list[tuple[str, Term]]
+    filtered: bool
+    soft: bool
+
+    def handed(self, place: int, alias: str, name: str) -> Term:
+        """Return a column under an alias and a name."""
+
+
+class Following(Protocol):
+    """What reads queries inside of expressions."""
+
+    released: Mapping[str, Mapping[int, int | str]]
+    width: int
+    whole: list[bool]
+
+    def reads(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> bool:
+        """Whether a query names a released relation, or a common table expression."""
+
+    def outer_term(self, node: exp.Column) -> Term | None:
+        """Return what a name means in the queries around; None if none has it."""
+
+    def subquery(
+        self,
+        select: exp.Select,
+        ctes: Mapping[str, exp.CTE | None],
+        lookup: Callable[[exp.Column], Term | None],
+    ) -> FollowedRows:
+        """Follow a subquery, in which names of the query around may stand."""
+
+
+_ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div"}
+_SMOOTH = {
+    **{name: name for name in ("ln", "log10", "log2", "sqrt", "cbrt", "exp", "abs", "greatest", "least")},
+    "power": "power",
+    "pow": "power",
+}
+_SUMS = {"sum": "sum", "fsum": "sum", "kahan_sum": "sum", "sumkahan": "sum"}
+_AVERAGES = frozenset({"avg", "mean", "favg"})
+_ENDS = {"max": "max", "min": "min"}
+_PICKS = frozenset({"lag", "lead", "first_value", "last_value", "nth_value", "first", "last", "any_value"})
+_SHIFTS = frozenset({"lag", "lead"})
+_WHOLE = frozenset(
+    {"BIGINT", "INT", "SMALLINT", "TINYINT", "INT128", "UBIGINT", "UINT", "USMALLINT", "UTINYINT"}
+)
+_FLOATS = frozenset({"DOUBLE", "FLOAT"})
+_NAMES: dict[type[exp.Expr], str] = {
+    exp.IntDiv: "//",
+    exp.Mod: "%",
+    exp.DPipe: "text",
+    exp.Cast: "a conversion",
+    exp.Subquery: "a subquery",
+    exp.Exists: "a subquery",
+    exp.Window: "a window that noise orders",
+}
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads the expressions of one SELECT."""
+
+    tracer: Following
+    items: list[Item]
+    ctes: Mapping[str, exp.CTE | None]
+    select: exp.Select
+    aliases: dict[str, Term] = field(default_factory=dict)
+    """Earlier items of the select list, which later ones may name."""
+    _soft: bool = False
+    """Whether groups that do not exist are left out, by their released numbers."""
+    _filtered: bool | None = None
+    """Whether noise decides which rows of FROM the expressions are of."""
+
+    # -- the rows
+
+    @property
+    def soft(self) -> bool:
+        """Whether the rows are those of groups that exist, by their released numbers."""
+        return not self.filtered and self._soft
+
+    @property
+    def filtered(self) -> bool:
+        """Whether noise decides which rows are aggregated, or are in a window."""
+        if self._filtered is None:
+            args = self.select.args
+            conditions, soft = without_existence(args["where"].this) if args.get("where") else ([], False)
+            self._soft |= soft
+            conditions += [join.args["on"] for join in args.get("joins") or [] if join.args.get("on")]
+            below: list[FollowedRows] = [item.traced for item in self.items if item.traced is not None]  # type: ignore[misc]  # so they are made
+            self._soft |= any(rows.soft for rows in below)
+            inner = any(rows.filtered for rows in below)
+            inner = inner or any(
+                join.kind in ("SEMI", "ANTI") and self.tracer.reads(join.this, self.ctes)
+                for join in args.get("joins") or []
+            )
+            self._filtered = inner or not all(isinstance(self.term(each), Known) for each in conditions)
+            self._filtered |= not all(isinstance(self.term(key), Known) for key in self._keys())
+        return self._filtered
+
+    def _keys(self) -> list[exp.Expr]:
+        """Return the expressions that the SELECT groups by."""
+        group = self.select.args.get("group")
+        if group is None:
+            return []
+        items = self.select.expressions
+        if group.args.get("all"):
+            return [item for item in items if not any(map(is_aggregate, walked(item)))]
+        return [self._item(each) for each in group.expressions]
+
+    def _item(self, node: exp.Expr) -> exp.Expr:
+        """Return what a term of GROUP BY or ORDER BY means: an item of the select list by place or alias."""
+        items, number = self.select.expressions, whole_number(node.unnest())
+        if number is not None and 1 <= number <= len(items):
+            item: exp.Expr = items[number - 1]
+            return item
+        if isinstance(node, exp.Column) and not node.table:
+            named = [item for item in items if isinstance(item, exp.Alias)]
+            return next((item for item in named if fold(item.alias) == fold(node.name)), node)
+        return node
+
+    def chosen_by_noise(self) -> bool:
+        """Whether noise decides which rows the SELECT has."""
+        args = self.select.args
+        later = [args[name].this for name in ("having", "qualify") if args.get(name)]
+        if args.get("limit") or args.get("offset"):
+            order = args.get("order")
+            later += [] if order is None else [self._item(each.this) for each in order.expressions]
+        return self.filtered or not all(isinstance(self.term(each), Known) for each in later)
+
+    # -- names
+
+    def handed(self, item: Item, place: int) -> Term:
+        """Return a column of an item of FROM."""
+        names = item.names or ()
+        if item.traced is not None:
+            rows: FollowedRows = item.traced  # type: ignore[assignment]  # so it is made
+            return rows.handed(place, item.alias, names[place])
+        value = terms.named(item.alias, names[place])
+        kind = self.tracer.released.get(fold(item.relation), {}).get(place, "")
+        if isinstance(kind, int):
+            return terms.number(terms.named(item.alias, "rowid"), self.tracer.width, kind, value)
+        return Opaque(kind) if kind else Known(value)
+
+    def _column(self, node: exp.Column) -> Term:
+        if node.args.get("db") is not None:
+            return Opaque("a name")
+        found: list[Term] = []
+        nameless: list[Item] = []
+        for item in self.items:
+            if node.table and fold(node.table) != fold(item.alias):
+                continue
+            if item.names is None:
+                nameless.append(item)
+                continue
+            found += [
+                self.handed(item, i) for i, name in enumerate(item.names) if fold(name) == fold(node.name)
+            ]
+        if len(found) == 1 and not nameless:
+            return found[0]
+        if nameless and any(not item.relation for item in nameless):
+            return Opaque("a subquery")
+        if found and all(isinstance(term, Known) for term in found):
+            return Known(self._sql(node))
+        if found:
+            return found[0] if len(found) == 1 else Opaque("a name of several columns")
+        if nameless:
+            return Known(self._sql(node))
+        if not node.table and fold(node.name) in self.aliases:
+            return self.aliases[fold(node.name)]
+        outer = self.tracer.outer_term(node)
+        if outer is None:
+            return Opaque("a name")
+        return Known(self._sql(node)) if isinstance(outer, Known) else Opaque("a correlated subquery")
+
+    def known_name(self, node: exp.Column) -> Term | None:
+        """Return what a name of a subquery means here; None if nothing here has it."""
+        found = self._column(node)
+        return None if isinstance(found, Opaque) and found.why == "a name" else found
+
+    # -- expressions
+
+    def term(self, node: exp.Expr) -> Term:
+        """Return an expression as a term."""
+        if isinstance(node, (exp.Paren, exp.Alias)):
+            return self.term(node.this)
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if type(node) in _ARITHMETIC:
+            return terms.arithmetic(
+                _ARITHMETIC[type(node)], self.term(node.this), self.term(node.expression), self._sql(node)
+            )
+        if isinstance(node, exp.Window):
+            return self._window(node)
+        within = isinstance(node, exp.In) and node.args.get("query") is not None
+        if within or isinstance(node, (exp.Subquery, exp.Exists)):
+            return self._subquery(node)
+        if isinstance(node, exp.Case):
+            return self._case(node)
+        if isinstance(node, exp.Anonymous):
+            return self._function(node)
+        return self._other(node)
+
+    def _other(self, node: exp.Expr) -> Term:
+        children = [self.term(each) for each in node.iter_expressions()]
+        opaque = terms.first_opaque(*children)
+        if opaque is not None:
+            return opaque
+        if all(isinstance(term, Known) for term in children):
+            return Known(self._sql(node))
+        if isinstance(node, exp.Neg):
+            (inner,) = children
+            if isinstance(inner, Form):
+                return terms.scaled(inner, "-1", self._sql(node))
+            return Call("neg", (inner,))
+        if isinstance(node, exp.Pow):
+            return Call("power", (self.term(node.this), self.term(node.expression)))
+        if isinstance(node, exp.Cast):
+            return self._cast(node)
+        if isinstance(node, (exp.Predicate, exp.Connector, exp.Not)):
+            return Opaque("a comparison")
+        return Opaque(_NAMES.get(type(node), type(node).__name__.lower()))
+
+    def _cast(self, node: exp.Cast) -> Term:
+        kind, inner = node.args["to"], self.term(node.this)
+        name = getattr(kind.this, "name", str(kind.this))
+        if name in _FLOATS:
+            return terms.with_value(inner, self._sql(node))
+        if name in _WHOLE:
+            return Call("round", (inner, Known("0")))
+        if name == "DECIMAL":
+            places = [each.name for each in kind.expressions]
+            return Call("round", (inner, Known(places[1] if len(places) > 1 else "3" if not places else "0")))
+        return Opaque("text" if name in ("VARCHAR", "TEXT") else "a conversion")
+
+    def _case(self, node: exp.Case) -> Term:
+        operand = node.args.get("this")
+        whens = [(each.this, each.args["true"]) for each in node.args.get("ifs") or []]
+        conditions = [self.term(each) for each, _ in whens]
+        conditions += [] if operand is None else [self.term(operand)]
+        default = node.args.get("default")
+        branches = [self.term(each) for _, each in whens]
+        last = None if default is None else self.term(default)
+        value = self._sql(node)
+        if all(isinstance(term, Known) for term in conditions):
+            texts = [self._sql(each) for each, _ in whens]
+            if operand is not None:
+                texts = [f"({self._sql(operand)}) = ({text})" for text in texts]
+            return chosen(texts, branches, value, last)
+        cut = self._cut(whens, default) if operand is None and default is not None else None
+        if cut is not None:
+            return cut
+        nodes = [*(each for _, each in whens), *([] if default is None else [default])]
+        return self._one_or_null(nodes, value)
+
+    def _cut(self, whens: list[tuple[exp.Expr, exp.Expr]], default: exp.Expr) -> Term | None:
+        """Return a value that is cut to an interval: CASE WHEN x < 0 THEN 0 WHEN x > 1 THEN 1 ELSE x END."""
+        inner, own = self.term(default), default.unnest()
+        ends: dict[type[exp.Expr], str] = {exp.LT: "NULL", exp.GT: "NULL"}
+        for condition, result in whens:
+            compared = condition.unnest()
+            if type(compared) not in ends or compared.this.unnest() != own:
+                return None
+            end = self.term(result)
+            if compared.expression.unnest() != result.unnest() or not isinstance(end, Known):
+                return None
+            ends[type(compared)] = end.sql
+        if isinstance(inner, (Known, Opaque)):
+            return inner
+        return Call("cut", (inner, *(Known(ends[kind]) for kind in (exp.LT, exp.GT))))
+
+    def _one_or_null(self, nodes: list[exp.Expr], value: str) -> Term:
+        """Return a value that is NULL where noise says so, as where a divisor rounds to 0."""
+        there = [each for each in nodes if not isinstance(each, exp.Null)]
+        if len(there) == 1:
+            return terms.with_value(self.term(there[0]), value)
+        return Opaque("a comparison")
+
+    def _function(self, node: exp.Anonymous) -> Term:
+        name, args = (function_name(node) or "").lower(), node.expressions
+        if is_aggregate(node):
+            return self._aggregate(node, name, None)
+        if name in ("coalesce", "ifnull"):
+            branches = [self.term(each) for each in args]
+            texts = [f"({self._sql(each)}) IS NOT NULL" for each in args[:-1]]
+            return chosen(texts, branches[:-1], self._sql(node), branches[-1])
+        if name in ("if", "iff") and len(args) == 3:
+            if isinstance(self.term(args[0]), Known):
+                branch, last = self.term(args[1]), self.term(args[2])
+                return chosen([self._sql(args[0])], [branch], self._sql(node), last)
+            return self._one_or_null(args[1:], self._sql(node))
+        if name == "nullif":
+            return terms.with_value(self.term(args[0]), self._sql(node))
+        children = [self.term(each) for each in args]
+        opaque = terms.first_opaque(*children)
+        if opaque is not None:
+            return opaque
+        if all(isinstance(term, Known) for term in children):
+            return Known(self._sql(node))
+        if name in _SMOOTH:
+            return Call(_SMOOTH[name], tuple(children))
+        if name == "log":
+            return Call("log10" if len(children) == 1 else "log", tuple(children))
+        if name == "round":
+            return Call("round", (children[0], children[1] if len(children) > 1 else Known("0")))
+        return Opaque(name)
+
+    # -- aggregates and windows
+
+    def _window(self, node: exp.Window) -> Term:
+        function = node.this
+        parts = [*(node.args.get("partition_by") or [])]
+        order = node.args.get("order")
+        parts += [] if order is None else [each.this for each in order.expressions]
+        for named in self.select.args.get("windows") or []:
+            parts += named.args.get("partition_by") or []
+            own = named.args.get("order")
+            parts += [] if own is None else [each.this for each in own.expressions]
+        name = (function_name(function) or "").lower()
+        found = [self.term(each) for each in parts]
+        if not all(isinstance(term, Known) for term in found):
+            return Opaque(f"{name}, whose order is that of noisy numbers")
+        if not isinstance(function, exp.Anonymous) or any(
+            isinstance(each, (exp.IgnoreNulls, exp.RespectNulls, exp.Distinct, exp.Ordered))
+            for each in walked(function)
+        ):
+            return Opaque("this window")
+        if name in _PICKS:
+            return self._picked(node, function, name)
+        return self._aggregate(function, name, node)
+
+    def _picked(self, node: exp.Window, function: exp.Anonymous, name: str) -> Term:
+        first, *rest = function.expressions
+        inner, more = self.term(first), [self.term(each) for each in rest]
+        if self.filtered:
+            return Opaque(f"{name} over rows that noise chose")
+        if isinstance(inner, Known) and all(isinstance(term, Known) for term in more):
+            return Known(self._sql(node))
+        opaque = terms.first_opaque(inner, *more)
+        if opaque is not None:
+            return opaque
+        self.tracer.whole.append(self.soft)
+        default = more[1] if name in _SHIFTS and len(more) > 1 else None
+        if not all(isinstance(term, Known) for term in more[:1]) or isinstance(default, (Call, Fold)):
+            return Opaque(name)
+        offset = [self._sql(each) for each in rest[:1]]
+
+        def picked(sql: str, other: str | None = None) -> str:
+            listed_args = [sql, *offset, *([] if other is None else [other])]
+            return self._over(node, f"{name}({', '.join(listed_args)})")
+
+        if isinstance(inner, Form) or (isinstance(inner, Known) and isinstance(default, Form)):
+            other = None if default is None else listed(default)
+            return Form(self._sql(node), (("1", picked(listed(inner), other)),))
+        return Opaque(name) if default is not None else mapped(inner, picked)
+
+    def _aggregate(self, function: exp.Anonymous, name: str, window: exp.Window | None) -> Term:
+        """Return an aggregate of rows, or of the rows of a window."""
+        whole = window or function
+        args = function.expressions
+        if self.filtered:
+            return Opaque(f"{name} over rows that noise chose")
+        inner = [Known("") if isinstance(each, exp.Star) else self.term(each) for each in args]
+        if all(isinstance(term, Known) for term in inner):
+            return Known(self._sql(whole))
+        opaque = terms.first_opaque(*inner)
+        if opaque is not None:
+            return opaque
+        if name == "count":
+            return Known(self._sql(whole))
+        self.tracer.whole.append(self.soft)
+        if len(inner) != 1 or name not in (*_SUMS, *_AVERAGES, *_ENDS, *_PICKS):
+            return Opaque(name)
+        there = f"FILTER (WHERE ({self._sql(args[0])}) IS NOT NULL)"
+
+        def over(sql: str) -> str:
+            return sql if window is None else self._over(window, sql)
+
+        if isinstance(inner[0], Form) and name not in _ENDS:
+            if name in _PICKS:
+                return Opaque(name)
+            form = f"flatten({over(f'list({listed(inner[0])}) {there}')})"
+            factor = "1"
+            if name in _AVERAGES:
+                factor = f"1 / CAST({over(f'COUNT({self._sql(args[0])})')} AS DOUBLE)"
+            return Form(self._sql(whole), ((factor, form),))
+        op = _SUMS.get(name) or _ENDS.get(name) or ("avg" if name in _AVERAGES else "")
+        if not op:
+            return Opaque(name)
+        return Fold(op, mapped(inner[0], lambda sql: over(f"list({sql}) {there}")))
+
+    def _over(self, window: exp.Window, sql: str) -> str:
+        """Return other SQL over the same window."""
+        return terms.around(window, "this", sql)
+
+    # -- subqueries
+
+    def _subquery(self, node: exp.Expr) -> Term:
+        if not self.tracer.reads(node, self.ctes):
+            names = [self._column(each) for each in all_of(node, exp.Column)]
+            noisy = any(isinstance(term, (Form, Call, Fold)) for term in names)
+            return Opaque("a correlated subquery") if noisy else Known(self._sql(node))
+        if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Select):
+            return Opaque("a subquery")
+        made = copied(node)
+        try:
+            rows = self.tracer.subquery(made.this, self.ctes, self.known_name)
+        except UnknownColumnsError:
+            return Opaque("a subquery")
+        if len(rows.columns) != 1:
+            return Opaque("a subquery")
+        term = rows.columns[0][1]
+        if rows.filtered and not isinstance(term, Known):
+            return Opaque("a subquery whose rows noise chose")
+
+        def alone(sql: str) -> str:
+            one = copied(made)
+            one.this.set("expressions", [exp.Var(this=sql)])
+            return engine_sql(one)
+
+        if isinstance(term, Known):
+            return Known(self._sql(node))
+        if isinstance(term, Form):
+            return Form(self._sql(node), kept(term, alone).parts)  # type: ignore[union-attr]  # a form too
+        return kept(term, alone)
+
+    def _sql(self, node: exp.Expr) -> str:
+        return terms.sql_of(node)

@@ -1,0 +1,211 @@
+"""What a column over released numbers is, as a term of these numbers, in SQL that the engine computes.
+
+A released number of a row is named by a whole number: its row times the number of released columns, plus its
+column. A `Form` is a sum of released numbers with weights: SQL of lists of such names with weights, so that
+the engine itself tells of which rows a value is made, whatever the window, the join or the group. A `Call`
+is a function of terms, a `Fold` an aggregate of a function. `Known` values have no noise, `Opaque` ones no
+interval.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from dpsql.analysis import engine_sql
+from dpsql.language import copied
+from dpsql.lazy_dataclass import dataclass
+
+_PLACE = "DPSQL_PLACE"
+_MARKED = re.compile(rf"{_PLACE}\(\)", re.IGNORECASE)
+
+EMPTY = "CAST([] AS STRUCT(p BIGINT, w DOUBLE)[])"
+"""A form without a released number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value without noise."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A sum of released numbers with weights, and something without noise."""
+
+    value: str
+    """SQL of its value."""
+    parts: tuple[tuple[str, str], ...]
+    """SQL of a factor and of a list of released numbers with weights, each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of terms."""
+
+    op: str
+    args: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """An aggregate of the values of a term; the SQL of the term is of lists, one value a row."""
+
+    op: str
+    arg: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A value whose error is not known."""
+
+    why: str
+    """The step that has no error, in words."""
+
+
+Term = Known | Form | Call | Fold | Opaque
+
+_LINEAR = {"add": ("1", "1"), "sub": ("1", "-1")}
+
+
+def number(row: str, columns: int, column: int, value: str) -> Form:
+    """Return a released number, given the SQL of its row's number and of its value."""
+    name = f"CAST({row} * {columns} + {column} AS BIGINT)"
+    one = f"CASE WHEN {value} IS NULL THEN NULL ELSE [{{'p': {name}, 'w': CAST(1 AS DOUBLE)}}] END"
+    return Form(value, (("1", one),))
+
+
+def is_linear(*terms: Term) -> bool:
+    """Whether all terms are sums of released numbers, or have no noise."""
+    return all(isinstance(term, (Known, Form)) for term in terms)
+
+
+def first_opaque(*terms: Term) -> Opaque | None:
+    """Return the first term whose error is not known."""
+    return next((term for term in terms if isinstance(term, Opaque)), None)
+
+
+def listed(term: Term) -> str:
+    """Return SQL of the one list of a sum of released numbers."""
+    if not isinstance(term, Form):
+        return EMPTY
+    made = [form if factor == "1" else _times(form, factor) for factor, form in term.parts]
+    return made[0] if len(made) == 1 else f"flatten([{', '.join(made)}])"
+
+
+def _times(form: str, factor: str) -> str:
+    return f"list_transform({form}, lambda x: {{'p': x.p, 'w': x.w * ({factor})}})"
+
+
+def scaled(term: Form, factor: str, value: str) -> Form:
+    """Return a multiple of a sum."""
+    return Form(value, tuple((_product(own, factor), form) for own, form in term.parts))
+
+
+def _product(one: str, other: str) -> str:
+    if one == "1":
+        return other
+    return f"({one}) * ({other})"
+
+
+def arithmetic(op: str, left: Term, right: Term, value: str) -> Term:
+    """Return a sum, difference, product or quotient."""
+    opaque = first_opaque(left, right)
+    if opaque is not None:
+        return opaque
+    if isinstance(left, Known) and isinstance(right, Known):
+        return Known(value)
+    if op in _LINEAR and is_linear(left, right):
+        parts: list[tuple[str, str]] = []
+        for term, sign in zip((left, right), _LINEAR[op], strict=True):
+            if isinstance(term, Form):
+                parts += [(_product(own, sign), form) for own, form in term.parts]
+        return Form(value, tuple(parts))
+    if op == "mul" and isinstance(right, Form) and isinstance(left, Known):
+        return scaled(right, f"CAST({left.sql} AS DOUBLE)", value)
+    if op == "mul" and isinstance(left, Form) and isinstance(right, Known):
+        return scaled(left, f"CAST({right.sql} AS DOUBLE)", value)
+    if op == "div" and isinstance(left, Form) and isinstance(right, Known):
+        return scaled(left, f"1 / CAST({right.sql} AS DOUBLE)", value)
+    return Call(op, (left, right))
+
+
+def chosen(conditions: list[str], branches: list[Term], value: str, default: Term | None = None) -> Term:
+    """Return the term of which a condition without noise holds, the first one."""
+    every = [*branches, *([] if default is None else [default])]
+    opaque = first_opaque(*every)
+    if opaque is not None:
+        return opaque
+    if all(isinstance(term, Known) for term in every):
+        return Known(value)
+
+    def case(texts: list[str]) -> str:
+        pairs = zip(conditions, texts, strict=False)
+        whens = " ".join(f"WHEN {condition} THEN {text}" for condition, text in pairs)
+        return f"CASE {whens}{'' if default is None else f' ELSE {texts[-1]}'} END"
+
+    if is_linear(*every):
+        return Form(value, (("1", case([listed(term) for term in every])),))
+    return Call("pick", (Known(case([str(i) for i in range(len(every))])), *every))
+
+
+def mapped(term: Term, each: Callable[[str], str]) -> Term:
+    """Return a term with other SQL for its values, lists and factors; lists are made one before."""
+    match term:
+        case Known(sql):
+            return Known(each(sql))
+        case Form(value):
+            return Form(each(value), (("1", each(listed(term))),))
+        case Call(op, args):
+            return Call(op, tuple(mapped(arg, each) for arg in args))
+        case Fold(op, arg):
+            return Fold(op, mapped(arg, each))
+    return term
+
+
+def kept(term: Term, each: Callable[[str], str]) -> Term:
+    """Return a term with other SQL for its values, lists and factors, each by itself."""
+    match term:
+        case Known(sql):
+            return Known(each(sql))
+        case Form(value, parts):
+            return Form(
+                each(value), tuple((own if own == "1" else each(own), each(form)) for own, form in parts)
+            )
+        case Call(op, args):
+            return Call(op, tuple(kept(arg, each) for arg in args))
+        case Fold(op, arg):
+            return Fold(op, kept(arg, each))
+    return term
+
+
+def with_value(term: Term, value: str) -> Term:
+    """Return a term whose value is that of other SQL, which is NULL or the same."""
+    if isinstance(term, Form):
+        return Form(value, term.parts)
+    return Known(value) if isinstance(term, Known) else term
+
+
+def quoted(name: str) -> str:
+    """Write a name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def named(alias: str, name: str) -> str:
+    """Write a column of an item of FROM, which may have no alias."""
+    return f"{quoted(alias)}.{quoted(name)}" if alias else quoted(name)
+
+
+def sql_of(node: exp.Expr) -> str:
+    """Return the SQL of an expression."""
+    return engine_sql(copied(node))
+
+
+def around(node: exp.Expr, argument: str, sql: str) -> str:
+    """Return the SQL of a node in which other SQL stands in the place of one of its arguments."""
+    made = copied(node)
+    made.set(argument, exp.Anonymous(this=_PLACE, expressions=[]))
+    return _MARKED.sub(lambda _: sql, engine_sql(made))

@@ -1,0 +1,252 @@
+"""Follow the columns of an outer query to terms of released numbers.
+
+A copy of the query gets hidden columns, of which the engine computes which released numbers a value is made
+of: an inner SELECT hands them on to the one around it. Rows that noise chose are followed row by row, but
+what is aggregated over them has no error that is known. What is not understood is opaque: it has no interval.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
+
+from sqlglot import exp
+
+from dpsql.analysis import function_name
+from dpsql.composition.error_bars import (
+    HIDDEN,
+    Columns,
+    Item,
+    Tracer,
+    UnknownColumnsError,
+    check_stars,
+    with_names,
+)
+from dpsql.composition.expressions import Reader
+from dpsql.composition.terms import Form, Known, Opaque, Term, kept, listed, named
+from dpsql.language import all_of, walked
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import fold
+
+PREFIX = f"{HIDDEN}f"
+"""With this begin the names of the hidden columns of this module."""
+
+_KNOWN = frozenset(
+    {
+        *(
+            "expressions",
+            "from_",
+            "joins",
+            "where",
+            "order",
+            "limit",
+            "offset",
+            "qualify",
+            "windows",
+            "with_",
+        ),
+        *("group", "having"),
+    }
+)
+
+
+@dataclass(eq=False, slots=True)
+class Rows:
+    """A query whose columns are followed."""
+
+    node: exp.Expr
+    columns: list[tuple[str, Term]]
+    """The names of its columns, and what each is a term of, in SQL of the expressions of its select list."""
+    filtered: bool
+    """Whether noise decides which rows there are."""
+    numbers: Iterator[int]
+    soft: bool = False
+    """Whether groups that do not exist are left out, by their released numbers."""
+    _made: dict[str, str] = field(default_factory=dict)
+
+    def hidden(self, sql: str) -> str:
+        """Return the name of a hidden column with the value of an SQL expression; add it if it is new."""
+        if sql not in self._made:
+            assert isinstance(self.node, exp.Select)  # noqa: S101  a set operation hands on its own columns
+            name = self._made[sql] = f"{PREFIX}{next(self.numbers)}"
+            self.node.append("expressions", exp.alias_(exp.Var(this=sql), name, quoted=True))
+        return self._made[sql]
+
+    def handed(self, place: int, alias: str, name: str) -> Term:
+        """Return a column as the query around it sees it, under an alias and a name."""
+        term = self.columns[place][1]
+        shown = named(alias, name)
+
+        def own(sql: str) -> str:
+            return named(alias, self.hidden(sql))
+
+        if isinstance(term, Known):
+            return Known(shown)
+        made = kept(term, own) if not isinstance(term, Form) else term
+        if isinstance(term, Form):
+            parts = tuple((f if f == "1" else own(f), own(form)) for f, form in term.parts)
+            made = Form(shown, parts)
+        return made
+
+
+@dataclass(eq=False, slots=True)
+class United(Rows):
+    """The rows of several queries, one after the other."""
+
+    branches: list[Rows] = field(default_factory=list)
+
+    def hidden(self, sql: str) -> str:
+        """Return the name of a hidden column of all branches: `sql` is the place of a column of numbers."""
+        if sql not in self._made:
+            name = self._made[sql] = f"{PREFIX}{next(self.numbers)}"
+            for branch in self.branches:
+                inner = branch.columns[int(sql)][1]
+                assert isinstance(branch.node, exp.Select)  # noqa: S101  others are not followed
+                branch.node.append("expressions", exp.alias_(exp.Var(this=listed(inner)), name, quoted=True))
+        return self._made[sql]
+
+
+@dataclass(slots=True)
+class TermTracer(Tracer):
+    """Follows the SELECTs of a query; see the module."""
+
+    released: Mapping[str, Mapping[int, int | str]] = field(default_factory=dict)
+    """By their folded names the columns of released relations: the number of a released number among all of
+    them, "" for a value without noise, else what a column without a known error is."""
+    width: int = 1
+    """How many released columns there are."""
+    whole: list[bool] = field(default_factory=list)
+    """For each aggregate and window over released numbers whether it is of the groups that exist alone."""
+    around: tuple[Callable[[exp.Column], Term | None], ...] = ()
+    """What the names of the queries around a subquery mean."""
+
+    def query(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> Rows:
+        """Follow a query."""
+        if isinstance(node, exp.Select):
+            return self.rows(node, ctes)
+        if isinstance(node, exp.Union) and not node.args.get("distinct") and not node.args.get("by_name"):
+            return self._united(node, ctes)
+        raise UnknownColumnsError
+
+    def _united(self, node: exp.Union, ctes: Mapping[str, exp.CTE | None]) -> Rows:
+        known = {"this", "expression", "distinct", "order", "limit", "offset", "with_"}
+        if any(value for name, value in node.args.items() if name not in known):
+            raise UnknownColumnsError
+        own = self._ctes(node)  # type: ignore[arg-type]  # it has the same clause
+        if own.keys() & ctes.keys():
+            raise UnknownColumnsError
+        inner = {**ctes, **own}
+        branches: list[Rows] = []
+        for side in (node.this, node.expression):
+            each = self.query(side.unnest(), inner)
+            branches += each.branches if isinstance(each, United) else [each]
+            if isinstance(each.node, exp.Select):
+                _check_union_branch(each.node, inner)
+        if len({len(branch.columns) for branch in branches}) > 1:
+            raise UnknownColumnsError
+        columns = [
+            (name, _united_term(place, [branch.columns[place][1] for branch in branches]))
+            for place, (name, _) in enumerate(branches[0].columns)
+        ]
+        chosen = bool(node.args.get("limit")) and not all(isinstance(term, Known) for _, term in columns)
+        filtered = chosen or any(branch.filtered for branch in branches)
+        soft = any(branch.soft for branch in branches)
+        return United(node, columns, filtered, self.numbers, soft, branches=branches)
+
+    def rows(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> Rows:
+        """Follow one SELECT."""
+        if any(value for name, value in select.args.items() if name not in _KNOWN):
+            raise UnknownColumnsError
+        own = self._ctes(select)
+        if own.keys() & ctes.keys():
+            raise UnknownColumnsError
+        inner = {**ctes, **own}
+        items = self._items(select, inner)
+        check_stars(select, [item.alias for item in items if item.traced is not None])
+        reader = Reader(self, items, inner, select)
+        found: list[tuple[str, Term]] = []
+        for node in list(select.expressions):
+            bare = node.this if isinstance(node, exp.Alias) else node
+            if isinstance(node, exp.Star) or (
+                isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
+            ):
+                starred = ((name, ref) for name, ref in self._star(node, items) if ref is not None)
+                found += [(name, reader.handed(*ref)) for name, ref in starred]
+                continue
+            name = node.alias_or_name
+            term = reader.term(bare)
+            found.append((name, term))
+            if isinstance(node, exp.Alias):
+                reader.aliases.setdefault(fold(name), term)
+        return Rows(select, found, reader.chosen_by_noise(), self.numbers, reader.soft)
+
+    def _derived(
+        self, alias: str, node: exp.Expr | None, new: list[str], ctes: Mapping[str, exp.CTE | None]
+    ) -> Item:
+        """Follow a query in parentheses; the columns of anything else are not known."""
+        if isinstance(node, exp.Subquery):
+            with suppress(UnknownColumnsError):
+                rows = self.query(node.this, ctes)
+                names = with_names(tuple(name for name, _ in rows.columns), new)
+                return Item(alias, names, traced=rows)  # type: ignore[arg-type]  # read by `Reader` alone
+        return Item(alias, None, relation="" if node is None or self.reads(node, ctes) else "-")
+
+    def outer_term(self, node: exp.Column) -> Term | None:
+        """Return what a name means in the queries around; None if none has it."""
+        found = (lookup(node) for lookup in reversed(self.around))
+        return next((term for term in found if term is not None), None)
+
+    def subquery(
+        self,
+        select: exp.Select,
+        ctes: Mapping[str, exp.CTE | None],
+        lookup: Callable[[exp.Column], Term | None],
+    ) -> Rows:
+        """Follow a subquery, in which names of the query around may stand."""
+        return replace(self, around=(*self.around, lookup)).rows(select, ctes)
+
+    def reads(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> bool:
+        """Whether a query names a released relation, or a common table expression."""
+        names = {fold(table.name) for table in all_of(node, exp.Table)}
+        return bool(names & (self.released.keys() | ctes.keys()))
+
+
+def _check_union_branch(select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> None:
+    """Raise if hidden columns would make the branches of a union unequal: a star shows those of a query."""
+    items = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or [])]
+    if all(isinstance(item, exp.Table) and fold(item.name) not in ctes for item in items):
+        return
+    if any(isinstance(each, exp.Star) for node in select.expressions for each in walked(node)):
+        raise UnknownColumnsError
+
+
+def _united_term(place: int, terms: Sequence[Term]) -> Term:
+    if all(isinstance(term, Known) for term in terms):
+        return Known("")
+    if all(isinstance(term, (Known, Form)) for term in terms):
+        return Form("", (("1", str(place)),))
+    return Opaque("a union")
+
+
+def traced_rows(
+    tree: exp.Expr, columns: Columns, released: Mapping[str, Mapping[int, int | str]], width: int
+) -> tuple[Rows, bool] | None:
+    """Follow a query, whose tree is changed; None if its columns are not known.
+
+    Beside it stands whether something is aggregated of which groups that do not exist were left out.
+    """
+    drawn = any(str(function_name(node)).lower() in _DRAWN for node in all_of(tree, exp.Anonymous))
+    if drawn:
+        return None
+    try:
+        tracer = TermTracer(columns, itertools.count(), released, width)
+        return tracer.query(tree, {}), any(tracer.whole)
+    except (UnknownColumnsError, *_NOT_FOLLOWED):
+        return None
+
+
+_NOT_FOLLOWED = (RecursionError, ValueError, TypeError, AttributeError, LookupError)
+"""What following a query raises where its tree is another one than is expected."""
+_DRAWN = frozenset({"random", "uuid", "gen_random_uuid", "nextval", "setseed"})

@@ -1,0 +1,234 @@
+"""Columns that are computed from released numbers have intervals, and say why where they have none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from dpsql.dbapi import connect
+from dpsql.errors import QueryRefused
+from dpsql.estimates.linear import half_width
+from dpsql.places import NumberPlace
+from dpsql.release import Release, places_of
+from dpsql.session import Session
+from tests.narrow import present
+
+POLICY = """
+[budget]
+epsilon = 1e6
+default_epsilon = 1
+ledger = "ledger.sqlite"
+[tables.t]
+source = "t.parquet"
+unit = "u"
+unique = [["u"]]
+[tables.t.domain]
+g = { from = 1, to = 12, complete = true }
+h = { values = ["a", "b"], complete = true }
+[tables.t.bounds]
+x = { from = 0, to = 100 }
+[tables.names]
+source = "names.parquet"
+public = true
+"""
+BLOCK = "(SELECT g, COUNT(*) AS n FROM t GROUP BY g) AS r"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """12 groups of 500 units each, of which a third is `b`."""
+    folder = tmp_path_factory.mktemp("derived")
+    rows = "SELECT u, 1 + u % 12 AS g, CASE WHEN u // 12 % 3 = 0 THEN 'b' ELSE 'a' END AS h, CAST(u % 100 AS DOUBLE) AS x"
+    duckdb.sql(f"COPY ({rows} FROM range(6000) r(u)) TO '{folder}/t.parquet'")
+    duckdb.sql(f"COPY (SELECT i AS g, i / 2 AS size FROM range(1, 13) r(i)) TO '{folder}/names.parquet'")
+    (folder / "dpsql.toml").write_text(POLICY)
+    with connect(folder / "dpsql.toml") as connection:
+        yield connection._session
+
+
+def answer(session: Session, statement: str) -> Release:
+    return present(session.run(statement).release)
+
+
+def number(release: Release, name: str) -> NumberPlace:
+    place = release.rows.column_names.index(name)
+    return next(each for each in places_of(release).numbers if each.place == place)
+
+
+def column(release: Release, place: int | None) -> np.ndarray:
+    return np.array(release.table.column(present(place)).to_pylist(), dtype=float)
+
+
+def halves(release: Release, name: str) -> np.ndarray:
+    found = number(release, name)
+    return (column(release, found.high) - column(release, found.low)) / 2
+
+
+def test_sums_have_the_exact_law_of_their_noises(session: Session) -> None:
+    found = answer(
+        session,
+        "SELECT g, COUNT(*) AS n, n - LAG(n) OVER (ORDER BY g) AS d, SUM(n) OVER (ORDER BY g) AS run, "
+        "n / 7 AS week FROM t GROUP BY g ORDER BY g",
+    )
+    (scale,) = {round(float(each) / math.sqrt(2), 2) for each in column(found, number(found, "n").stddev)}
+    assert scale == 1
+    assert halves(found, "d")[1:] == pytest.approx(half_width((1.0, 1.0), 0.95), rel=1e-3)
+    assert math.isnan(halves(found, "d")[0]), "there is no previous row"
+    for row, half in enumerate(halves(found, "run")[1:], start=2):
+        assert half == pytest.approx(half_width((1.0,) * row, 0.95), rel=1e-3)
+    assert halves(found, "week") == pytest.approx(halves(found, "n") / 7)
+    assert column(found, number(found, "run").stddev)[11] == pytest.approx(math.sqrt(24), rel=0.01)
+
+
+def test_box_noise_is_not_taken_as_independent(session: Session) -> None:
+    found = answer(
+        session,
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = BOX) g, COUNT(*) AS n, "
+        "n - LAG(n) OVER (ORDER BY g) AS d, SUM(n) OVER (ORDER BY g) AS run FROM t GROUP BY g ORDER BY g",
+    )
+    each = column(found, number(found, "n").stddev)[0]
+    assert column(found, number(found, "d").stddev)[1] < 1.3 * each, "what both share cancels"
+    assert column(found, number(found, "run").stddev)[11] > 1.5 * math.sqrt(12) * each
+
+
+LINEAR = {
+    "joins of releases": "SELECT a.n - b.n AS c FROM (SELECT g, COUNT(*) AS n FROM t WHERE h = 'a' GROUP BY g) AS a "
+    "JOIN (SELECT g, COUNT(*) AS n FROM t WHERE h = 'b' GROUP BY g) AS b USING (g)",
+    "a group of groups": f"SELECT g > 6 AS late, SUM(n) AS c FROM {BLOCK} GROUP BY g > 6",
+    "a union": f"SELECT n AS c FROM {BLOCK} UNION ALL SELECT COUNT(*) FROM t",
+    "a constant of a public table": f"SELECT n * size AS c FROM {BLOCK} JOIN names USING (g)",
+    "a case of a key": f"SELECT SUM(CASE WHEN g = 1 THEN n ELSE 0 END) AS c FROM {BLOCK}",
+    "a common table expression": f"WITH s AS (SELECT n + 1 AS m, g FROM {BLOCK}) SELECT m - 3 AS c FROM s",
+    "a star": f"SELECT * FROM (SELECT g, n + n AS c FROM {BLOCK}) AS s",
+    "a subquery": f"SELECT n - (SELECT AVG(n) FROM {BLOCK}) AS c FROM {BLOCK}",
+    "an average by rows": "SELECT AVG(x) / 365.25 AS c FROM t",
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_sums_have_intervals(session: Session, name: str) -> None:
+    found = answer(session, LINEAR[name])
+    assert (halves(found, "c") > 0).all()
+    value = column(found, number(found, "c").place)
+    assert (column(found, number(found, "c").low) <= value).all()
+    assert (value <= column(found, number(found, "c").high)).all()
+
+
+def test_a_ratio_has_no_interval_where_its_divisor_may_be_0(session: Session) -> None:
+    found = answer(
+        session,
+        "SELECT n / m AS share FROM (SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE u < 1) AS m FROM t) AS r",
+    )
+    assert not any(
+        each.low is not None and halves(found, "share")[0] > 0 for each in places_of(found).numbers
+    )
+    value = found.rows.column("share")[0].as_py()
+    assert value is None or any("too few rows for an interval of share" in text for text in found.warnings)
+
+
+def test_a_share_is_within_what_it_can_be(session: Session) -> None:
+    found = answer(session, "SELECT g, COUNT(*) AS n, 100 * n / SUM(n) OVER () AS share FROM t GROUP BY g")
+    low, high = (column(found, getattr(number(found, "share"), end)) for end in ("low", "high"))
+    assert (low > 7).all()
+    assert (high < 10).all()
+    assert (low < 100 / 12).sum() >= 10
+
+
+NONE = {
+    "floor": ("FLOOR(n)", "floor"),
+    "rank": ("RANK() OVER (ORDER BY n)", "rank"),
+    "comparison": ("n > 3", "a comparison"),
+    "text": ("CAST(n AS VARCHAR)", "text"),
+    "modulo": ("n % 3", "%"),
+    "by noise": ("CASE WHEN n > 500 THEN n ELSE 0 END", "a comparison"),
+    "key": ("g + 1", "it has no noise"),
+}
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_a_step_without_an_error_is_named(session: Session, name: str) -> None:
+    text, step = NONE[name]
+    found = answer(session, f"SELECT n, {text} AS c FROM {BLOCK}")
+    assert found.counts == ("n",)
+    with pytest.raises(QueryRefused, match="c has no error bar") as caught:
+        session.run(f"SELECT n, {text} AS c, DP_STDDEV(c) AS s FROM {BLOCK}")
+    assert step in str(caught.value)
+    assert "DP_STDDEV" in str(caught.value)
+
+
+def test_what_is_summed_over_rows_that_noise_chose_has_no_interval(session: Session) -> None:
+    found = answer(session, f"SELECT SUM(n) AS c FROM {BLOCK} WHERE n > 500")
+    assert found.counts == ()
+
+
+def test_rounding_coarser_than_the_noise_leaves_no_interval(session: Session) -> None:
+    found = answer(session, f"SELECT g, ROUND(n, -3) AS coarse, ROUND(n / 10, 1) AS fine FROM {BLOCK}")
+    assert np.isnan(halves(found, "coarse")).all()
+    low = column(found, number(found, "fine").low)
+    assert low * 10 == pytest.approx(np.round(low * 10), abs=1e-9)
+
+
+def test_details_are_of_any_column_by_its_alias(session: Session) -> None:
+    found = answer(
+        session,
+        "SELECT g, COUNT(*) AS n, n - LAG(n) OVER (ORDER BY g) AS d, DP_STDDEV(d) AS s, DP_INTERVAL_LOW(d), "
+        "DP_INTERVAL_HIGH(d) AS d_high, DP_BOUND(d) AS b, DP_LEFT_OUT(d) AS l FROM t GROUP BY g ORDER BY g",
+    )
+    names = found.rows.column_names
+    assert names == ["g", "n", "d", "s", "DP_INTERVAL_LOW(d)", "d_high", "b", "l"]
+    place = number(found, "d")
+    assert found.rows.column("s").equals(found.table.column(present(place.stddev)))
+    assert found.rows.column("DP_INTERVAL_LOW(d)").equals(found.table.column(present(place.low)))
+    assert found.rows.column("d_high").equals(found.table.column(present(place.high)))
+    assert found.table.column_names.count("d_high") == 1, "it is the end that is asked for"
+    assert found.rows.column("b").null_count == found.rows.column("l").null_count == 12
+
+
+def test_a_column_without_a_name_is_named_by_its_text(session: Session) -> None:
+    found = answer(session, f"SELECT n / 7, DP_STDDEV(n / 7) FROM {BLOCK}")
+    assert found.rows.column_names == ["n / 7", "DP_STDDEV(n / 7)"]
+    assert found.rows.column(1).null_count == 0
+
+
+def test_a_stored_answer_has_the_same_intervals(session: Session) -> None:
+    statement = f"SELECT g, n / 3 + 1 AS c, n / SUM(n) OVER () AS share FROM {BLOCK} ORDER BY g"
+    first, again = answer(session, statement), answer(session, statement)
+    assert again.reused is not None
+    assert first.table.equals(again.table)
+    assert (halves(again, "share") > 0).all()
+
+
+def test_hidden_columns_change_no_row(session: Session) -> None:
+    statement = f"SELECT n * 2 AS c, g FROM {BLOCK} ORDER BY c DESC LIMIT 3"
+    first = answer(session, statement)
+    assert first.rows.column_names == ["c", "g"]
+    assert not [name for name in first.table.column_names if name.startswith("dpsql_")]
+    values = first.rows.column("c").to_pylist()
+    assert values == sorted(values, reverse=True)
+    assert len(values) == 3
+    alone = answer(session, f"SELECT n AS c FROM {BLOCK} WHERE g <= 3")
+    chosen = halves(first, "c")[0] / 2
+    assert chosen > 1.3 * halves(alone, "c")[0], "noise chose the rows: intervals hold for all at once"
+
+
+def test_smooth_functions_follow_the_noise(session: Session) -> None:
+    found = answer(session, f"SELECT n, LN(n) AS log, n ^ 2 AS square, SQRT(n) AS root FROM {BLOCK}")
+    n, half = column(found, number(found, "n").place), halves(found, "n")
+    for name, slope in (("log", 1 / n), ("square", 2 * n), ("root", 0.5 / np.sqrt(n))):
+        assert halves(found, name) == pytest.approx(half * slope, rel=0.15)
+
+
+def test_no_number_is_shown_finer_than_a_tenth_of_its_half_width(session: Session, tmp_path: Path) -> None:
+    del tmp_path
+    found = answer(session, "SELECT COUNT(*) AS n, n / 365.25 AS day, n - n AS none FROM t")
+    text = str(found)
+    shown = next(line for line in text.splitlines() if "±" in line)
+    assert "-0 " not in f"{shown} "
+    day = shown.split("±")[1].split()[1]
+    digits = len(day.partition(".")[2])
+    assert 10**-digits >= halves(found, "day")[0] / 100
