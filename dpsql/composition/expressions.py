@@ -37,6 +37,7 @@ class Following(Protocol):
     released: Mapping[str, Mapping[int, int | str]]
     width: int
     whole: list[bool]
+    aggregating: list[exp.Select | None]
 
     def reads(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> bool:
         """Whether a query names a released relation, or a common table expression."""
@@ -391,6 +392,7 @@ class Reader:
         if name == "count":
             return Known(self._sql(whole))
         self.tracer.whole.append(self.soft)
+        self.tracer.aggregating.append(None if window is not None else self.select)
         if len(inner) != 1 or name not in (*_SUMS, *_AVERAGES, *_ENDS, *_PICKS):
             return Opaque(name)
         there = f"FILTER (WHERE ({self._sql(args[0])}) IS NOT NULL)"

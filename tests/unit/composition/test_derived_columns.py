@@ -10,10 +10,10 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql.dbapi import connect
 from dpsql.errors import QueryRefused
 from dpsql.estimates.linear import half_width
 from dpsql.places import NumberPlace
+from dpsql.policy import load
 from dpsql.release import Release, places_of
 from dpsql.session import Session
 from tests.narrow import present
@@ -47,8 +47,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     duckdb.sql(f"COPY ({rows} FROM range(6000) r(u)) TO '{folder}/t.parquet'")
     duckdb.sql(f"COPY (SELECT i AS g, i / 2 AS size FROM range(1, 13) r(i)) TO '{folder}/names.parquet'")
     (folder / "dpsql.toml").write_text(POLICY)
-    with connect(folder / "dpsql.toml") as connection:
-        yield connection._session
+    made = Session(load(folder / "dpsql.toml"))
+    yield made
+    made.close()
 
 
 def answer(session: Session, statement: str) -> Release:
@@ -124,7 +125,9 @@ def test_a_ratio_has_no_interval_where_its_divisor_may_be_0(session: Session) ->
         session,
         "SELECT n / m AS share FROM (SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE u < 1) AS m FROM t) AS r",
     )
-    assert not any(each.low is not None and halves(found, "share")[0] > 0 for each in places_of(found).numbers)
+    assert not any(
+        each.low is not None and halves(found, "share")[0] > 0 for each in places_of(found).numbers
+    )
     value = found.rows.column("share")[0].as_py()
     assert value is None or any("too few rows for an interval of share" in text for text in found.warnings)
 
