@@ -16,12 +16,15 @@ from dpsql.answers import (
     AtDistance,
     Considered,
     Method,
+    NoisyResult,
     Number,
     considered,
     left_out_sentences,
+    merged,
     number_texts,
     numbers,
     sentences_of,
+    to_be_found,
 )
 from dpsql.estimates import decimal, figure, with_noun
 from dpsql.guarantees import guarantee, layout_facts
@@ -75,13 +78,10 @@ def words(
     plan: Plan,
     method: Method,
     refines: RefinementStep | None = None,
-    notes: tuple[str, ...] = (),
-    untold: frozenset[str] = frozenset(),
+    answer: NoisyResult | None = None,
 ) -> dict[str, Any]:
-    """Return the descriptive fields of a release, which may refine another; `notes` are those of its rows.
-
-    `untold` are notes of the quote that are not true of the answer.
-    """
+    """Return the descriptive fields of a release, which may refine another, and of its answer."""
+    notes, untold = (answer.notes, answer.untold) if answer is not None else ((), frozenset[str]())
     loss, further = method.quote.loss, {}
     if refines is not None:
         loss = PrivacyLoss.of(refines.epsilon)
@@ -101,7 +101,7 @@ def words(
             **_ordering(plan),
             **_of_ranks(method),
             **sentences_of(plan),
-            **left_out_sentences(plan),
+            **merged(left_out_sentences(plan), {} if answer is None else answer.left_out),
             **further,
             "unit": plan.unit,
             "split": method.quote.split,
@@ -115,8 +115,9 @@ def _left_out(plan: Plan) -> dict[str, object]:
     """Return what EXPLAIN shows of what bounds leave out, and of what intervals take for granted."""
     found = left_out_sentences(plan)
     assumes = found.pop("assumes", None)
-    cut = plan.options.cut if any(plan.left_out) else None
-    return {"left_out": [*found.values()] or None, "assumes": assumes, "cut": cut}
+    cut = plan.options.cut if any(plan.left_out) or plan.ladders else None
+    said = [*found.values(), *to_be_found(plan)]
+    return {"left_out": said or None, "assumes": assumes, "cut": cut}
 
 
 def _of_ranks(method: Method) -> dict[str, str]:

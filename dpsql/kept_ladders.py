@@ -15,7 +15,7 @@ from dpsql.estimates import KeptLadder
 from dpsql.release import tables_read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from dpsql.ledger import StoredLadder
     from dpsql.policy import Policy, Table
@@ -74,10 +74,25 @@ class LedgerLadders:
 
     def __init__(self, policy: Policy, versions: Versions, stored: Iterable[StoredLadder]) -> None:
         self._policy, self._versions = policy, versions
+        self._stored = tuple(stored)
         self._kept: dict[str, dict[str, KeptLadder]] = {}
         self._current: dict[str, str] = {}
-        for ladder in read_ladders(stored):
+        for ladder in read_ladders(self._stored):
             self._kept.setdefault(ladder.table, {})[ladder.measure] = ladder
+
+    def earlier(self, tables: Iterable[str]) -> Iterator[LedgerLadders]:
+        """Yield the ladders as they were before each newer one of some tables, the last ones first.
+
+        Where no ladder of these tables is left, it ends: no answer was made with one then.
+        """
+        own = {*tables}
+        for place in range(len(self._stored) - 1, 0, -1):
+            before = self._stored[:place]
+            if self._stored[place].source not in own:
+                continue
+            if not any(each.source in own for each in before):
+                return
+            yield LedgerLadders(self._policy, self._versions, before)
 
     def of(self, table: str) -> tuple[str, ...]:
         """Return the measures of a table of which a ladder is kept."""

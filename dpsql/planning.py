@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from dpsql.affordable import Amounts, is_paid
@@ -30,7 +31,7 @@ from dpsql.composition import (
     schema_of,
     selected_parts,
 )
-from dpsql.engines import running_statement
+from dpsql.engines import Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.info import describe
 from dpsql.language import Describe, Explain, Options, Outline, Query, Refine, Statement, parse
@@ -47,6 +48,7 @@ from dpsql.prepared import (
     PreparedPublic,
     scopes,
 )
+from dpsql.privacy import Charge
 from dpsql.refining import Refining
 from dpsql.release import reuse_key
 from dpsql.rewriting import beside, hinted, rewrite, tried
@@ -60,7 +62,9 @@ if TYPE_CHECKING:
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
-    from dpsql.privacy import Charge
+
+_EARLIER = 8
+"""Before so many newer kept ladders an answer may have been made that is still free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +264,22 @@ class Planner:
         )
 
     def _priced(self, text: str, query: Query, counting: PlannedCount, defaults: Options) -> PreparedPrivate:
-        """Choose the method of a release, and price it."""
+        """Choose the method of a release, and price it.
+
+        An answer that is stored keeps the kept ladder it was made with: a newer one makes it no dearer.
+        """
+        made = self._chosen(text, query, counting, defaults)
+        ladders = counting.engines.schema_database.kept_ladders
+        if ladders is None or not made.reusable or made.price == Charge():
+            return made
+        for earlier in islice(ladders.earlier(made.plan.compiled.tables), _EARLIER):
+            with suppress(QueryRefused, Untranslatable):
+                before = self._chosen(text, query, counting.with_ladders(earlier), defaults)
+                if before.price == Charge():
+                    return before
+        return made
+
+    def _chosen(self, text: str, query: Query, counting: PlannedCount, defaults: Options) -> PreparedPrivate:
         options, engines = counting.plan.options, counting.engines
         if options.error is not None and "error" not in query.options.at:
             counting = counting.with_options(by_default_error(counting.plan, defaults.epsilon))

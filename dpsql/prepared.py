@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dpsql.analysis import CompiledQuery, Plan, analyse, values_in, with_values
+from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, values_in, with_values
 from dpsql.answers import WIDE, Method
 from dpsql.database import Engines
 from dpsql.engines import Cancelled, Counts, Untranslatable, listed_counts
@@ -71,6 +71,13 @@ class PlannedCount:
         made = PlannedCount.of(plan.query, self.policy, self.engines, plan.options, found, plan.filters)
         made = replace(made, plan=replace(made.plan, selected=plan.selected, apart=plan.apart))
         return made.with_values(self.values) if self.values else made
+
+    def with_ladders(self, ladders: KeptLadders) -> PlannedCount:
+        """Return the same query with bounds of other kept ladders."""
+        plan, catalog = self.plan, self.engines.schema_database.with_ladders(ladders)
+        made = analyse(plan.query, self.policy, catalog, plan.options)
+        made = replace(made, filters=plan.filters, selected=plan.selected, apart=plan.apart)
+        return replace(self, plan=made, sql=self.engines.engine.translate(made.compiled))
 
     def with_values(self, values: tuple[tuple[int, float | None], ...]) -> PlannedCount:
         """Return the same query with the values of earlier releases."""

@@ -41,7 +41,7 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
-from dpsql.analysis.kept_bounds import CutValues, Kept, LeftOut
+from dpsql.analysis.kept_bounds import CutValues, Kept, KeptLadders, LeftOut
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.output_layout import layout
 from dpsql.analysis.plan import (
@@ -80,6 +80,7 @@ __all__ = [
     "DeclaredValues",
     "DomainPart",
     "Kept",
+    "KeptLadders",
     "LeftOut",
     "NoRows",
     "Output",

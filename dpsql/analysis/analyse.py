@@ -251,7 +251,7 @@ def _searches(
     every = outside and most is None
     rows, made = block.rows if every else _rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:
-        query = rows.rungs(ladder)
+        query = rows.rungs(ladder, server=compiler.policy.engine != "duckdb")
         sql = duckdb_sql(query)
         counts_only = confirm(compiler.catalog, sql, compiler.policy)
         used = tuple(sorted(compiler.used))

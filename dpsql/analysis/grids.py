@@ -255,18 +255,19 @@ def _near(value: Expr, scale: int) -> tuple[Expr, Expr] | None:
 
     Most sums have few digits, and of these an engine computes several times as fast.
     """
-    few = SqlType("DECIMAL", _FAST - scale, scale)
-    if few.precision <= scale:
+    if _FAST - scale <= scale:
         return None
+    few = SqlType("DECIMAL", _FAST - scale, scale)
     ends = (_least_steps(sign * (10**few.precision - 1), few) for sign in (-1, 1))
     return Between(value, *ends), Unscaled(Cast(value, few, bounded=True), few)
 
 
 def absolute(value: Expr, sql_type: SqlType) -> Expr:
-    """Return the absolute value of a row as `Grid.uncut` gives it; of the least integer, one less."""
-    if sql_type in (INTEGER, BIGINT):  # all others are wider than their values
-        least = -(1 << sql_type.bits - 1)
-        value = Case(((Binary("<=", value, whole(least)), whole(least + 1)),), value)
+    """Return the absolute value of a row (`Grid.uncut`); the least integer has none of its type."""
+    if sql_type == INTEGER:
+        value = Cast(value, BIGINT)
+    elif not sql_type.scale:
+        value = huge(value)
     return Call("abs", (value,))
 
 

@@ -128,7 +128,7 @@ class Rows:
         made = {p: p.of_units(Column("w", "u"), *numbers[p]) for p in parts}
         return self._selected(made, Derived(units, "w"), "w")
 
-    def rungs(self, ladder: Ladder) -> Query:
+    def rungs(self, ladder: Ladder, *, server: bool = False) -> Query:
         """Return the query of the scores of bounds (`score_queries.scored`): units alone are grouped."""
         row: Expr = Column("s", f"f{self.row.index(ladder.row)}")
         unit, source, keys = Column("s", "u"), Derived(self.query, "s"), bool(self.keys)
@@ -140,8 +140,14 @@ class Rows:
         total = Column("x", "t")
         size = Call("abs", (total,)) if ladder.of is Contribution.TOTAL else total
         sized = Select((Item(size, "a"), Item(total)), Derived(units, "x"))
-        sums, excess = ladder.sums(keys=keys), ladder.by_excess
-        return scored(sized, ladder.bounds, by_excess=excess, wide=ladder.wide, sums=sums)
+        return scored(
+            sized,
+            ladder.bounds,
+            by_excess=ladder.by_excess,
+            wide=ladder.wide,
+            sums=ladder.sums(keys=keys),
+            server=server,
+        )
 
     @property
     def weighted(self) -> bool:

@@ -8,7 +8,7 @@ neither is known (`whole_tables`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Protocol
 
@@ -45,6 +45,9 @@ class KeptLadders(Protocol):
     def find(self, table: str, measure: str) -> Kept | None:
         """Return the newest ladder of a measure of a table; None if there is none."""
 
+    def earlier(self, tables: Iterable[str]) -> Iterator[KeptLadders]:
+        """Yield the ladders as they were before each newer one of some tables, the last ones first."""
+
 
 @dataclass(frozen=True, slots=True)
 class WholeTable:
@@ -62,6 +65,8 @@ class WholeTable:
     """The error that the statement asks for, in the unit of its numbers."""
     default_error: Fraction | None = None
     """The error that the connection asks for: one of counts."""
+    in_place: bool = True
+    """Whether the columns have the places that the table declares."""
 
     def bound(
         self, measure: str, largest: Fraction = Fraction(1), step: Fraction = Fraction(1)
@@ -125,7 +130,7 @@ class CutValues:
     Attributes
     ----------
     text
-        What the number is of, as the statement writes it.
+        What the number is of, as the statement writes it; "": rows.
     low, high
         The bounds.
     per_group

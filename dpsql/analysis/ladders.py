@@ -84,10 +84,14 @@ class Ladder:
         return self.of is not Contribution.ROWS and self.top >= 62
 
     def sums(self, *, keys: bool) -> Sums:
-        """Return what the search also sums: without keys, what answers with any of the bounds are made of."""
-        if keys or not self.by_excess:
+        """Return what the search also sums: of which it is known what any of the bounds cuts.
+
+        Without keys it is also what answers with any of the bounds are made of. In groups totals have no
+        sign here: that of a unit is the sum of its absolute values.
+        """
+        if not self.by_excess:
             return Sums.NONE
-        return Sums.SIZES if self.of is Contribution.ROWS else Sums.SIGNED
+        return Sums.SIGNED if self.of is Contribution.TOTAL and not keys else Sums.SIZES
 
     def of_unit(self, row: Expr, *, keys: bool) -> Expr:
         """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.

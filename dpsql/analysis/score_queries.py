@@ -10,10 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import reduce
+from itertools import pairwise
 
-from dpsql.analysis.grids import saturated, whole
+from dpsql.analysis.grids import BEYOND, huge, saturated, whole
 from dpsql.estimates import FULL
-from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Column, Derived, Expr, Item, Paren, Select, items
+from dpsql.tree import (
+    Aggregate,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Derived,
+    Expr,
+    Item,
+    Join,
+    Paren,
+    Query,
+    Select,
+    SetOperation,
+    columns,
+    items,
+)
 from dpsql.types import BIGINT
 
 _PARTS = 8 * FULL
@@ -24,14 +43,20 @@ class Sums(Enum):
     """What is also summed over the units that exceed equally many bounds; the value is the query's width."""
 
     NONE = 3
-    SIZES = 4
-    """What they have: column `n3`."""
+    SIZES = 5
+    """What they have: column `n3`; how far they are beyond the last bound that they exceed: `n4`."""
     SIGNED = 6
-    """What they have with its sign, from column `t`: `n3`; how many have less than 0: `n4`; sizes: `n5`."""
+    """The same, `n3` with its sign, from column `t`; how many have less than 0: `n5`."""
 
 
 def scored(
-    units: Select, bounds: Sequence[int], *, by_excess: bool, wide: bool, sums: Sums = Sums.NONE
+    units: Select,
+    bounds: Sequence[int],
+    *,
+    by_excess: bool,
+    wide: bool,
+    sums: Sums = Sums.NONE,
+    server: bool = False,
 ) -> Select:
     """Return the query of the scores of bounds over units, whose column `a` is a whole number from 0 on.
 
@@ -39,8 +64,11 @@ def scored(
     and the sum of their scores at the last bound that they exceed `n2` (`mechanisms.RungBins`). The bounds
     are powers of two in ascending order, perhaps after 0, which any unit above it exceeds in full; without
     `by_excess` that is so at every bound. `wide` says that `a` is a HUGEINT; else it is a BIGINT, and so is
-    all that is computed.
+    all that is computed. `server` says that the engine puts the expression of a subquery's column in the
+    place of each of its names: the query then names `a` few times, and is slower.
     """
+    if server:
+        return _joined(units, bounds, sums, by_excess=by_excess, wide=wide)
     own = ["a", "t"] if sums is Sums.SIGNED else ["a"]
     if wide:
         small = Cast(Call("LEAST", (Column("v", "a"), whole((1 << 63) - 1))), BIGINT)
@@ -50,16 +78,67 @@ def scored(
     listed = (Item(_key(bounds, Column("v", narrow)), "k"), *(Item(Column("v", name)) for name in own))
     keyed, key = Select(listed, Derived(units, "v")), Column("w", "k")
     score = _score(bounds, key, Column("w", narrow)) if by_excess else whole(FULL)
-    numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *_sums(sums))
+    more = _sums(sums, _last(bounds, Aggregate("MAX", (key,))))
+    numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *more)
     return Select(items("n", numbers), Derived(keyed, "w"), group=(key,))
 
 
-def _sums(sums: Sums) -> tuple[Expr, ...]:
-    size, signed = (saturated(Aggregate("SUM", (Column("w", name),))) for name in ("a", "t"))
+def _sums(sums: Sums, last: Expr) -> tuple[Expr, ...]:
+    """Return the sums over units with one last bound that they exceed."""
     if sums is Sums.NONE:
         return ()
+    size, signed = (Aggregate("SUM", (Column("w", name),)) for name in ("a", "t"))
+    # It is cut after the difference: so one unit more never makes it less.
+    within = Paren(Binary("*", huge(Aggregate("COUNT")), huge(last)))
+    beyond = saturated(Paren(Binary("-", huge(size), within)))
     below = Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),))
-    return (size,) if sums is Sums.SIZES else (signed, Aggregate("COUNT", (below,)), size)
+    if sums is Sums.SIZES:
+        return saturated(size), beyond
+    return saturated(signed), beyond, Aggregate("COUNT", (below,))
+
+
+def _last(bounds: Sequence[int], key: Expr) -> Expr:
+    """Return the last bound that a unit with a key exceeds; 0 for none."""
+    low, high = _halves(bounds)
+    far = ((Binary("=", key, whole(-2 - len(low) - i)), whole(each)) for i, each in enumerate(high))
+    near = Call("GREATEST", (key, whole(0)))
+    return Case(tuple(far), huge(near)) if high else near
+
+
+def _joined(units: Select, bounds: Sequence[int], sums: Sums, *, by_excess: bool, wide: bool) -> Select:
+    """Return the query with the bounds as rows of their own, of which each unit meets one."""
+    rows: list[Query] = []
+    last = 2 * BEYOND if wide else (1 << 63) - 1
+    for place, (lower, upper) in enumerate(pairwise((-1, *bounds, last))):
+        eighth, times, parts = _ratio(lower) if by_excess and place else (1, FULL if place else 0, 1)
+        # Public values are sent to servers as BIGINTs.
+        halves = [half for each in (lower, upper, eighth) for half in (_split(each) if wide else (each,))]
+        rows.append(Select(items("b", map(whole, (place, times, parts, *halves)))))
+    each = reduce(lambda first, more: SetOperation(first, "UNION ALL", more), rows)
+    value, (number, more, less, *rest) = Column("w", "a"), columns("r", "b", 9 if wide else 6)
+    ends: list[Expr] = [*rest]
+    if wide:
+        ends = [Paren(Binary("*", *map(huge, rest[i : i + 2]))) for i in (0, 2, 4)]
+    low, high, full = ends
+    there = Binary("AND", Binary(">", value, low), Binary("<=", value, high))
+    beyond = Paren(Binary("-", Call("LEAST", (value, Paren(Binary("+", low, full)))), low))
+    score = Binary("//", Paren(Binary("*", beyond, more)), less)
+    added = _sums(sums, Aggregate("MAX", (Call("GREATEST", (low, whole(0))),)))
+    numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *added)
+    source = Join(Derived(units, "w"), "", Derived(each, "r"), there)
+    return Select(items("n", numbers), source, group=(number,))
+
+
+def _split(number: int) -> tuple[int, int]:
+    """Return two BIGINTs with a product, which is a power of two or small."""
+    return (number >> 40, 1 << 40) if number >> 60 else (number, 1)
+
+
+def _ratio(bound: int) -> tuple[int, int, int]:
+    """Return the least excess over a bound with a full score, and the score by excess: times, divided by."""
+    if bound < 8:
+        return 1, FULL, 1
+    return bound // 8, max(_PARTS // bound, 1), max(bound // _PARTS, 1)
 
 
 def _key(bounds: Sequence[int], narrow: Expr) -> Expr:

@@ -90,7 +90,8 @@ class UnitMeasure:
 
         One unit more moves each score by 0 to `FULL`, all in one direction.
         """
-        query = scored(self._units, self.bounds, by_excess=True, wide=self.wide)
+        server = self._policy.engine != "duckdb"
+        query = scored(self._units, self.bounds, by_excess=True, wide=self.wide, server=server)
         return self._sealed(query, Sums.NONE.value, one_row=False)
 
     def above(self, ends: Sequence[int]) -> tuple[CompiledQuery, ...]:

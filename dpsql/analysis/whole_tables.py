@@ -13,11 +13,13 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.kept_bounds import CutValues, LeftOut, WholeTable, total_of
 from dpsql.analysis.released import ReleasedAggregate
-from dpsql.analysis.released.counts import WeightedRows
+from dpsql.analysis.released.cells import CellRows
+from dpsql.analysis.released.counts import BoundedRows, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.analysis.sparse import size_of
+from dpsql.analysis.whole_sources import whole_source
 from dpsql.language import Cut, Selection, TopK
-from dpsql.policy import Policy, UnitRow, fold
+from dpsql.policy import Policy
 
 _MANY_GROUPS = 100
 """As so many groups count those of keys without a domain, where a bound is chosen."""
@@ -38,17 +40,11 @@ def whole_table(
     and at most all of it: as many as sqrt(k d) groups are counted for them. A table whose rows are units has
     no rows of units to bound.
     """
-    ladders, first = compiler.catalog.kept_ladders, select.args.get("from_")
-    if ladders is None or first is None or select.args.get("joins") or select.args.get("where") is not None:
+    ladders = compiler.catalog.kept_ladders
+    source = None if ladders is None else whole_source(compiler, select)
+    if ladders is None or source is None:
         return None
-    node = first.this
-    if not isinstance(node, exp.Table) or node.args.get("joins") or not isinstance(node.this, exp.Identifier):
-        return None
-    with_ = select.args.get("with_")
-    named = {fold(cte.alias) for cte in with_.expressions} if with_ is not None else set()
-    table = compiler.policy.table(node.name) if node.name.isascii() and fold(node.name) not in named else None
-    if table is None or table.public or isinstance(table.unit, UnitRow):
-        return None
+    table = source.table
     if not ladders.of(table.name):
         return None
     known = sum(len(each.keys) for each in domains) == keys
@@ -63,6 +59,7 @@ def whole_table(
         ladders,
         compiler.error,
         compiler.default_error,
+        in_place=source.in_place,
     )
 
 
@@ -86,14 +83,16 @@ def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut |
     if isinstance(part, RowSum):
         lowest, highest = (end * part.grid.step for end in (part.grid.low, part.grid.high))
         return LeftOut(kept, part.most, min(lowest, Fraction(0)), max(highest, Fraction(0)))
-    if isinstance(part, WeightedRows):
+    if isinstance(part, (WeightedRows, CellRows)):
         return LeftOut(kept, part.most)
     return LeftOut(kept, part.vector.most) if isinstance(part, Moment) else None
 
 
 def cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> CutValues | None:
     """Return what bounds cut from the values of a number; None: none of them can lie beyond."""
-    of, whole = count.argument, compiler.whole
+    of, whole, part = count.argument, compiler.whole, count.parts[0]
+    if type(part) is BoundedRows:
+        return CutValues("", Fraction(0), Fraction(part.most), per_group=True)
     if of is None or not of.cut:
         return None
     found = CutValues(of.text, of.low, of.high, of.per_group)

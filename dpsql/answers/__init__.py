@@ -13,6 +13,7 @@ from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.choose import choose, considered
 from dpsql.answers.cut_values import left_out_sentences, with_ends, with_left_out
 from dpsql.answers.error_target import by_default_error, least_epsilon
+from dpsql.answers.excess_words import merged, to_be_found
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.noises import noises_of
 from dpsql.answers.numbers import Number, number_texts, numbers
@@ -40,12 +41,14 @@ __all__ = [
     "doubles",
     "least_epsilon",
     "left_out_sentences",
+    "merged",
     "noises_of",
     "number_texts",
     "numbers",
     "outside_of",
     "rows",
     "sentences_of",
+    "to_be_found",
     "together",
     "with_ends",
     "with_left_out",

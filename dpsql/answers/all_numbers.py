@@ -44,7 +44,7 @@ class AllNumbers:
         divided = shares(plan, released(plan), plan.epsilon)  # all parts of epsilon are equal
         if len(divided) == 1:
             return _method(plan, preferred)
-        users = _users(plan)
+        users = users_of(plan)
         options = plan.with_share(Fraction(1, len(divided))).options
         made = [_method(of_share(plan, users, together, options), preferred) for together, _ in divided]
         return cls(plan, tuple(made), _quoted(plan, made))
@@ -54,7 +54,7 @@ class AllNumbers:
         return measured_in_all(self.plan, self.parts, counts)
 
 
-def _users(plan: Plan) -> dict[int, set[int]]:
+def users_of(plan: Plan) -> dict[int, set[int]]:
     """Return the places of the outputs that use each of the distinct numbers; those of the keys at -1."""
     found: dict[int, set[int]] = {-1: set()}
     for i, output in enumerate(plan.outputs):
@@ -68,7 +68,7 @@ def _users(plan: Plan) -> dict[int, set[int]]:
 
 
 def of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], options: Options) -> Plan:
-    """Return the plan of some of the numbers, with the options of a share; `users` are the plan's `_users`.
+    """Return the plan of some numbers, with the options of a share; `users` are those of `users_of`.
 
     Without the number that orders the groups, it is a plan of all groups: the noise of others selects.
     """

@@ -14,16 +14,29 @@ from numpy.typing import NDArray
 from dpsql import mechanisms
 from dpsql.analysis import BoundSearch, Contribution, Plan, ReleasedAggregate
 from dpsql.analysis.clipped import is_clipped
+from dpsql.analysis.excess import Excess, excesses
 from dpsql.answers import measuring
+from dpsql.answers.excess import WithExcess, beside
+from dpsql.answers.excess_apart import ExcessApart
+from dpsql.answers.excess_words import merged, not_known
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import with_noun
+from dpsql.estimates import Average, with_noun
+from dpsql.language import TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
 
 SHARE = Fraction(1, 5)
 """The part of epsilon that finds bounds, if the statement does not say it."""
+
+AVERAGES = 34
+"""By how many times noise counts for more where all numbers are averages.
+
+A unit that is cut keeps its own average: with a share s of the rows cut, an average moves by s R/40, R being
+the range, as for `KeptLadder.choose_average_bound`; its noise is 1.2 B R/(n epsilon). Twice the bound changes
+both alike where 48/epsilon units are cut; that of a number, where sqrt(2)/epsilon are.
+"""
 
 _UNKNOWN = "more may be cut, how much is not known"
 
@@ -53,7 +66,8 @@ class BoundSearches(KeepsQuote):
         """Divide the statement's epsilon between the searches and the answer."""
         share, layout = plan.options.bound_share or SHARE, plan.layout
         rest, each = layout.part(1 - share), layout.part(share / len(plan.ladders))
-        return cls(plan, choose, choose(_rest(plan, rest)), each, rest)
+        largest = excesses(plan, plan.ladders, [len(s.ladder.bounds) - 1 for s in plan.ladders])
+        return cls(plan, choose, beside(_rest(plan, rest), largest, choose), each, rest)
 
     def quoted(self) -> Quote:
         """See `Method`; the errors depend on the bounds, which are not known yet."""
@@ -94,9 +108,30 @@ class BoundSearches(KeepsQuote):
 
     def search(self, place: int) -> mechanisms.Ladder:
         """Return the mechanism that finds one of the bounds."""
-        groups = self.plan.domain_size or self.plan.groups_per_unit or 1
-        size, noise = len(self.plan.ladders[place].ladder.bounds), groups / self.first_epsilon
+        size, noise = len(self.plan.ladders[place].ladder.bounds), self._groups / self.first_epsilon
+        if self.plan.ladders[place].ladder.of is Contribution.ROWS and self._averages:
+            noise *= AVERAGES
         return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=mechanisms.FULL)
+
+    @property
+    def _groups(self) -> int:
+        """How many groups the noise is weighed for.
+
+        Of a selection, it is the geometric mean of the groups that are shown and of all: the former would be
+        right if all rows were in these, the latter if they were spread evenly.
+        """
+        plan, selection = self.plan, self.plan.selection
+        groups = plan.domain_size or plan.groups_per_unit or 1
+        most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
+        if most is None or plan.partitions is not None:
+            return groups
+        return min(groups, math.isqrt(max(most, 1) * groups))
+
+    @property
+    def _averages(self) -> bool:
+        """Whether all that is measured is for averages."""
+        numbers = [output.formula for output in self.plan.outputs if output.kind == "count"]
+        return bool(numbers) and all(isinstance(each, Average) for each in numbers)
 
     def find(self, counts: Sequence[Counts]) -> tuple[tuple[int, ...], PrivacyLoss]:
         """Return the places of the bounds that are chosen, and the privacy loss.
@@ -137,12 +172,27 @@ class BoundSearches(KeepsQuote):
                 return mechanisms.RungBins(*each.n).clipped(bounds, place)
         return None
 
-    def after(self, plan: Plan) -> Method:
-        """Return the method of the plan with the bounds that were found."""
-        return self.choose(_rest(plan, self.first_epsilon))
+    def answered(
+        self, plan: Plan, found: Sequence[int], searched: Sequence[Counts], counts: Counts
+    ) -> NoisyResult:
+        """Answer the plan with the bounds that were found, given what the searches have counted."""
+        beyond = excesses(plan, self.plan.ladders, found)
+        method = beside(_rest(plan, self.first_epsilon), beyond, self.choose)
+        if isinstance(method, (WithExcess, ExcessApart)):
+            return method.run_beside(counts, [self._exact(each, searched) for each in beyond])
+        return method.run(counts)
 
-    def completed(self, result: NoisyResult, found: Sequence[int], loss: PrivacyLoss) -> NoisyResult:
-        """Return a result with the loss of the searches, and with the bounds in words."""
+    def _exact(self, excess: Excess, searched: Sequence[Counts]) -> int:
+        """Return an excess in its steps: 0 where none is known, in what is measured all the same."""
+        if not excess.times:
+            return 0
+        bins = mechanisms.RungBins(*searched[excess.search].n)
+        return excess.in_steps(bins.excess(excess.of.ladder.bounds, excess.bound, times=excess.times))
+
+    def completed(
+        self, plan: Plan, result: NoisyResult, found: Sequence[int], loss: PrivacyLoss
+    ) -> NoisyResult:
+        """Return a result of a plan with the loss of the searches, and with the bounds in words."""
         said = []
         for place, rung in enumerate(found):
             text = f"the bound on {self._what(place)} was found privately: "
@@ -150,7 +200,16 @@ class BoundSearches(KeepsQuote):
             said.append(f"{text}, the largest one: {_UNKNOWN}" if self._last(place, rung) else text)
         # A prediction is of bounds below the largest; nothing is known of what is beyond that.
         untold = frozenset(self._note(place) for place, rung in enumerate(found) if self._last(place, rung))
-        return replace(result, loss=loss + result.loss, notes=(*said, *result.notes), untold=untold)
+        measured = {each.search for each in excesses(plan, self.plan.ladders, found)}
+        pairs = enumerate(zip(self.plan.ladders, found, strict=True))
+        others = not_known(plan, [pair for place, pair in pairs if place not in measured])
+        return replace(
+            result,
+            loss=loss + result.loss,
+            notes=(*said, *result.notes),
+            untold=untold,
+            left_out=merged(result.left_out, others),
+        )
 
     def _last(self, place: int, rung: int) -> bool:
         """Return whether it is the largest bound that was searched, and a unit may have more."""

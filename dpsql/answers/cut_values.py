@@ -16,6 +16,7 @@ import numpy as np
 from dpsql.answers import left_out, measuring
 from dpsql.answers.table import of_cells
 from dpsql.estimates import Average, Combined, Deviation, RowCount, SumOfRows, Variance, decimal, figure
+from dpsql.language import AboveThreshold, TopK
 from dpsql.render.lines import IN_THE_RANGE, slot
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def _number_of_rows(plan: Plan, place: int) -> float | None:
 def left_out_sentences(plan: Plan) -> dict[str, str]:
     """Return the sentences on what is left out of the numbers, and on what is taken for granted."""
     found = left_out.left_out_sentences(plan)
+    if text := _selected(plan):
+        found = _added(found, slot("bound"), text)
     places: dict[CutValues, set[int]] = {}
     for place, each in enumerate(plan.cut_values):
         if each is not None:
@@ -133,6 +136,15 @@ def left_out_sentences(plan: Plan) -> dict[str, str]:
     return found
 
 
+def _selected(plan: Plan) -> str:
+    """Return what a selection compares, where that is cut: the numbers within the bounds; or ""."""
+    best = getattr(plan.selection, "best", plan.selection)
+    if not isinstance(best, (TopK, AboveThreshold)) or plan.left_out[best.count] is None:
+        return ""
+    compared = "compared with the threshold" if best.threshold is not None else "chosen"
+    return f"groups are {compared} by what is within the bound"
+
+
 def _added(found: dict[str, str], name: str, text: str) -> dict[str, str]:
     """Return sentences with one more."""
     return {**found, name: "; ".join(filter(None, (found.get(name, ""), text)))}
@@ -140,6 +152,9 @@ def _added(found: dict[str, str], name: str, text: str) -> dict[str, str]:
 
 def _sentence(plan: Plan, cut: CutValues, places: set[int]) -> tuple[str, str]:
     """Return what bounds cut from the values of numbers at some places, and the slot in which it is said."""
+    if not cut.text:
+        text = f"rows of a {plan.unit} beyond {decimal(cut.high)} in a group are left out"
+        return "cut", f"{text}, how many is not known"
     what = f"values of {cut.text}"
     if cut.per_group:
         what = f"totals or averages of {cut.text} of a {plan.unit} in a group"

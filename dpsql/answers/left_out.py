@@ -43,7 +43,7 @@ def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
         found, last = counts[place], beyond[place] if beyond else None
         if found is None or plan.counts[place].share not in (None, plan.counts[place].parts[0]):
             continue
-        whole = found if last is None else _join_groups(found, last)
+        whole = found if last is None else join_groups(found, last)
         made = _widen(plan, each, whole, float(plan.counts[place].step))
         size = len(found.value)
         counts[place] = made.taken(np.arange(size))
@@ -150,7 +150,7 @@ def _average(plan: Plan, left: LeftOut, formula: Average, found: Combined) -> Co
     return _move_ends(found, moved, moved)
 
 
-def _join_groups(found: Combined, last: Combined) -> Combined:
+def join_groups(found: Combined, last: Combined) -> Combined:
     """Return the estimates of the groups, then of the rows in no group."""
     ends = None
     if found.together is not None and last.together is not None:
@@ -200,6 +200,8 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
         for output in plan.outputs
         if isinstance(output.formula, (Variance, Deviation)) and places & {*output.uses}
     ]
+    if any(output.quantile is not None for output in plan.outputs):
+        return "bound", f"{sizes} (in the error of the rank)"
     where = f" (not in the range of {', '.join(of)})" if of else IN_THE_RANGE
     return "bound", f"{sizes}{where}"
 

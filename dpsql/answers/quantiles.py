@@ -80,7 +80,7 @@ class OfCells(KeepsQuote):
         else:
             scale = max(mechanism.scale(part) for _, part in mechanism.targets())
             split = "all for the quantiles"
-            outlook["rank_error"] = max(mechanism.rank_errors(level))
+            outlook["rank_error"] = max(self._rank_errors(mechanism))
         loss, charge = mechanism.loss, Charge(self.plan.price)
         words = f"exponential mechanism over {_part(self.plan).cells.number:,} cells"
         notes = (*self._sampled(), *self._notes(), *self._without_values(), *wide(self.plan))
@@ -151,10 +151,18 @@ class OfCells(KeepsQuote):
             most = f"1 to {mechanism.most_units(level):,.0f}"
             words = f"the value that about {with_noun(mechanism.units, 'unit', 'reach')}, {most}"
             return {output: words for output, _ in _asked(self.plan)}
+        share = _left_out(self.plan)[1]
+        more = f", and by {share:.2%} of the rows of its group" if share else ""
         return {
-            output: f"its rank is off by at most {with_noun(figure(error), 'row')}"
-            for (output, _), error in zip(_asked(self.plan), mechanism.rank_errors(level), strict=True)
+            output: f"its rank is off by at most {with_noun(figure(error), 'row')}{more}"
+            for (output, _), error in zip(_asked(self.plan), self._rank_errors(mechanism), strict=True)
         }
+
+    def _rank_errors(self, mechanism: mechanisms.Quantile) -> list[float]:
+        """Predict the errors of the ranks: of the choice, and of rows that are left out on either side."""
+        rows, level = _left_out(self.plan)[0], measuring.confidence_of(self.plan)
+        errors = zip(mechanism.rank_errors(level), mechanism.quantiles, strict=True)
+        return [error + rows * float(max(q, 1 - q)) for error, q in errors]
 
     def run(self, counts: Counts) -> NoisyResult:
         """Choose the cells of all groups, in their public order; which rows of it are shown is public."""
@@ -183,6 +191,17 @@ class OfCells(KeepsQuote):
         cells = {quantile: chosen.cell[order, i] for i, quantile in enumerate(asked)}
         estimates = (None,) * len(self.plan.counts)
         return NoisyResult(first[order], loss + chosen.loss, estimates, cells=cells)
+
+
+def _left_out(plan: Plan) -> tuple[float, float]:
+    """Return how many rows a bound leaves out of all, or which share of a group; 0 if nobody knows."""
+    left = next((each for each in plan.left_out if each is not None), None)
+    if left is None or not left.kept.current or plan.options.cut == "NOISE_ONLY":
+        return 0.0, 0.0
+    most = left.kept.ladder.most_cut(left.bound, confidence=measuring.confidence_of(plan))
+    if not plan.key_types:
+        return most, 0.0
+    return 0.0, 1.0 if plan.options.cut == "WHOLE" else min(1.0, 2 * most / max(left.kept.ladder.total, 1.0))
 
 
 def _part(plan: Plan) -> CellRows:

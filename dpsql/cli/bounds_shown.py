@@ -14,9 +14,8 @@ from dpsql.render.plots import bars
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsql.estimates import ValuesBeyond
     from dpsql.ledger import ScopeBudget
-    from dpsql.owner.kept_bounds import UnitMeasure
+    from dpsql.owner.kept_bounds import UnitMeasure, ValuesBeyond
     from dpsql.owner.kept_list import Bin, KeptBound
     from dpsql.render.grid import Style
 

@@ -262,7 +262,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     shown = rows(plan, answer, counts)
     charge = _priced(prepared, answer)
     table, places = details(plan, answer, shown)
-    said = words(plan, prepared.method, prepared.refines, answer.notes, answer.untold)
+    said = words(plan, prepared.method, prepared.refines, answer)
     said["properties"] = with_ends(said["properties"], plan, answer)
     release = Release(
         rows=shown,
@@ -302,5 +302,5 @@ def _answered(prepared: PreparedPrivate) -> tuple[Plan, Counts, NoisyResult]:
     found, loss = method.find(searched)
     bounded = counting.with_bounds(found)
     counts = method.known(bounded.plan, found, searched) or bounded.count()
-    result = method.after(bounded.plan).run(counts)
-    return bounded.plan, counts, method.completed(result, found, loss)
+    result = method.answered(bounded.plan, found, searched, counts)
+    return bounded.plan, counts, method.completed(bounded.plan, result, found, loss)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+from copy import copy
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -117,6 +118,12 @@ class SchemaDatabase:
         with self._reopening:
             if self._con is broken:
                 self._con = self._open()
+
+    def with_ladders(self, ladders: KeptLadders) -> SchemaDatabase:
+        """Return the same database, with other kept ladders; it is closed with this one."""
+        found = copy(self)
+        found.kept_ladders = ladders
+        return found
 
     def has_instants(self, table: str) -> bool:
         """See `Catalog`."""

@@ -21,6 +21,7 @@ Pure functions of released values or public parameters; nothing here reads priva
 """
 
 from dpsql.estimates.blue import Estimates, blue, top_k_offsets
+from dpsql.estimates.box import pair_half_width
 from dpsql.estimates.closed_form import (
     count_offset,
     lower_bound_offset,
@@ -101,6 +102,7 @@ __all__ = [
     "noise_variance",
     "offsets",
     "p_value",
+    "pair_half_width",
     "sparse_vector_error",
     "split_measuring",
     "threshold_gap_cdf",

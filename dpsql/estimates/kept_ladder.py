@@ -30,9 +30,6 @@ FULL = 1 << 20
 _PLACES = 20
 """Binary places of the middle of a bin."""
 
-_MANY_GROUPS = 10
-"""From so many groups on, a kept ladder serves statements of twice its epsilon."""
-
 
 def thresholds(most: int) -> tuple[int, ...]:
     """Return the upper ends of the bins up to M: the whole numbers floor(M/2^(i/2)), ascending, without 0.
@@ -153,10 +150,6 @@ class KeptLadder:
     def _curve(self, largest: bool) -> _Curve:
         return _curve(self.most, self.bins, largest)
 
-    def serves(self, epsilon: Fraction, *, groups: int = 1) -> bool:
-        """Return whether a statement of this epsilon gains by the bound of this ladder."""
-        return epsilon <= self.epsilon * (2 if groups >= _MANY_GROUPS else 1)
-
     def choose_bound(self, epsilon: Fraction, *, groups: int = 1, counts: int = 1) -> int:
         """Return the end of a bin, in steps, that makes the least error as a bound: of noise, and by the cut.
 
@@ -223,17 +216,6 @@ class KeptLadder:
             return (noise * bound) ** 2 + (moved * Fraction(curve.cut(bound), 1 << _PLACES)) ** 2
 
         return min(thresholds(self.most), key=error)
-
-    def interval(
-        self, value: float, half_width: float, bound: int, *, confidence: Real = 0.95
-    ) -> tuple[float, float]:
-        """Return the interval of a total that was measured with a bound on each unit.
-
-        `half_width` is that of the noise, at this confidence.
-        """
-        deviation = _normal(confidence) * self.sd(bound, largest=True)
-        beyond = self.cut(bound, largest=True) + math.hypot(half_width, deviation)
-        return value - half_width, value + beyond
 
     def shared(
         self,

@@ -56,10 +56,6 @@ class LadderMethods:
             self._mark.hold(connection)
             return ladders.reserve(connection, self._caps, asked)
 
-    def reserve_ladder(self, request: LadderRequest) -> LadderReservation:
-        """Charge one ladder, as `reserve_ladders` does."""
-        return self.reserve_ladders([request])[0]
-
     def check_ladders(self, loss: PrivacyLoss) -> None:
         """Raise `BudgetExceeded`, as `reserve_ladders` would, if ladders of this loss together do not fit."""
         with self._store.read() as connection:
@@ -93,17 +89,6 @@ class LadderMethods:
         with self._store.read() as connection:
             row = connection.execute("SELECT max(number) FROM bounds WHERE state = 'settled'").fetchone()
         return int(row[0] or 0)
-
-    def ladder(self, source: str, measure: str) -> StoredLadder | None:
-        """Return the newest ladder of a table and a measure of a unit in it; None if there is none."""
-        named = storable(source), storable(measure)
-        found = self._shown(lambda connection: ladders.newest(connection, *named))
-        return found[0] if found else None
-
-    def ladder_of(self, number: int) -> StoredLadder | None:
-        """Return the ladder of a number, however many newer ones there are; None if there is none."""
-        found = self._shown(lambda connection: ladders.kept(connection, "b.number = ?", (number,)))
-        return found[0] if found else None
 
     def ladder_charges(self) -> list[LadderCharge]:
         """Return what was charged for ladders, with or without a result, for the owner; newest last."""

@@ -105,12 +105,6 @@ def kept(
     return [_kept(*row) for row in rows]
 
 
-def newest(connection: sqlite3.Connection, source: str, measure: str) -> list[StoredLadder]:
-    """Return the newest ladder of a measure that was measured, if there is one."""
-    of_both = "SELECT max(number) FROM bounds WHERE source = ? AND measure = ? AND state = 'settled'"
-    return kept(connection, f"b.number = ({of_both})", (source, measure))
-
-
 def _kept(
     number: int,
     at: str,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import count
 
@@ -71,22 +71,6 @@ class Bins(Mechanism[Binned]):
         sizes = [size for size in contributions if size > 0]
         beyond = [sum(size > end for size in sizes) for end in self.ends]
         return [before - after for before, after in zip((len(sizes), *beyond), (*beyond, 0), strict=True)]
-
-    def gathered(self, ends: Sequence[int], counts: Sequence[int]) -> list[int]:
-        """Return the exact numbers of units in the bins, of those in the bins of a larger M.
-
-        `ends` are the thresholds of that M: each of these bins consists of whole ones of those. `counts` has
-        one number more, of the units beyond all.
-        """
-        if not set(self.ends) <= set(ends) or len(counts) != len(ends) + 1:
-            raise ValueError("the numbers are not of bins that these consist of")
-        found = [0] * self.groups
-        place = 0
-        for end, number in zip((*ends, None), counts, strict=True):
-            found[place] += number
-            if place < len(self.ends) and end == self.ends[place]:
-                place += 1
-        return found
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Binned:
         """Add noise to the exact number of units in each bin, clamped to 2^60."""

@@ -28,17 +28,18 @@ class RungBins:
         The sum of their scores at the last bound that they exceed (`excess_score`).
     totals
         The sum of what they have, with its sign; None: it is not known, nor are the next.
-    negative, sizes
-        How many of them have less than 0, and the sum of the absolute values of all; None: no unit can have
-        less.
+    beyond
+        The sum of how far they are beyond the last bound that they exceed.
+    negative
+        How many of them have less than 0; None: no unit can.
     """
 
     exceeded: NDArray[np.int64]
     units: NDArray[np.int64]
     partial: NDArray[np.int64]
     totals: NDArray[np.int64] | None = None
+    beyond: NDArray[np.int64] | None = None
     negative: NDArray[np.int64] | None = None
-    sizes: NDArray[np.int64] | None = None
 
     def scores(self, size: int) -> NDArray[np.int64]:
         """Return the scores of `size` bounds. The last one has the score 0.
@@ -62,30 +63,32 @@ class RungBins:
         *Bounded:* a unit is in one row, whatever the others are. If it exceeds B, it moves the sum by B, else
         by what it has, and no cut of a sum to `LIMIT` makes that more.
         """
-        total, bound = 0, bounds[place]
-        for exceeded, units, own, negative, _ in self._rows():
-            total += bound * (units - 2 * negative) if exceeded > place else own
-        return max(-LIMIT, min(total, LIMIT))
-
-    def excess(self, bounds: Sequence[int], place: int) -> int | None:
-        """Return the sum over units of how far they are beyond B, each cut at B; None: B is the last bound.
-
-        One unit moves it by at most B, as it does `clipped`. The next bound is twice B.
-        """
-        if place + 1 == len(bounds):
-            return None
-        total, bound = 0, bounds[place]
-        for exceeded, units, _, _, sizes in self._rows():
-            if exceeded > place + 1:
-                total += bound * units
-            elif exceeded > place:
-                total += sizes - bound * units
-        return min(total, LIMIT)
-
-    def _rows(self) -> list[tuple[int, int, int, int, int]]:
         if self.totals is None:
             raise ValueError("what units have is not known")
+        total, bound = 0, bounds[place]
         negative = np.zeros_like(self.units) if self.negative is None else self.negative
-        sizes = self.totals if self.sizes is None else self.sizes
-        figures = (self.exceeded, self.units, self.totals, negative, sizes)
-        return list(zip(*(each.tolist() for each in figures), strict=True))
+        figures = (self.exceeded, self.units, self.totals, negative)
+        for exceeded, units, own, below in zip(*(each.tolist() for each in figures), strict=True):
+            total += bound * (units - 2 * below) if exceeded > place else own
+        return max(-LIMIT, min(total, LIMIT))
+
+    def excess(self, bounds: Sequence[int], place: int, *, times: int = 1) -> int:
+        """Return the sum over units of how far they are beyond a bound B, each cut at `times` B.
+
+        `times` is 2^k - 1 where there are k larger bounds than B, each twice the one before.
+
+        *Bounded:* a unit is in one row, whatever the others are. It moves the sum by 0 to `times` B, never
+        down: each row adds a sum over its units of numbers from 0 on, and a sum that is cut to `LIMIT`, by
+        the query or here, moves by no more.
+        """
+        if self.beyond is None:
+            raise ValueError("how far units are beyond bounds is not known")
+        total, bound = 0, bounds[place]
+        last = bounds.index((times + 1) * bound)
+        rows = zip(self.exceeded.tolist(), self.units.tolist(), self.beyond.tolist(), strict=True)
+        for exceeded, units, beyond in rows:
+            if exceeded > last:
+                total += times * bound * units
+            elif exceeded > place:
+                total += beyond + (bounds[exceeded - 1] - bound) * units
+        return min(total, LIMIT)

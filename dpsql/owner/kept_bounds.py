@@ -20,7 +20,7 @@ from dpsql.kept_ladders import version_of
 from dpsql.ledger import LadderRequest
 from dpsql.mechanisms import FULL, Bins, Ladder, RungBins
 from dpsql.owner import kept_values
-from dpsql.policy import Policy
+from dpsql.policy import Policy, UnitColumn, fold
 from dpsql.privacy import PrivacyLoss
 from dpsql.release import tables_read
 from dpsql.running import sealed
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SHARE",
     "UnitMeasure",
+    "ValuesBeyond",
     "check_price",
     "count_all",
     "kept_of",
@@ -66,13 +67,28 @@ def measure_named(database: Database, name: str) -> UnitMeasure:
         raise ProgrammingError(f"there is no table {table_name}\nHint: one of {private}")
     column = None
     if column_name:
-        known = [each for each, kind in catalog.columns(table.name) if kind.numeric]
+        known = [
+            each
+            for each, kind in catalog.columns(table.name)
+            if kind.numeric and not _names_the_unit(table, each)
+        ]
+        if _names_the_unit(table, column_name):
+            of = "unit" if table.unit is None else table.unit.kind
+            raise ProgrammingError(
+                f"{table.name}.{column_name} says whose a row is: which {of}, and no number to add up\n"
+                f"Hint: dpsql bounds {table.name} is about how many rows a {of} has"
+            )
         column = next((each for each in known if each.lower() == column_name.lower()), None)
         if column is None:
             raise ProgrammingError(
                 f"{table.name} has no column {column_name} with numbers\nHint: one of {', '.join(known)}"
             )
     return unit_measure(policy, catalog, table, column)
+
+
+def _names_the_unit(table: Table, column: str) -> bool:
+    own = table.unit.column if isinstance(table.unit, UnitColumn) else getattr(table.unit, "via", None)
+    return own is not None and fold(own) == fold(column)
 
 
 def kept_of(database: Database, measure: UnitMeasure) -> KeptLadder | None:

@@ -65,6 +65,8 @@ class Client(StatementService):
         self.started = datetime.now(UTC)
         self.on_terminate: Callable[[], None] | None = None
         """What ends the connection when another one of the analyst, or a reload, asks for it."""
+        self.on_cancel: Callable[[], None] | None = None
+        """What stops rows that are being sent, beside what is asked."""
         self.prepared: Callable[[], Sequence[PreparedRow]] = tuple
         """Returns the prepared statements of the connection."""
         self.cursors: Callable[[], Sequence[CursorRow]] = tuple
@@ -150,11 +152,13 @@ class Client(StatementService):
         return await asyncio.wrap_future(self._shared.planning(size).submit(self.user.analyst, work))
 
     def cancel(self) -> None:
-        """Stop what is asked now, from any thread; what was charged stays charged."""
+        """Stop what is asked or sent now, from any thread; what was charged stays charged."""
         with self._lock:
             active = list(self._active)
         for each in active:
             each.cancel()
+        if self.on_cancel is not None:
+            self.on_cancel()
 
     def terminate(self) -> None:
         """Let the protocol end the connection, from any thread."""

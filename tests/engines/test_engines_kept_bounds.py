@@ -12,10 +12,11 @@ import pytest
 from support.stores import Store
 from test_engines_true_answers import DATA, POLICY
 
+from dpsql.analysis.value_measures import value_measure
 from dpsql.database import Database
 from dpsql.mechanisms import Bins
 from dpsql.owner.kept_bounds import count_all, kept_of, measure_named, release_ladders, scores_of
-from dpsql.policy import Policy, load
+from dpsql.policy import ColumnBounds, Policy, load
 from dpsql.release import tables_read
 from dpsql.session import Session
 from tests.narrow import present, private
@@ -97,3 +98,19 @@ def test_without_a_version_nothing_is_known_of_what_is_cut(store: Store) -> None
         assert (kept_of(opened, measure) is None) == (not files)
         release = present(asked.run(bound).release)
         assert ("no data_version tells whether the data changed" in release.line) == (not files)
+
+
+def test_what_lies_beyond_bounds_is_that_of_duckdb(store: Store, plain: Database) -> None:
+    for column, ends in (("encounters.minutes", (10, 40)), ("results.value", (0, 3))):
+        found = []
+        with closing(Database(policy_of(store, POLICY))) as opened:
+            for database in (plain, opened):
+                name, _, of = column.partition(".")
+                engines, table = database.engines(), database.policy.tables[name]
+                bounded = replace(table, domain={}, bounds={of: ColumnBounds(*ends)})
+                for most in (1, 3):
+                    made = value_measure(database.policy, engines.schema_database, bounded, of, most)
+                    reads = tables_read(database.policy, [name])
+                    found.append([int(each[0]) for each in engines.count(made.compiled, reads).n])
+        assert found[:2] == found[2:]
+        assert any(found[0])

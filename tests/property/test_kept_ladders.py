@@ -7,7 +7,7 @@ the fuzz: a ladder changes nothing of them, or it is found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -21,7 +21,7 @@ from fuzz.stage import UNITS
 from fuzz.statements import Statement
 from fuzz.world import World
 
-from dpsql.analysis.kept_bounds import Kept
+from dpsql.analysis.kept_bounds import Kept, KeptLadders
 from dpsql.analysis.released.counts import WeightedRows
 from dpsql.analysis.released.sums import CappedSum, RowSum
 from dpsql.analysis.unit_measures import unit_measure
@@ -61,6 +61,10 @@ class Everything:
         """See `KeptLadders`."""
         return tuple(self.ladders.get(table, ()))
 
+    def earlier(self, tables: Iterable[str]) -> Iterator[KeptLadders]:
+        """See `KeptLadders`: there are no others."""
+        yield from ()
+
     def find(self, table: str, measure: str) -> Kept | None:
         """See `KeptLadders`."""
         return self.ladders.get(table, {}).get(measure)
@@ -77,7 +81,10 @@ def whole_statement(rng: Random, world: World) -> Statement:
     options = ["epsilon = 1"]
     if rng.random() < 0.2:
         options.append(f"max_rows_contributed = {rng.choice((1, 2, 3, 10))}")
-    text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({', '.join(options)}) {listed} FROM {table.name}"
+    source = rng.choice(
+        (table.name, table.name, f"(SELECT * FROM {table.name}) AS q", f"{table.name} WHERE TRUE")
+    )
+    text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({', '.join(options)}) {listed} FROM {source}"
     if keys:
         text += f" GROUP BY {', '.join(keys)}"
         text += rng.choice(("", "", " ORDER BY n0 DESC LIMIT 2", " HAVING n0 > 3"))

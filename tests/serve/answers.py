@@ -38,6 +38,7 @@ class AnsweringClient:
         self.closed = False
         self.waiting: asyncio.Event | None = None
         self.on_terminate: Callable[[], None] | None = None
+        self.on_cancel: Callable[[], None] | None = None
         self.prepared: Callable[[], Sequence[PreparedRow]] = tuple
         self.cursors: Callable[[], Sequence[CursorRow]] = tuple
         self.in_transaction: Callable[[], bool] = bool

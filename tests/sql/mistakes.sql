@@ -182,7 +182,7 @@ SELECT DATE_FORMAT(`visit_date`, '%Y-%m') AS m, COUNT(DISTINCT `patient_id`) AS 
 SELECT TO_CHAR(visit_date, 'YYYY-MM') AS m, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY m
 
 -- M46 GROUP_CONCAT
--- meant: SELECT clinic, note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic, note
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) clinic, note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic, note
 SELECT clinic, GROUP_CONCAT(note) FROM visits GROUP BY clinic
 
 -- M47 rows counted without a bound

@@ -7,7 +7,7 @@ own bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.analysis.kept_bounds import ROWS, Kept
+from dpsql.analysis.kept_bounds import ROWS, Kept, KeptLadders
 from dpsql.analysis.unit_measures import UnitMeasure
 from dpsql.analysis.value_measures import ValueMeasure
 from dpsql.answers import NoisyResult, details, rows, with_left_out
@@ -32,6 +32,7 @@ from dpsql.owner.kept_bounds import count_all, measure_named, scores_of
 from dpsql.policy import load
 from dpsql.release import tables_read
 from dpsql.session import Session
+from tests.kept_ladders import gathered
 from tests.narrow import private
 
 
@@ -44,6 +45,10 @@ class Ladders:
     def of(self, table: str) -> tuple[str, ...]:
         """See `KeptLadders`."""
         return tuple(measure for each, measure in self.now if each == table)
+
+    def earlier(self, tables: Iterable[str]) -> Iterator[KeptLadders]:
+        """See `KeptLadders`: there are no others."""
+        yield from ()
 
     def find(self, table: str, measure: str) -> Kept | None:
         """See `KeptLadders`: all are of the data that are read."""
@@ -103,7 +108,7 @@ class Asked:
         for number, rung in enumerate(rungs, 1):
             most = 2 * measure.bounds[rung]
             bins = Bins.plan(most, epsilon / 2)
-            found = tuple(int(n) for n in bins.run(bins.gathered(top.ends, exact)).number)
+            found = tuple(int(n) for n in bins.run(gathered(bins, top.ends, exact)).number)
             yield KeptLadder(
                 number, measure.table, measure.text, measure.step, "v", now, epsilon, most, found
             )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import KeptLadder, count_offset
 from dpsql.mechanisms import FULL, Bins, Ladder, Laplace, NoiseSource
+from tests.kept_ladders import gathered, interval_of
 
 RUNGS = 41
 
@@ -40,7 +41,7 @@ def released(
     exact = np.bincount(np.searchsorted(np.array(top.ends), sizes[sizes > 0]), minlength=top.groups).tolist()
     for rung in np.unique(rungs).tolist():
         bins = Bins.plan(2 << rung, epsilon / 2)
-        counts = bins.gathered(top.ends, exact)
+        counts = gathered(bins, top.ends, exact)
         for found in bins.run(np.tile(counts, (int((rungs == rung).sum()), 1)), source).number.tolist():
             made = datetime(2026, 1, 1, tzinfo=UTC)
             yield KeptLadder(1, "t", "rows", step, "v", made, epsilon, 2 << rung, tuple(found))
@@ -81,7 +82,7 @@ def simulated(sizes: Sizes, kept: Fraction, epsilon: Fraction, runs: int, source
         plan = Laplace.plan(1, epsilon, sensitivity=bound)
         value = float(plan.run(np.array([clipped]), source).value[0])
         half = count_offset(plan.scale, 0.95, resolution=plan.resolution)
-        low, high = ladder.interval(value, half, bound)
+        low, high = interval_of(ladder, value, half, bound)
         errors.append(value - exact)
         covered += low <= exact <= high
         noise += value - half <= exact <= value + half

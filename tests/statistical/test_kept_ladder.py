@@ -24,6 +24,7 @@ from scipy.stats import binom
 from dpsql.estimates import count_offset
 from dpsql.mechanisms import NoiseSource
 from dpsql.noise import SeededEntropy
+from tests.kept_ladders import interval_of
 from tests.statistical.kept_totals import Parts, Sizes, released, simulated, simulated_groups
 
 DATA = Path(__file__).parents[2] / "data"
@@ -90,7 +91,7 @@ def test_any_bound_has_an_interval_that_covers_what_it_cuts(bound: int, noise_co
     half = count_offset(bound / epsilon, 0.95)
     noise = np.random.default_rng(3).laplace(0, bound / float(epsilon), runs)
     ladders = list(released(sizes, KEPT, runs, NoiseSource(SeededEntropy(3))))
-    ends = [ladder.interval(clipped + z, half, bound) for ladder, z in zip(ladders, noise, strict=True)]
+    ends = [interval_of(ladder, clipped + z, half, bound) for ladder, z in zip(ladders, noise, strict=True)]
     assert sum(low <= exact <= high for low, high in ends) >= fewest(runs)
     alone = sum(abs(clipped + z - exact) <= half for z in noise.tolist())
     assert (alone >= fewest(runs)) == noise_covers

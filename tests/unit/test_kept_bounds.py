@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,6 +26,7 @@ from dpsql.ledger import LadderRequest
 from dpsql.owner.kept_bounds import kept_of, loss_of, measure_named, release_ladders
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.kept_ladders import reserve_one
 from tests.narrow import present, private
 
 POLICY = """
@@ -41,6 +43,7 @@ rows_per_unit = 2
 source = "orders.parquet"
 unit = "user_id"
 unit_kind = "user"
+not_null = ["number"]
 [tables.orders.domain]
 region = { values = ["a", "b", "c"], complete = true }
 [tables.orders.bounds]
@@ -51,6 +54,13 @@ unit = "ROW"
 [tables.names]
 source = "names.parquet"
 public = true
+unique = [["region"]]
+[tables.doubled]
+source = "doubled.parquet"
+public = true
+unique = [["region"]]
+[views.every_order]
+sql = "SELECT * FROM orders"
 """
 USERS = 400
 
@@ -74,10 +84,12 @@ def write(folder: Path, more: int = 0) -> None:
         "amount": pa.array(amounts, pa.decimal128(8, 2)),
         "ratio": pa.array([float(a) / 4 for a in amounts]),
         "debt": pa.array(debts, pa.int64()),
+        "number": pa.array(range(len(users)), pa.int64()),
     }
     pq.write_table(pa.table(columns), folder / "orders.parquet")
     pq.write_table(pa.table({"age": [1, 2, 3]}), folder / "users.parquet")
     pq.write_table(pa.table({"region": ["a", "b", "c"], "number": [1, 2, 3]}), folder / "names.parquet")
+    pq.write_table(pa.table({"region": ["a", "b", "b"], "number": [1, 2, 3]}), folder / "doubled.parquet")
     (folder / "dpsql.toml").write_text(POLICY)
 
 
@@ -140,16 +152,31 @@ WHOLE = [
     "STDDEV(amount) AS a FROM orders",
     "SUM(amount * 2) AS s FROM orders",
     "SUM(amount, contribution_bounds_per_row => (0, 100)) AS s FROM orders",
+    "COUNT(*) AS n FROM orders WHERE TRUE",
+    "COUNT(*) AS n FROM (SELECT * FROM orders) AS t",
+    "SUM(t.amount) AS s FROM (SELECT * FROM orders) AS t",
+    "AVG(t.b) AS a FROM (SELECT region, amount AS b, user_id FROM orders) AS t",
+    "COUNT(*) AS n FROM (SELECT * FROM (SELECT * FROM orders WHERE TRUE) AS s) AS t",
+    "COUNT(*) AS n FROM every_order",
+    "COUNT(*) AS n FROM orders LEFT JOIN names USING (region)",
+    "names.number, COUNT(*) AS n FROM orders LEFT JOIN names ON orders.region = names.region GROUP BY 1",
+    "COUNT(o.number) AS n FROM orders AS o",
+    "COUNT(number) AS n FROM (SELECT * FROM orders) AS t",
 ]
 NOT_WHOLE = [
     "COUNT(*) AS n FROM orders WHERE region = 'a'",
     "COUNT(*) FILTER (WHERE region = 'a') AS n FROM orders",
     "COUNT(*) AS n FROM orders JOIN names USING (region)",
     "COUNT(*) AS n FROM (SELECT * FROM orders WHERE amount > 3) AS t",
-    "COUNT(*) AS n FROM (SELECT * FROM orders) AS t",
+    "COUNT(*) AS n FROM (SELECT * FROM orders QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id) = 1) AS t",
+    "COUNT(*) AS n FROM (SELECT DISTINCT user_id, region FROM orders) AS t",
+    "COUNT(*) AS n FROM (SELECT * FROM orders UNION ALL SELECT * FROM orders) AS t",
+    "COUNT(*) AS n FROM orders LEFT JOIN doubled ON doubled.region = orders.region",
+    "COUNT(*) AS n FROM orders LEFT JOIN names ON names.number = orders.debt",
+    "COUNT(*) AS n FROM orders LEFT JOIN names ON names.region >= orders.region",
+    "COUNT(*) AS n FROM orders WHERE FALSE",
     "COUNT(DISTINCT user_id) AS n FROM orders",
     "COUNT(amount) AS n FROM orders",
-    "MEDIAN(amount) AS m FROM orders",
     "COUNT(*) AS n FROM users",
 ]
 
@@ -166,6 +193,19 @@ def test_all_rows_of_a_table_have_the_bound_of_its_ladder(session: Session, rest
 @pytest.mark.parametrize("rest", NOT_WHOLE)
 def test_other_statements_have_none(session: Session, rest: str) -> None:
     assert not any(left_of(session, rest))
+
+
+@pytest.mark.parametrize(
+    ("of", "measure"),
+    [
+        ("SUM(t.amount) AS s FROM (SELECT * FROM orders) AS t", "total of amount"),
+        ("SUM(t.amount) AS s FROM (SELECT debt, amount, user_id FROM orders) AS t", "rows"),
+        ("SUM(orders.amount) AS s FROM orders LEFT JOIN names USING (region)", "rows"),
+    ],
+)
+def test_a_column_keeps_its_ladder_where_it_keeps_its_place(session: Session, of: str, measure: str) -> None:
+    (left,) = left_of(session, of)
+    assert present(left).kept.ladder.measure == measure
 
 
 def test_a_table_in_a_common_table_expression_of_its_name_is_another(session: Session) -> None:
@@ -405,6 +445,7 @@ def test_a_ladder_that_a_scope_does_not_admit_is_refused_uncharged(tmp_path: Pat
         ("names", "names is public"),
         ("users", "each row of users is a unit"),
         ("orders.region", "no column region with numbers"),
+        ("orders.USER_ID", "orders.USER_ID says whose a row is: which user, and no number to add up"),
         ("orders.nothing", "no column nothing with numbers"),
     ],
 )
@@ -418,7 +459,7 @@ def test_a_ladder_has_totals_at_the_ends_of_64_bits(tmp_path: Path) -> None:
     rows = {"user_id": [1, 1, 2, 3, 4, None], "x": [least, least, 2**63 - 1, None, 5, least]}
     table = pa.table({name: pa.array(values, pa.int64()) for name, values in rows.items()})
     pq.write_table(table, tmp_path / "orders.parquet")
-    policy, _, _ = POLICY.partition("[tables.orders.domain]")
+    policy, _, _ = POLICY.partition("not_null")
     (tmp_path / "dpsql.toml").write_text(policy)
     with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
         (ladder,) = release_ladders(
@@ -435,7 +476,7 @@ def _kept_with(database: Database, name: str, most: int) -> None:
     policy, engines = database.policy, database.engines()
     version = version_of(policy, policy.tables[measure.table], engines.versions)
     request = LadderRequest(measure.table, measure.text, version, "test", loss_of(Fraction(1)))
-    reservation = database.ledger.reserve_ladder(request)
+    reservation = reserve_one(database.ledger, request)
     bins = (*(1000 for _ in thresholds(most)), 0)
     now = datetime.datetime.now(datetime.UTC)
     ladder = KeptLadder(
@@ -490,6 +531,7 @@ region = "VARCHAR"
 amount = "DOUBLE"
 ratio = "DOUBLE"
 debt = "BIGINT"
+number = "BIGINT"
 [tables.orders.domain]"""
 
 
@@ -530,3 +572,73 @@ def test_a_range_that_is_not_shown_is_not_named(session: Session, rest: str) -> 
     release = present(session.run(statement(rest)).release)
     assert "left out: " in release.line
     assert ("(in the range)" in release.line) == release.has_intervals
+
+
+def test_quantiles_have_what_is_left_out_in_the_error_of_their_rank(session: Session) -> None:
+    rest = "MEDIAN(amount) AS m FROM orders"
+    options = "epsilon = 1000, max_rows_contributed = 6"
+    (left,) = left_of(session, rest, options)
+    ladder, bound = present(left).kept.ladder, present(left).bound
+    assert bound == 6
+    most = ladder.most_cut(6)
+    found = {
+        cut: session.run("EXPLAIN (FORMAT JSON) " + statement(rest, f"{options}, cut = {cut}")).table
+        for cut in ("SHARED", "NOISE_ONLY")
+    }
+    errors = {cut: json.loads(table.column(0)[0].as_py())["rank_error"] for cut, table in found.items()}
+    assert errors["SHARED"] == pytest.approx(errors["NOISE_ONLY"] + most / 2)
+    _, line = shown(session, rest, options)
+    assert line.startswith("left out: rows of a user beyond 6 in orders")
+    assert "(in the error of the rank)" in line
+    numbers = json.loads(
+        session.run("EXPLAIN (FORMAT JSON) " + statement(f"region, {rest} GROUP BY region", options))
+        .table.column(0)[0]
+        .as_py()
+    )["numbers"]
+    share = 2 * most / ladder.total
+    assert f"and by {share:.2%} of the rows of its group" in str(numbers[0])
+
+
+def test_no_unit_has_more_rows_in_cells_than_the_ladder_says(tmp_path: Path) -> None:
+    write(tmp_path)
+    path, rest = tmp_path / "orders.parquet", "region, MEDIAN(amount) AS m FROM orders GROUP BY region"
+    table = pq.read_table(path)
+
+    def cells(asked: Session) -> dict[tuple[object, ...], int]:
+        counting = private(asked.prepare(statement(rest, "epsilon = 0.2"))).counting
+        assert present(counting.plan.left_out[0]).bound == most
+        found = counting.count()
+        keys = found.keys.column(0).to_pylist()
+        return {(k, c): n for k, c, n in zip(keys, found.n[0].tolist(), found.n[1].tolist(), strict=True)}
+
+    with (
+        closing(Database(load(tmp_path / "dpsql.toml"))) as opened,
+        closing(Session(opened, "alice")) as asked,
+    ):
+        _kept_with(opened, "orders", 7)
+        most = present(plan_of(asked, rest, "epsilon = 0.2").left_out[0]).bound
+        every = cells(asked)
+        for user in (0, 3, 100, 255):
+            mask = [u != user for u in table.column("user_id").to_pylist()]
+            pq.write_table(table.filter(pa.array(mask)), path)
+            fewer = cells(asked)
+            assert 0 < sum(n - fewer.get(key, 0) for key, n in every.items()) <= most < 8
+            assert all(n <= every.get(key, 0) for key, n in fewer.items())
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("HAVING COUNT(*) > 5", "groups are compared with the threshold by what is within the bound"),
+        ("ORDER BY n DESC LIMIT 2", "groups are chosen by what is within the bound"),
+        ("", ""),
+    ],
+)
+def test_what_a_selection_compares_is_said(session: Session, rest: str, said: str) -> None:
+    text = f"region, COUNT(*) AS n FROM orders GROUP BY region {rest}"
+    rows = session.run("EXPLAIN " + statement(text, "epsilon = 1")).table.to_pylist()
+    explained = next(row["value"] for row in rows if row["property"] == "left_out")
+    _, line = shown(session, text, "epsilon = 1")
+    assert said in line
+    assert said in explained
+    assert ("groups are" in line) == bool(said)

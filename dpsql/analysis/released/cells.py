@@ -175,6 +175,8 @@ class QuantileCall:
 
     part: CellRows
     quantile: Quantile
+    measure: str = ""
+    """What of a unit the bound on its rows cuts (`ReleasedAggregate.measure`)."""
 
 
 def small_bounds(value: Typed) -> Bounds | None:

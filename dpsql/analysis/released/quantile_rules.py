@@ -14,6 +14,7 @@ from dpsql.analysis.bounds import rows_per_unit, unit_name
 from dpsql.analysis.coerce import to_type
 from dpsql.analysis.expressions import canonical
 from dpsql.analysis.intervals import DAY, bounds_of
+from dpsql.analysis.kept_bounds import ROWS as ROWS_OF_UNIT
 from dpsql.analysis.parsed import call_arguments, number
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
@@ -124,11 +125,15 @@ def _call(
     size = 1_000_000 if kind.moment else 1
     ends = bounds.low / size, bounds.high / size
     quantile = Quantile(q, BIGINT if kind.integer else kind, ends, cells, argument, bounds.origin)
-    return QuantileCall(CellRows((row,), cells, most, extreme, single), quantile)
+    return QuantileCall(CellRows((row,), cells, most, extreme, single), quantile, call.measure)
 
 
 def _rows(call: AggregateCall, *, search: bool) -> int:
-    """Return how many rows of a unit are kept: as somebody says, or as is found privately."""
+    """Return how many rows of a unit are kept: as a ladder or somebody says, or as is found privately."""
+    kept = None if call.whole is None else call.whole.average_bound()
+    if kept is not None:
+        call.measure = ROWS_OF_UNIT
+        return call.compiler.max_rows or kept
     most = rows_per_unit(call.compiler, call.source, beyond="left out, chosen by a hash")
     if search or (most is None and call.compiler.policy.defaults.auto_bounds):
         return searched_rows(call, most)

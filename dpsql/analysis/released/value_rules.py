@@ -140,9 +140,15 @@ def _column_name(call: AggregateCall, value: Typed) -> str | None:
     FROM may call it otherwise: its place tells which one it is.
     """
     node = value.node
-    if call.whole is None or not isinstance(node, Column) or not node.name.removeprefix("c").isdigit():
+    whole = call.whole
+    if (
+        whole is None
+        or not whole.in_place
+        or not isinstance(node, Column)
+        or not node.name.removeprefix("c").isdigit()
+    ):
         return None
-    declared, place = call.compiler.catalog.columns(call.whole.table), int(node.name.removeprefix("c"))
+    declared, place = call.compiler.catalog.columns(whole.table), int(node.name.removeprefix("c"))
     return declared[place][0] if place < len(declared) and declared[place][1] == value.type else None
 
 

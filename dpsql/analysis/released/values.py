@@ -135,7 +135,8 @@ def measures(calls: Calls, ordering: int | None) -> list[Measure]:
             counted = None if place == ordering else _of_moments(call, vectors)
             made.append(counted or Measure((call,)))
         elif isinstance(call, QuantileCall):
-            made.append(Measure((ReleasedAggregate((call.part,)),), quantile=call.quantile))
+            cells = ReleasedAggregate((call.part,), measure=call.measure)
+            made.append(Measure((cells,), quantile=call.quantile))
         elif call.per_group:
             made.append(_per_group(call))
         elif call.capped is not None:

@@ -157,7 +157,13 @@ class Writer:
             for scan in self.scans:
                 text = text.replace(scan, "")
             found = self.costs[sql] = measure(text, self.names, self.dialect.times)
-            check_cost(found, text, self.dialect)
+            # What a column stands for is written once elsewhere, however long it is.
+            written = (
+                sum(c.words for name, c in self.names.items() if name in text)
+                if found.size > self.dialect.max_size
+                else 0
+            )
+            check_cost(found, text, self.dialect, written)
         return found
 
     def copied(self, value: Value) -> bool:
@@ -212,10 +218,13 @@ def too_long() -> Untranslatable:
     )
 
 
-def check_cost(cost: Cost, sql: str, dialect: Dialect) -> None:
-    """Raise if a text becomes too long, or if one row of the longest texts could take too much time."""
+def check_cost(cost: Cost, sql: str, dialect: Dialect, elsewhere: int = 0) -> None:
+    """Raise if a text becomes too long, or if one row of the longest texts could take too much time.
+
+    `elsewhere` are the words of what it names, which are in the statement beside it.
+    """
     # A long text that copies nothing is planned in a time that grows with its length.
-    copied = cost.size - measure(sql, {}, {}).words if cost.size > dialect.max_size else 0
+    copied = cost.size - measure(sql, {}, {}).words - elsewhere if cost.size > dialect.max_size else 0
     if len(sql) > MAX_LENGTH or copied > dialect.max_size:
         raise too_long()
     if too_slow(cost, dialect.longest, dialect.timeout):

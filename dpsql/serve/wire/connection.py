@@ -63,7 +63,7 @@ class Connection:
         client.in_transaction = lambda: self._session.transactions.open
         client.prepared, client.cursors = self._session.prepared.rows, self._session.cursors.rows
         self._loop = asyncio.get_running_loop()
-        client.on_terminate = self._terminate_soon
+        client.on_terminate, client.on_cancel = self._terminate_soon, self._session.stop_sending
         self._extended = Extended(channel, self._session, context.max_statement)
         self._skipping = False
         self._errors_as_json = ERRORS_OPTION in startup.parameters

@@ -252,9 +252,13 @@ class WireSession:
 
     def cancel(self) -> None:
         """Stop the question that is being answered, or the rows that are being sent, if there are any."""
-        self._stopped = self._stoppable
+        self.stop_sending()
         if self.asking:
             self.client.cancel()
+
+    def stop_sending(self) -> None:
+        """Stop the rows that are being sent, if there are any; from any thread."""
+        self._stopped = self._stoppable
 
     @contextmanager
     def _cancellable(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -165,12 +165,16 @@ def _value(rng: Random, depth: int) -> str:
     )
 
 
-def analysed(session: Session, text: str, places: tuple[int, ...] = ()) -> Plan:
-    """Compile a statement; `places` are those of the bounds that were found for it."""
+def analysed(session: Session, text: str, places: tuple[int, ...] = (), engine: str = "") -> Plan:
+    """Compile a statement; `places` are those of the bounds that were found for it.
+
+    `engine` is the one that it is compiled for, if not that of the session.
+    """
     catalog, query = engine_of(session).schema_database, parse(text)
     assert isinstance(query, Query)
-    plain, _ = separate(query, session.policy, catalog)
-    return analyse(plain, session.policy, catalog, complete(plain.options, session.defaults), places)
+    policy = replace(session.policy, engine=engine or session.policy.engine)
+    plain, _ = separate(query, policy, catalog)
+    return analyse(plain, policy, catalog, complete(plain.options, session.defaults), places)
 
 
 @dataclass

@@ -100,6 +100,14 @@ def test_the_bound_on_rows_is_that_of_the_tables_of_from(
     assert plan.assumed == (Assumed(ROWS, f"at most {bound}", "policy"),)
 
 
+def test_auto_of_a_table_is_no_bound_whatever_the_others_say(opened: Opened) -> None:
+    session = opened("rows_per_unit = 20", 'rows_per_unit = "AUTO"', "rows_per_unit = 7")
+    for text in ("visits", "visits JOIN users USING (user_id)"):
+        plan = private(session.prepare(f"SELECT COUNT(*) FROM {text}")).plan
+        assert len(plan.ladders) == 1
+        assert plan.assumed == ()
+
+
 def test_what_the_statement_bounds_is_not_assumed(opened: Opened) -> None:
     session = opened("rows_per_unit = 20\ngroups = 2")
     for count, options in (

@@ -33,14 +33,14 @@ class Counted:
         self.connection, self.module = connection, module
 
     def scores(
-        self, units: Sequence[int], bounds: Sequence[int], *, by_excess: bool = True
+        self, units: Sequence[int], bounds: Sequence[int], *, by_excess: bool = True, server: bool = False
     ) -> NDArray[np.int64]:
         wide = bounds[-1] >= 1 << 62
         self.connection.execute(f"CREATE OR REPLACE TABLE units (a {'HUGEINT' if wide else 'BIGINT'})")
         if units:
             self.connection.execute(f"INSERT INTO units VALUES {', '.join(f'({unit})' for unit in units)}")
         own = Select((Item(Column("r", "a", stored=True), "a"),), Scan("units", "r"))
-        query = self.module.scored(own, bounds, by_excess=by_excess, wide=wide)
+        query = self.module.scored(own, bounds, by_excess=by_excess, wide=wide, server=server)
         rows = self.connection.execute(duckdb_sql(query)).fetchall()
         assert all(type(number) is int and 0 <= number < 1 << 63 for row in rows for number in row)
         return RungBins(*np.array(rows, dtype=np.int64).reshape(-1, 3).T).scores(len(bounds))
@@ -73,8 +73,12 @@ def test_they_are_those_of_the_definition(
     counted, sizes = Counted(connection), around(bounds)
     assert counted.scores(sizes, bounds).tolist() == wanted(sizes, bounds)
     assert counted.scores([], bounds).tolist() == [0] * len(bounds)
+    assert counted.scores(sizes, bounds, server=True).tolist() == wanted(sizes, bounds)
+    assert counted.scores([], bounds, server=True).tolist() == [0] * len(bounds)
     above = [FULL * sum(size > bound for size in sizes) for bound in bounds]
-    assert counted.scores(sizes, bounds, by_excess=False).tolist() == [*above[:-1], 0]
+    for server in (False, True):
+        scores = counted.scores(sizes, bounds, by_excess=False, server=server)
+        assert scores.tolist() == [*above[:-1], 0]
 
 
 @settings(deadline=None, max_examples=30)

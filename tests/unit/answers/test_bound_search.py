@@ -195,10 +195,11 @@ def test_any_bounds_can_be_answered_with(session: Session, rest: str, epsilon: s
     found, method = prepared(session, statement(rest, epsilon))
     sizes = [len(search.ladder.bounds) for search in found.plan.ladders]
     steps = [sorted({0, 1, size // 2, size - 2, size - 1}) for size in sizes]
+    searched = [found.counting.count(search.compiled) for search in found.plan.ladders]
     for places in itertools.product(*steps) if len(sizes) <= 2 else zip(*steps, strict=False):
         bounded = found.counting.with_bounds(tuple(places))
         counts = bounded.count()
-        result = method.after(bounded.plan).run(counts)
+        result = method.answered(bounded.plan, places, searched, counts)
         assert result.loss.charge.epsilon == method.first_epsilon
         rows(bounded.plan, result, counts)  # its values have a type
 

@@ -198,6 +198,38 @@ def test_totals_are_shown_in_the_unit_of_the_column(owner: Owner) -> None:
     assert sum(int(row[1].split()[0]) for row in minutes[1:]) == 71
 
 
+BOUNDED = "[tables.visits.bounds]\ncost = { from = 0, to = 1 }\n"
+
+
+def test_what_values_have_beyond_bounds_is_measured_and_shown(owner: Owner) -> None:
+    """Each of the 340 visits costs 1.50, half a unit beyond the bounds."""
+    owner.policy += BOUNDED
+    done = owner("bounds", "visits.cost", "visits", "--yes")
+    assert done.code == 0, done.err
+    assert "is not measured" not in done.err
+    assert owner.spent() == 100
+    assert "visits.cost: total of cost of a person (ladder 2, epsilon 50)" in done.out
+    said = done.out.replace("\n", " ")
+    assert "values of cost beyond 0 to 1, on average over all: 0." in said
+    assert "(epsilon 10 of it)" in said
+    (_, cost) = json.loads(owner("bounds", "visits", "visits.cost", "--again", "--yes", "--json").out)[
+        "ladders"
+    ]
+    assert cost["exact"] == "50"
+    found = cost["values_beyond"]
+    assert (found["bounds"], found["exact"]) == ([0, 1], "10")
+    assert 0.45 < found["mean_above"]["estimate"] < found["mean_above"]["at_most"] < 0.55
+    assert found["mean_below"]["estimate"] < 0.05
+
+
+def test_without_a_number_of_rows_it_is_not_and_that_is_told(owner: Owner) -> None:
+    owner.policy += BOUNDED
+    done = owner("bounds", "visits.cost", "--yes")
+    assert "how much of visits.cost lies beyond its bounds is not measured" in done.err
+    assert "ask dpsql bounds visits first, or with it" in done.err
+    assert "values of cost beyond" not in done.out
+
+
 def test_nobody_at_a_terminal_has_to_agree_by_an_option(owner: Owner) -> None:
     done = owner("bounds", "visits")
     assert (done.code, done.out, owner.spent()) == (ExitCode.USAGE, "", 0)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from dpsql.estimates import KeptLadder, thresholds
 from dpsql.estimates.box import box_variance, pads
 from dpsql.mechanisms import Bins
+from tests.kept_ladders import interval_of
 
 MADE = datetime(2026, 11, 12, 9, 30, tzinfo=UTC)
 
@@ -124,7 +125,7 @@ def test_units_of_one_size_are_not_cut_at_the_middle_of_their_bin() -> None:
     """All units at the end of a bin: they cost much beyond its middle, and the interval knows it."""
     ladder = of_units([1000] * 5000, 1 << 10)
     assert ladder.choose_bound(Fraction(1, 4)) == 1 << 10
-    low, high = ladder.interval(5000 * 900.0, 1.0, 900)
+    low, high = interval_of(ladder, 5000 * 900.0, 1.0, 900)
     assert low < 5000 * 1000 < high
 
 
@@ -140,7 +141,7 @@ def test_the_deviation_is_that_of_the_noise_of_the_bins() -> None:
 @pytest.mark.parametrize("confidence", [0.5, 0.95, Fraction(99, 100)])
 def test_an_interval_covers_what_is_cut(confidence: float | Fraction) -> None:
     z = NormalDist().inv_cdf((1 + float(confidence)) / 2)
-    low, high = ONE_EACH.interval(100.0, 7.0, 5, confidence=confidence)
+    low, high = interval_of(ONE_EACH, 100.0, 7.0, 5, confidence=confidence)
     beyond = [max(end - 5, 0) for end in (*thresholds(16), 32)]
     most, deviation = sum(beyond), math.sqrt(2) * 4 * math.hypot(*beyond)
     assert ONE_EACH.cut(5, largest=True) == most
@@ -149,7 +150,7 @@ def test_an_interval_covers_what_is_cut(confidence: float | Fraction) -> None:
     assert ONE_EACH.most_cut(5, confidence=confidence) == pytest.approx(most + z * deviation)
     assert low == 93
     assert high == pytest.approx(100 + most + math.sqrt(49 + (z * deviation) ** 2))
-    assert ONE_EACH.interval(100.0, 7.0, 40) == (93, 107)
+    assert interval_of(ONE_EACH, 100.0, 7.0, 40) == (93, 107)
     shared = ONE_EACH.shared([30, 10, -2], [7.0, 7, 5], 5, confidence=confidence)
     cut, twice = ONE_EACH.cut(5), 2 * (most + z * deviation)
     assert shared.value == pytest.approx([30 + 0.75 * cut, 10 + 0.25 * cut, -2])
@@ -192,13 +193,6 @@ def test_where_no_group_has_anything_each_has_an_even_share() -> None:
     assert nothing.value.tolist() == [3]
     assert nothing.high[0] > 4
     assert ONE_EACH.shared([], 1.0, 5).value.shape == (0,)
-
-
-def test_whom_it_serves() -> None:
-    assert ONE_EACH.serves(Fraction(1, 2))
-    assert not ONE_EACH.serves(Fraction(3, 4), groups=9)
-    assert ONE_EACH.serves(Fraction(1), groups=10)
-    assert not ONE_EACH.serves(Fraction(101, 100), groups=10)
 
 
 def test_the_largest_ladder() -> None:

@@ -20,6 +20,7 @@ from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.ledger import LadderRequest, Ledger, RefinementStep, Request, Reservation, faults
 from dpsql.ledger.migration import VERSION
 from dpsql.privacy import Charge, PrivacyLoss
+from tests.kept_ladders import reserve_one
 
 TENTH = Charge(Fraction(1, 10))
 
@@ -265,7 +266,7 @@ def test_a_damaged_file(path: Path) -> None:
         step = RefinementStep(number, 2 * TENTH.epsilon)
         ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH, refines=step)
         asked = LadderRequest("visits", "rows", "v1", "dpsql bounds visits", PrivacyLoss.of(TENTH.epsilon))
-        ledger.settle_ladder(ledger.reserve_ladder(asked), b"bins")
+        ledger.settle_ladder(reserve_one(ledger, asked), b"bins")
     with raw(path) as connection:  # of an empty table nothing can be lost
         (empty,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'restored'").fetchone()
     whole = path.read_bytes()

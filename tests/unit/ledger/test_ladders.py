@@ -12,7 +12,18 @@ from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, PolicyEr
 from dpsql.ledger import GroupCap, LadderRequest, process_identity
 from dpsql.ledger.ledger import Opening
 from dpsql.privacy import Charge, Filter, PrivacyLoss
-from tests.kept_ladders import Open, asked, cost, keep, ledger_in, reserve, spent
+from tests.kept_ladders import (
+    Open,
+    asked,
+    cost,
+    keep,
+    ledger_in,
+    newest_of,
+    numbered,
+    reserve,
+    reserve_one,
+    spent,
+)
 
 MILLIONTH = Fraction(1, 10**6)
 
@@ -28,17 +39,24 @@ def open_ledger(tmp_path: Path) -> Iterator[Open]:
 
 def test_a_ladder_is_charged_before_it_is_measured_and_kept_after(open_ledger: Open) -> None:
     ledger = open_ledger()
-    held = ledger.reserve_ladder(asked("1/4"))
+    held = reserve_one(ledger, asked("1/4"))
     assert [spent(ledger, who) for who in (None, "ann", "bob")] == [Fraction(1, 4)] * 3
-    assert (ledger.ladders(), ledger.ladder("visits", "rows")) == ([], None), "nothing was measured yet"
+    assert (ledger.ladders(), newest_of(ledger, "visits", "rows")) == ([], None), "nothing was measured yet"
     found = ledger.settle_ladder(held, b"bins")
     assert (found.number, found.payload, found.event) == (1, b"bins", ledger.head())
     assert (found.source, found.measure, found.version) == ("visits", "rows", "v1")
     assert found.loss == PrivacyLoss.of(Fraction(1, 8), times=2)
     assert [spent(ledger, who) for who in (None, "ann", "bob")] == [Fraction(1, 4)] * 3
-    assert [ledger.ladders(), ledger.ladder("visits", "rows"), ledger.ladder_of(1)] == [[found], found, found]
+    assert [ledger.ladders(), newest_of(ledger, "visits", "rows"), numbered(ledger, 1)] == [
+        [found],
+        found,
+        found,
+    ]
     assert (
-        ledger.ladder("visits", "total cost") is ledger.ladder("bills", "rows") is ledger.ladder_of(2) is None
+        newest_of(ledger, "visits", "total cost")
+        is newest_of(ledger, "bills", "rows")
+        is numbered(ledger, 2)
+        is None
     )
     assert (ledger.entries(), ledger.releases("ann")) == ([], []), "no analyst's"
     assert ledger.check() == []
@@ -52,11 +70,11 @@ def test_a_newer_ladder_leaves_the_older_one_as_it_was(open_ledger: Open) -> Non
         keep(ledger, "1/4", "total cost"),
         keep(ledger, "1/8", payload=b"2"),
     )
-    unfinished = ledger.reserve_ladder(asked("1/8"))
-    newest = ledger.ladder("visits", "rows")
+    unfinished = reserve_one(ledger, asked("1/8"))
+    newest = newest_of(ledger, "visits", "rows")
     assert newest is not None
     assert (newest.number, newest.payload) == (second, b"2")
-    older = ledger.ladder_of(first)
+    older = numbered(ledger, first)
     assert older is not None
     assert (older.payload, older.measure) == (b"bins", "rows")
     assert [each.number for each in ledger.ladders()] == [first, other, second]
@@ -87,7 +105,7 @@ def test_a_reservation_ends_once_and_by_its_own_process(
     open_ledger: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = open_ledger()
-    held = ledger.reserve_ladder(asked("1/4"))
+    held = reserve_one(ledger, asked("1/4"))
     with monkeypatch.context() as other:
         other.setattr(process_identity, "current", lambda: "elsewhere|1|1")
         with pytest.raises(InterfaceError, match="process that made it"):
@@ -116,7 +134,7 @@ def test_a_reservation_ends_once_and_by_its_own_process(
 def test_only_a_pure_loss_is_one_of_a_ladder(open_ledger: Open, loss: PrivacyLoss) -> None:
     ledger = open_ledger()
     with pytest.raises(InternalError, match="pure"):
-        ledger.reserve_ladder(LadderRequest("visits", "rows", "v1", "s", loss))
+        reserve_one(ledger, LadderRequest("visits", "rows", "v1", "s", loss))
     with pytest.raises(InternalError, match="no ladder"):
         ledger.reserve_ladders([])
     assert ledger.ladder_charges() == []
@@ -127,9 +145,9 @@ def test_any_text_can_be_written_down(open_ledger: Open) -> None:
     odd = LadderRequest(
         "v\ud800", "rows'; --\0", "v", "dpsql bounds \N{SNOWMAN}\udcff", PrivacyLoss.of(Fraction(1, 4))
     )
-    found = ledger.settle_ladder(ledger.reserve_ladder(odd), b"bins")
+    found = ledger.settle_ladder(reserve_one(ledger, odd), b"bins")
     assert (found.source, found.measure) == ("v\\ud800", odd.measure)
-    assert ledger.ladder(odd.source, odd.measure) == found
+    assert newest_of(ledger, found.source, odd.measure) == found
     assert ledger.check() == []
 
 
@@ -144,16 +162,16 @@ def test_every_cap_has_to_admit_it_and_those_that_do_not_are_named(open_ledger: 
     reserve(ledger, "9/10", "cem")
     reserve(ledger, "3/2", "dan")
     with pytest.raises(BudgetExceeded) as caught:
-        ledger.reserve_ladder(asked("7/10"))
+        reserve_one(ledger, asked("7/10"))
     error = caught.value
     assert "analyst ann (0.5 left), analyst dan (0.5 left), group team (0.6 left)\nHint: raise" in str(error)
     assert error.scope == "analyst ann"
     assert (error.requested[0], error.remaining[0]) == (Fraction(7, 10), Fraction(1, 2))
     with pytest.raises(BudgetExceeded, match=r"each new analyst \(\*\) \(2 left\)"):
-        ledger.reserve_ladder(asked("11/5"))
+        reserve_one(ledger, asked("11/5"))
     assert (ledger.ladder_charges(), spent(ledger)) == ([], Fraction(29, 10)), "nothing was charged"
     with pytest.raises(BudgetExceeded, match="the policy's budget"):
-        ledger.reserve_ladder(asked("8"))
+        reserve_one(ledger, asked("8"))
     keep(ledger, "1/2")
     assert ledger.budget("ann").remaining == ledger.budget("dan").remaining == cost("0")
     assert ledger.budget("cem").remaining == cost("1/10"), "what is left of the group"
@@ -169,7 +187,7 @@ def test_a_policy_without_analysts_has_its_budget_alone(open_ledger: Open) -> No
     ledger = open_ledger(analysts={})
     keep(ledger, "9")
     with pytest.raises(BudgetExceeded) as caught:
-        ledger.reserve_ladder(asked("2"))
+        reserve_one(ledger, asked("2"))
     assert caught.value.scope == "policy"
     with pytest.raises(BudgetExceeded):
         reserve(ledger, "2")
@@ -313,7 +331,7 @@ def test_many_small_ladders_fit_as_many_small_statements_do(open_ledger: Open) -
     small = LadderRequest("visits", "rows", "v1", "s", PrivacyLoss.of(Fraction(1, 100)))
     ledger.reserve_ladders([small] * 462)
     with pytest.raises(BudgetExceeded):
-        ledger.reserve_ladder(small)
+        reserve_one(ledger, small)
     with pytest.raises(BudgetExceeded):
         reserve(ledger, "1/100")
     open_ledger(**given)

@@ -14,7 +14,18 @@ from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.ledger import Ledger
 from dpsql.ledger.ledger import Opening
 from dpsql.privacy import Charge, Filter
-from tests.kept_ladders import Open, asked, cost, keep, ledger_in, reserve, spent
+from tests.kept_ladders import (
+    Open,
+    asked,
+    cost,
+    keep,
+    ledger_in,
+    newest_of,
+    numbered,
+    reserve,
+    reserve_one,
+    spent,
+)
 
 
 @pytest.fixture
@@ -35,7 +46,7 @@ def raw(path: Path, *changes: str) -> None:
 def test_a_ladder_is_append_only(open_ledger: Open, tmp_path: Path) -> None:
     ledger = open_ledger()
     keep(ledger, "1/4")
-    ledger.reserve_ladder(asked("1/4"))
+    reserve_one(ledger, asked("1/4"))
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)) as connection:
         for change in (
             "DELETE FROM bounds",
@@ -76,8 +87,8 @@ def test_check_finds_what_was_tampered_with(
 ) -> None:
     ledger = open_ledger()
     keep(ledger, "1/4")
-    ledger.reserve_ladder(asked("1/4"))
-    ledger.fail_ladder(ledger.reserve_ladder(asked("1/4")))
+    reserve_one(ledger, asked("1/4"))
+    ledger.fail_ladder(reserve_one(ledger, asked("1/4")))
     reserve(ledger, "1/4")
     assert ledger.check() == []
     raw(tmp_path / "ledger.sqlite", change)
@@ -111,7 +122,7 @@ def test_ladders_that_were_lost_with_the_ledger_count_for_analysts_who_come_late
     older = (tmp_path / "ledger.sqlite").read_bytes()
     ledger = open_ledger()
     keep(ledger, "1/2")
-    held = ledger.reserve_ladder(asked("1/8"))
+    held = reserve_one(ledger, asked("1/8"))
     number = ledger.settle(reserve(ledger, "1/10", "bob"), cost("1/10"), release=b"x")
     ledger.close()
     (tmp_path / "ledger.sqlite").write_bytes(older)
@@ -174,7 +185,7 @@ def test_a_ladder_that_was_being_measured_when_the_ledger_was_restored_is_none(
     open_ledger: Open, tmp_path: Path
 ) -> None:
     ledger = open_ledger()
-    held = ledger.reserve_ladder(asked("1/4"))
+    held = reserve_one(ledger, asked("1/4"))
     ledger.close()
     older = (tmp_path / "ledger.sqlite").read_bytes()
     ledger = open_ledger()
@@ -193,7 +204,7 @@ def test_a_ladder_is_in_the_mark_before_it_is_shown(
     open_ledger: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = open_ledger()
-    held = ledger.reserve_ladder(asked("1/4"))
+    held = reserve_one(ledger, asked("1/4"))
     with Ledger.open(
         tmp_path / "ledger.sqlite",
         policy_id="p",
@@ -211,7 +222,11 @@ def test_a_ladder_is_in_the_mark_before_it_is_shown(
             full.setattr(MarkFile, "write", fails)
             with pytest.raises(OSError, match="No space"):
                 ledger.settle_ladder(held, b"bins")
-            for ask in (other.ladders, lambda: other.ladder("visits", "rows"), lambda: other.ladder_of(1)):
+            for ask in (
+                other.ladders,
+                lambda: newest_of(other, "visits", "rows"),
+                lambda: numbered(other, 1),
+            ):
                 with pytest.raises(OSError, match="No space"):
                     ask()
         assert [each.payload for each in other.ladders()] == [b"bins"]

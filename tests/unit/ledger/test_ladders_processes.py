@@ -31,6 +31,8 @@ def open_ledger():
     )
 def asked(measure="rows"):
     return LadderRequest("visits", measure, "v1", "dpsql bounds visits", PrivacyLoss.of(tenth / 2, times=2))
+def reserve_one(ledger, request):
+    return ledger.reserve_ladders([request])[0]
 def reserve(ledger, analyst):
     return ledger.reserve(analyst=analyst, statement="s", selection="r", mechanism="m", charge=Charge(tenth))
 """
@@ -66,7 +68,7 @@ granted = 0
 for i in range(30):
     try:
         if kind == "ladders":
-            held = ledger.reserve_ladder(asked(f"measure {i}"))
+            held = reserve_one(ledger, asked(f"measure {i}"))
             granted += 1
             ledger.settle_ladder(held, b"bins")
         else:
@@ -107,7 +109,7 @@ print("ready", flush=True)
 while not os.path.exists(sys.argv[1] + ".go"):
     time.sleep(0.001)
 try:
-    ledger.reserve_ladder(asked())
+    reserve_one(ledger, asked())
     print("admitted")
 except BudgetExceeded:
     print("refused")
@@ -130,7 +132,7 @@ def test_of_two_processes_one_gets_the_last_ladder_of_an_analysts_cap(tmp_path: 
 
 def test_killed_between_charge_and_result_a_ladder_stays_charged(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    process = start("held = open_ledger().reserve_ladder(asked()); print('held', flush=True); input()", path)
+    process = start("held = reserve_one(open_ledger(), asked()); print('held', flush=True); input()", path)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     process.send_signal(signal.SIGKILL)
@@ -163,7 +165,7 @@ while True:
     if child == 0:
         ledger = open_ledger()
         die_at(point)
-        held = ledger.reserve_ladder(asked())
+        held = reserve_one(ledger, asked())
         os.write(write, b"r")
         ledger.settle_ladder(held, b"bins")
         os.write(write, b"s")

@@ -18,6 +18,7 @@ from dpsql.ledger import GroupCap, LadderRequest, Ledger, RefinementStep
 from dpsql.ledger.migration import VERSION
 from dpsql.policy import BudgetPolicy
 from dpsql.privacy import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream
+from tests.kept_ladders import reserve_one
 
 DATA = Path(__file__).parent / "data"
 DUMP = DATA / "ledger_version_4.sql"
@@ -241,7 +242,7 @@ def test_version_5_stays_as_it_is_and_gets_a_table_of_ladders(tmp_path: Path) ->
         assert content(path) == {**before, "bounds": []}
         kept = PrivacyLoss.of(Fraction(1, 16))
         asked = LadderRequest("visits", "rows", "v1", "s", kept)
-        ledger.settle_ladder(ledger.reserve_ladder(asked), b"bins")
+        ledger.settle_ladder(reserve_one(ledger, asked), b"bins")
         assert ledger.budget("cem").spent.epsilon == Fraction(1, 10) + Fraction(1, 16)
         assert ledger.check() == []
     assert version(path) == VERSION
@@ -280,7 +281,7 @@ def test_a_dpsql_of_version_5_that_has_it_open_can_charge_nothing(tmp_path: Path
 
 def test_a_version_that_came_while_it_was_open_is_refused(path: Path) -> None:
     with open_at(path) as ledger:
-        held = ledger.reserve_ladder(LadderRequest("t", "rows", "v", "s", PrivacyLoss.of(Fraction(1, 4))))
+        held = reserve_one(ledger, LadderRequest("t", "rows", "v", "s", PrivacyLoss.of(Fraction(1, 4))))
         with raw(path) as connection:
             connection.execute(f"PRAGMA user_version = {VERSION + 1}")
         for use in (ledger.budget, ledger.ladders, lambda: ledger.settle_ladder(held, b"bins")):

@@ -21,13 +21,14 @@ def binned(units: Sequence[int], bounds: Sequence[int] = BOUNDS, *, signed: bool
     rows: dict[int, list[int]] = {}
     for unit in units:
         exceeded = sum(abs(unit) > bound for bound in bounds)
-        score = excess_score(abs(unit), bounds[exceeded - 1]) if exceeded else 0
+        last = bounds[exceeded - 1] if exceeded else 0
+        score = excess_score(abs(unit), last) if exceeded else 0
         row = rows.setdefault(exceeded, [0] * 5)
-        for place, more in enumerate((1, score, unit, unit < 0, abs(unit))):
+        for place, more in enumerate((1, score, unit, abs(unit) - last, unit < 0)):
             row[place] = max(-LIMIT, min(row[place] + more, LIMIT))
     listed = [[exceeded, *row] for exceeded, row in rows.items()]
     columns = np.array(listed, dtype=np.int64).reshape(-1, 6).T
-    return RungBins(*(columns if signed else columns[:4]))
+    return RungBins(*(columns if signed else columns[:5]))
 
 
 def clipped(units: Sequence[int], bound: int) -> int:
@@ -41,8 +42,13 @@ def test_they_give_what_the_units_give(count: int) -> None:
         assert bins.scores(len(BOUNDS)).tolist() == [*excess_scores(sizes, BOUNDS)[:-1], 0]
         for place, bound in enumerate(BOUNDS):
             assert bins.clipped(BOUNDS, place) == clipped(units, bound)
-            beyond = sum(min(max(size - bound, 0), bound) for size in sizes)
-            assert bins.excess(BOUNDS, place) == (None if bound == BOUNDS[-1] else beyond)
+            for times in (1, 3):
+                beyond = sum(min(max(size - bound, 0), times * bound) for size in sizes)
+                if (times + 1) * bound in BOUNDS:
+                    assert bins.excess(BOUNDS, place, times=times) == beyond
+                else:
+                    with pytest.raises(ValueError, match="not in"):
+                        bins.excess(BOUNDS, place, times=times)
         if min(units, default=0) >= 0:
             alone = binned(units, signed=False)
             assert [alone.clipped(BOUNDS, place) for place in range(6)] == [clipped(units, b) for b in BOUNDS]
@@ -70,18 +76,28 @@ FAR = ((LIMIT - 1,), (LIMIT - 1, 20), (1 - LIMIT, -18), (LIMIT, -LIMIT, 9))
 @pytest.mark.parametrize("units", [ALONE, FAR])
 def test_one_unit_moves_a_sum_by_at_most_the_bound(units: Sequence[Sequence[int]]) -> None:
     assert moved(lambda bins, place: bins.clipped(BOUNDS, place), units) == 1
-    assert moved(lambda bins, place: bins.excess(BOUNDS, place) or 0, units) == 1
+    assert moved(lambda bins, place: bins.excess(BOUNDS, place), units) == 1
+
+
+@pytest.mark.parametrize("units", [ALONE, FAR])
+def test_one_unit_never_lowers_an_excess(units: Sequence[Sequence[int]]) -> None:
+    """Sums that are cut to their limit are of what is beyond a bound, not of all that units have."""
+    for each, more in itertools.product(units, SIZES):
+        for place, bound in enumerate(BOUNDS[:-2]):
+            before, after = (binned(u).excess(BOUNDS, place, times=3) for u in (each, [*each, more]))
+            assert 0 <= after - before <= 3 * bound
 
 
 def test_mutants_move_more() -> None:
     """What a unit above the bound has is not what it counts; a sum of another bound has another bound."""
 
     def whole(bins: RungBins, place: int) -> int:
-        return sum(own for _, _, own, _, _ in bins._rows())
+        assert bins.totals is not None
+        return int(bins.totals.sum())
 
     assert moved(whole) > 1
     assert moved(lambda bins, place: bins.clipped(BOUNDS, place + 1)) > 1
-    assert moved(lambda bins, place: (bins.excess(BOUNDS, place) or 0) + bins.clipped(BOUNDS, place)) > 1
+    assert moved(lambda bins, place: bins.excess(BOUNDS, place) + bins.clipped(BOUNDS, place)) > 1
 
 
 def test_one_unit_moves_all_scores_the_same_way_by_at_most_one_unit() -> None:
@@ -94,3 +110,5 @@ def test_one_unit_moves_all_scores_the_same_way_by_at_most_one_unit() -> None:
 def test_a_search_alone_has_no_sums() -> None:
     with pytest.raises(ValueError, match="not known"):
         replace(binned([3, 5]), totals=None).clipped(BOUNDS, 0)
+    with pytest.raises(ValueError, match="not known"):
+        replace(binned([3, 5]), beyond=None).excess(BOUNDS, 0)

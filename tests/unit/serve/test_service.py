@@ -394,8 +394,10 @@ def test_a_statement_reads_the_catalogue_or_data(service: Service) -> None:
 def test_a_connection_of_the_own_analyst_is_cancelled_or_ended_by_a_statement(service: Service) -> None:
     mine, other, his = client_of(service), client_of(service), client_of(service, BOB)
     ended: list[int] = []
+    stopped: list[int] = []
     for each in (mine, other, his):
         each.on_terminate = lambda number=each.number: ended.append(number)
+        each.on_cancel = lambda number=each.number: stopped.append(number)
 
     def sent(kind: str, to: Client) -> list[bool]:
         answer = run(mine.answer(f"SELECT pg_{kind}_backend({to.number})"))
@@ -407,7 +409,7 @@ def test_a_connection_of_the_own_analyst_is_cancelled_or_ended_by_a_statement(se
 
     assert sent("terminate", his) == sent("cancel", his) == [False]
     assert sent("cancel", other) == sent("terminate", other) == [True]
-    assert ended == [other.number]
+    assert ended == stopped == [other.number]
 
 
 def test_a_statement_that_runs_is_cancelled_from_another_connection(service: Service, held: Held) -> None:

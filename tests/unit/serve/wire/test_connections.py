@@ -102,6 +102,24 @@ def test_a_key_stops_the_rows_that_are_sent_under_it(asked: list[bytes]) -> None
     run(test)
 
 
+def test_what_cancels_a_client_stops_the_rows_that_are_sent_to_it() -> None:
+    """`pg_cancel_backend` of another connection calls the client's `cancel`."""
+
+    async def test(bench: Bench) -> None:
+        alice = await bench.log_in()
+        await alice.send(f.query(LONG))
+        found = [await alice.receive(), await alice.receive()]
+        stop = bench.service.clients[alice.number].on_cancel
+        assert stop is not None
+        stop()
+        found += await alice.until()
+        assert error(found)["C"] == "57014"
+        stop()  # nothing is sent
+        assert [tag for tag, _ in await alice.ask(f.query("SELECT 1"))] == [b"T", b"D", b"C", b"Z"]
+
+    run(test)
+
+
 def test_a_key_cancels_nothing_if_nothing_runs() -> None:
     async def test(bench: Bench) -> None:
         alice = await bench.log_in()

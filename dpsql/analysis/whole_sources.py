@@ -1,0 +1,138 @@
+"""Which private table a SELECT reads all rows of, each once: the table itself, or a plain SELECT over it.
+
+Subqueries, views and common table expressions may stand between, if each of them lists columns and drops and
+repeats no row. A LEFT JOIN of a public table on all columns of a unique set of it does neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from dpsql.analysis.compiler import StatementCompiler
+from dpsql.language import visible_ctes
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Table, UnitRow, fold
+
+_PLAIN = {"expressions", "from_", "with_", "where", "joins"}
+"""The parts of a SELECT that may drop no row; the last two are looked at."""
+_NAMED = {"this", "db", "catalog", "alias"}
+"""The parts of a table's name in FROM that change none of its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSource:
+    """A private table of which all rows are read."""
+
+    table: Table
+    in_place: bool
+    """Whether its columns have the places that the table declares."""
+
+
+def whole_source(compiler: StatementCompiler, select: exp.Select) -> WholeSource | None:
+    """Return the private table of which a SELECT reads all rows, each once; None: it may drop or repeat some.
+
+    A table whose rows are units has no rows of units to bound.
+    """
+    first, where = select.args.get("from_"), select.args.get("where")
+    if first is None or (where is not None and not _is_true(where.this)):
+        return None
+    joins = select.args.get("joins") or []
+    if not all(_keeps_rows(compiler, join) for join in joins):
+        return None
+    found = _read(compiler, first.this)
+    return found if found is None or not joins else WholeSource(found.table, in_place=False)
+
+
+def _read(compiler: StatementCompiler, node: exp.Expr) -> WholeSource | None:
+    """Return the table that an item of FROM reads all rows of."""
+    if isinstance(node, exp.Subquery):
+        return _over(compiler, node.this) if _has_only(node, {"this", "alias"}) else None
+    if not _is_name(node):
+        return None
+    cte = _cte(node)
+    if cte is not None:
+        recursive = isinstance(cte.parent, exp.With) and cte.parent.args.get("recursive")
+        return None if recursive else _over(compiler, cte.this)
+    table = compiler.policy.table(node.name) if node.name.isascii() else None
+    if table is None or table.public or isinstance(table.unit, UnitRow):
+        return None
+    return WholeSource(table, in_place=True)
+
+
+def _over(compiler: StatementCompiler, query: exp.Expr) -> WholeSource | None:
+    """Return the table that a SELECT in FROM has all rows of: it lists columns, and does nothing else."""
+    if not isinstance(query, exp.Select) or not _has_only(query, _PLAIN):
+        return None
+    listed = [item.this if isinstance(item, exp.Alias) else item for item in query.expressions]
+    stars = [item for item in listed if isinstance(item, exp.Star)]
+    if any(_has_some(star) for star in stars) or not all(
+        isinstance(item, (exp.Star, exp.Column)) for item in listed
+    ):
+        return None
+    found = whole_source(compiler, query)
+    if found is None:
+        return None
+    return WholeSource(found.table, in_place=found.in_place and len(listed) == len(stars) == 1)
+
+
+def _keeps_rows(compiler: StatementCompiler, join: exp.Expr) -> bool:
+    """Whether a join is LEFT, of a public table, of which it compares all columns of a unique set."""
+    node = join.this
+    if (join.args.get("side") or "").upper() != "LEFT" or join.args.get("kind") or join.args.get("method"):
+        return False
+    if not _is_name(node) or _cte(node) is not None:
+        return False
+    table = compiler.policy.table(node.name) if node.name.isascii() else None
+    if table is None or not table.public:
+        return False
+    compared = {fold(name.name) for name in join.args.get("using") or []}
+    own, condition = fold(node.alias or node.name), join.args.get("on")
+    for equal in () if condition is None else _conjuncts(condition):
+        if isinstance(equal, exp.EQ):
+            compared |= _compared(equal, own)
+    return any({fold(column) for column in fact} <= compared for fact in compiler.catalog.unique(table.name))
+
+
+def _compared(equal: exp.EQ, own: str) -> set[str]:
+    """Return the column of an item, by its alias, that a comparison sets equal to one of another item."""
+    sides = equal.this.unnest(), equal.expression.unnest()
+    if not all(isinstance(side, exp.Column) and side.table for side in sides):
+        return set()
+    mine = [side for side in sides if fold(side.table) == own]
+    return {fold(mine[0].name)} if len(mine) == 1 else set()
+
+
+def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    condition = condition.unnest()
+    if isinstance(condition, exp.And):
+        yield from _conjuncts(condition.this)
+        yield from _conjuncts(condition.expression)
+    else:
+        yield condition
+
+
+def _is_name(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and _has_only(node, _NAMED)
+
+
+def _cte(node: exp.Expr) -> exp.CTE | None:
+    """Return the common table expression that a name means; None: it means a table."""
+    if node.args.get("db") is not None:
+        return None
+    return next((cte for cte in visible_ctes(node) if fold(cte.alias) == fold(node.name)), None)
+
+
+def _has_only(node: exp.Expr, parts: set[str]) -> bool:
+    return {name for name, value in node.args.items() if value} <= parts
+
+
+def _has_some(star: exp.Star) -> bool:
+    """Whether a star leaves out or changes columns."""
+    return any(star.args.values())
+
+
+def _is_true(condition: exp.Expr) -> bool:
+    found = condition.unnest()
+    return isinstance(found, exp.Boolean) and bool(found.this)

@@ -1,0 +1,201 @@
+"""Measure numbers whose bound a search found, with what is beyond it: the intervals have what is cut.
+
+Without keys, a number A and its excess E are two numbers of one box (of one cube, where A may be below 0): a
+unit moves each by at most the bound B, and if nothing is below 0, both in one direction. The exact number is
+from A to A + E, unless a unit has more than 2B, so it is in [A - q1, A + E + q2] with the quantiles q1 of
+the noise of A and q2 of that of A + E.
+
+In groups, and for the moments of a column, E is one number by itself, with a tenth of the statement's
+epsilon: up to 4B of a unit count in it (`excess_apart`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql import mechanisms
+from dpsql.analysis import Plan
+from dpsql.analysis.excess import Excess, worth_of
+from dpsql.answers import measuring
+from dpsql.answers.all_numbers import of_share, users_of
+from dpsql.answers.blocks import Values, shares
+from dpsql.answers.excess_apart import ExcessApart
+from dpsql.answers.excess_words import Cut, left_out_words
+from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
+from dpsql.answers.shown import released
+from dpsql.engines import Counts
+from dpsql.errors import InternalError
+from dpsql.estimates import Combined, pair_half_width
+from dpsql.language import Scalar
+from dpsql.lazy_dataclass import dataclass
+from dpsql.privacy import Charge, PrivacyLoss
+
+Choose = Callable[[Plan], Method]
+
+
+def beside(plan: Plan, found: Sequence[Excess], choose: Choose) -> Method | WithExcess | ExcessApart:
+    """Return the method of a plan whose bounds were found, which measures what is beyond them if it can."""
+    if not found:
+        return choose(plan)
+    moments = any(plan.counts[p].share is not None for own, _ in _divided(plan) for p in own[1:])
+    options = plan.options
+    named = options.mechanism not in (None, "AUTO") or options.measure_strategy not in (None, "AUTO")
+    if isinstance(plan.selection, Scalar) and not moments and not named and options.noise != "GAUSSIAN":
+        return WithExcess.of(plan, found, choose)
+    return ExcessApart.of(plan, found, choose)
+
+
+def _divided(plan: Plan) -> list[tuple[list[int], Fraction]]:
+    return shares(plan, released(plan), plan.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Numbers that share a part of epsilon, and the excess of the bounds on some of them, in one noise.
+
+    Attributes
+    ----------
+    places
+        The places of the numbers.
+    excesses
+        The places of the excesses among those of the statement, measured after the numbers.
+    box
+        The noise.
+    """
+
+    places: tuple[int, ...]
+    excesses: tuple[int, ...]
+    box: mechanisms.Box
+
+
+@dataclass(frozen=True, slots=True)
+class WithExcess(KeepsQuote):
+    """Measures numbers without keys, each beside its excess; other numbers by their own method."""
+
+    plan: Plan
+    found: tuple[Excess, ...]
+    pairs: tuple[Pairs, ...]
+    others: tuple[Method, ...]
+    first: Method
+    """The method without any excess, whose notes are also those of this one."""
+
+    @classmethod
+    def of(cls, plan: Plan, found: Sequence[Excess], choose: Choose) -> WithExcess:
+        """Divide epsilon among the numbers as without excesses: each is in the box of its number."""
+        divided, pairs, others = _divided(plan), list[Pairs](), list[Method]()
+        options = plan.with_share(Fraction(1, len(divided))).options
+        for places, epsilon in divided:
+            own = tuple(i for i, each in enumerate(found) if {*each.places} & {*places})
+            if own:
+                counts = [plan.counts[place] for place in places]
+                box = mechanisms.Box.plan(
+                    len(places) + len(own),
+                    epsilon,
+                    sensitivity=[*(count.bound for count in counts), *(found[i].most for i in own)],
+                    monotone=all(count.monotone for count in counts),
+                )
+                pairs.append(Pairs(tuple(places), own, box))
+            else:
+                others.append(choose(of_share(plan, users_of(plan), places, options)))
+        return cls(plan, tuple(found), tuple(pairs), tuple(others), choose(plan))
+
+    def quoted(self) -> Quote:
+        """See `Method`."""
+        plan, first = self.plan, self.first.quote
+        return replace(
+            first,
+            charge=Charge(plan.price),
+            mechanism="box of numbers and excess" if self._monotone else "cube of numbers and excess",
+            split=f"noise and excess to 2B: {first.split}",
+            divided=None if plan.layout.order is None else self._loss,
+        )
+
+    @property
+    def _monotone(self) -> bool:
+        return all(pair.box.pads for pair in self.pairs)
+
+    @property
+    def _loss(self) -> PrivacyLoss:
+        parts = (*(pair.box.loss for pair in self.pairs), *(each.quote.loss for each in self.others))
+        return sum(parts, PrivacyLoss())
+
+    def run(self, counts: Counts) -> NoisyResult:
+        """Refuse to run without the excesses."""
+        raise InternalError("excesses are counted beside the numbers")
+
+    def run_beside(self, counts: Counts, exact: Sequence[int]) -> NoisyResult:
+        """Measure the numbers, and the exact excesses, in their steps."""
+        plan, made, loss = self.plan, dict[int, Combined](), PrivacyLoss()
+        sizes: dict[int, tuple[Pairs, float]] = {}
+        result = NoisyResult(np.zeros(1, dtype=np.int64), loss, (None,) * len(plan.counts))
+        for pair in self.pairs:
+            numbers = [int(counts.n[place][0]) for place in pair.places]
+            numbers += [exact[i] for i in pair.excesses]
+            measured = pair.box.run(np.array(numbers, dtype=np.int64))
+            loss += measured.loss
+            sizes |= {i: (pair, measured.value[len(pair.places) + j]) for j, i in enumerate(pair.excesses)}
+            for at, place in enumerate(pair.places):
+                made[place] = self._estimate(pair, at, measured.value)
+        values: Values = {}
+        for method in self.others:
+            other = method.run(counts)
+            loss += other.loss
+            made |= {place: each for place, each in enumerate(other.counts) if each is not None}
+            values |= other.values
+        listed = tuple(made.get(place) for place in range(len(plan.counts)))
+        said = left_out_words(plan, [self._cut(i, noisy) for i, noisy in sizes.items()])
+        return replace(result, loss=loss, counts=listed, values=values, left_out=said)
+
+    def _cut(self, place: int, noisy: tuple[Pairs, float]) -> Cut:
+        """Return what is known of an excess."""
+        (pair, value), own = noisy, self.found[place]
+        at = len(pair.places) + pair.excesses.index(place)
+        half = pair.box.half_width(at, measuring.confidence_of(self.plan))
+        return Cut.of(own, value, half)
+
+    def _estimate(self, pair: Pairs, at: int, noisy: NDArray[np.float64]) -> Combined:
+        """Return a number with its intervals: of its noise, and of what is cut if that was measured."""
+        place, box, plan = pair.places[at], pair.box, self.plan
+        level, wide = measuring.confidence_of(plan), measuring.at_once(plan)
+        if measuring.simultaneous(plan):
+            level = wide
+        beyond = next((i for i in pair.excesses if place in self.found[i].places), None)
+        value = noisy[at : at + 1].astype(np.float64)
+        deviation = np.array([box.stddev(at)])
+
+        def ends(level: Fraction) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            half = box.half_width(at, level)
+            low, high = value - half, value + half
+            if beyond is None or not self.found[beyond].times:
+                return low, high
+            return self._wider(pair, at, beyond, noisy, level, low)
+
+        low, high = ends(level)
+        return Combined(value, deviation, low, high, ends(wide))
+
+    def _wider(
+        self,
+        pair: Pairs,
+        at: int,
+        beyond: int,
+        noisy: NDArray[np.float64],
+        level: Fraction,
+        low: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        count, box, own = self.plan.counts[pair.places[at]], pair.box, self.found[beyond]
+        last = len(pair.places) + pair.excesses.index(beyond)
+        least, most = worth_of(count)
+        signed = least < 0
+        # What 1 of the excess is worth is what makes both move by as much.
+        worth = float(max(-least, most) * own.step / count.step)
+        value, excess = noisy[at : at + 1], noisy[last] * worth
+        width = pair_half_width(box.size, box.pads, float(level))
+        unit = max(box.in_counts(at, 1), worth * box.in_counts(last, 1))
+        reach = width * unit + box.step(at) + worth * box.step(last)
+        high = np.maximum(value, value + excess + reach)
+        return (np.minimum(value, value - excess - reach) if signed else low), high

@@ -1,0 +1,143 @@
+"""What bounds that a search found leave out, in words: how large it is, as far as it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from dpsql.analysis import BoundSearch, Contribution, Plan
+from dpsql.analysis.excess import Excess, excesses, worth_of
+from dpsql.estimates import Average, Deviation, Variance, figure
+from dpsql.lazy_dataclass import dataclass
+from dpsql.render.lines import IN_THE_RANGE, slot
+
+NOT_KNOWN = "what is cut is not known"
+AVERAGE_DIFFERS = 20
+"""An average is taken to move by at most this part of the range, for the share of its rows that is left out:
+one divided by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An excess as it was measured, in the unit of what is measured."""
+
+    excess: Excess
+    estimate: float
+    most: float
+    """The upper end of its interval."""
+
+    @classmethod
+    def of(cls, excess: Excess, noisy: float, half_width: float) -> Cut:
+        """Return it from the noisy number of its steps."""
+        step = float(excess.step)
+        return cls(excess, max(noisy, 0.0) * step, max(noisy + half_width, 0.0) * step)
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was measured: beyond the largest bound that was searched nothing is."""
+        return self.excess.times > 0
+
+
+def left_out_words(plan: Plan, cuts: Sequence[Cut]) -> dict[str, str]:
+    """Return the sentences on what is left out, and on what is taken for granted, for a release."""
+    found: dict[str, list[str]] = {"cut": [], "bound": []}
+    assumed: list[str] = []
+    for cut in cuts:
+        excess = cut.excess
+        if excess.ends:
+            continue
+        what = _what(plan, excess.of, excess.bound, excess.places)
+        if not cut.known:
+            found["cut"].append(f"{what}, how much is not known: no larger bound was searched")
+            continue
+        sizes = f"{what}, about {figure(cut.estimate)}, at most {figure(cut.most)}"
+        found["bound"].append(f"{sizes}{_where(plan, excess.places)}")
+        assumed += _assumed(plan, excess)
+    return _said(found, assumed)
+
+
+def not_known(plan: Plan, searches: Iterable[tuple[BoundSearch, int]]) -> dict[str, str]:
+    """Return the sentences on bounds, by their places, of which it is not known what they cut."""
+    found = []
+    for search, place in searches:
+        if place + 1 == len(search.ladder.bounds) and search.ladder.ends:
+            continue
+        found.append(f"{_what(plan, search, place)}, {NOT_KNOWN}")
+    return _said({"cut": list(dict.fromkeys(found))}, [])
+
+
+def to_be_found(plan: Plan) -> list[str]:
+    """Return what EXPLAIN says of bounds that are still to be found."""
+    largest = [len(search.ladder.bounds) - 1 for search in plan.ladders]
+    measured = {excess.search: excess for excess in excesses(plan, plan.ladders, largest)}
+    said = []
+    for place, search in enumerate(plan.ladders):
+        if search.ladder.of in _VALUES:
+            said.append(f"{_VALUES[search.ladder.of]} a bound, found by search: {NOT_KNOWN}")
+            continue
+        what = f"{_name(plan, search)} of a {plan.unit} beyond a bound, found by search"
+        if place not in measured:
+            said.append(f"{what}: {NOT_KNOWN}")
+            continue
+        beyond = "4B" if plan.key_types else "2B"
+        said.append(f"{what}: noise and excess to {beyond}{_where(plan, measured[place].places)}")
+    return said
+
+
+def merged(*every: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a release with the sentences of several sources in each of its slots."""
+    made: dict[str, str] = {}
+    for each in every:
+        for name, text in each.items():
+            made[name] = f"{made[name]}; {text}" if made.get(name) else text
+    return made
+
+
+def _said(found: Mapping[str, Sequence[str]], assumed: Sequence[str]) -> dict[str, str]:
+    said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
+    return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
+
+
+_VALUES = {Contribution.HIGHEST: "values above", Contribution.LOWEST: "values below"}
+
+
+def _what(plan: Plan, search: BoundSearch, place: int, places: Sequence[int] = ()) -> str:
+    ladder = search.ladder
+    bound = figure(float(ladder.bounds[place] * ladder.step))
+    if ladder.of in _VALUES:
+        sign = "-" if ladder.of is Contribution.LOWEST and ladder.bounds[place] else ""
+        return f"{_VALUES[ladder.of]} {sign}{bound}"
+    return f"{_name(plan, search, places)} of a {plan.unit} beyond {bound}"
+
+
+def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
+    """Return what of a unit is bounded: rows, or the total of an argument."""
+    if search.ladder.of is Contribution.ROWS:
+        return "rows"
+    counts = [plan.counts[place] for place in places] or plan.counts
+    named = (c.argument for c in counts if c.argument is not None and c.argument.searched)
+    found = next(named, None)
+    return "totals" if found is None or not found.text else found.text
+
+
+def _where(plan: Plan, places: Sequence[int]) -> str:
+    of = [
+        output.name
+        for output in plan.outputs
+        if isinstance(output.formula, (Variance, Deviation)) and {*places} & {*output.uses}
+    ]
+    return f" (not in the range of {', '.join(of)})" if of else IN_THE_RANGE
+
+
+def _assumed(plan: Plan, excess: Excess) -> list[str]:
+    """Return what the intervals take for granted, in sentences."""
+    most = figure(float((excess.times + 1) * excess.limit * excess.of.ladder.step))
+    name = _name(plan, excess.of, excess.places)
+    counted = "rows that count" if excess.rows else name
+    found = [f"no {plan.unit} has more than {most} {counted}"]
+    signed = any(worth_of(plan.counts[place])[0] < 0 for place in excess.places)
+    if plan.key_types and not signed and plan.options.cut != "WHOLE":
+        found.append("what is left out lies at most twice as densely in a group as in the whole")
+    averages = (o for o in plan.outputs if isinstance(o.formula, Average) and {*o.uses} & {*excess.places})
+    if next(averages, None) is not None:
+        found.append("the rows left out move an average by at most a twentieth of the range, for their share")
+    return found
