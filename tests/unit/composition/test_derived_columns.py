@@ -43,7 +43,8 @@ BLOCK = "(SELECT g, COUNT(*) AS n FROM t GROUP BY g) AS r"
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """12 groups of 500 units each, of which a third is `b`."""
     folder = tmp_path_factory.mktemp("derived")
-    rows = "SELECT u, 1 + u % 12 AS g, CASE WHEN u // 12 % 3 = 0 THEN 'b' ELSE 'a' END AS h, CAST(u % 100 AS DOUBLE) AS x"
+    half = "CASE WHEN u // 12 % 3 = 0 THEN 'b' ELSE 'a' END"
+    rows = f"SELECT u, 1 + u % 12 AS g, {half} AS h, CAST(u % 100 AS DOUBLE) AS x"
     duckdb.sql(f"COPY ({rows} FROM range(6000) r(u)) TO '{folder}/t.parquet'")
     duckdb.sql(f"COPY (SELECT i AS g, i / 2 AS size FROM range(1, 13) r(i)) TO '{folder}/names.parquet'")
     (folder / "dpsql.toml").write_text(POLICY)
@@ -98,7 +99,8 @@ def test_box_noise_is_not_taken_as_independent(session: Session) -> None:
 
 
 LINEAR = {
-    "joins of releases": "SELECT a.n - b.n AS c FROM (SELECT g, COUNT(*) AS n FROM t WHERE h = 'a' GROUP BY g) AS a "
+    "joins of releases": "SELECT a.n - b.n AS c "
+    "FROM (SELECT g, COUNT(*) AS n FROM t WHERE h = 'a' GROUP BY g) AS a "
     "JOIN (SELECT g, COUNT(*) AS n FROM t WHERE h = 'b' GROUP BY g) AS b USING (g)",
     "a group of groups": f"SELECT g > 6 AS late, SUM(n) AS c FROM {BLOCK} GROUP BY g > 6",
     "a union": f"SELECT n AS c FROM {BLOCK} UNION ALL SELECT COUNT(*) FROM t",
