@@ -118,8 +118,11 @@ class Reader:
                 for join in args.get("joins") or []
             )
             self._filtered = inner or not all(isinstance(self.term(each), Known) for each in conditions)
-            self._filtered |= not all(isinstance(self.term(key), Known) for key in self._keys())
         return self._filtered
+
+    def grouped_by_known(self) -> bool:
+        """Whether the SELECT groups by values without noise, if it does."""
+        return all(isinstance(self.term(key), Known) for key in self._keys())
 
     def _keys(self) -> list[exp.Expr]:
         """Return the expressions that the SELECT groups by."""

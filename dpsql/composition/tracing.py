@@ -168,6 +168,8 @@ class TermTracer(Tracer):
         items = self._items(select, inner)
         check_stars(select, [item.alias for item in items if item.traced is not None])
         reader = Reader(self, items, inner, select)
+        if not reader.grouped_by_known():  # hidden columns could divide the groups of GROUP BY ALL
+            raise UnknownColumnsError
         found: list[tuple[str, Term]] = []
         for node in list(select.expressions):
             bare = node.this if isinstance(node, exp.Alias) else node

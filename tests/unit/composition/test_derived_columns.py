@@ -169,6 +169,14 @@ def test_what_is_summed_over_rows_that_noise_chose_has_no_interval(session: Sess
     assert found.counts == ()
 
 
+def test_groups_of_noisy_numbers_are_not_divided(session: Session) -> None:
+    """A hidden column would make groups of its own in GROUP BY ALL."""
+    both = f"(SELECT n FROM {BLOCK} UNION ALL SELECT n FROM {BLOCK}) AS s"
+    found = answer(session, f"SELECT n AS c, COUNT(*) AS times FROM {both} GROUP BY ALL")
+    assert set(found.rows.column("times").to_pylist()) <= {2, 4, 6}
+    assert found.counts == ()
+
+
 def test_rounding_coarser_than_the_noise_leaves_no_interval(session: Session) -> None:
     found = answer(session, f"SELECT g, ROUND(n, -3) AS coarse, ROUND(n / 10, 1) AS fine FROM {BLOCK}")
     assert np.isnan(halves(found, "coarse")).all()
