@@ -28,9 +28,11 @@ from dpsql.answers.excess_apart import ExcessApart
 from dpsql.answers.excess_words import Cut, left_out_words
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.answers.shown import released
+from dpsql.answers.sources import law_of, source_of
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, pair_half_width
+from dpsql.estimates.noise_laws import Linear
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
@@ -139,8 +141,10 @@ class WithExcess(KeepsQuote):
             measured = pair.box.run(np.array(numbers, dtype=np.int64))
             loss += measured.loss
             sizes |= {i: (pair, measured.value[len(pair.places) + j]) for j, i in enumerate(pair.excesses)}
+            law = law_of(pair.box)
             for at, place in enumerate(pair.places):
-                made[place] = self._estimate(pair, at, measured.value)
+                own = Linear.alone(place, measured.value[at : at + 1], source_of(pair.box, law, at))
+                made[place] = replace(self._estimate(pair, at, measured.value), made=own)
         values: Values = {}
         for method in self.others:
             other = method.run(counts)

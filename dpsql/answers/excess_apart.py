@@ -95,7 +95,7 @@ class ExcessApart(KeepsQuote):
             whole = found if last is None else join_groups(found, last)
             step = float(plan.counts[place].step)
             made = self._number(whole.scaled(step), cut, *worth_of(plan.counts[place])).scaled(1 / step)
-            counts[place] = made.taken(np.arange(len(found.value)))
+            counts[place] = replace(made.taken(np.arange(len(found.value))), made=found.made)
             if last is not None:
                 beyond[place] = made.taken(np.arange(len(found.value), len(whole.value)))
         values = {
@@ -127,6 +127,7 @@ class ExcessApart(KeepsQuote):
             found.low,
             above(found.high),
             ends,
+            found.made,
         )
 
     def _of_formula(
