@@ -25,7 +25,7 @@ from dpsql.answers import measuring
 from dpsql.answers.all_numbers import of_share, users_of
 from dpsql.answers.blocks import Values, shares
 from dpsql.answers.excess_apart import ExcessApart
-from dpsql.answers.excess_words import Cut, left_out_words
+from dpsql.answers.excess_words import Cut, estimates_of, left_out_words
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.answers.shown import released
 from dpsql.answers.sources import law_of, source_of
@@ -152,8 +152,9 @@ class WithExcess(KeepsQuote):
             made |= {place: each for place, each in enumerate(other.counts) if each is not None}
             values |= other.values
         listed = tuple(made.get(place) for place in range(len(plan.counts)))
-        said = left_out_words(plan, [self._cut(i, noisy) for i, noisy in sizes.items()])
-        return replace(result, loss=loss, counts=listed, values=values, left_out=said)
+        cuts = [self._cut(i, noisy) for i, noisy in sizes.items()]
+        said, sizes_of = left_out_words(plan, cuts), estimates_of(plan, cuts)
+        return replace(result, loss=loss, counts=listed, values=values, left_out=said, excess=sizes_of)
 
     def _cut(self, place: int, noisy: tuple[Pairs, float]) -> Cut:
         """Return what is known of an excess."""

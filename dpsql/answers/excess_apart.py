@@ -18,7 +18,7 @@ from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.analysis.excess import Excess, worth_of
 from dpsql.answers import measuring
-from dpsql.answers.excess_words import AVERAGE_DIFFERS, Cut, left_out_words
+from dpsql.answers.excess_words import AVERAGE_DIFFERS, Cut, estimates_of, left_out_words
 from dpsql.answers.left_out import join_groups
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
@@ -81,7 +81,7 @@ class ExcessApart(KeepsQuote):
             if cut.known:
                 result = self._widened(result, cut)
         said = left_out_words(self.plan, cuts)
-        return replace(result, loss=result.loss + loss, left_out=said)
+        return replace(result, loss=result.loss + loss, left_out=said, excess=estimates_of(self.plan, cuts))
 
     def _widened(self, result: NoisyResult, cut: Cut) -> NoisyResult:
         """Return the result with what is cut in the intervals of the numbers that the bound is for."""

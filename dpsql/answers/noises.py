@@ -15,6 +15,8 @@ from dpsql.estimates.linear_terms import first_row, half_width
 from dpsql.estimates.noise_laws import Linear, Noises, NumberNoise, Quotient
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from dpsql.analysis import Output, Plan
@@ -34,7 +36,7 @@ def noises_of(plan: Plan, noisy: NoisyResult, shown: NoisyResult) -> Noises:
     )
     # Excesses are measured with the numbers, whose intervals have what is cut from the start.
     return tuple(
-        _noise(plan, output, _alone(plan, output, found) if noisy.left_out else found, last)
+        _noise(plan, output, _alone(plan, output, found) if noisy.left_out else found, last, noisy.excess)
         for output, found, last in pairs
     )
 
@@ -54,12 +56,14 @@ def _alone(plan: Plan, output: Output, found: Combined) -> Combined:
     return found
 
 
-def _noise(plan: Plan, output: Output, noisy: Combined, shown: Combined) -> NumberNoise:
+def _noise(
+    plan: Plan, output: Output, noisy: Combined, shown: Combined, excess: Mapping[int, float]
+) -> NumberNoise:
     return NumberNoise(
         noisy.made,
         _wider(noisy.low - shown.low),
         _wider(shown.high - noisy.high),
-        left_out_of(plan, output, noisy.value, shown.value),
+        left_out_of(plan, output, noisy.value, shown.value, excess),
         bound_of(plan, output),
     )
 
