@@ -25,7 +25,7 @@ from dpsql.answers import measuring
 from dpsql.answers.all_numbers import of_share, users_of
 from dpsql.answers.blocks import Values, shares
 from dpsql.answers.excess_apart import ExcessApart
-from dpsql.answers.excess_words import Cut, left_out_words
+from dpsql.answers.excess_words import Cut, estimates_of, left_out_words
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.answers.shown import released
 from dpsql.answers.sources import law_of, source_of
@@ -159,8 +159,9 @@ class WithExcess(KeepsQuote):
 
         rows = np.zeros(1, dtype=np.int64)
         alone = NoisyResult(rows, loss, listed(noisy), values)
-        said = left_out_words(plan, [self._cut(i, each) for i, each in sizes.items()])
-        return replace(alone, counts=listed(noisy | wider), alone=alone, left_out=said)
+        cuts = [self._cut(i, each) for i, each in sizes.items()]
+        said, beyond = left_out_words(plan, cuts), estimates_of(plan, cuts)
+        return replace(alone, counts=listed(noisy | wider), alone=alone, left_out=said, excess=beyond)
 
     def _cut(self, place: int, noisy: tuple[Pairs, float]) -> Cut:
         """Return what is known of an excess."""

@@ -18,7 +18,7 @@ from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.analysis.excess import Excess, worth_of
 from dpsql.answers import measuring
-from dpsql.answers.excess_words import AVERAGE_DIFFERS, Cut, left_out_words
+from dpsql.answers.excess_words import AVERAGE_DIFFERS, Cut, estimates_of, left_out_words
 from dpsql.answers.left_out import join_groups
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
@@ -81,8 +81,8 @@ class ExcessApart(KeepsQuote):
         for cut in cuts:
             if cut.known:
                 result = self._widened(result, cut)
-        said = left_out_words(self.plan, cuts)
-        return replace(result, loss=result.loss + loss, alone=alone, left_out=said)
+        said, beyond = left_out_words(self.plan, cuts), estimates_of(self.plan, cuts)
+        return replace(result, loss=result.loss + loss, alone=alone, left_out=said, excess=beyond)
 
     def _widened(self, result: NoisyResult, cut: Cut) -> NoisyResult:
         """Return the result with what is cut in the intervals of the numbers that the bound is for."""
@@ -96,7 +96,7 @@ class ExcessApart(KeepsQuote):
             whole = found if last is None else join_groups(found, last)
             step = float(plan.counts[place].step)
             made = self._number(whole.scaled(step), cut, *worth_of(plan.counts[place])).scaled(1 / step)
-            counts[place] = made.taken(np.arange(len(found.value)))
+            counts[place] = replace(made.taken(np.arange(len(found.value))), made=found.made)
             if last is not None:
                 beyond[place] = made.taken(np.arange(len(found.value), len(whole.value)))
         values = {

@@ -38,6 +38,18 @@ class Cut:
         return self.excess.times > 0
 
 
+def estimates_of(plan: Plan, cuts: Sequence[Cut]) -> dict[int, float]:
+    """Return estimates of what is left out of numbers with nothing below 0, by their places."""
+    worths = {place: worth_of(plan.counts[place]) for cut in cuts for place in cut.excess.places}
+    return {
+        place: cut.estimate * float(worths[place][1])
+        for cut in cuts
+        if cut.known
+        for place in cut.excess.places
+        if worths[place][0] >= 0
+    }
+
+
 def left_out_words(plan: Plan, cuts: Sequence[Cut]) -> dict[str, str]:
     """Return the sentences on what is left out, and on what is taken for granted, for a release."""
     found: dict[str, list[str]] = {"cut": [], "bound": []}
