@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.analysis import BoundSearch, Contribution, Plan, ReleasedAggregate
+from dpsql.analysis import Contribution, Plan, ReleasedAggregate
 from dpsql.analysis.clipped import is_clipped
 from dpsql.analysis.excess import Excess, excesses
 from dpsql.answers import measuring
@@ -37,8 +37,6 @@ A unit that is cut keeps its own average: with a share s of the rows cut, an ave
 the range, as for `KeptLadder.choose_average_bound`; its noise is 1.2 B R/(n epsilon). Twice the bound changes
 both alike where 48/epsilon units are cut; that of a number, where sqrt(2)/epsilon are.
 """
-
-_UNKNOWN = "more may be cut, how much is not known"
 
 _WHAT = {
     Contribution.TOTAL: "the absolute totals of one {unit}",
@@ -192,29 +190,19 @@ class BoundSearches(KeepsQuote):
     def completed(
         self, plan: Plan, result: NoisyResult, found: Sequence[int], loss: PrivacyLoss
     ) -> NoisyResult:
-        """Return a result of a plan with the loss of the searches, and with the bounds in words."""
-        said = []
-        for place, rung in enumerate(found):
-            text = f"the bound on {self._what(place)} was found privately: "
-            text += f"{_value(self.plan.ladders[place], rung):,.10g}"
-            said.append(f"{text}, the largest one: {_UNKNOWN}" if self._last(place, rung) else text)
-        # A prediction is of bounds below the largest; nothing is known of what is beyond that.
-        untold = frozenset(self._note(place) for place, rung in enumerate(found) if self._last(place, rung))
+        """Return a result of a plan with the loss of the searches, and with what bounds leave out in words.
+
+        What was predicted of the bounds is not told: the answer has what was found.
+        """
         measured = {each.search for each in excesses(plan, self.plan.ladders, found)}
         pairs = enumerate(zip(self.plan.ladders, found, strict=True))
         others = not_known(plan, [pair for place, pair in pairs if place not in measured])
         return replace(
             result,
             loss=loss + result.loss,
-            notes=(*said, *result.notes),
-            untold=untold,
+            untold=frozenset(self._note(place) for place in range(len(found))),
             left_out=merged(result.left_out, others),
         )
-
-    def _last(self, place: int, rung: int) -> bool:
-        """Return whether it is the largest bound that was searched, and a unit may have more."""
-        ladder = self.plan.ladders[place].ladder
-        return rung == len(ladder.bounds) - 1 and not ladder.ends
 
     def run(self, counts: Counts) -> NoisyResult:
         """Refuse to run: bounds come first."""
@@ -226,9 +214,3 @@ def _rest(plan: Plan, epsilon: Fraction) -> Plan:
     way = plan.with_share(Fraction(1)).options.layout
     options = replace(plan.options, epsilon=epsilon, bound_share=None, layout=way)
     return replace(plan, options=options, ladders=())
-
-
-def _value(search: BoundSearch, place: int) -> float:
-    """Return a bound in the unit of the values."""
-    sign = -1 if search.ladder.of is Contribution.LOWEST else 1
-    return float(sign * search.ladder.step * search.ladder.bounds[place])

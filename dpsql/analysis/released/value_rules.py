@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from dpsql.analysis.bounds import rows_per_unit, unit_name
+from dpsql.analysis.bounds import default_rows, rows_per_unit, unit_name
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.grids import in_search
 from dpsql.analysis.integers import in_full
@@ -120,7 +120,8 @@ def _has_free_total(call: AggregateCall) -> bool:
     So many rows of the largest value are more than any unit's total. Where an average or a variance of the
     same values is asked for, the sum comes from its moments.
     """
-    if call.one_row or call.by_row or rows_per_unit(call.compiler, call.source) is not None:
+    said = call.compiler.max_rows or default_rows(call.compiler.policy, call.source)
+    if call.one_row or call.by_row or said is not None:
         return False
     if call.whole is not None and call.whole.bound(ROWS) is not None:
         return False

@@ -171,7 +171,8 @@ def test_the_price_is_that_of_the_statement(session: Session) -> None:
     assert method.epsilon * len(found.plan.ladders) == Fraction(7, 50)
     release = present(session.run(text).release)
     assert release.charge.epsilon == Fraction(7, 10)
-    assert any("found privately" in warning for warning in release.warnings)
+    assert not any("found privately" in warning for warning in release.warnings)
+    assert "rows of a unit beyond" in " ".join(release.properties.values())
 
 
 @pytest.mark.parametrize(
@@ -303,14 +304,13 @@ def test_totals_of_extremes_are_found_or_said_to_be_cut(extremes: Session, colum
     high = EXTREMES[column][2]
     found = extremes.run(statement(f"SUM(abs({column})) AS s, MAX({column}) AS m FROM t", "1e6"))
     release, truth = present(found.release), Fraction(high) * (2000 if column == "u64" else 4000)
-    unknown = [note for note in release.warnings if "how much is not known" in note]
+    unknown = [said for said in release.properties.values() if "how much is not known" in said]
     ((total,), (largest,)) = (found.table.column(name).to_pylist() for name in ("s", "m"))
     if column == "far":
-        assert any("absolute totals" in note for note in unknown)
-        assert not any("absolute totals" in note and "up to about" in note for note in release.warnings)
+        assert any("of a unit beyond" in said for said in unknown)
         return
     assert abs(Fraction(total) - truth) < truth / 100
-    assert not any("absolute totals" in note for note in unknown)
+    assert not any("of a unit beyond" in said for said in unknown)
     if column == "u64":  # beyond BIGINT, which MAX returns
         assert largest == (1 << 63) - 1
         assert len(unknown) == 1
