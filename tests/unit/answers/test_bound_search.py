@@ -21,6 +21,7 @@ from dpsql.errors import QueryRefused
 from dpsql.mechanisms import FULL, excess_scores
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
+from dpsql.render.lines import line, sentences
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 
@@ -172,7 +173,7 @@ def test_the_price_is_that_of_the_statement(session: Session) -> None:
     release = present(session.run(text).release)
     assert release.charge.epsilon == Fraction(7, 10)
     assert not any("found privately" in warning for warning in release.warnings)
-    assert "rows of a unit beyond" in " ".join(release.properties.values())
+    assert "rows of a unit beyond" in line(release)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +305,7 @@ def test_totals_of_extremes_are_found_or_said_to_be_cut(extremes: Session, colum
     high = EXTREMES[column][2]
     found = extremes.run(statement(f"SUM(abs({column})) AS s, MAX({column}) AS m FROM t", "1e6"))
     release, truth = present(found.release), Fraction(high) * (2000 if column == "u64" else 4000)
-    unknown = [said for said in release.properties.values() if "how much is not known" in said]
+    unknown = [said for said in sentences(release) if "how much is not known" in said]
     ((total,), (largest,)) = (found.table.column(name).to_pylist() for name in ("s", "m"))
     if column == "far":
         assert any("of a unit beyond" in said for said in unknown)
