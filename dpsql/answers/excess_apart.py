@@ -71,7 +71,8 @@ class ExcessApart(KeepsQuote):
 
     def run_beside(self, counts: Counts, exact: Sequence[int]) -> NoisyResult:
         """Measure the numbers, and the exact excesses, in their steps."""
-        result, loss, cuts = self.inner.run(counts), PrivacyLoss(), []
+        result, loss, cuts = self.inner.run(counts), PrivacyLoss(), list[Cut]()
+        alone = result
         level = measuring.confidence_of(self.plan)
         for own, noise, number in zip(self.found, self.noise, exact, strict=True):
             measured = noise.run(np.array([number], dtype=np.int64))
@@ -80,8 +81,8 @@ class ExcessApart(KeepsQuote):
         for cut in cuts:
             if cut.known:
                 result = self._widened(result, cut)
-        said = left_out_words(self.plan, cuts)
-        return replace(result, loss=result.loss + loss, left_out=said, excess=estimates_of(self.plan, cuts))
+        said, beyond = left_out_words(self.plan, cuts), estimates_of(self.plan, cuts)
+        return replace(result, loss=result.loss + loss, alone=alone, left_out=said, excess=beyond)
 
     def _widened(self, result: NoisyResult, cut: Cut) -> NoisyResult:
         """Return the result with what is cut in the intervals of the numbers that the bound is for."""
@@ -121,13 +122,12 @@ class ExcessApart(KeepsQuote):
             return end + 2 * high * np.clip(end / whole, 0, 1)
 
         ends = found.together and (found.together[0], above(found.together[1]))
-        return Combined(
-            found.value + back * there / whole,
-            found.stddev * (1 + back / whole),
-            found.low,
-            above(found.high),
-            ends,
-            found.made,
+        return replace(
+            found,
+            value=found.value + back * there / whole,
+            stddev=found.stddev * (1 + back / whole),
+            high=above(found.high),
+            together=ends,
         )
 
     def _of_formula(
