@@ -220,6 +220,8 @@ class PreparedComposed:
     """Whether derived columns are of all groups together, without those that do not exist."""
     chosen: bool = False
     """Whether noise chooses rows of the outer query, beside groups that do not exist."""
+    repeated: bool = False
+    """Whether each row of derived columns may be made of all released rows."""
     barred: str = ""
     """`traced` without the hidden columns of the derived columns."""
     divisors: tuple[tuple[int, int], ...] = ()

@@ -22,6 +22,8 @@ from dpsql.tree import Case, Expr, Steps, kept
 
 ALONE, IN_GROUPS = 1, 3
 """At how many bounds the excess of a unit over the bound is cut: of a number without keys, and in groups."""
+_LARGEST = 1 << 60
+"""The largest bound that a unit is known to exceed."""
 _ROW = whole(1)
 """What a row adds to the rows of a unit."""
 
@@ -43,7 +45,7 @@ class Excess:
     bound
         B, the place of the bound among those of the search.
     times
-        t: 1 or 3; 0: B is the largest bound that was searched, and nothing is known of what it cuts.
+        t: 1 or 3; 0: nothing is known of what B cuts, since it is the largest bound, or nearly.
     size
         What a step of it is worth, in steps of the search.
     """
@@ -77,7 +79,7 @@ class Excess:
 
         Rounded down, a change by at most a multiple of its step stays one by at most as much.
         """
-        return min(int(exact // self.size), 1 << 60)
+        return min(int(exact // self.size), _LARGEST)
 
     @property
     def step(self) -> Fraction:
@@ -116,7 +118,8 @@ def excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[int]) 
         if not own:
             continue
         times, size = ALONE if alone else IN_GROUPS, Fraction(1)
-        while times and (times + 1) * bound not in ladder.bounds:
+        # Sums of steps are cut at 2^60: what is beyond a bound near that is not known.
+        while times and ((times + 1) * bound not in ladder.bounds or (times + 1) * bound > _LARGEST):
             times //= 2
         part = plan.counts[own[0]].parts[0]
         if isinstance(part, CappedSum):

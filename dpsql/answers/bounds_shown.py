@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,14 +20,25 @@ _OF_ROWS = (Average, Variance, Deviation)
 
 
 def left_out_of(
-    plan: Plan, output: Output, noisy: NDArray[np.float64], shown: NDArray[np.float64]
+    plan: Plan,
+    output: Output,
+    noisy: NDArray[np.float64],
+    shown: NDArray[np.float64],
+    excess: Mapping[int, float],
 ) -> NDArray[np.float64] | None:
     """Return an estimate of what the bound left out of a number; None where that is not known.
 
-    `noisy` are the values as they were measured, `shown` those with what was given back.
+    `noisy` are the values as they were measured, `shown` those with what was given back; `excess` has what
+    was measured beside them. In groups it is as large a part of it as they are of all.
     """
     if isinstance(output.formula, _OF_ROWS):
         return None
+    place = output.uses[0] if output.formula is not None else output.of
+    if place in excess:
+        parts = np.maximum(noisy, 0)
+        whole = float(parts.sum())
+        worth = float(max(getattr(output.formula, "high", 1), 0))
+        return parts * (excess[place] * worth / whole) if whole > 0 else None
     left = plan.left_out[output.uses[0] if output.formula is not None else output.of]
     if left is None or not left.kept.current or left.signed:
         return None

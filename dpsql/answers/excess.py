@@ -25,12 +25,14 @@ from dpsql.answers import measuring
 from dpsql.answers.all_numbers import of_share, users_of
 from dpsql.answers.blocks import Values, shares
 from dpsql.answers.excess_apart import ExcessApart
-from dpsql.answers.excess_words import Cut, left_out_words
+from dpsql.answers.excess_words import Cut, estimates_of, left_out_words
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.answers.shown import released
+from dpsql.answers.sources import law_of, source_of
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, pair_half_width
+from dpsql.estimates.noise_laws import Linear
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
@@ -130,26 +132,36 @@ class WithExcess(KeepsQuote):
 
     def run_beside(self, counts: Counts, exact: Sequence[int]) -> NoisyResult:
         """Measure the numbers, and the exact excesses, in their steps."""
-        plan, made, loss = self.plan, dict[int, Combined](), PrivacyLoss()
+        plan, loss = self.plan, PrivacyLoss()
+        noisy: dict[int, Combined] = {}
+        wider: dict[int, Combined] = {}
         sizes: dict[int, tuple[Pairs, float]] = {}
-        result = NoisyResult(np.zeros(1, dtype=np.int64), loss, (None,) * len(plan.counts))
         for pair in self.pairs:
             numbers = [int(counts.n[place][0]) for place in pair.places]
             numbers += [exact[i] for i in pair.excesses]
             measured = pair.box.run(np.array(numbers, dtype=np.int64))
             loss += measured.loss
             sizes |= {i: (pair, measured.value[len(pair.places) + j]) for j, i in enumerate(pair.excesses)}
+            law = law_of(pair.box)
             for at, place in enumerate(pair.places):
-                made[place] = self._estimate(pair, at, measured.value)
+                made = Linear.alone(place, measured.value[at : at + 1], source_of(pair.box, law, at))
+                noisy[place] = replace(self._estimate(pair, at, measured.value), made=made)
+                wider[place] = self._wider(pair, at, measured.value, noisy[place])
         values: Values = {}
         for method in self.others:
             other = method.run(counts)
             loss += other.loss
-            made |= {place: each for place, each in enumerate(other.counts) if each is not None}
+            noisy |= {place: each for place, each in enumerate(other.counts) if each is not None}
             values |= other.values
-        listed = tuple(made.get(place) for place in range(len(plan.counts)))
-        said = left_out_words(plan, [self._cut(i, noisy) for i, noisy in sizes.items()])
-        return replace(result, loss=loss, counts=listed, values=values, left_out=said)
+
+        def listed(found: dict[int, Combined]) -> tuple[Combined | None, ...]:
+            return tuple(found.get(place) for place in range(len(plan.counts)))
+
+        rows = np.zeros(1, dtype=np.int64)
+        alone = NoisyResult(rows, loss, listed(noisy), values)
+        cuts = [self._cut(i, each) for i, each in sizes.items()]
+        said, beyond = left_out_words(plan, cuts), estimates_of(plan, cuts)
+        return replace(alone, counts=listed(noisy | wider), alone=alone, left_out=said, excess=beyond)
 
     def _cut(self, place: int, noisy: tuple[Pairs, float]) -> Cut:
         """Return what is known of an excess."""
@@ -158,44 +170,40 @@ class WithExcess(KeepsQuote):
         half = pair.box.half_width(at, measuring.confidence_of(self.plan))
         return Cut.of(own, value, half)
 
+    def _level(self) -> tuple[Fraction, Fraction]:
+        """Return the level of an interval, and that of one of those that hold for all numbers at once."""
+        wide = measuring.at_once(self.plan)
+        return wide if measuring.simultaneous(self.plan) else measuring.confidence_of(self.plan), wide
+
     def _estimate(self, pair: Pairs, at: int, noisy: NDArray[np.float64]) -> Combined:
-        """Return a number with its intervals: of its noise, and of what is cut if that was measured."""
-        place, box, plan = pair.places[at], pair.box, self.plan
-        level, wide = measuring.confidence_of(plan), measuring.at_once(plan)
-        if measuring.simultaneous(plan):
-            level = wide
+        """Return a number with the intervals of its noise."""
+        value, box = noisy[at : at + 1].astype(np.float64), pair.box
+        half, wide = (box.half_width(at, level) for level in self._level())
+        ends = (value - wide, value + wide)
+        return Combined(value, np.array([box.stddev(at)]), value - half, value + half, ends)
+
+    def _wider(self, pair: Pairs, at: int, noisy: NDArray[np.float64], found: Combined) -> Combined:
+        """Return a number with what its bound cuts in the intervals, if that was measured."""
+        place, box = pair.places[at], pair.box
         beyond = next((i for i in pair.excesses if place in self.found[i].places), None)
-        value = noisy[at : at + 1].astype(np.float64)
-        deviation = np.array([box.stddev(at)])
-
-        def ends(level: Fraction) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            half = box.half_width(at, level)
-            low, high = value - half, value + half
-            if beyond is None or not self.found[beyond].times:
-                return low, high
-            return self._wider(pair, at, beyond, noisy, level, low)
-
-        low, high = ends(level)
-        return Combined(value, deviation, low, high, ends(wide))
-
-    def _wider(
-        self,
-        pair: Pairs,
-        at: int,
-        beyond: int,
-        noisy: NDArray[np.float64],
-        level: Fraction,
-        low: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        count, box, own = self.plan.counts[pair.places[at]], pair.box, self.found[beyond]
+        if beyond is None or not self.found[beyond].times:
+            return found
+        count, own = self.plan.counts[place], self.found[beyond]
         last = len(pair.places) + pair.excesses.index(beyond)
         least, most = worth_of(count)
-        signed = least < 0
         # What 1 of the excess is worth is what makes both move by as much.
         worth = float(max(-least, most) * own.step / count.step)
-        value, excess = noisy[at : at + 1], noisy[last] * worth
-        width = pair_half_width(box.size, box.pads, float(level))
         unit = max(box.in_counts(at, 1), worth * box.in_counts(last, 1))
-        reach = width * unit + box.step(at) + worth * box.step(last)
-        high = np.maximum(value, value + excess + reach)
-        return (np.minimum(value, value - excess - reach) if signed else low), high
+        value, excess = found.value, noisy[last] * worth
+
+        def ends(
+            level: Fraction, low: NDArray[np.float64]
+        ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            width = pair_half_width(box.size, box.pads, float(level)) * unit
+            reach = excess + width + box.step(at) + worth * box.step(last)
+            return np.minimum(value, value - reach) if least < 0 else low, np.maximum(value, value + reach)
+
+        level, wide = self._level()
+        low, high = ends(level, found.low)
+        together = found.together and ends(wide, found.together[0])
+        return replace(found, low=low, high=high, together=together)

@@ -18,7 +18,7 @@ from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.analysis.excess import Excess, worth_of
 from dpsql.answers import measuring
-from dpsql.answers.excess_words import AVERAGE_DIFFERS, Cut, left_out_words
+from dpsql.answers.excess_words import AVERAGE_DIFFERS, Cut, estimates_of, left_out_words
 from dpsql.answers.left_out import join_groups
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
@@ -71,7 +71,8 @@ class ExcessApart(KeepsQuote):
 
     def run_beside(self, counts: Counts, exact: Sequence[int]) -> NoisyResult:
         """Measure the numbers, and the exact excesses, in their steps."""
-        result, loss, cuts = self.inner.run(counts), PrivacyLoss(), []
+        result, loss, cuts = self.inner.run(counts), PrivacyLoss(), list[Cut]()
+        alone = result
         level = measuring.confidence_of(self.plan)
         for own, noise, number in zip(self.found, self.noise, exact, strict=True):
             measured = noise.run(np.array([number], dtype=np.int64))
@@ -80,8 +81,8 @@ class ExcessApart(KeepsQuote):
         for cut in cuts:
             if cut.known:
                 result = self._widened(result, cut)
-        said = left_out_words(self.plan, cuts)
-        return replace(result, loss=result.loss + loss, left_out=said)
+        said, beyond = left_out_words(self.plan, cuts), estimates_of(self.plan, cuts)
+        return replace(result, loss=result.loss + loss, alone=alone, left_out=said, excess=beyond)
 
     def _widened(self, result: NoisyResult, cut: Cut) -> NoisyResult:
         """Return the result with what is cut in the intervals of the numbers that the bound is for."""
@@ -95,7 +96,7 @@ class ExcessApart(KeepsQuote):
             whole = found if last is None else join_groups(found, last)
             step = float(plan.counts[place].step)
             made = self._number(whole.scaled(step), cut, *worth_of(plan.counts[place])).scaled(1 / step)
-            counts[place] = made.taken(np.arange(len(found.value)))
+            counts[place] = replace(made.taken(np.arange(len(found.value))), made=found.made)
             if last is not None:
                 beyond[place] = made.taken(np.arange(len(found.value), len(whole.value)))
         values = {
@@ -121,12 +122,12 @@ class ExcessApart(KeepsQuote):
             return end + 2 * high * np.clip(end / whole, 0, 1)
 
         ends = found.together and (found.together[0], above(found.together[1]))
-        return Combined(
-            found.value + back * there / whole,
-            found.stddev * (1 + back / whole),
-            found.low,
-            above(found.high),
-            ends,
+        return replace(
+            found,
+            value=found.value + back * there / whole,
+            stddev=found.stddev * (1 + back / whole),
+            high=above(found.high),
+            together=ends,
         )
 
     def _of_formula(

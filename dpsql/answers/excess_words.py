@@ -11,6 +11,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.render.lines import IN_THE_RANGE, slot
 
 NOT_KNOWN = "what is cut is not known"
+_LEFT_OUT = "left out: "
 AVERAGE_DIFFERS = 20
 """An average is taken to move by at most this part of the range, for the share of its rows that is left out:
 one divided by it."""
@@ -37,6 +38,18 @@ class Cut:
         return self.excess.times > 0
 
 
+def estimates_of(plan: Plan, cuts: Sequence[Cut]) -> dict[int, float]:
+    """Return estimates of what is left out of numbers with nothing below 0, by their places."""
+    worths = {place: worth_of(plan.counts[place]) for cut in cuts for place in cut.excess.places}
+    return {
+        place: cut.estimate * float(worths[place][1])
+        for cut in cuts
+        if cut.known
+        for place in cut.excess.places
+        if worths[place][0] >= 0
+    }
+
+
 def left_out_words(plan: Plan, cuts: Sequence[Cut]) -> dict[str, str]:
     """Return the sentences on what is left out, and on what is taken for granted, for a release."""
     found: dict[str, list[str]] = {"cut": [], "bound": []}
@@ -47,7 +60,7 @@ def left_out_words(plan: Plan, cuts: Sequence[Cut]) -> dict[str, str]:
             continue
         what = _what(plan, excess.of, excess.bound, excess.places)
         if not cut.known:
-            found["cut"].append(f"{what}, how much is not known: no larger bound was searched")
+            found["cut"].append(f"{what}, how much is not known")
             continue
         sizes = f"{what}, about {figure(cut.estimate)}, at most {figure(cut.most)}"
         found["bound"].append(f"{sizes}{_where(plan, excess.places)}")
@@ -88,12 +101,17 @@ def merged(*every: Mapping[str, str]) -> dict[str, str]:
     made: dict[str, str] = {}
     for each in every:
         for name, text in each.items():
-            made[name] = f"{made[name]}; {text}" if made.get(name) else text
+            before = made.get(name)
+            if before and before.startswith(_LEFT_OUT):
+                joined = ", " if text.startswith(_LEFT_OUT) else "; "
+                made[name] = f"{before}{joined}{text.removeprefix(_LEFT_OUT)}"
+            else:
+                made[name] = f"{before}; {text}" if before else text
     return made
 
 
 def _said(found: Mapping[str, Sequence[str]], assumed: Sequence[str]) -> dict[str, str]:
-    said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
+    said = {slot(name): f"{_LEFT_OUT}{', '.join(texts)}" for name, texts in found.items() if texts}
     return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
 
 

@@ -46,7 +46,7 @@ def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
         whole = found if last is None else join_groups(found, last)
         made = _widen(plan, each, whole, float(plan.counts[place].step))
         size = len(found.value)
-        counts[place] = made.taken(np.arange(size))
+        counts[place] = replace(made.taken(np.arange(size)), made=found.made)
         if last is not None:
             beyond[place] = made.taken(np.arange(size, len(whole.value)))
     values = {

@@ -46,8 +46,12 @@ class NoisyResult:
     """The keys at the positions of `rows`, if the counts have none: of a domain of which few are listed."""
     cells: Mapping[Quantile, NDArray[np.int64]] = field(default_factory=dict)
     """The cells that were chosen for quantiles, one a row."""
+    alone: NoisyResult | None = None
+    """The same with intervals of the noise alone, if these have what bounds that were found leave out."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Sentences on what bounds that were found leave out, as properties of the release (`render.lines`)."""
+    excess: Mapping[int, float] = field(default_factory=dict)
+    """Estimates of what these bounds leave out of numbers in all groups together, by their places."""
     outside: NoisyResult | None = None
     """The numbers of the rows in no group, as a result of one row; its loss is that of this result."""
 

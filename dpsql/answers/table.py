@@ -169,7 +169,7 @@ def of_bound(plan: Plan, output: Output, answer: NoisyResult, size: int) -> NDAr
         return np.full(size, np.nan if bound is None else bound)
     found = combined(plan, answer, output)
     measured = found.value if found.made is None or not isinstance(found.made, Linear) else found.made.value
-    known = left_out_of(plan, output, measured, found.value)
+    known = left_out_of(plan, output, measured, found.value, answer.excess)
     return np.full(size, np.nan) if known is None else known
 
 

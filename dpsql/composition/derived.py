@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.analysis import Plan, engine_sql
+from dpsql.analysis.aggregates import is_aggregate
 from dpsql.answers import by_noise
 from dpsql.composition.derived_columns import DerivedErrors
 from dpsql.composition.error_bars import HIDDEN, Columns
@@ -20,6 +21,7 @@ from dpsql.composition.tracing import Rows, United, traced_rows
 from dpsql.engines import Cancelled
 from dpsql.engines.over_releases import Columns as Types
 from dpsql.errors import OperationalError
+from dpsql.language import walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import DETAILS
 from dpsql.policy import fold
@@ -41,8 +43,8 @@ _NO_ERROR = {
 """Released columns that are no numbers with an error, and no keys."""
 _NOT_COMPUTED = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError)
 """What computing an interval raises where values are others than expected: the answer is shown without."""
-_MOST_IN_WINDOWS = 3_000
-"""Most released rows for windows over them to be followed: each may be made of all rows."""
+_MOST_REPEATED = 500
+"""Most released rows for columns to be followed that may be made of all rows, in each row of the answer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +70,7 @@ def with_derived(
     traced = traced_rows(tree, columns, released, max(len(numbers), 1)) if numbers else None
     if traced is None:
         return plain, {}
-    rows, whole = traced
+    rows, whole, repeated = traced
     if len([n for n, _ in rows.columns if not fold(n).startswith(HIDDEN)]) != len(plain.columns):
         return plain, {}
     skipped = {bar.place for bar in plain.bars} | {*plain.keys}
@@ -86,8 +88,25 @@ def with_derived(
     if not terms:
         return plain, why
     found = tuple(DerivedColumn(place, term) for place, term in terms.items())
-    made = replace(plain, traced=engine_sql(tree), derived=found, numbers=tuple(numbers), whole=whole)
-    return replace(made, chosen=rows.filtered), why
+    keys = plain.keys or _keys(rows, len(plain.columns))
+    made = replace(
+        plain, keys=keys, traced=engine_sql(tree), derived=found, numbers=tuple(numbers), whole=whole
+    )
+    return replace(made, chosen=rows.filtered, repeated=repeated), why
+
+
+def _keys(rows: Rows, shown: int) -> tuple[int, ...]:
+    """Return the places of the columns by which rows that are aggregated or united differ."""
+    node = rows.branches[0].node if isinstance(rows, United) else rows.node
+    items = node.args["expressions"][:shown]
+    if len(rows.columns) != shown or any(isinstance(each, exp.Star) for i in items for each in walked(i)):
+        return ()
+    found = []
+    for place, (item, (_, term)) in enumerate(zip(items, rows.columns, strict=True)):
+        computed = any(is_aggregate(each) or isinstance(each, exp.Window) for each in walked(item))
+        if isinstance(term, Known) and not computed:
+            found.append(place)
+    return tuple(found)
 
 
 def _numbered(
@@ -135,7 +154,9 @@ def run_with_errors(
     found, notes = None, list[str]()
     if prepared.derived and prepared.whole and groups_left_out:
         notes.append("groups were left out: what is computed of the others together has no interval")
-    elif prepared.derived and not _too_many(prepared, releases):
+    elif prepared.derived and prepared.repeated and _size(releases) > _MOST_REPEATED:
+        notes.append(f"what is computed of more than {_MOST_REPEATED:,} rows together has no interval")
+    elif prepared.derived:
         try:
             found = database.over(types, rows, prepared.traced)
         except Cancelled:
@@ -170,6 +191,5 @@ def run_with_errors(
     return found, Errors(of, bounds, tuple(notes))
 
 
-def _too_many(prepared: PreparedComposed, releases: Sequence[Release]) -> bool:
-    rows = sum(release.rows.num_rows for release in releases)
-    return rows > _MOST_IN_WINDOWS and " OVER " in prepared.traced.upper()
+def _size(releases: Sequence[Release]) -> int:
+    return sum(release.rows.num_rows for release in releases)

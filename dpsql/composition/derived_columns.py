@@ -72,6 +72,7 @@ class DerivedErrors:
     few: int = 0
     """In how many rows a ratio has no interval, since there are too few rows."""
     _numbers: dict[int, _Number] = field(default_factory=dict)
+    _widths: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict)
     _known: dict[tuple[object, ...], Interval] = field(default_factory=dict)
     """Intervals of smooth functions, which rows may have in common."""
 
@@ -143,12 +144,19 @@ class DerivedErrors:
         family = self._family([form])
         exact = {source.law.kind for source in terms.sources} in ({"laplace"}, {"gaussian"})
         level = self._level(family, exact=exact)
-        width = half_width(terms, level) if level else math.inf
+        deviation, width = self._of_noise(terms, level)
         if family > 1:
             ends = self._ends(form)
             if ends[1] - ends[0] < 2 * width + below + above:
-                return stddev(terms), *ends
-        return stddev(terms), centre - width - below, centre + width + above
+                return deviation, *ends
+        return deviation, centre - width - below, centre + width + above
+
+    def _of_noise(self, terms: Weights, level: float) -> tuple[float, float]:
+        """Return the standard deviation and the half-width of a sum; rows with equal weights have one."""
+        key = (level, terms.weights.tobytes(), *((id(each.law), each.scale) for each in terms.sources))
+        if key not in self._widths:
+            self._widths[key] = stddev(terms), half_width(terms, level) if level else math.inf
+        return self._widths[key]
 
     def _multiple(self, form: Sum) -> Interval:
         """Return the interval of a multiple of one number, plus a constant: that of the number."""

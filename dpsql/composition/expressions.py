@@ -37,6 +37,7 @@ class Following(Protocol):
     released: Mapping[str, Mapping[int, int | str]]
     width: int
     whole: list[bool]
+    aggregating: list[exp.Select | None]
 
     def reads(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> bool:
         """Whether a query names a released relation, or a common table expression."""
@@ -117,8 +118,11 @@ class Reader:
                 for join in args.get("joins") or []
             )
             self._filtered = inner or not all(isinstance(self.term(each), Known) for each in conditions)
-            self._filtered |= not all(isinstance(self.term(key), Known) for key in self._keys())
         return self._filtered
+
+    def grouped_by_known(self) -> bool:
+        """Whether the SELECT groups by values without noise, if it does."""
+        return all(isinstance(self.term(key), Known) for key in self._keys())
 
     def _keys(self) -> list[exp.Expr]:
         """Return the expressions that the SELECT groups by."""
@@ -391,6 +395,7 @@ class Reader:
         if name == "count":
             return Known(self._sql(whole))
         self.tracer.whole.append(self.soft)
+        self.tracer.aggregating.append(None if window is not None else self.select)
         if len(inner) != 1 or name not in (*_SUMS, *_AVERAGES, *_ENDS, *_PICKS):
             return Opaque(name)
         there = f"FILTER (WHERE ({self._sql(args[0])}) IS NOT NULL)"

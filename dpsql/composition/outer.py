@@ -240,6 +240,7 @@ def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Relea
         "counts": tuple(prepared.columns[each.place] for each in numbers_of(prepared)),
         "statement": prepared.text,
         "together": None,
+        "noises": None,
         "parts": releases,
     }
     together = _together(prepared, releases)

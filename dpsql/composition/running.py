@@ -273,7 +273,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
         statement=text,
         scale=prepared.method.quote.scale,
         outside=outside_of(plan, answer),
-        noises=noises_of(plan, found, answer),
+        noises=noises_of(plan, found.alone or found, answer),
         **said,
     )
     # Where a file may change while it is counted, the answer is for this statement alone.

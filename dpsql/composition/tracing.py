@@ -119,6 +119,8 @@ class TermTracer(Tracer):
     """How many released columns there are."""
     whole: list[bool] = field(default_factory=list)
     """For each aggregate and window over released numbers whether it is of the groups that exist alone."""
+    aggregating: list[exp.Select | None] = field(default_factory=list)
+    """For each aggregate over released numbers the SELECT that it is of, None for one of a window."""
     around: tuple[Callable[[exp.Column], Term | None], ...] = ()
     """What the names of the queries around a subquery mean."""
 
@@ -166,6 +168,8 @@ class TermTracer(Tracer):
         items = self._items(select, inner)
         check_stars(select, [item.alias for item in items if item.traced is not None])
         reader = Reader(self, items, inner, select)
+        if not reader.grouped_by_known():  # hidden columns could divide the groups of GROUP BY ALL
+            raise UnknownColumnsError
         found: list[tuple[str, Term]] = []
         for node in list(select.expressions):
             bare = node.this if isinstance(node, exp.Alias) else node
@@ -232,17 +236,19 @@ def _united_term(place: int, terms: Sequence[Term]) -> Term:
 
 def traced_rows(
     tree: exp.Expr, columns: Columns, released: Mapping[str, Mapping[int, int | str]], width: int
-) -> tuple[Rows, bool] | None:
+) -> tuple[Rows, bool, bool] | None:
     """Follow a query, whose tree is changed; None if its columns are not known.
 
-    Beside it stands whether something is aggregated of which groups that do not exist were left out.
+    Beside it stands whether something is aggregated of which groups that do not exist were left out, and
+    whether each row may be made of all released rows.
     """
     drawn = any(str(function_name(node)).lower() in _DRAWN for node in all_of(tree, exp.Anonymous))
     if drawn:
         return None
     try:
         tracer = TermTracer(columns, itertools.count(), released, width)
-        return tracer.query(tree, {}), any(tracer.whole)
+        rows = tracer.query(tree, {})
+        return rows, any(tracer.whole), any(select is not rows.node for select in tracer.aggregating)
     except (UnknownColumnsError, *_NOT_FOLLOWED):
         return None
 

@@ -18,7 +18,7 @@ from dpsql.estimates.box import box_half_width, cube_half_width
 from dpsql.estimates.closed_form import count_offset
 from dpsql.estimates.gaussian import gaussian_half_width
 from dpsql.estimates.law import Term, quantiles
-from dpsql.estimates.noise_laws import Law, Source
+from dpsql.estimates.noise_laws import Law, Linear, Source
 from dpsql.lazy_dataclass import dataclass
 
 FloatArray = NDArray[np.float64]
@@ -254,6 +254,16 @@ def _variance(law: Law, weights: FloatArray) -> FloatArray:
         return np.asarray(squared / 3 * own)
     shared = squared / (2 * (law.pads + 1) * (law.pads + 2))
     return np.asarray(squared / 12 * own + shared * np.outer(whole, whole))
+
+
+def first_row(made: Linear) -> Weights:
+    """Return the number of the first row as a term: those of other rows of one draw have its law."""
+    own: dict[Key, tuple[Source, float]] = {}
+    for weight, each in made.terms:
+        key = (0, each.place, 0)
+        before = own[key][1] if key in own else 0.0
+        own[key] = (each.sources[int(each.source[0])], before + weight)
+    return joined([own])
 
 
 def joined(terms: Sequence[dict[Key, tuple[Source, float]]]) -> Weights:

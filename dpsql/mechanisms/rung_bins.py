@@ -29,7 +29,7 @@ class RungBins:
     totals
         The sum of what they have, with its sign; None: it is not known, nor are the next.
     beyond
-        The sum of how far they are beyond the last bound that they exceed.
+        The sum of how far they are beyond the last bound that they exceed, if that is at most `LIMIT`.
     negative
         How many of them have less than 0; None: no unit can.
     """
@@ -75,13 +75,14 @@ class RungBins:
     def excess(self, bounds: Sequence[int], place: int, *, times: int = 1) -> int:
         """Return the sum over units of how far they are beyond a bound B, each cut at `times` B.
 
-        `times` is 2^k - 1 where there are k larger bounds than B, each twice the one before.
+        `times` is 2^k - 1 where there are k larger bounds than B, each twice the one before, the largest of
+        them at most `LIMIT`.
 
         *Bounded:* a unit is in one row, whatever the others are. It moves the sum by 0 to `times` B, never
-        down: each row adds a sum over its units of numbers from 0 on, and a sum that is cut to `LIMIT`, by
-        the query or here, moves by no more.
+        down: each row adds a sum over its units of numbers from 0 on, and one that the query cuts to `LIMIT`
+        moves by no more.
         """
-        if self.beyond is None:
+        if self.beyond is None or (times + 1) * bounds[place] > LIMIT:
             raise ValueError("how far units are beyond bounds is not known")
         total, bound = 0, bounds[place]
         last = bounds.index((times + 1) * bound)
@@ -91,4 +92,4 @@ class RungBins:
                 total += times * bound * units
             elif exceeded > place:
                 total += beyond + (bounds[exceeded - 1] - bound) * units
-        return min(total, LIMIT)
+        return total

@@ -74,7 +74,7 @@ class Release:
     that was stored without: then their names tell it."""
     outside: Outside | None = None
     """The rows whose keys are in no group that is shown, a number of the same release; None: no number."""
-    noises: Noises | None = field(default=None, repr=False)
+    noises: Noises | None = field(default=None, repr=False, compare=False)
     """What its numbers are made of, in their order; None of a release that was stored without."""
     properties: dict[str, str] = field(default_factory=dict)
     """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""

@@ -10,6 +10,7 @@ from functools import partial
 from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
+from dpsql.analysis.expressions import function_name
 from dpsql.analysis.grids import in_search
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.kept_bounds import KEPT, ROWS, total_of
@@ -100,7 +101,8 @@ def _as_declared(
     bounds = value.bounds
     if bounds is not None and max(-bounds.low, bounds.high) > _LARGEST:
         bounds = None
-    if bounds is None and call.compiler.policy.defaults.auto_bounds:
+    searched = bounds is None or (statistic == "sum" and bounds.declared and _has_free_total(call))
+    if searched and call.compiler.policy.defaults.auto_bounds:
         found = _searched(call, value, statistic, sample=sample)
         return replace(found, argument=argument, origin=SEARCHED)
     if bounds is None:
@@ -110,6 +112,23 @@ def _as_declared(
     assume_cut(call, argument, value.type, bounds)
     ends, origin = (bounds.low, bounds.high), bounds.origin
     return _by_rows(call, value, statistic, *ends, sample=sample, argument=argument, origin=origin)
+
+
+def _has_free_total(call: AggregateCall) -> bool:
+    """Return whether nothing bounds the rows of a unit in a SUM, so that a search bounds its total instead.
+
+    So many rows of the largest value are more than any unit's total. Where an average or a variance of the
+    same values is asked for, the sum comes from its moments.
+    """
+    if call.one_row or call.by_row or rows_per_unit(call.compiler, call.source) is not None:
+        return False
+    if call.whole is not None and call.whole.bound(ROWS) is not None:
+        return False
+    select = call.node.find_ancestor(exp.Select)
+    own = call_arguments(call.node)[1]
+    others = () if select is None else select.find_all(exp.Anonymous)
+    moments = (each for each in others if (function_name(each) or "").lower() in _OF_MOMENTS)
+    return all(call_arguments(each)[1] != own for each in moments)
 
 
 def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueCall | None:
@@ -263,3 +282,5 @@ VALUES: dict[str, Callable[[AggregateCall], ValueCall]] = {
     "stddev": partial(_statistic, statistic="deviation", sample=True),
 }
 """The function that compiles a call of each statistic of values."""
+_OF_MOMENTS = frozenset(VALUES) - {"sum"}
+"""The calls that are released as moments of their values, from which the sum of these follows, too."""

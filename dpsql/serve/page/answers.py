@@ -239,7 +239,7 @@ def chart_facts(release: Release) -> Facts | None:
             "gap_text": gap_text,
         }
         for label, estimate, gap, gap_text in zip(
-            labels or [name],
+            labels or [name] * rows.num_rows,
             ordering(drawn),
             gaps or [None] * rows.num_rows,
             written or [""] * rows.num_rows,

@@ -1,0 +1,71 @@
+"""Statements whose bound a search finds, on PostgreSQL and Spark: excesses are those that DuckDB counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import duckdb
+import pytest
+from support.stores import Store
+from test_engines_kept_bounds import policy_of
+from test_engines_true_answers import DATA, POLICY
+
+from dpsql.analysis.excess import excesses
+from dpsql.answers import BoundSearches
+from dpsql.database import Database
+from dpsql.policy import load
+from dpsql.session import Session
+from tests.narrow import of_type, present, private
+
+AUTO = POLICY.replace("rows_per_unit = 50\n", "")
+STATEMENTS = (
+    "COUNT(*) AS n FROM encounters",
+    "SUM(minutes - 20, contribution_bounds => AUTO) AS n FROM encounters WHERE ward = 'a'",
+    "SUM(value, contribution_bounds => AUTO) AS n, COUNT(*) AS m FROM results",
+    "ward, SUM(minutes, contribution_bounds => AUTO) AS n, COUNT(*) AS m FROM encounters GROUP BY ward",
+)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("duckdb")
+    with duckdb.connect() as connection:
+        for name, sql in DATA.items():
+            connection.execute(f"COPY ({sql}) TO '{folder / name}.parquet'")
+    (folder / "dpsql.toml").write_text(AUTO, encoding="utf-8")
+    with closing(Session(load(folder / "dpsql.toml"))) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def session(store: Store) -> Iterator[Session]:
+    with closing(Database(policy_of(store, AUTO))) as opened, closing(Session(opened, "alice")) as asked:
+        yield asked
+
+
+def figures(session: Session, rest: str) -> list[object]:
+    """Return the exact excess of each bound that may be found, and the rows of the searches."""
+    text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {rest}"
+    found = private(session.prepare(text))
+    method, made = of_type(found.method, BoundSearches), list[object]()
+    counts = [found.counting.count(search.compiled) for search in found.plan.ladders]
+    made += [sorted(zip(*(column.tolist() for column in each.n), strict=True)) for each in counts]
+    for rung in range(0, len(found.plan.ladders[0].ladder.bounds) - 1, 3):
+        at = tuple(min(rung, len(each.ladder.bounds) - 1) for each in found.plan.ladders)
+        bounded = found.counting.with_bounds(at)
+        made += [method._exact(each, counts) for each in excesses(bounded.plan, found.plan.ladders, at)]
+    return made
+
+
+@pytest.mark.parametrize("rest", STATEMENTS)
+def test_excesses_are_those_of_duckdb(session: Session, plain: Session, rest: str) -> None:
+    expected = figures(plain, rest)
+    assert figures(session, rest) == expected
+    assert any(isinstance(each, int) and each > 0 for each in expected)
+
+
+def test_an_answer_has_what_is_cut(session: Session) -> None:
+    release = present(session.run(f"SELECT {STATEMENTS[0]}").release)
+    assert "(in the range)" in release.line
+    assert "no person has more than" in release.properties["assumes"]
