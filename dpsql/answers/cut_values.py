@@ -17,7 +17,7 @@ from dpsql.answers import left_out, measuring
 from dpsql.answers.table import of_cells
 from dpsql.estimates import Average, Combined, Deviation, RowCount, SumOfRows, Variance, decimal, figure
 from dpsql.language import AboveThreshold, TopK
-from dpsql.render.lines import IN_THE_RANGE, slot
+from dpsql.render.lines import IN_THE_RANGE, NOT_IN_THE_RANGE, slot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,7 +154,7 @@ def _sentence(plan: Plan, cut: CutValues, places: set[int]) -> tuple[str, str]:
     """Return what bounds cut from the values of numbers at some places, and the slot in which it is said."""
     if not cut.text:
         text = f"rows of a {plan.unit} beyond {decimal(cut.high)} in a group are left out"
-        return "cut", f"{text}, how many is not known"
+        return "cut", f"{text}, how many is not known{NOT_IN_THE_RANGE}"
     what = f"values of {cut.text}"
     if cut.per_group:
         what = f"totals or averages of {cut.text} of a {plan.unit} in a group"
@@ -163,7 +163,7 @@ def _sentence(plan: Plan, cut: CutValues, places: set[int]) -> tuple[str, str]:
     beyond = cut.beyond
     if beyond is None:
         changed = "" if cut.kept is None or not cut.kept.told else " since the data changed"
-        return "cut", f"{what}, what that moves is not known{changed}"
+        return "cut", f"{what}, what that moves is not known{changed}{NOT_IN_THE_RANGE}"
     moved = _moved(plan, beyond, whole=True)
     least, most = moved.below + moved.below_noise, moved.above + moved.above_noise
     about = moved.above - moved.below

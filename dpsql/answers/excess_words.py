@@ -8,7 +8,7 @@ from dpsql.analysis import BoundSearch, Contribution, Plan
 from dpsql.analysis.excess import Excess, excesses, worth_of
 from dpsql.estimates import Average, Deviation, Variance, figure
 from dpsql.lazy_dataclass import dataclass
-from dpsql.render.lines import IN_THE_RANGE, slot
+from dpsql.render.lines import IN_THE_RANGE, NOT_IN_THE_RANGE, slot
 
 NOT_KNOWN = "what is cut is not known"
 _LEFT_OUT = "left out: "
@@ -60,7 +60,7 @@ def left_out_words(plan: Plan, cuts: Sequence[Cut]) -> dict[str, str]:
             continue
         what = _what(plan, excess.of, excess.bound, excess.places)
         if not cut.known:
-            found["cut"].append(f"{what}, how much is not known")
+            found["cut"].append(f"{what}, how much is not known{NOT_IN_THE_RANGE}")
             continue
         sizes = f"{what}, about {figure(cut.estimate)}, at most {figure(cut.most)}"
         found["bound"].append(f"{sizes}{_where(plan, excess.places)}")
@@ -74,7 +74,7 @@ def not_known(plan: Plan, searches: Iterable[tuple[BoundSearch, int]]) -> dict[s
     for search, place in searches:
         if place + 1 == len(search.ladder.bounds) and search.ladder.ends:
             continue
-        found.append(f"{_what(plan, search, place)}, {NOT_KNOWN}")
+        found.append(f"{_what(plan, search, place)}, {NOT_KNOWN}{NOT_IN_THE_RANGE}")
     return _said({"cut": list(dict.fromkeys(found))}, [])
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from dpsql.answers import measuring
 from dpsql.estimates import Average, Combined, Deviation, RowCount, Shared, SumOfRows, Variance, figure
 from dpsql.language import AllGroups
-from dpsql.render.lines import IN_THE_RANGE, slot
+from dpsql.render.lines import IN_THE_RANGE, NOT_IN_THE_RANGE, slot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -189,9 +189,11 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
     bound = figure(left.bound * float(ladder.step))
     what = f"{_name_of_measure(left)} of a {plan.unit} beyond {bound} in {ladder.table}"
     if not left.kept.told:
-        return "cut", f"{what}, how much is not known: no data_version tells whether the data changed"
+        why = "no data_version tells whether the data changed"
+        return "cut", f"{what}, how much is not known: {why}{NOT_IN_THE_RANGE}"
     if not left.kept.current:
-        return "cut", f"{what}, how much is not known since the data changed after {ladder.made:%d %B %Y}"
+        since = f"since the data changed after {ladder.made:%d %B %Y}"
+        return "cut", f"{what}, how much is not known {since}{NOT_IN_THE_RANGE}"
     sizes = f"{what}, about {figure(ladder.cut(left.bound))}, at most {figure(_most_cut(plan, left))}"
     if plan.options.cut == "NOISE_ONLY":
         return "cut", f"{sizes} (not in the range, as cut = NOISE_ONLY says)"

@@ -20,7 +20,9 @@ SLOTS = ("outside", "cut", "bound", "zone")
 the size of the cut, the time zone."""
 
 IN_THE_RANGE = " (in the range)"
-"""Said of what intervals have; of an answer that shows none it is not said."""
+"""Said of what intervals have."""
+NOT_IN_THE_RANGE = " (not in the range)"
+"""Said of what intervals do not have. Of an answer that shows none, neither is said."""
 
 BELOW = "groups below the bar are not shown"
 """Said of all groups of keys without declared values: which groups there are is private."""
@@ -70,7 +72,7 @@ def sentences(release: Lined, *, pm: str = "±") -> list[str]:
     every = [release, *release.parts]
     found = [text for name in SLOTS for each in every if (text := _sentence(each, name, pm))]
     if not release.has_intervals:
-        found = [text.replace(IN_THE_RANGE, "") for text in found]
+        found = [text.replace(IN_THE_RANGE, "").replace(NOT_IN_THE_RANGE, "") for text in found]
     return list(dict.fromkeys(found))
 
 
