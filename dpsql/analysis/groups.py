@@ -146,6 +146,7 @@ class Rows:
             by_excess=ladder.by_excess,
             wide=ladder.wide,
             sums=ladder.sums(keys=keys),
+            fine=ladder.fine,
             server=server,
         )
 

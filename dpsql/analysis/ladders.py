@@ -9,7 +9,7 @@ from dpsql.analysis.grids import BEYOND, absolute, in_least_steps, narrow_steps,
 from dpsql.analysis.score_queries import Sums
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
-from dpsql.types import BIGINT, SqlType
+from dpsql.types import BIGINT, DOUBLE, SqlType
 
 
 class Contribution(Enum):
@@ -25,6 +25,8 @@ class Contribution(Enum):
     """The number of its rows with a value."""
 
 
+FINE = 1 << 31
+"""In how many steps a total of a DOUBLE is summed: `grids.MOST_STEPS` are those of twice as large a bound."""
 _EXTREMES = (Contribution.HIGHEST, Contribution.LOWEST)
 
 
@@ -82,6 +84,15 @@ class Ladder:
     def wide(self) -> bool:
         """Whether what a unit has needs more than BIGINT, as far as the largest bound goes."""
         return self.of is not Contribution.ROWS and self.top >= 62
+
+    @property
+    def fine(self) -> int | None:
+        """In how many steps the search sums a total as large as the last bound that it exceeds, at least.
+
+        None: it sums them in steps of the ladder, as totals of exact types are. Those of a DOUBLE are as large
+        as one wants: sums in steps of the ladder would be cut, and are not worth more.
+        """
+        return FINE if self.type == DOUBLE and self.of is Contribution.TOTAL else None
 
     def sums(self, *, keys: bool) -> Sums:
         """Return what the search also sums: of which it is known what any of the bounds cuts.

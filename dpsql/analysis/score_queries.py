@@ -56,6 +56,7 @@ def scored(
     by_excess: bool,
     wide: bool,
     sums: Sums = Sums.NONE,
+    fine: int | None = None,
     server: bool = False,
 ) -> Select:
     """Return the query of the scores of bounds over units, whose column `a` is a whole number from 0 on.
@@ -64,11 +65,12 @@ def scored(
     and the sum of their scores at the last bound that they exceed `n2` (`mechanisms.RungBins`). The bounds
     are powers of two in ascending order, perhaps after 0, which any unit above it exceeds in full; without
     `by_excess` that is so at every bound. `wide` says that `a` is a HUGEINT; else it is a BIGINT, and so is
-    all that is computed. `server` says that the engine puts the expression of a subquery's column in the
+    all that is computed. `fine` says in how many steps `n3` has a unit at the last bound that it exceeds: the
+    step is the bound divided by it, or 1 if that is less. `server` says that the engine puts the expression of a subquery's column in the
     place of each of its names: the query then names `a` few times, and is slower.
     """
     if server:
-        return _joined(units, bounds, sums, by_excess=by_excess, wide=wide)
+        return _joined(units, bounds, sums, fine, by_excess=by_excess, wide=wide)
     own = ["a", "t"] if sums is Sums.SIGNED else ["a"]
     if wide:
         small = Cast(Call("LEAST", (Column("v", "a"), whole((1 << 63) - 1))), BIGINT)
@@ -78,12 +80,12 @@ def scored(
     listed = (Item(_key(bounds, Column("v", narrow)), "k"), *(Item(Column("v", name)) for name in own))
     keyed, key = Select(listed, Derived(units, "v")), Column("w", "k")
     score = _score(bounds, key, Column("w", narrow)) if by_excess else whole(FULL)
-    more = _sums(sums, _last(bounds, Aggregate("MAX", (key,))))
+    more = _sums(sums, _last(bounds, Aggregate("MAX", (key,))), fine)
     numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *more)
     return Select(items("n", numbers), Derived(keyed, "w"), group=(key,))
 
 
-def _sums(sums: Sums, last: Expr) -> tuple[Expr, ...]:
+def _sums(sums: Sums, last: Expr, fine: int | None) -> tuple[Expr, ...]:
     """Return the sums over units with one last bound that they exceed."""
     if sums is Sums.NONE:
         return ()
@@ -94,6 +96,9 @@ def _sums(sums: Sums, last: Expr) -> tuple[Expr, ...]:
     below = Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),))
     if sums is Sums.SIZES:
         return saturated(size), beyond
+    if fine is not None:
+        step = Call("GREATEST", (Paren(Binary("//", huge(last), huge(whole(fine)))), huge(whole(1))))
+        signed = Paren(Binary("//", huge(signed), step))
     return saturated(signed), beyond, Aggregate("COUNT", (below,))
 
 
@@ -105,7 +110,7 @@ def _last(bounds: Sequence[int], key: Expr) -> Expr:
     return Case(tuple(far), huge(near)) if high else near
 
 
-def _joined(units: Select, bounds: Sequence[int], sums: Sums, *, by_excess: bool, wide: bool) -> Select:
+def _joined(units: Select, bounds: Sequence[int], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool) -> Select:
     """Return the query with the bounds as rows of their own, of which each unit meets one."""
     rows: list[Query] = []
     last = 2 * BEYOND if wide else (1 << 63) - 1
@@ -123,7 +128,7 @@ def _joined(units: Select, bounds: Sequence[int], sums: Sums, *, by_excess: bool
     there = Binary("AND", Binary(">", value, low), Binary("<=", value, high))
     beyond = Paren(Binary("-", Call("LEAST", (value, Paren(Binary("+", low, full)))), low))
     score = Binary("//", Paren(Binary("*", beyond, more)), less)
-    added = _sums(sums, Aggregate("MAX", (Call("GREATEST", (low, whole(0))),)))
+    added = _sums(sums, Aggregate("MAX", (Call("GREATEST", (low, whole(0))),)), fine)
     numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *added)
     source = Join(Derived(units, "w"), "", Derived(each, "r"), there)
     return Select(items("n", numbers), source, group=(number,))

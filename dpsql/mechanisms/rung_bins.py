@@ -32,6 +32,9 @@ class RungBins:
         The sum of how far they are beyond the last bound that they exceed, if that is at most `LIMIT`.
     negative
         How many of them have less than 0; None: no unit can.
+    fine
+        In how many steps `totals` have a unit at the last bound that it exceeds: the step is the bound
+        divided by it, or 1 if that is less, and a sum is rounded to whole steps. None: the step is 1.
     """
 
     exceeded: NDArray[np.int64]
@@ -40,6 +43,7 @@ class RungBins:
     totals: NDArray[np.int64] | None = None
     beyond: NDArray[np.int64] | None = None
     negative: NDArray[np.int64] | None = None
+    fine: int | None = None
 
     def scores(self, size: int) -> NDArray[np.int64]:
         """Return the scores of `size` bounds. The last one has the score 0.
@@ -57,11 +61,15 @@ class RungBins:
         scores[-1] = 0
         return scores[1:]
 
-    def clipped(self, bounds: Sequence[int], place: int) -> int:
+    def clipped(self, bounds: Sequence[int], place: int, *, step: int = 1) -> int:
         """Return the sum over units of what they have, each cut to -B .. B, B being one of the bounds.
 
+        It is in steps that divide B, and rounded down.
+
         *Bounded:* a unit is in one row, whatever the others are. If it exceeds B, it moves the sum by B, else
-        by what it has, and no cut of a sum to `LIMIT` makes that more.
+        by what it has, and no cut of a sum to `LIMIT` makes that more. Where the row has a step of its own,
+        the next bound is a whole number of them, at most B, and no less than what the unit has: rounded to
+        whole steps, the sum moves by no more than that. So it is with the steps of the result.
         """
         if self.totals is None:
             raise ValueError("what units have is not known")
@@ -69,8 +77,9 @@ class RungBins:
         negative = np.zeros_like(self.units) if self.negative is None else self.negative
         figures = (self.exceeded, self.units, self.totals, negative)
         for exceeded, units, own, below in zip(*(each.tolist() for each in figures), strict=True):
-            total += bound * (units - 2 * below) if exceeded > place else own
-        return max(-LIMIT, min(total, LIMIT))
+            size = max(bounds[exceeded - 1] // self.fine, 1) if exceeded and self.fine else 1
+            total += bound * (units - 2 * below) if exceeded > place else size * own
+        return max(-LIMIT, min(total // step, LIMIT))
 
     def excess(self, bounds: Sequence[int], place: int, *, times: int = 1) -> int:
         """Return the sum over units of how far they are beyond a bound B, each cut at `times` B.
