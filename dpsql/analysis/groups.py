@@ -130,12 +130,12 @@ class Rows:
 
     def rungs(self, ladder: Ladder, *, server: bool = False) -> Query:
         """Return the query of the scores of bounds (`score_queries.scored`): units alone are grouped."""
-        row: Expr = Column("s", f"f{self.row.index(ladder.row)}")
+        rows = [Column("s", f"f{self.row.index(each)}") for each in ladder.rows]
         unit, source, keys = Column("s", "u"), Derived(self.query, "s"), bool(self.keys)
         if self.by_row:
-            units = Select((Item(ladder.in_row(row), "t"),), source)
+            units = Select((Item(ladder.in_row(rows), "t"),), source)
         else:
-            there, own = IsNull(unit, negated=True), ladder.of_unit(row, keys=keys)
+            there, own = IsNull(unit, negated=True), ladder.of_unit(rows, keys=keys)
             units = Select((Item(own, "t"),), source, there, group=(unit,))
         total = Column("x", "t")
         size = Call("abs", (total,)) if ladder.of is Contribution.TOTAL else total

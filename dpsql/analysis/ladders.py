@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from fractions import Fraction
+from functools import reduce
 
-from dpsql.analysis.grids import BEYOND, absolute, in_least_steps, narrow_steps, whole, within
+from dpsql.analysis.grids import BEYOND, absolute, huge, in_least_steps, narrow_steps, whole, within
 from dpsql.analysis.score_queries import Sums
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
@@ -63,6 +65,13 @@ class Ladder:
     by_row: bool
     ends: bool = False
     type: SqlType = BIGINT
+    far: Expr | None = None
+    """What is added to `row`, which is then a BIGINT: NULL for nearly all rows."""
+
+    @property
+    def rows(self) -> tuple[Expr, ...]:
+        """What a row has, as terms of a sum."""
+        return (self.row,) if self.far is None else (self.row, self.far)
 
     @property
     def bounds(self) -> tuple[int, ...]:
@@ -104,26 +113,26 @@ class Ladder:
             return Sums.NONE
         return Sums.SIGNED if self.of is Contribution.TOTAL and not keys else Sums.SIZES
 
-    def of_unit(self, row: Expr, *, keys: bool) -> Expr:
+    def of_unit(self, rows: Sequence[Expr], *, keys: bool) -> Expr:
         """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.
 
-        It is a function of these rows whatever groups they are in, so that units alone are grouped.
+        `rows` are those of the ladder. It is a function of these rows whatever groups they are in, so that units alone are grouped.
         """
         if self.of is Contribution.ROWS:
-            return Aggregate("COUNT", (row,))
+            return Aggregate("COUNT", tuple(rows))
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"
-            return self._beyond(Aggregate(name, (row,)))
-        summed = absolute(row, self.type) if keys else row
-        return self._cut(Aggregate("SUM", (summed,)))
+            return self._beyond(Aggregate(name, tuple(rows)))
+        summed = (absolute(each, self.type) if keys else each for each in rows)
+        return self._cut(_added([Aggregate("SUM", (each,)) for each in summed]))
 
-    def in_row(self, row: Expr) -> Expr:
+    def in_row(self, rows: Sequence[Expr]) -> Expr:
         """Return what one row contributes, where each row is a privacy unit; totals are signed."""
         if self.of is Contribution.ROWS:
-            return Case(((IsNull(row, negated=True), whole(1)),), whole(0))
+            return Case(((IsNull(rows[0], negated=True), whole(1)),), whole(0))
         if self.of in _EXTREMES:
-            return self._beyond(row)
-        return self._cut(row)
+            return self._beyond(_added(rows))
+        return self._cut(_added(rows))
 
     def _beyond(self, value: Expr) -> Expr:
         """Return how far a value is beyond 0, on the side that is bounded; 0 on the other side."""
@@ -136,3 +145,11 @@ class Ladder:
         if self.wide:
             return within(in_least_steps(value, self.scale), BEYOND)
         return narrow_steps(value, self.scale, self.bounds[-1] + 1)
+
+
+def _added(terms: Sequence[Expr]) -> Expr:
+    """Return a sum of terms; those after the first are 0 where they are NULL."""
+    if len(terms) == 1:
+        return terms[0]
+    first, *rest = map(huge, terms)
+    return Paren(reduce(lambda sum_, each: Binary("+", sum_, Call("COALESCE", (each, whole(0)))), rest, first))
