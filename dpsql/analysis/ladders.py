@@ -98,8 +98,8 @@ class Ladder:
     def fine(self) -> int | None:
         """In how many steps the search sums a total as large as the last bound that it exceeds, at least.
 
-        None: it sums them in steps of the ladder, as totals of exact types are. Those of a DOUBLE are as large
-        as one wants: sums in steps of the ladder would be cut, and are not worth more.
+        None: it sums them in steps of the ladder, as those of exact types. A DOUBLE may be so large that sums
+        in steps of the ladder would be cut, and they are not worth more.
         """
         return FINE if self.type == DOUBLE and self.of is Contribution.TOTAL else None
 
@@ -116,7 +116,8 @@ class Ladder:
     def of_unit(self, rows: Sequence[Expr], *, keys: bool) -> Expr:
         """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.
 
-        `rows` are those of the ladder. It is a function of these rows whatever groups they are in, so that units alone are grouped.
+        `rows` is a row as the ladder has it. It is a function of these rows whatever groups they are in, so
+        that units alone are grouped.
         """
         if self.of is Contribution.ROWS:
             return Aggregate("COUNT", tuple(rows))
@@ -152,4 +153,6 @@ def _added(terms: Sequence[Expr]) -> Expr:
     if len(terms) == 1:
         return terms[0]
     first, *rest = map(huge, terms)
-    return Paren(reduce(lambda sum_, each: Binary("+", sum_, Call("COALESCE", (each, whole(0)))), rest, first))
+    return Paren(
+        reduce(lambda sum_, each: Binary("+", sum_, Call("COALESCE", (each, whole(0)))), rest, first)
+    )

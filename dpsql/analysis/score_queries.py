@@ -68,8 +68,9 @@ def scored(
     are the powers of two from 1 on, perhaps after 0, which any unit above it exceeds in full; without
     `by_excess` that is so at every bound. `wide` says that `a` is a HUGEINT; else it is a BIGINT, and so is
     all that is computed. `fine` says in how many steps `n3` has a unit at the last bound that it exceeds: the
-    step is the bound divided by it, or 1 if that is less. `server` says that the engine puts the expression of a subquery's column in the
-    place of each of its names: the query then names `a` few times, and is slower.
+    step is the bound divided by it, or 1 if that is less. `server` says that the engine puts the expression
+    of a subquery's column in the place of each of its names: the query then names `a` few times, and is
+    slower.
     """
     if server:
         return _joined(units, bounds, sums, fine, by_excess=by_excess, wide=wide)
@@ -79,7 +80,10 @@ def scored(
         units = Select((*(Item(Column("v", name)) for name in own), Item(small, "b")), Derived(units, "v"))
         own.append("b")
     narrow = "b" if wide else "a"
-    listed = (Item(Cast(_key(bounds, Column("v", narrow)), BIGINT), "k"), *(Item(Column("v", name)) for name in own))
+    listed = (
+        Item(Cast(_key(bounds, Column("v", narrow)), BIGINT), "k"),
+        *(Item(Column("v", name)) for name in own),
+    )
     keyed, key = Select(listed, Derived(units, "v")), Column("w", "k")
     score = _score(bounds, key, Column("w", narrow)) if by_excess else whole(FULL)
     more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine)
@@ -91,21 +95,21 @@ def _sums(sums: Sums, last: Expr, fine: int | None) -> tuple[Expr, ...]:
     """Return the sums over units with one last bound that they exceed."""
     if sums is Sums.NONE:
         return ()
-    size, signed = (Aggregate("SUM", (Column("w", name),)) for name in ("a", "t"))
+    size, signed = (huge(Aggregate("SUM", (Column("w", name),))) for name in ("a", "t"))
     # It is cut after the difference: so one unit more never makes it less.
     within = Paren(Binary("*", huge(Aggregate("COUNT")), huge(last)))
-    beyond = saturated(Paren(Binary("-", huge(size), within)))
+    beyond = saturated(Paren(Binary("-", size, within)))
     below = Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),))
     if sums is Sums.SIZES:
         return saturated(size), beyond
     if fine is not None:
         step = Call("GREATEST", (Paren(Binary("//", huge(last), huge(whole(fine)))), huge(whole(1))))
-        signed = Paren(Binary("//", huge(signed), step))
+        signed = Paren(Binary("//", signed, step))
     return saturated(signed), beyond, Aggregate("COUNT", (below,))
 
 
 def _last(key: Expr, *, far: bool) -> Expr:
-    """Return the last bound that a unit with a key exceeds; 0 for none. `far` says that it may be a HUGEINT."""
+    """Return the last bound that a unit with a key exceeds, 0 for none; `far` says that it may be wide."""
     near = Call("GREATEST", (key, whole(0)))
     if not far:
         return near
@@ -117,7 +121,9 @@ def _less(one: Expr, other: Expr) -> Expr:
     return Paren(Binary("-", one, other))
 
 
-def _joined(units: Select, bounds: Sequence[int], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool) -> Select:
+def _joined(
+    units: Select, bounds: Sequence[int], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool
+) -> Select:
     """Return the query with the bounds as rows of their own, of which each unit meets one."""
     rows: list[Query] = []
     last = 2 * BEYOND if wide else (1 << 63) - 1

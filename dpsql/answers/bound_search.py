@@ -168,8 +168,7 @@ class BoundSearches(KeepsQuote):
             bounds = search.ladder.bounds
             step = clipped_step(count, search.ladder, bounds[place])
             if step is not None:
-                bins = mechanisms.RungBins(*each.n, fine=search.ladder.fine)
-                return bins.clipped(bounds, place, step=step)
+                return mechanisms.RungBins(*each.n).clipped(bounds, place, step=step, fine=search.ladder.fine)
         return None
 
     def answered(

@@ -32,9 +32,6 @@ class RungBins:
         The sum of how far they are beyond the last bound that they exceed, if that is at most `LIMIT`.
     negative
         How many of them have less than 0; None: no unit can.
-    fine
-        In how many steps `totals` have a unit at the last bound that it exceeds: the step is the bound
-        divided by it, or 1 if that is less, and a sum is rounded to whole steps. None: the step is 1.
     """
 
     exceeded: NDArray[np.int64]
@@ -43,7 +40,6 @@ class RungBins:
     totals: NDArray[np.int64] | None = None
     beyond: NDArray[np.int64] | None = None
     negative: NDArray[np.int64] | None = None
-    fine: int | None = None
 
     def scores(self, size: int) -> NDArray[np.int64]:
         """Return the scores of `size` bounds. The last one has the score 0.
@@ -61,10 +57,11 @@ class RungBins:
         scores[-1] = 0
         return scores[1:]
 
-    def clipped(self, bounds: Sequence[int], place: int, *, step: int = 1) -> int:
+    def clipped(self, bounds: Sequence[int], place: int, *, step: int = 1, fine: int | None = None) -> int:
         """Return the sum over units of what they have, each cut to -B .. B, B being one of the bounds.
 
-        It is in steps that divide B, and rounded down.
+        It is in steps that divide B, and rounded down. With `fine`, `totals` of a row have steps, too: the
+        last bound that its units exceed divided by `fine`, at least 1; they are rounded to whole steps.
 
         *Bounded:* a unit is in one row, whatever the others are. If it exceeds B, it moves the sum by B, else
         by what it has, and no cut of a sum to `LIMIT` makes that more. Where the row has a step of its own,
@@ -77,7 +74,7 @@ class RungBins:
         negative = np.zeros_like(self.units) if self.negative is None else self.negative
         figures = (self.exceeded, self.units, self.totals, negative)
         for exceeded, units, own, below in zip(*(each.tolist() for each in figures), strict=True):
-            size = max(bounds[exceeded - 1] // self.fine, 1) if exceeded and self.fine else 1
+            size = max(bounds[exceeded - 1] // fine, 1) if exceeded and fine else 1
             total += bound * (units - 2 * below) if exceeded > place else size * own
         return max(-LIMIT, min(total // step, LIMIT))
 
