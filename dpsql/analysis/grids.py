@@ -280,7 +280,7 @@ def absolute(value: Expr, sql_type: SqlType) -> Expr:
     That of a DOUBLE is in steps, none of which is the least integer.
     """
     if sql_type == DOUBLE:
-        return Call("abs", (value,))
+        return Call("GREATEST", (value, Paren(Binary("-", whole(0), value))))
     if sql_type == INTEGER:
         value = Cast(value, BIGINT)
     elif not sql_type.scale:
