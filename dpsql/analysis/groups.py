@@ -25,6 +25,7 @@ from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
+    Aggregate,
     Binary,
     Call,
     Case,
@@ -130,9 +131,18 @@ class Rows:
 
     def rungs(self, ladder: Ladder, *, server: bool = False) -> Query:
         """Return the query of the scores of bounds (`score_queries.scored`): units alone are grouped."""
-        row: Expr = Column("s", f"f{self.row.index(ladder.row)}")
+        row = None if ladder.row is None else Column("s", f"f{self.row.index(ladder.row)}")
         unit, source, keys = Column("s", "u"), Derived(self.query, "s"), bool(self.keys)
-        if self.by_row:
+        if ladder.of is Contribution.GROUPS:
+            there = IsNull(unit, negated=True)
+            by = (unit, *columns("s", "k", self.keys))
+            where = there if row is None else conjunction((there, row))
+            each = Select(tuple(map(Item, by)), source, where, group=by)
+            owner = Column("g", "u")
+            units = Select((Item(Aggregate("COUNT"), "t"),), Derived(each, "g"), group=(owner,))
+        elif row is None:
+            raise InternalError("all but groups are searched by a value of rows")
+        elif self.by_row:
             units = Select((Item(ladder.in_row(row), "t"),), source)
         else:
             there, own = IsNull(unit, negated=True), ladder.of_unit(row, keys=keys)

@@ -23,6 +23,8 @@ class Contribution(Enum):
     """How far its least value is below 0."""
     ROWS = "rows"
     """The number of its rows with a value."""
+    GROUPS = "groups"
+    """In how many groups it has a row."""
 
 
 _EXTREMES = (Contribution.HIGHEST, Contribution.LOWEST)
@@ -37,7 +39,8 @@ class Ladder:
     of
         What of a unit is bounded.
     row
-        The value of a row, in steps or with decimals; NULL where the row has none.
+        The value of a row, in steps or with decimals; NULL where the row has none. Of groups, the condition
+        on rows; None: all count.
     scale
         The decimals of the values; 0: they are whole steps.
     step
@@ -54,7 +57,7 @@ class Ladder:
     """
 
     of: Contribution
-    row: Expr
+    row: Expr | None
     scale: int
     step: Fraction
     top: int
@@ -81,7 +84,7 @@ class Ladder:
     @property
     def wide(self) -> bool:
         """Whether what a unit has needs more than BIGINT, as far as the largest bound goes."""
-        return self.of is not Contribution.ROWS and self.top >= 62
+        return self.of not in (Contribution.ROWS, Contribution.GROUPS) and self.top >= 62
 
     def sums(self, *, keys: bool) -> Sums:
         """Return what the search also sums: of which it is known what any of the bounds cuts.

@@ -131,6 +131,8 @@ def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
     """Return what of a unit is bounded: rows, or the total of an argument."""
     if search.ladder.of is Contribution.ROWS:
         return "rows"
+    if search.ladder.of is Contribution.GROUPS:
+        return "groups"
     counts = [plan.counts[place] for place in places] or plan.counts
     named = (c.argument for c in counts if c.argument is not None and c.argument.searched)
     found = next(named, None)
