@@ -84,7 +84,16 @@ class _Writer:
             "measured": self.measured,
             "numbers": numbers,
         }
-        return facts, pa.table({name: pa.array(values) for name, values in self.columns.items()})
+        # `pa.array` imports pandas where it is installed: many times the work of an answer.
+        arrays = [
+            pa.Array.from_buffers(
+                pa.int64() if values.dtype == np.int64 else pa.float64(),
+                len(values),
+                [None, pa.py_buffer(np.ascontiguousarray(values))],
+            )
+            for values in self.columns.values()
+        ]
+        return facts, pa.Table.from_arrays(arrays, names=list(self.columns))
 
     def _number(self, place: int, number: NumberNoise) -> dict[str, Any]:
         found: dict[str, Any] = {} if number.bound is None else {"bound": number.bound}
