@@ -28,12 +28,14 @@ from dpsql.analysis.groups import (
 from dpsql.analysis.hints import adapted
 from dpsql.analysis.histograms import cells_of_all, cells_of_existing, cells_of_one
 from dpsql.analysis.key_domains import domain_size, is_sparse, undeclared
+from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.partitions import partitions_of
 from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, seal
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.searched_groups import with_few_groups
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
@@ -120,7 +122,8 @@ def _judged(
     size = domain_size(compiler, query, block, options)
     if size is None:
         block = shown_by_units(compiler, query, block, options)
-    return block, size, partitions_of(compiler, query, block, options)
+    partitions = partitions_of(compiler, query, block, options)
+    return with_few_groups(compiler, block, options, size, partitions), size, partitions
 
 
 def _finest(options: Options) -> int:
@@ -249,8 +252,9 @@ def _searches(
     """Return the queries that find bounds, over the same rows as the counting query."""
     # With `outside` all rows count, in whatever group.
     every = outside and most is None
-    rows, made = block.rows if every else _rows(block, most, partitions, outside=outside), []
+    among, made = _rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:
+        rows = block.rows if every and ladder.of is not Contribution.GROUPS else among
         query = rows.rungs(ladder, server=compiler.policy.engine != "duckdb")
         sql = duckdb_sql(query)
         counts_only = confirm(compiler.catalog, sql, compiler.policy)

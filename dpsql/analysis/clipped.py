@@ -25,7 +25,7 @@ def clipped_step(count: ReleasedAggregate, ladder: Ladder, bound: int) -> int | 
     if isinstance(part, WeightedRows):
         rows = ladder.of is Contribution.ROWS and ladder.row == kept(whole(1), part.row)
         return 1 if rows and part.most == bound else None
-    if not isinstance(part, CappedSum) or ladder.of is not Contribution.TOTAL:
+    if not isinstance(part, CappedSum) or ladder.of is not Contribution.TOTAL or ladder.row is None:
         return None
     size = part.grid.step / ladder.step
     if part.most * size != bound:

@@ -13,12 +13,12 @@ from dpsql.analysis.grids import whole
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.plan import BoundSearch, Plan
 from dpsql.analysis.released import ReleasedAggregate
-from dpsql.analysis.released.counts import WeightedRows
+from dpsql.analysis.released.counts import UnitsOfFew, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.errors import InternalError
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Case, Expr, Steps, kept
+from dpsql.tree import Case, Expr, Steps, conjunction, kept
 
 ALONE, IN_GROUPS = 1, 3
 """At how many bounds the excess of a unit over the bound is cut: of a number without keys, and in groups."""
@@ -158,6 +158,10 @@ def _bounded_by(count: ReleasedAggregate, search: BoundSearch, bound: int) -> bo
     if len(count.parts) != 1:
         return False
     (part,) = count.parts
+    if isinstance(part, UnitsOfFew):
+        return ladder.of is Contribution.GROUPS and ladder.row == conjunction(part.row) and part.most == bound
+    if ladder.row is None:
+        return False
     if isinstance(part, CappedSum):
         same = ladder.of is Contribution.TOTAL and uncut(part.row[0]) == uncut(ladder.row)
         return same and part.most * part.grid.step == bound * ladder.step

@@ -25,6 +25,7 @@ from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import (
+    Aggregate,
     Binary,
     Call,
     Case,
@@ -132,7 +133,15 @@ class Rows:
         """Return the query of the scores of bounds (`score_queries.scored`): units alone are grouped."""
         rows = [Column("s", f"f{self.row.index(each)}") for each in ladder.rows]
         unit, source, keys = Column("s", "u"), Derived(self.query, "s"), bool(self.keys)
-        if self.by_row:
+        if ladder.of is Contribution.GROUPS:
+            by = (unit, *columns("s", "k", self.keys))
+            where = conjunction((IsNull(unit, negated=True), *rows))
+            each = Select(tuple(map(Item, by)), source, where, group=by)
+            owner = Column("g", "u")
+            units = Select((Item(Aggregate("COUNT"), "t"),), Derived(each, "g"), group=(owner,))
+        elif not rows:
+            raise InternalError("all but groups are searched by a value of rows")
+        elif self.by_row:
             units = Select((Item(ladder.in_row(rows), "t"),), source)
         else:
             there, own = IsNull(unit, negated=True), ladder.of_unit(rows, keys=keys)

@@ -25,6 +25,8 @@ class Contribution(Enum):
     """How far its least value is below 0."""
     ROWS = "rows"
     """The number of its rows with a value."""
+    GROUPS = "groups"
+    """In how many groups it has a row."""
 
 
 FINE = 1 << 31
@@ -41,7 +43,8 @@ class Ladder:
     of
         What of a unit is bounded.
     row
-        The value of a row, in steps or with decimals; NULL where the row has none.
+        The value of a row, in steps or with decimals; NULL where the row has none. Of groups, the condition
+        on rows; None: all count.
     scale
         The decimals of the values; 0: they are whole steps.
     step
@@ -58,7 +61,7 @@ class Ladder:
     """
 
     of: Contribution
-    row: Expr
+    row: Expr | None
     scale: int
     step: Fraction
     top: int
@@ -70,8 +73,8 @@ class Ladder:
 
     @property
     def rows(self) -> tuple[Expr, ...]:
-        """What a row has, as terms of a sum."""
-        return (self.row,) if self.far is None else (self.row, self.far)
+        """What a row has, as terms of a sum; of groups, the condition on rows if there is one."""
+        return tuple(each for each in (self.row, self.far) if each is not None)
 
     @property
     def bounds(self) -> tuple[int, ...]:
@@ -92,7 +95,7 @@ class Ladder:
     @property
     def wide(self) -> bool:
         """Whether what a unit has needs more than BIGINT, as far as the largest bound goes."""
-        return self.of is not Contribution.ROWS and self.top >= 62
+        return self.of not in (Contribution.ROWS, Contribution.GROUPS) and self.top >= 62
 
     @property
     def fine(self) -> int | None:

@@ -1,7 +1,8 @@
 """Which private table a SELECT reads all rows of, each once: the table itself, or a plain SELECT over it.
 
 Subqueries, views and common table expressions may stand between, if each of them lists columns and drops and
-repeats no row. A LEFT JOIN of a public table on all columns of a unique set of it does neither.
+repeats no row. A LEFT JOIN of a public table on all columns of a unique set of it does neither, if these have
+the types of the columns that they are compared with.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ def whole_source(compiler: StatementCompiler, select: exp.Select) -> WholeSource
     first, where = select.args.get("from_"), select.args.get("where")
     if first is None or (where is not None and not _is_true(where.this)):
         return None
-    joins = select.args.get("joins") or []
-    if not all(_keeps_rows(compiler, join) for join in joins):
+    joins, found = select.args.get("joins") or [], _read(compiler, first.this)
+    if joins and (found is None or not _is_name(first.this) or _cte(first.this) is not None):
         return None
-    found = _read(compiler, first.this)
+    if found is not None and not all(_keeps_rows(compiler, join, first.this, found.table) for join in joins):
+        return None
     return found if found is None or not joins else WholeSource(found.table, in_place=False)
 
 
@@ -77,8 +79,12 @@ def _over(compiler: StatementCompiler, query: exp.Expr) -> WholeSource | None:
     return WholeSource(found.table, in_place=found.in_place and len(listed) == len(stars) == 1)
 
 
-def _keeps_rows(compiler: StatementCompiler, join: exp.Expr) -> bool:
-    """Whether a join is LEFT, of a public table, of which it compares all columns of a unique set."""
+def _keeps_rows(compiler: StatementCompiler, join: exp.Expr, first: exp.Table, private: Table) -> bool:
+    """Whether a join is LEFT, of a public table, of which it compares all columns of a unique set.
+
+    It compares them with columns of the private table that have the same types: where `=` converts a value,
+    it may be equal to several.
+    """
     node = join.this
     if (join.args.get("side") or "").upper() != "LEFT" or join.args.get("kind") or join.args.get("method"):
         return False
@@ -87,21 +93,24 @@ def _keeps_rows(compiler: StatementCompiler, join: exp.Expr) -> bool:
     table = compiler.policy.table(node.name) if node.name.isascii() else None
     if table is None or not table.public:
         return False
-    compared = {fold(name.name) for name in join.args.get("using") or []}
-    own, condition = fold(node.alias or node.name), join.args.get("on")
+    pairs = {(fold(name.name), fold(name.name)) for name in join.args.get("using") or []}
+    names, condition = [fold(each.alias or each.name) for each in (node, first)], join.args.get("on")
     for equal in () if condition is None else _conjuncts(condition):
         if isinstance(equal, exp.EQ):
-            compared |= _compared(equal, own)
+            pairs |= _compared(equal, *names)
+    columns = (compiler.catalog.columns(each.name) for each in (table, private))
+    own, other = ({fold(name): kind for name, kind in each} for each in columns)
+    compared = {mine for mine, theirs in pairs if mine in own and own[mine] == other.get(theirs)}
     return any({fold(column) for column in fact} <= compared for fact in compiler.catalog.unique(table.name))
 
 
-def _compared(equal: exp.EQ, own: str) -> set[str]:
-    """Return the column of an item, by its alias, that a comparison sets equal to one of another item."""
+def _compared(equal: exp.EQ, own: str, other: str) -> set[tuple[str, str]]:
+    """Return the columns of two items, by their aliases, that a comparison sets equal, if it does."""
     sides = equal.this.unnest(), equal.expression.unnest()
     if not all(isinstance(side, exp.Column) and side.table for side in sides):
         return set()
-    mine = [side for side in sides if fold(side.table) == own]
-    return {fold(mine[0].name)} if len(mine) == 1 else set()
+    named = {fold(side.table): fold(side.name) for side in sides}
+    return {(named[own], named[other])} if named.keys() == {own, other} else set()
 
 
 def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:

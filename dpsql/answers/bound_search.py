@@ -43,6 +43,7 @@ _WHAT = {
     Contribution.HIGHEST: "the largest value",
     Contribution.LOWEST: "the least value",
     Contribution.ROWS: "rows of one {unit}",
+    Contribution.GROUPS: "groups of one {unit}",
 }
 
 

@@ -55,5 +55,8 @@ def bound_of(plan: Plan, output: Output) -> float | None:
     left = plan.left_out[place]
     if left is not None:
         return left.bound * float(left.kept.ladder.step)
-    rows = rows_of(plan.counts[place])
-    return None if rows is None else float(rows)
+    count = plan.counts[place]
+    rows = rows_of(count)
+    if rows is not None:
+        return float(rows)
+    return None if count.total is None else float(count.total * count.step)

@@ -73,7 +73,9 @@ def _moved(plan: Plan, beyond: ValuesBeyond, *, whole: bool = False) -> _Moved:
     ladder = next((each.ladder for each in known if each.ladder.measure == ROWS), None)
     share = 0.0
     if ladder is not None and beyond.rows > 1:
-        share = min(1.0, ladder.most_cut(beyond.rows, confidence=confidence) / max(ladder.total, 1.0))
+        # Of the rows with a value that counted; there may be rows without one.
+        cut = ladder.most_cut(beyond.rows, confidence=confidence)
+        share = cut / max(cut + (beyond.above + beyond.below + beyond.left) / beyond.width, 1.0)
     ends = [beyond.side(above, confidence=confidence) for above in (True, False)]
     found = [(times * (1 + share) * each.about, times * each.noise) for each in ends]
     return _Moved(*found[0], *found[1])

@@ -56,6 +56,9 @@ def _divided(plan: Plan) -> list[tuple[list[int], Fraction]]:
     return shares(plan, released(plan), plan.epsilon)
 
 
+FloatArray = NDArray[np.float64]
+
+
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Numbers that share a part of epsilon, and the excess of the bounds on some of them, in one noise.
@@ -175,14 +178,14 @@ class WithExcess(KeepsQuote):
         wide = measuring.at_once(self.plan)
         return wide if measuring.simultaneous(self.plan) else measuring.confidence_of(self.plan), wide
 
-    def _estimate(self, pair: Pairs, at: int, noisy: NDArray[np.float64]) -> Combined:
+    def _estimate(self, pair: Pairs, at: int, noisy: FloatArray) -> Combined:
         """Return a number with the intervals of its noise."""
         value, box = noisy[at : at + 1].astype(np.float64), pair.box
         half, wide = (box.half_width(at, level) for level in self._level())
         ends = (value - wide, value + wide)
         return Combined(value, np.array([box.stddev(at)]), value - half, value + half, ends)
 
-    def _wider(self, pair: Pairs, at: int, noisy: NDArray[np.float64], found: Combined) -> Combined:
+    def _wider(self, pair: Pairs, at: int, noisy: FloatArray, found: Combined) -> Combined:
         """Return a number with what its bound cuts in the intervals, if that was measured."""
         place, box = pair.places[at], pair.box
         beyond = next((i for i in pair.excesses if place in self.found[i].places), None)
@@ -196,14 +199,12 @@ class WithExcess(KeepsQuote):
         unit = max(box.in_counts(at, 1), worth * box.in_counts(last, 1))
         value, excess = found.value, noisy[last] * worth
 
-        def ends(
-            level: Fraction, low: NDArray[np.float64]
-        ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        def ends(level: Fraction, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
             width = pair_half_width(box.size, box.pads, float(level)) * unit
             reach = excess + width + box.step(at) + worth * box.step(last)
-            return np.minimum(value, value - reach) if least < 0 else low, np.maximum(value, value + reach)
+            return np.minimum(low, value - reach) if least < 0 else low, np.maximum(high, value + reach)
 
         level, wide = self._level()
-        low, high = ends(level, found.low)
-        together = found.together and ends(wide, found.together[0])
+        low, high = ends(level, found.low, found.high)
+        together = found.together and ends(wide, *found.together)
         return replace(found, low=low, high=high, together=together)

@@ -1,8 +1,7 @@
 """Measure what is beyond a bound by itself: in groups, and beside the moments of a column.
 
-The interval of a group has twice its share of what is cut, as much as if that lay twice as densely in it as
-in the whole. In many groups each is also given back its share; in few the noise of the excess is worse than
-what is cut.
+The interval of a group has twice its share of what is cut. In many groups each is also given back its share;
+in few the noise of the excess is worse than what is cut.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dpsql.analysis import Plan
 from dpsql.analysis.excess import Excess, worth_of
 from dpsql.answers import measuring
 from dpsql.answers.excess_words import AVERAGE_DIFFERS, Cut, estimates_of, left_out_words
-from dpsql.answers.left_out import join_groups
+from dpsql.answers.left_out import join_groups, rows_of_moments, share_left_out
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
@@ -140,15 +139,7 @@ class ExcessApart(KeepsQuote):
             return self._number(found, cut, min(formula.low, Fraction(0)), max(formula.high, Fraction(0)))
         if not isinstance(formula, Average):
             return found
-        moments = [
-            (each.value.sum(), self.plan.counts[place].step)
-            for place in uses
-            if (each := result.counts[place]) is not None
-        ]
-        rows = sum(float(value) * float(step) for value, step in moments)
-        share = min(1.0, cut.most / max(rows + cut.estimate, 1.0))
-        if self.plan.key_types and self.plan.options.cut == "WHOLE":
-            share = 1.0
+        share = share_left_out(self.plan, cut.most, rows_of_moments(self.plan, result, uses))
         part = share * float(formula.high - formula.low) / AVERAGE_DIFFERS
         return moved(found, part, part)
 

@@ -131,6 +131,8 @@ def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
     """Return what of a unit is bounded: rows, or the total of an argument."""
     if search.ladder.of is Contribution.ROWS:
         return "rows"
+    if search.ladder.of is Contribution.GROUPS:
+        return "groups"
     counts = [plan.counts[place] for place in places] or plan.counts
     named = (c.argument for c in counts if c.argument is not None and c.argument.searched)
     found = next(named, None)
@@ -154,7 +156,7 @@ def _assumed(plan: Plan, excess: Excess) -> list[str]:
     found = [f"no {plan.unit} has more than {most} {counted}"]
     signed = any(worth_of(plan.counts[place])[0] < 0 for place in excess.places)
     if plan.key_types and not signed and plan.options.cut != "WHOLE":
-        found.append("what is left out lies at most twice as densely in a group as in the whole")
+        found.append("no group has more than twice its share of what is left out")
     averages = (o for o in plan.outputs if isinstance(o.formula, Average) and {*o.uses} & {*excess.places})
     if next(averages, None) is not None:
         found.append("the rows left out move an average by at most a twentieth of the range, for their share")

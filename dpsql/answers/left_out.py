@@ -2,8 +2,8 @@
 
 The interval of a number is then about the exact answer of the SQL on all rows of the table: it has the noise,
 and what is beyond the bound on each unit. It takes for granted that no unit has more than twice what the
-ladder searched (M), and in groups that what is beyond the bound lies at most twice as densely in one group as
-in the whole. All of it is computed from releases.
+ladder searched (M), and in groups that none has more than twice its share of what is beyond the bound, the
+share being that of what is within. All of it is computed from releases.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from dpsql.language import AllGroups
 from dpsql.render.lines import IN_THE_RANGE, NOT_IN_THE_RANGE, slot
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from dpsql.analysis import LeftOut, Plan
@@ -50,7 +52,9 @@ def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
         if last is not None:
             beyond[place] = made.taken(np.arange(size, len(whole.value)))
     values = {
-        (uses, formula): _of_formula(plan, known[uses[0]], formula, each) if uses[0] in known else each
+        (uses, formula): _of_formula(plan, known[uses[0]], formula, each, _rows(plan, answer, uses))
+        if uses[0] in known
+        else each
         for (uses, formula), each in answer.values.items()
     }
     if outside is not None:
@@ -131,23 +135,49 @@ def _move_ends(found: Combined, below: float, above: NDArray[np.float64] | float
     return replace(found, low=found.low - below, high=found.high + above, together=ends)
 
 
-def _of_formula(plan: Plan, left: LeftOut, formula: Formula, found: Combined) -> Combined:
+def _of_formula(plan: Plan, left: LeftOut, formula: Formula, found: Combined, rows: float | None) -> Combined:
     """Widen the interval of a number that follows from moments, all of which have one bound on rows."""
     if isinstance(formula, RowCount):
         return _widen(plan, left, found, 1.0)
     if isinstance(formula, SumOfRows):
         worth = (min(formula.low, Fraction(0)), max(formula.high, Fraction(0)))
         return _widen(plan, replace(left, lowest=worth[0], highest=worth[1]), found, 1.0)
-    return _average(plan, left, formula, found) if isinstance(formula, Average) else found
+    if not isinstance(formula, Average):
+        return found
+    moved = share_left_out(plan, _most_cut(plan, left), rows) * float(formula.high - formula.low)
+    return _move_ends(found, moved / AVERAGE_DIFFERS, moved / AVERAGE_DIFFERS)
 
 
-def _average(plan: Plan, left: LeftOut, formula: Average, found: Combined) -> Combined:
-    """Widen the interval of an average by what the rows that are left out may move it."""
-    share = min(1.0, _most_cut(plan, left) / max(left.kept.ladder.total, 1.0))
-    if plan.key_types and plan.options.cut == "WHOLE":
-        share = 1.0
-    moved = share * float(formula.high - formula.low) / AVERAGE_DIFFERS
-    return _move_ends(found, moved, moved)
+def share_left_out(plan: Plan, cut: float, rows: float | None) -> float:
+    """Return which share of the rows of an average is left out at most; in groups, of one of them.
+
+    `rows` is how many of all rows with a value count; None: that is not known. A group has at most twice its
+    share of what is left out: so of n that count, 2 n cut/rows are beside these.
+    """
+    if rows is None or (plan.key_types and plan.options.cut == "WHOLE"):
+        return 1.0
+    beside = cut * (2 if plan.key_types else 1)
+    return beside / (max(rows, 0.0) + beside) if beside > 0 else 0.0
+
+
+def _rows(plan: Plan, answer: NoisyResult, uses: Sequence[int]) -> float | None:
+    """Return how many rows with a value count; where groups are missing, how many rows do, by the ladder."""
+    if not plan.key_types or _every_group(plan):
+        return rows_of_moments(plan, answer, uses)
+    left = plan.left_out[uses[0]]
+    return None if left is None else left.kept.ladder.total - left.kept.ladder.cut(left.bound)
+
+
+def rows_of_moments(plan: Plan, answer: NoisyResult, uses: Sequence[int]) -> float | None:
+    """Return how many rows with a value count in all groups, by the moments of an average; None: unknown."""
+    found = 0.0
+    for place in uses:
+        own, step = answer.counts[place], float(plan.counts[place].step)
+        beyond = None if answer.outside is None else answer.outside.counts[place]
+        if own is None:
+            return None
+        found += step * float(own.value.sum() + (0 if beyond is None else beyond.value.sum()))
+    return found
 
 
 def join_groups(found: Combined, last: Combined) -> Combined:
@@ -218,7 +248,7 @@ def _assumed(plan: Plan, left: LeftOut) -> list[str]:
     if ladder.measure.startswith("total of ") and not left.signed:
         found.append(f"no {_name_of_measure(left)} in {ladder.table} is below 0")
     if plan.key_types and not left.signed and plan.options.cut != "WHOLE":
-        found.append("what is left out lies at most twice as densely in a group as in the whole")
+        found.append("no group has more than twice its share of what is left out")
     if any(isinstance(output.formula, Average) for output in plan.outputs):
         found.append("the rows left out move an average by at most a twentieth of the range, for their share")
     return found

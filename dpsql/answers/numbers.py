@@ -120,7 +120,7 @@ def _number(plan: Plan, quote: Quote, output: Output) -> Number:
         moves_by,
         moves,
         (),
-        cut_of(count, formula, unit, search_rows=Contribution.ROWS in _searches(plan)),
+        cut_of(count, formula, unit, _searches(plan)),
         predicted,
     )
     return _searched(plan, made, count) if plan.ladders else made

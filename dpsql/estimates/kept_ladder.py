@@ -228,7 +228,7 @@ class KeptLadder:
     ) -> Shared:
         """Return the numbers of groups with what a bound on each unit cut, divided by their shares.
 
-        The intervals assume that it lies at most twice as densely in a group as in the whole. The share of a
+        The intervals assume that no group has more than twice its share of it. The share of a
         group's upper end is that of the most that it may have within the bound. Of all groups the shares are
         given back. Where the largest were selected, half of them are: units beyond the bound tend to have
         more groups than others, and less of their whole in the largest.

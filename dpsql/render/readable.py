@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dpsql.places import Places
 from dpsql.render.cells import escape_controls, folded, width
 from dpsql.render.figures import Estimate, charged, half_text, left, number, unit_of
-from dpsql.render.lines import line
+from dpsql.render.lines import NOT_IN_THE_RANGE, line, sentences
 from dpsql.render.values import values
 
 if TYPE_CHECKING:
@@ -134,7 +134,10 @@ def amounts(remaining: Charge) -> str:
 
 
 def certainty(release: Released, *, pm: str = "±") -> str:
-    """Write the interval width of the numbers (`95% ± 41`), what is known of ranks, or the noise scale."""
+    """Write the interval width of the numbers (`95% ± 41`), what is known of ranks, or the noise scale.
+
+    Where something that is not known is not in the intervals, it says that they are those of the noise.
+    """
     halves = [estimate.half for estimate in ordering(release) if estimate is not None]
     known = [half for half in halves if half is not None and unit_of(half) is not None]
     if "certainty" in release.properties:
@@ -143,7 +146,8 @@ def certainty(release: Released, *, pm: str = "±") -> str:
         return f"noise scale {number(release.scale)}" if release.scale > 0 and not halves else ""
     level = number(float(release.confidence * 100))
     texts = [half_text(half, unit_of(half) or 0) for half in (min(known), max(known))]
-    return f"{level}% {pm} {' to '.join(dict.fromkeys(texts))}"
+    alone = any(NOT_IN_THE_RANGE in text for text in sentences(release))
+    return f"{level}% {pm} {' to '.join(dict.fromkeys(texts))}{' of the noise' if alone else ''}"
 
 
 def summary(release: Released, total: Charge | None, *, pm: str = "±") -> list[str]:

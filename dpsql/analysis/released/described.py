@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from dpsql.analysis.kept_bounds import KEPT
+from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
 from dpsql.analysis.released.arguments import ends_text
 from dpsql.analysis.released.cells import CellRows, Quantile
@@ -41,19 +44,22 @@ def what_of(number: ReleasedAggregate, formula: Formula | None, unit: str) -> st
 
 
 def cut_of(
-    number: ReleasedAggregate, formula: Formula | None, unit: str, *, search_rows: bool = False
+    number: ReleasedAggregate, formula: Formula | None, unit: str, searched: Container[Contribution] = ()
 ) -> tuple[str, ...]:
     """Return what of a unit is cut, weighted down or left out, in sentences.
 
-    `search_rows` says that the number of rows that count is still to be found.
+    `searched` says what the bounds that are still to be found are of.
     """
     argument = None if isinstance(formula, RowCount) else number.argument
     found = [] if argument is None else [_cut_values(argument, formula, unit)]
     rows = rows_of(number)
-    if rows is not None and search_rows:
+    if rows is not None and Contribution.ROWS in searched:
         found.append(f"rows of a {unit} beyond a number that is found privately are weighted down")
     elif rows is not None:
         found.append(f"{_of(rows, 'row', unit)} in all groups, rows beyond are weighted down")
+    groups = Contribution.GROUPS in searched
+    if groups and any(isinstance(part, UnitsOfFew) for part in number.parts):
+        return (*found, f"a {unit} counts in a number of groups that is found privately, chosen by a hash")
     return (*found, *(text for part in number.parts if (text := _cut(part, unit))))
 
 

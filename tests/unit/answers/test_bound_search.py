@@ -200,6 +200,7 @@ def test_the_price_is_that_of_the_statement(session: Session) -> None:
     "rest",
     [
         "SUM(amount), AVG(amount) FROM orders",
+        "SUM(ratio) FROM orders",
         "region, SUM(ratio) AS s, AVG(ratio) AS a FROM orders GROUP BY region",
         "region, COUNT(ratio, contribution_bounds => AUTO) AS n FROM orders GROUP BY region",
         "region, SUM(amount) AS s FROM orders GROUP BY region ORDER BY s DESC LIMIT 2",

@@ -132,8 +132,8 @@ def test_noise_only_measures_no_excess(session: Session) -> None:
 def test_whole_allows_each_group_the_whole(session: Session) -> None:
     rest = "region, COUNT(*) AS n FROM orders GROUP BY region"
     shared, whole = (asked(session, rest, cut, epsilon="50") for cut in ("SHARED", "WHOLE"))
-    assert "twice as densely" in shared.properties["assumes"]
-    assert "twice as densely" not in whole.properties["assumes"]
+    assert "twice its share" in shared.properties["assumes"]
+    assert "twice its share" not in whole.properties["assumes"]
 
 
 @pytest.mark.parametrize(
