@@ -287,7 +287,8 @@ def _numbers(columns: dict[str, NDArray[np.int64]], compiled: CompiledQuery) -> 
         raise OperationalError(FAILED)
     import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
-    return Counts(pa.table({}), made, compiled.order)
+    rows = pa.nulls(len(made[0]))
+    return Counts(pa.Table.from_arrays([rows], names=["n"]).select([]), made, compiled.order)
 
 
 def _array(column: pa.ChunkedArray, *, casting: Literal["no", "safe"] = "no") -> NDArray[np.int64]:
