@@ -134,12 +134,7 @@ class Rows:
         row = None if ladder.row is None else Column("s", f"f{self.row.index(ladder.row)}")
         unit, source, keys = Column("s", "u"), Derived(self.query, "s"), bool(self.keys)
         if ladder.of is Contribution.GROUPS:
-            there = IsNull(unit, negated=True)
-            by = (unit, *columns("s", "k", self.keys))
-            where = there if row is None else conjunction((there, row))
-            each = Select(tuple(map(Item, by)), source, where, group=by)
-            owner = Column("g", "u")
-            units = Select((Item(Aggregate("COUNT"), "t"),), Derived(each, "g"), group=(owner,))
+            units = self.groups_of_units("t", () if row is None else (row,))
         elif row is None:
             raise InternalError("all but groups are searched by a value of rows")
         elif self.by_row:
@@ -158,6 +153,14 @@ class Rows:
             sums=ladder.sums(keys=keys),
             server=server,
         )
+
+    def groups_of_units(self, name: str, condition: Sequence[Expr] = ()) -> Select:
+        """Return in how many groups each unit has a row that meets a condition, of units in any of them."""
+        unit = Column("s", "u")
+        by = (unit, *columns("s", "k", self.keys))
+        where = conjunction((IsNull(unit, negated=True), *condition))
+        each = Select(tuple(map(Item, by)), Derived(self.query, "s"), where, group=by)
+        return Select((Item(Aggregate("COUNT"), name),), Derived(each, "g"), group=(Column("g", "u"),))
 
     @property
     def weighted(self) -> bool:

@@ -27,6 +27,14 @@ def names_of(measures: Sequence[UnitMeasure]) -> str:
     return ", ".join(name_of(each.table, each.text) for each in measures)
 
 
+def command_of(measures: Sequence[UnitMeasure]) -> str:
+    """Return the command that asks for measures."""
+    from dpsql.owner.kept_list import name_of
+
+    names = [name_of(each.table, each.text) for each in measures]
+    return " ".join(["dpsql bounds", *(f'"{name}"' if " " in name else name for name in names)])
+
+
 def price_of(price: Fraction, number: int) -> str:
     """Return what ladders cost, each and together."""
     if number == 1:
