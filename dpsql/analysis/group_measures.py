@@ -74,4 +74,5 @@ def _compiled(
         catalog,
         policy,
         _UNKNOWN if size is None else max(size - 1, 1),
+        declared,
     )

@@ -81,6 +81,8 @@ class UnitMeasure:
     _policy: Policy
     groups: int = 1
     """Into how many groups a statement divides the rows that has this bound on groups; 1: none."""
+    declared: bool = True
+    """Whether the values of these groups are declared."""
 
     @property
     def bounds(self) -> tuple[int, ...]:

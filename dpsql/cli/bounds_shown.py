@@ -98,7 +98,9 @@ def _one(kept: KeptBound, style: Style) -> str:
         f"a statement with epsilon {charged(kept.epsilon)} over the whole table counts {what} of a {unit} "
         f"up to {amount(kept.bound)}",
     ]
-    if kept.left_out is None:
+    if not kept.declared:
+        lines.append("how much that leaves out no answer knows: the values of the groups are not declared")
+    elif kept.left_out is None:
         lines.append("what that leaves out is not known: no change of these data shows")
     else:
         about, most = map(amount, kept.left_out)

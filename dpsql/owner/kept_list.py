@@ -5,6 +5,7 @@ All of it may be shown to anybody: of the data it is decided alone whether they 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,8 @@ class KeptBound:
     """That of the statement."""
     groups: int = 1
     """Into how many groups the statement divides the rows, for a bound on groups; 1: none."""
+    declared: bool = True
+    """Whether the values of these groups are declared; of others it is not known what is left out."""
 
     @property
     def name(self) -> str:
@@ -99,8 +102,8 @@ class KeptBound:
 
     @property
     def left_out(self) -> tuple[float, float] | None:
-        """About how much is beyond the bound, and at most how much; None: it is not known of these data."""
-        if self.of != CURRENT:
+        """About how much is beyond the bound, and at most how much; None: no answer knows it."""
+        if self.of != CURRENT or not self.declared:
             return None
         return self.ladder.cut(self._bound), self.ladder.most_cut(self._bound)
 
@@ -182,20 +185,14 @@ def describe_ladder(database: Database, ladder: KeptLadder) -> KeptBound:
     table = database.policy.table(ladder.table)
     unit = "unit" if table is None else _kind(table)
     epsilon = database.policy.budget.default_epsilon or ladder.epsilon
-    of = _of_what(database, ladder, table)
-    return KeptBound(ladder, unit, of, epsilon, _groups(database, ladder) if of != OTHER else 1)
-
-
-def _groups(database: Database, ladder: KeptLadder) -> int:
-    """Return into how many groups a statement divides the rows that has the bound of a ladder."""
-    columns, table = columns_of(ladder.measure), database.policy.tables[ladder.table]
-    if not columns:
-        return 1
-    try:
+    of, measure = _of_what(database, ladder, table), None
+    if columns_of(ladder.measure) and of != OTHER and table is not None:
         catalog = database.engines().schema_database
-        return group_measure(database.policy, catalog, table, columns).groups
-    except ProgrammingError:  # a column is none of the table any more
-        return 1
+        with suppress(ProgrammingError):  # a column is none of the table any more
+            measure = group_measure(database.policy, catalog, table, columns_of(ladder.measure))
+    if measure is None:
+        return KeptBound(ladder, unit, of, epsilon)
+    return KeptBound(ladder, unit, of, epsilon, measure.groups, measure.declared)
 
 
 def _order(name: tuple[str, str]) -> tuple[str, bool, str]:
