@@ -1,8 +1,8 @@
 """The privacy claim with bounds of kept ladders: removing a unit moves every number by what the plan says.
 
 The databases and the claim are those of the statement fuzz; every table there has ladders of its rows, of
-the totals of all its columns with numbers and of the groups of its keys, of random sizes. Whole-table statements are made here, others by
-the fuzz: a ladder changes nothing of them, or it is found.
+the totals of all its columns with numbers and of the groups of its keys, of random sizes. Whole-table
+statements are made here, others by the fuzz: a ladder changes nothing of them, or it is found.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Everything:
 
 
 def _of_groups(world: World, table: Table) -> Iterator[UnitMeasure]:
-    """Yield the measures of in how many groups of one or two columns a unit is, as far as it may be in several."""
+    """Yield the measures of in how many groups of one or two columns a unit is, if it may be in several."""
     for columns in (*itertools.combinations(table.domain, 1), *itertools.combinations(table.domain, 2)):
         with suppress(ProgrammingError):
             yield group_measure(world.policy, world.schema_database, table, columns)
