@@ -24,7 +24,8 @@ def names_of(measures: Sequence[UnitMeasure]) -> str:
     """Return the names by which measures are asked."""
     from dpsql.owner.kept_list import name_of
 
-    return ", ".join(name_of(each.table, each.text) for each in measures)
+    names = [name_of(each.table, each.text) for each in measures]
+    return ", ".join(f'"{name}"' if "," in name else name for name in names)
 
 
 def command_of(measures: Sequence[UnitMeasure]) -> str:
