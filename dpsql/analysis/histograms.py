@@ -94,13 +94,12 @@ def _with_few(every: Query, rows: Query, keys: int, most: int) -> Query:
     That is the number of all rows less that of the rows which units with more do not keep. So only the rows
     of these few units are joined and ordered, and all rows are grouped by their cells alone.
 
-    `rows` are those of `every` that have a cell. Where they are only counted, rows without one count 0: an
-    engine that compares a cell with NULL computes it twice.
+    `rows` are those of `every` that have a cell: only these are dropped, and none of a unit with `most` or
+    fewer of them. Where rows are counted, those without a cell count 0: an engine that compares a cell with
+    NULL computes it twice.
     """
-    unit, cell = Column("w", "u"), Column("w", "f0")
-    numbered = Select(
-        (Item(unit), Item(Aggregate("COUNT", (cell,)), "n")), Derived(every, "w"), group=(unit,)
-    )
+    unit = Column("w", "u")
+    numbered = Select((Item(unit), Item(_COUNT, "n")), Derived(every, "w"), group=(unit,))
     beyond = Select(
         (Item(Column("v", "u")),),
         Derived(numbered, "v"),

@@ -64,6 +64,18 @@ def _number(
     return NumberNoise(made, bound=facts.get("bound"), **arrays)
 
 
+def _column(values: NDArray[Any]) -> pa.Array:
+    """Convert whole numbers or doubles to a column.
+
+    `pa.array` imports pandas where it is installed: many times the work of an answer.
+    """
+    import pyarrow as pa  # noqa: PLC0415  loaded only where a release is stored
+
+    kind, arrow = (np.int64, pa.int64()) if values.dtype.kind == "i" else (np.float64, pa.float64())
+    data = pa.py_buffer(np.ascontiguousarray(values, dtype=kind))
+    return pa.Array.from_buffers(arrow, len(values), [None, data])
+
+
 class _Writer:
     """Collects the columns of a table, and gives equal draws one number."""
 
@@ -84,15 +96,7 @@ class _Writer:
             "measured": self.measured,
             "numbers": numbers,
         }
-        # `pa.array` imports pandas where it is installed: many times the work of an answer.
-        arrays = [
-            pa.Array.from_buffers(
-                pa.int64() if values.dtype == np.int64 else pa.float64(),
-                len(values),
-                [None, pa.py_buffer(np.ascontiguousarray(values))],
-            )
-            for values in self.columns.values()
-        ]
+        arrays = [_column(values) for values in self.columns.values()]
         return facts, pa.Table.from_arrays(arrays, names=list(self.columns))
 
     def _number(self, place: int, number: NumberNoise) -> dict[str, Any]:

@@ -106,7 +106,11 @@ def test_a_price_is_told_with_the_words_to_agree_to_it(fresh: Service) -> None:
 
 
 def test_the_delta_is_told_too(service: Service) -> None:
-    error = refused(client_of(service), "SELECT note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY 1")
+    asked = "SELECT note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY 1"
+    asked = asked.replace(
+        "SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 4)", 1
+    )
+    error = refused(client_of(service), asked)
     assert "epsilon 0.25 and delta 1e-07" in error.message
 
 
