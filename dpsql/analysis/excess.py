@@ -163,7 +163,7 @@ def _bounded_by(count: ReleasedAggregate, search: BoundSearch, bound: int) -> bo
     if ladder.row is None:
         return False
     if isinstance(part, CappedSum):
-        same = ladder.of is Contribution.TOTAL and _uncut(part.row[0]) == _uncut(ladder.row)
+        same = ladder.of is Contribution.TOTAL and uncut(part.row[0]) == uncut(ladder.row)
         return same and part.most * part.grid.step == bound * ladder.step
     if ladder.of is not Contribution.ROWS:
         return False
@@ -183,7 +183,7 @@ def _condition_of(value: Expr) -> tuple[Expr, ...]:
     return (value.branches[0][0],) if found and isinstance(value, Case) else ()
 
 
-def _uncut(value: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+def uncut(value: Expr) -> tuple[Expr, tuple[Expr, ...]]:
     """Return the value of a row and the condition on rows; of a DOUBLE before it is in steps."""
     condition = _condition_of(value)
     own = value.branches[0][1] if condition and isinstance(value, Case) else value

@@ -186,6 +186,18 @@ def in_search(value: Expr, sql_type: SqlType) -> tuple[Expr, int, Fraction]:
     return (*grid.uncut(value), grid.step)
 
 
+def near_and_far(value: Expr) -> tuple[Expr, Expr]:
+    """Return the steps of a DOUBLE in a search as two terms: within 2^62, and how far it is beyond.
+
+    The second is NULL for nearly all values. So the first, a BIGINT, is summed fast, and nothing is cut.
+    """
+    step = searched(DOUBLE, signed=True).step
+    near, every = Steps(value, -_FURTHEST, _FURTHEST, step), Steps(value, -BEYOND, BEYOND, step)
+    high = Constant(float(_FURTHEST * step), DOUBLE)
+    beyond = Binary("OR", Binary("<", value, Paren(Unary("-", high))), Binary(">", value, high))
+    return near, Case(((beyond, Paren(Binary("-", every, huge(near)))),))
+
+
 def searched(sql_type: SqlType, *, signed: bool) -> Grid:
     """Return the grid of values without bounds: a bound on a unit's totals is found privately."""
     step = Fraction(1, 1 << _SEARCHED) if sql_type == DOUBLE else least_step(sql_type)
@@ -263,7 +275,12 @@ def _near(value: Expr, scale: int) -> tuple[Expr, Expr] | None:
 
 
 def absolute(value: Expr, sql_type: SqlType) -> Expr:
-    """Return the absolute value of a row (`Grid.uncut`); the least integer has none of its type."""
+    """Return the absolute value of a row (`Grid.uncut`); the least integer has none of its type.
+
+    That of a DOUBLE is in steps, none of which is the least integer.
+    """
+    if sql_type == DOUBLE:
+        return Call("GREATEST", (value, Paren(Binary("-", whole(0), value))))
     if sql_type == INTEGER:
         value = Cast(value, BIGINT)
     elif not sql_type.scale:

@@ -131,16 +131,16 @@ class Rows:
 
     def rungs(self, ladder: Ladder, *, server: bool = False) -> Query:
         """Return the query of the scores of bounds (`score_queries.scored`): units alone are grouped."""
-        row = None if ladder.row is None else Column("s", f"f{self.row.index(ladder.row)}")
+        rows = [Column("s", f"f{self.row.index(each)}") for each in ladder.rows]
         unit, source, keys = Column("s", "u"), Derived(self.query, "s"), bool(self.keys)
         if ladder.of is Contribution.GROUPS:
-            units = self.groups_of_units("t", () if row is None else (row,))
-        elif row is None:
+            units = self.groups_of_units("t", rows)
+        elif not rows:
             raise InternalError("all but groups are searched by a value of rows")
         elif self.by_row:
-            units = Select((Item(ladder.in_row(row), "t"),), source)
+            units = Select((Item(ladder.in_row(rows), "t"),), source)
         else:
-            there, own = IsNull(unit, negated=True), ladder.of_unit(row, keys=keys)
+            there, own = IsNull(unit, negated=True), ladder.of_unit(rows, keys=keys)
             units = Select((Item(own, "t"),), source, there, group=(unit,))
         total = Column("x", "t")
         size = Call("abs", (total,)) if ladder.of is Contribution.TOTAL else total
@@ -151,6 +151,7 @@ class Rows:
             by_excess=ladder.by_excess,
             wide=ladder.wide,
             sums=ladder.sums(keys=keys),
+            fine=ladder.fine,
             server=server,
         )
 

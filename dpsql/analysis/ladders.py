@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from fractions import Fraction
+from functools import reduce
 
-from dpsql.analysis.grids import BEYOND, absolute, in_least_steps, narrow_steps, whole, within
+from dpsql.analysis.grids import BEYOND, absolute, huge, in_least_steps, narrow_steps, whole, within
 from dpsql.analysis.score_queries import Sums
 from dpsql.lazy_dataclass import dataclass
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
-from dpsql.types import BIGINT, SqlType
+from dpsql.types import BIGINT, DOUBLE, SqlType
 
 
 class Contribution(Enum):
@@ -27,6 +29,8 @@ class Contribution(Enum):
     """In how many groups it has a row."""
 
 
+FINE = 1 << 31
+"""In how many steps a total of a DOUBLE is summed: `grids.MOST_STEPS` are those of twice as large a bound."""
 _EXTREMES = (Contribution.HIGHEST, Contribution.LOWEST)
 
 
@@ -64,6 +68,13 @@ class Ladder:
     by_row: bool
     ends: bool = False
     type: SqlType = BIGINT
+    far: Expr | None = None
+    """What is added to `row`, which is then a BIGINT: NULL for nearly all rows."""
+
+    @property
+    def rows(self) -> tuple[Expr, ...]:
+        """What a row has, as terms of a sum; of groups, the condition on rows if there is one."""
+        return tuple(each for each in (self.row, self.far) if each is not None)
 
     @property
     def bounds(self) -> tuple[int, ...]:
@@ -86,6 +97,15 @@ class Ladder:
         """Whether what a unit has needs more than BIGINT, as far as the largest bound goes."""
         return self.of not in (Contribution.ROWS, Contribution.GROUPS) and self.top >= 62
 
+    @property
+    def fine(self) -> int | None:
+        """In how many steps the search sums a total as large as the last bound that it exceeds, at least.
+
+        None: it sums them in steps of the ladder, as those of exact types. A DOUBLE may be so large that sums
+        in steps of the ladder would be cut, and they are not worth more.
+        """
+        return FINE if self.type == DOUBLE and self.of is Contribution.TOTAL else None
+
     def sums(self, *, keys: bool) -> Sums:
         """Return what the search also sums: of which it is known what any of the bounds cuts.
 
@@ -96,26 +116,27 @@ class Ladder:
             return Sums.NONE
         return Sums.SIGNED if self.of is Contribution.TOTAL and not keys else Sums.SIZES
 
-    def of_unit(self, row: Expr, *, keys: bool) -> Expr:
+    def of_unit(self, rows: Sequence[Expr], *, keys: bool) -> Expr:
         """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.
 
-        It is a function of these rows whatever groups they are in, so that units alone are grouped.
+        `rows` is a row as the ladder has it. It is a function of these rows whatever groups they are in, so
+        that units alone are grouped.
         """
         if self.of is Contribution.ROWS:
-            return Aggregate("COUNT", (row,))
+            return Aggregate("COUNT", tuple(rows))
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"
-            return self._beyond(Aggregate(name, (row,)))
-        summed = absolute(row, self.type) if keys else row
-        return self._cut(Aggregate("SUM", (summed,)))
+            return self._beyond(Aggregate(name, tuple(rows)))
+        summed = (absolute(each, self.type) if keys else each for each in rows)
+        return self._cut(_added([Aggregate("SUM", (each,)) for each in summed]))
 
-    def in_row(self, row: Expr) -> Expr:
+    def in_row(self, rows: Sequence[Expr]) -> Expr:
         """Return what one row contributes, where each row is a privacy unit; totals are signed."""
         if self.of is Contribution.ROWS:
-            return Case(((IsNull(row, negated=True), whole(1)),), whole(0))
+            return Case(((IsNull(rows[0], negated=True), whole(1)),), whole(0))
         if self.of in _EXTREMES:
-            return self._beyond(row)
-        return self._cut(row)
+            return self._beyond(_added(rows))
+        return self._cut(_added(rows))
 
     def _beyond(self, value: Expr) -> Expr:
         """Return how far a value is beyond 0, on the side that is bounded; 0 on the other side."""
@@ -128,3 +149,13 @@ class Ladder:
         if self.wide:
             return within(in_least_steps(value, self.scale), BEYOND)
         return narrow_steps(value, self.scale, self.bounds[-1] + 1)
+
+
+def _added(terms: Sequence[Expr]) -> Expr:
+    """Return a sum of terms; those after the first are 0 where they are NULL."""
+    if len(terms) == 1:
+        return terms[0]
+    first, *rest = map(huge, terms)
+    return Paren(
+        reduce(lambda sum_, each: Binary("+", sum_, Call("COALESCE", (each, whole(0)))), rest, first)
+    )

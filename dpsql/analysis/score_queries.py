@@ -37,6 +37,8 @@ from dpsql.types import BIGINT
 
 _PARTS = 8 * FULL
 """The score of a unit is so many times its excess over the bound, divided by the bound."""
+_FAR = 1 << 31
+"""By what bounds beyond BIGINT are divided: parts of them are BIGINTs, too, and so is what a unit has."""
 
 
 class Sums(Enum):
@@ -56,56 +58,72 @@ def scored(
     by_excess: bool,
     wide: bool,
     sums: Sums = Sums.NONE,
+    fine: int | None = None,
     server: bool = False,
 ) -> Select:
     """Return the query of the scores of bounds over units, whose column `a` is a whole number from 0 on.
 
     It has a row for the units that exceed equally many bounds: how many `n0`, the number of such units `n1`,
     and the sum of their scores at the last bound that they exceed `n2` (`mechanisms.RungBins`). The bounds
-    are powers of two in ascending order, perhaps after 0, which any unit above it exceeds in full; without
+    are the powers of two from 1 on, perhaps after 0, which any unit above it exceeds in full; without
     `by_excess` that is so at every bound. `wide` says that `a` is a HUGEINT; else it is a BIGINT, and so is
-    all that is computed. `server` says that the engine puts the expression of a subquery's column in the
-    place of each of its names: the query then names `a` few times, and is slower.
+    all that is computed. `fine` says in how many steps `n3` has a unit at the last bound that it exceeds: the
+    step is the bound divided by it, or 1 if that is less. `server` says that the engine puts the expression
+    of a subquery's column in the place of each of its names: the query then names `a` few times, and is
+    slower.
     """
     if server:
-        return _joined(units, bounds, sums, by_excess=by_excess, wide=wide)
+        return _joined(units, bounds, sums, fine, by_excess=by_excess, wide=wide)
     own = ["a", "t"] if sums is Sums.SIGNED else ["a"]
     if wide:
         small = Cast(Call("LEAST", (Column("v", "a"), whole((1 << 63) - 1))), BIGINT)
         units = Select((*(Item(Column("v", name)) for name in own), Item(small, "b")), Derived(units, "v"))
         own.append("b")
     narrow = "b" if wide else "a"
-    listed = (Item(_key(bounds, Column("v", narrow)), "k"), *(Item(Column("v", name)) for name in own))
+    listed = (
+        Item(Cast(_key(bounds, Column("v", narrow)), BIGINT), "k"),
+        *(Item(Column("v", name)) for name in own),
+    )
     keyed, key = Select(listed, Derived(units, "v")), Column("w", "k")
     score = _score(bounds, key, Column("w", narrow)) if by_excess else whole(FULL)
-    more = _sums(sums, _last(bounds, Aggregate("MAX", (key,))))
+    more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine)
     numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *more)
     return Select(items("n", numbers), Derived(keyed, "w"), group=(key,))
 
 
-def _sums(sums: Sums, last: Expr) -> tuple[Expr, ...]:
+def _sums(sums: Sums, last: Expr, fine: int | None) -> tuple[Expr, ...]:
     """Return the sums over units with one last bound that they exceed."""
     if sums is Sums.NONE:
         return ()
-    size, signed = (Aggregate("SUM", (Column("w", name),)) for name in ("a", "t"))
+    size, signed = (huge(Aggregate("SUM", (Column("w", name),))) for name in ("a", "t"))
     # It is cut after the difference: so one unit more never makes it less.
     within = Paren(Binary("*", huge(Aggregate("COUNT")), huge(last)))
-    beyond = saturated(Paren(Binary("-", huge(size), within)))
+    beyond = saturated(Paren(Binary("-", size, within)))
     below = Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),))
     if sums is Sums.SIZES:
         return saturated(size), beyond
+    if fine is not None:
+        step = Call("GREATEST", (Paren(Binary("//", huge(last), huge(whole(fine)))), huge(whole(1))))
+        signed = Paren(Binary("//", signed, step))
     return saturated(signed), beyond, Aggregate("COUNT", (below,))
 
 
-def _last(bounds: Sequence[int], key: Expr) -> Expr:
-    """Return the last bound that a unit with a key exceeds; 0 for none."""
-    low, high = _halves(bounds)
-    far = ((Binary("=", key, whole(-2 - len(low) - i)), whole(each)) for i, each in enumerate(high))
+def _last(key: Expr, *, far: bool) -> Expr:
+    """Return the last bound that a unit with a key exceeds, 0 for none; `far` says that it may be wide."""
     near = Call("GREATEST", (key, whole(0)))
-    return Case(tuple(far), huge(near)) if high else near
+    if not far:
+        return near
+    there = Paren(Binary("*", huge(_less(whole(0), key)), whole(_FAR)))
+    return Case(((Binary("<", key, whole(-1)), there),), huge(near))
 
 
-def _joined(units: Select, bounds: Sequence[int], sums: Sums, *, by_excess: bool, wide: bool) -> Select:
+def _less(one: Expr, other: Expr) -> Expr:
+    return Paren(Binary("-", one, other))
+
+
+def _joined(
+    units: Select, bounds: Sequence[int], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool
+) -> Select:
     """Return the query with the bounds as rows of their own, of which each unit meets one."""
     rows: list[Query] = []
     last = 2 * BEYOND if wide else (1 << 63) - 1
@@ -123,7 +141,7 @@ def _joined(units: Select, bounds: Sequence[int], sums: Sums, *, by_excess: bool
     there = Binary("AND", Binary(">", value, low), Binary("<=", value, high))
     beyond = Paren(Binary("-", Call("LEAST", (value, Paren(Binary("+", low, full)))), low))
     score = Binary("//", Paren(Binary("*", beyond, more)), less)
-    added = _sums(sums, Aggregate("MAX", (Call("GREATEST", (low, whole(0))),)))
+    added = _sums(sums, Aggregate("MAX", (Call("GREATEST", (low, whole(0))),)), fine)
     numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *added)
     source = Join(Derived(units, "w"), "", Derived(each, "r"), there)
     return Select(items("n", numbers), source, group=(number,))
@@ -142,7 +160,7 @@ def _ratio(bound: int) -> tuple[int, int, int]:
 
 
 def _key(bounds: Sequence[int], narrow: Expr) -> Expr:
-    """Return the last bound that a unit exceeds; for none, and for one beyond BIGINT, -1 less its number.
+    """Return the last bound that a unit exceeds; -1 for none, and for one beyond BIGINT, -1/2^31 times it.
 
     `narrow` is what the unit has as a BIGINT.
     """
@@ -150,16 +168,19 @@ def _key(bounds: Sequence[int], narrow: Expr) -> Expr:
     key = _searched(narrow, low, [whole(-1), *map(whole, low)])
     if not high:
         return key
-    numbers = [whole(-2 - len(low) - i) for i in range(len(high))]
-    value = Column("v", "a")
-    return Case(((Binary(">", value, whole(high[0])), _searched(value, high[1:], numbers)),), key)
+    value, keys = Column("v", "a"), [whole(-(bound // _FAR)) for bound in high]
+    return Case(((Binary(">", value, whole(high[0])), _searched(value, high[1:], keys)),), key)
 
 
 def _number(bounds: Sequence[int], key: Expr) -> Expr:
     """Return the number of bounds that a unit with a key exceeds."""
-    low, _ = _halves(bounds)
-    there = _searched(key, low[:-1], [whole(i + 1) for i in range(len(low))])
-    return Cast(Case(((Binary("<", key, whole(0)), Binary("-", whole(-1), key)),), there), BIGINT)
+    first = 2 if bounds[0] == 0 else 1
+    near, far = (Call("bit_count", (_less(*pair),)) for pair in ((key, whole(1)), (whole(-1), key)))
+    ends = (
+        (Binary(">", key, whole(0)), Binary("+", Cast(near, BIGINT), whole(first))),
+        (Binary("<", key, whole(-1)), Binary("+", Cast(far, BIGINT), whole(first + _FAR.bit_length() - 1))),
+    )
+    return Cast(Case(ends, Binary("+", key, whole(1))), BIGINT)
 
 
 def _score(bounds: Sequence[int], bound: Expr, narrow: Expr) -> Expr:
@@ -167,21 +188,20 @@ def _score(bounds: Sequence[int], bound: Expr, narrow: Expr) -> Expr:
 
     Most units exceed it by an eighth. For others a cut to twice the bound changes nothing, and nothing
     overflows with it, whatever an engine computes the score for. Both divisions of parts and bound are of
-    powers of two: one is exact, the other is 1.
+    powers of two: one is exact, the other is 1. Beyond BIGINT all of them are of multiples of 2^31.
     """
     one, parts = whole(1), whole(_PARTS)
-    beyond = Paren(Binary("-", narrow, bound))
+    beyond = _less(narrow, bound)
     cut = Call("LEAST", (beyond, bound))
     more = Call("GREATEST", (Binary("//", parts, Call("GREATEST", (bound, one))), one))
     less = Call("GREATEST", (Binary("//", bound, parts), one))
     partial = Binary("//", Paren(Binary("*", cut, more)), less)
-    low, high = _halves(bounds)
-    far = []
-    for i, each in enumerate(high):
-        wide = Paren(Binary("-", Call("LEAST", (Column("w", "a"), whole(each + each // 8))), whole(each)))
-        found = Cast(Paren(Binary("//", wide, whole(each // _PARTS))), BIGINT)
-        far.append((Binary("=", bound, whole(-2 - len(low) - i)), found))
-    rest: Expr = Case(tuple(far), whole(0)) if far else whole(0)
+    rest = whole(0)
+    if _halves(bounds)[1]:
+        wide = Cast(Paren(Binary("//", Column("w", "a"), whole(_FAR))), BIGINT)
+        part = Call("GREATEST", (Binary("//", _less(whole(0), bound), parts), one))
+        score = Call("LEAST", (Binary("//", Paren(Binary("+", wide, bound)), part), whole(FULL)))
+        rest = Case(((Binary("<", bound, whole(-1)), score),), rest)
     full = Binary(">=", beyond, Paren(Binary("//", bound, whole(8))))
     return Case(((Binary("<", bound, whole(0)), rest), (full, whole(FULL))), partial)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
-from dpsql.analysis.clipped import is_clipped
+from dpsql.analysis.clipped import clipped_step
 from dpsql.analysis.excess import Excess, excesses
 from dpsql.answers import measuring
 from dpsql.answers.excess import WithExcess, beside
@@ -167,8 +167,9 @@ class BoundSearches(KeepsQuote):
     ) -> int | None:
         for search, place, each in zip(self.plan.ladders, found, counts, strict=True):
             bounds = search.ladder.bounds
-            if is_clipped(count, search.ladder, bounds[place]):
-                return mechanisms.RungBins(*each.n).clipped(bounds, place)
+            step = clipped_step(count, search.ladder, bounds[place])
+            if step is not None:
+                return mechanisms.RungBins(*each.n).clipped(bounds, place, step=step, fine=search.ladder.fine)
         return None
 
     def answered(

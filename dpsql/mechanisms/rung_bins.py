@@ -57,11 +57,16 @@ class RungBins:
         scores[-1] = 0
         return scores[1:]
 
-    def clipped(self, bounds: Sequence[int], place: int) -> int:
+    def clipped(self, bounds: Sequence[int], place: int, *, step: int = 1, fine: int | None = None) -> int:
         """Return the sum over units of what they have, each cut to -B .. B, B being one of the bounds.
 
+        It is in steps that divide B, and rounded down. With `fine`, `totals` of a row have steps, too: the
+        last bound that its units exceed divided by `fine`, at least 1; they are rounded to whole steps.
+
         *Bounded:* a unit is in one row, whatever the others are. If it exceeds B, it moves the sum by B, else
-        by what it has, and no cut of a sum to `LIMIT` makes that more.
+        by what it has, and no cut of a sum to `LIMIT` makes that more. Where the row has a step of its own,
+        the next bound is a whole number of them, at most B, and no less than what the unit has: rounded to
+        whole steps, the sum moves by no more than that. So it is with the steps of the result.
         """
         if self.totals is None:
             raise ValueError("what units have is not known")
@@ -69,8 +74,9 @@ class RungBins:
         negative = np.zeros_like(self.units) if self.negative is None else self.negative
         figures = (self.exceeded, self.units, self.totals, negative)
         for exceeded, units, own, below in zip(*(each.tolist() for each in figures), strict=True):
-            total += bound * (units - 2 * below) if exceeded > place else own
-        return max(-LIMIT, min(total, LIMIT))
+            size = max(bounds[exceeded - 1] // fine, 1) if exceeded and fine else 1
+            total += bound * (units - 2 * below) if exceeded > place else size * own
+        return max(-LIMIT, min(total // step, LIMIT))
 
     def excess(self, bounds: Sequence[int], place: int, *, times: int = 1) -> int:
         """Return the sum over units of how far they are beyond a bound B, each cut at `times` B.

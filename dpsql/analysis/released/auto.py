@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.grids import in_search, whole
+from dpsql.analysis.grids import in_search, near_and_far, whole
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
@@ -62,11 +62,14 @@ def is_signed(value: Typed) -> bool:
 def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     """Return the bounds on what one unit contributes to an aggregate of values."""
     row, scale, step = in_search(value.guarded_node, value.type)
-    condition = call.condition()
+    condition, total = call.condition(), of is Contribution.TOTAL
     counted = kept(row, condition)
+    if value.type == DOUBLE and total:
+        near, far = (kept(each, condition) for each in near_and_far(value.guarded_node))
+        return Ladder(of, near, scale, step, HIGHEST, call.by_row, type=value.type, far=far)
     if value.type == DOUBLE:
         return Ladder(of, counted, scale, step, HIGHEST, call.by_row, type=value.type)
-    total, power = of is Contribution.TOTAL, power_of(value.type)
+    power = power_of(value.type)
     single = call.one_row or call.by_row
     # A value beyond BIGINT has no type in an answer.
     top = min(power + (0 if single else HIGHEST_ROWS), HIGHEST) if total else min(power, 63)

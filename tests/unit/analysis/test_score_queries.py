@@ -111,7 +111,7 @@ MUTANTS = {
         'Binary(">", value, whole(bounds[middle]))',
         'Binary(">=", value, whole(bounds[middle]))',
     ),
-    "a bound is taken for the next one": ("[whole(i + 1) for i", "[whole(max(i, 1)) for i"),
+    "a bound is taken for the next one": ("*map(whole, low)]", "*map(whole, (low[0], *low[:-1]))]"),
 }
 
 

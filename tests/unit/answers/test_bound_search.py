@@ -136,6 +136,26 @@ def test_one_group_is_answered_from_what_the_searches_count(
     assert present(session.run(statement(rest, "1000")).release).charge.epsilon == 1000
 
 
+@pytest.mark.parametrize(
+    "rest", ["SUM(ratio * 1e8) AS s FROM orders", "SUM(abs(ratio) * 1e15) AS s FROM orders"]
+)
+def test_a_total_of_a_double_is_answered_from_its_search_where_steps_are_as_fine(
+    session: Session, rest: str
+) -> None:
+    """A bound of 2^32 steps of the search or more; rows of whole numbers have no other rounding either."""
+    found, method = prepared(session, statement(rest))
+    counts = [found.counting.count(search.compiled) for search in found.plan.ladders]
+    for place in range(84):
+        bounded = found.counting.with_bounds((place,))
+        known = method.known(bounded.plan, (place,), counts)
+        assert (known is not None) is (place >= 32)
+        if known is None:
+            continue
+        ((number,),), ((counted,),) = (each.n for each in (known, bounded.count()))
+        # Beyond, rows are rounded to more than 1, each by half a step at most.
+        assert number == counted if place <= 52 and "1e8" in rest else abs(number - counted) <= 4 * USERS
+
+
 def test_a_bound_in_coarser_steps_is_counted_again(session: Session) -> None:
     found, method = prepared(session, statement("SUM(amount) FROM orders"))
     counts = [found.counting.count(search.compiled) for search in found.plan.ladders]

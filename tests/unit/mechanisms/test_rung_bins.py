@@ -112,3 +112,31 @@ def test_a_search_alone_has_no_sums() -> None:
         replace(binned([3, 5]), totals=None).clipped(BOUNDS, 0)
     with pytest.raises(ValueError, match="not known"):
         replace(binned([3, 5]), beyond=None).excess(BOUNDS, 0)
+
+
+FINE = 4
+"""In how many steps totals have a unit at the last bound that it exceeds."""
+
+
+def in_steps(units: Sequence[int]) -> RungBins:
+    """Return figures of units whose totals are in steps of their own, rounded towards zero."""
+    bins = binned(units)
+    assert bins.totals is not None
+    sizes = [max(BOUNDS[place - 1] // FINE, 1) if place else 1 for place in bins.exceeded.tolist()]
+    rows = zip(bins.totals.tolist(), sizes, strict=True)
+    return replace(
+        bins, totals=np.array([abs(t) // s * (1 if t > 0 else -1) for t, s in rows], dtype=np.int64)
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_totals_in_steps_move_a_sum_in_steps_by_at_most_the_bound(count: int) -> None:
+    """One unit more moves it by the bound in steps; what is rounded is less than a step for each bound."""
+    for units in itertools.combinations_with_replacement(SIZES, count):
+        for place, bound in enumerate(BOUNDS):
+            step = max(bound // (2 * FINE), 1)
+            more, less = (
+                in_steps(each).clipped(BOUNDS, place, step=step, fine=FINE) for each in (units, units[1:])
+            )
+            assert abs(more - less) <= bound // step
+            assert abs(more - clipped(units, bound) / step) < len(BOUNDS)
