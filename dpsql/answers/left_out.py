@@ -210,7 +210,8 @@ def left_out_sentences(plan: Plan) -> dict[str, str]:
         found[name].append(text)
         known_cut = left.kept.current and plan.options.cut != "NOISE_ONLY"
         assumed += _assumed(plan, left) if known_cut else []
-    if plan.groups_left_out is not None:
+    # Of numbers with bounds of their own it only decides which groups are shown.
+    if plan.groups_left_out is not None and plan.groups_kept is not None:
         what = _what_beyond(plan, plan.groups_left_out)
         found["cut"].append(f"{what}, how much is not known{NOT_IN_THE_RANGE}")
     said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}

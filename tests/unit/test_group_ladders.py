@@ -264,6 +264,17 @@ def test_groups_of_undeclared_keys_take_their_bound_from_the_ladder(session: Ses
     assert plan_of(session, where).groups_kept == 3
 
 
+def test_a_bound_on_groups_that_cuts_no_number_is_not_told(session: Session) -> None:
+    """It decides which groups are shown: rows have a bound of their own in all groups together."""
+    rows = "SELECT note, COUNT(*) AS n FROM visits GROUP BY note"
+    plan = plan_of(session, rows, "epsilon = 5, max_rows_contributed = 4")
+    assert (plan.groups_kept, present(plan.groups_left_out).kept.ladder.measure) == (None, "groups by note")
+    existence = plan.counts[present(plan.existence)].parts[0]
+    assert of_type(existence, UnitsOfFew).most == present(plan.groups_left_out).bound
+    release = present(session.run(asked(rows, "epsilon = 5, max_rows_contributed = 4")).release)
+    assert "groups of a patient beyond" not in release.line
+
+
 def test_without_a_ladder_the_refusal_names_the_command(tmp_path: Path, rows: list[Row]) -> None:
     with opened(tmp_path, rows, POLICY.replace("groups = 3", "")) as made:
         session = Session(made, "alice")
