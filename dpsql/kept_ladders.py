@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpsql.analysis import Kept
+from dpsql.analysis.kept_bounds import columns_of
 from dpsql.estimates import KeptLadder
+from dpsql.policy import fold
 from dpsql.release import tables_read
 
 if TYPE_CHECKING:
@@ -22,14 +24,18 @@ if TYPE_CHECKING:
     from dpsql.versions import Versions
 
 
-def version_of(policy: Policy, table: Table, versions: Versions) -> str:
+def version_of(policy: Policy, table: Table, versions: Versions, measure: str = "") -> str:
     """Return a hash of whose the rows of a table are, and one of the rows: "" where no change shows.
 
-    The second one also covers where the rows are and how they are read: source, types, time zones.
+    The second one also covers where the rows are and how they are read: source, types, time zones. Of a
+    measure of groups it covers the declared values of its columns: those outside of them are one group.
     """
+    columns = {fold(column) for column in columns_of(measure)}
+    domain = {name: each for name, each in table.domain.items() if fold(name) in columns}
     tables = tables_read(policy, [table.name])
     units = _hash(repr([(each.name, each.unit) for each in tables]))
-    read = policy.part_fingerprint(replace(each, **_NOT_READ) for each in tables)
+    own = [_NOT_READ | ({"domain": domain} if each.name == table.name else {}) for each in tables]
+    read = policy.part_fingerprint(replace(each, **but) for each, but in zip(tables, own, strict=True))
     if policy.data_version is not None:
         return f"{units}.{_hash(f'{read} declared {policy.data_version}')}"
     return f"{units}.{_hash(f'{read} {versions.content(tables)}') if versions.tell(tables) else ''}"
@@ -76,7 +82,7 @@ class LedgerLadders:
         self._policy, self._versions = policy, versions
         self._stored = tuple(stored)
         self._kept: dict[str, dict[str, KeptLadder]] = {}
-        self._current: dict[str, str] = {}
+        self._current: dict[tuple[str, str], str] = {}
         for ladder in read_ladders(self._stored):
             self._kept.setdefault(ladder.table, {})[ladder.measure] = ladder
 
@@ -107,6 +113,7 @@ class LedgerLadders:
         declared = self._policy.table(table)
         if ladder is None or declared is None:
             return None
-        if table not in self._current:
-            self._current[table] = version_of(self._policy, declared, self._versions)
-        return kept_at(ladder, self._current[table])
+        of = table, measure if columns_of(measure) else ""
+        if of not in self._current:
+            self._current[of] = version_of(self._policy, declared, self._versions, measure)
+        return kept_at(ladder, self._current[of])

@@ -12,7 +12,7 @@ from sqlglot import exp
 from dpsql.analysis import blocks
 from dpsql.analysis.advice import Statement, advise
 from dpsql.analysis.binder import confirm
-from dpsql.analysis.bounds import assumed_groups, default_groups, default_rows
+from dpsql.analysis.bounds import assumed_groups, default_groups, default_rows, groups_by_ladder
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import groups_kept, noise_matters
 from dpsql.analysis.compiler import StatementCompiler
@@ -39,7 +39,7 @@ from dpsql.analysis.searched_groups import with_few_groups
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
-from dpsql.analysis.whole_tables import cut_of_tables, cut_values, left_out
+from dpsql.analysis.whole_tables import cut_of_tables, cut_values, groups_left_out, left_out
 from dpsql.errors import Obstacle, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
@@ -194,6 +194,7 @@ def _analyse(
         null_group=any(candidates.domain.null for candidates in block.domains),
         values=block.values,
         left_out=tuple(left_out(compiler, count) for count in block.counts),
+        groups_left_out=groups_left_out(compiler, block.selection, options),
         cut_values=tuple(cut_values(compiler, count) for count in block.counts),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
     )
@@ -288,7 +289,8 @@ def _groups_kept(
     """Return in how many of its groups each unit is counted; None: in all of them."""
     if block.one_group or block.values is not None:  # one noise is for any number of groups
         return None
-    written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
+    written = options.max_groups_contributed
+    default = None if block.groups_known else default_groups(compiler, block.source, block.selection)
     part = cells_of(block.counts)
     if part is not None and block.existence is None:
         return _cells_kept(compiler, block, part, written or default, assumed=written is None, size=size)
@@ -298,13 +300,19 @@ def _groups_kept(
     kept = written or default
     if block.existence is not None and block.counts[block.existence].total is not None:
         if written is None and default is not None:
-            compiler.assume(assumed_groups(block.source, default))
+            _assume_groups(compiler, block, default)
         return None
     if block.existence is None:
         kept = groups_kept(block.selection, options, block.counts, size, kept)
     if kept is not None and written is None:
-        compiler.assume(assumed_groups(block.source, kept))
+        _assume_groups(compiler, block, kept)
     return kept
+
+
+def _assume_groups(compiler: StatementCompiler, block: OuterQuery, groups: int) -> None:
+    """Note the policy's bound on the groups of a unit; that of a kept ladder is said with the answer."""
+    if groups_by_ladder(compiler, block.selection) is None:
+        compiler.assume(assumed_groups(block.source, groups))
 
 
 def _cells_kept(
@@ -320,7 +328,7 @@ def _cells_kept(
     if not part.extreme or most is None or (size is not None and most >= size):
         return None
     if assumed:
-        compiler.assume(assumed_groups(block.source, most))
+        _assume_groups(compiler, block, most)
     return most
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.relation import From
-from dpsql.language import Options
+from dpsql.language import AllGroups, Options, Selection
 from dpsql.policy import Assumed, Policy
 from dpsql.tree import Node, Scan, walk
 
@@ -49,14 +49,26 @@ def default_rows(policy: Policy, source: From) -> int | None:
     return _default(policy, source.source, "rows_per_unit")
 
 
-def default_groups(policy: Policy, source: From) -> int | None:
-    """Return in how many groups a unit counts, as the policy says; None if it does not."""
-    return _default(policy, source.source, "groups")
+def default_groups(compiler: StatementCompiler, source: From, selection: Selection) -> int | None:
+    """Return in how many groups a unit counts where the statement does not say it; None: nobody does."""
+    return groups_by_ladder(compiler, selection) or _default(compiler.policy, source.source, "groups")
 
 
-def groups_of_unit(policy: Policy, source: From, options: Options, *, one_group: bool) -> int | None:
+def groups_by_ladder(compiler: StatementCompiler, selection: Selection) -> int | None:
+    """Return in how many groups of undeclared keys a unit counts, as a kept ladder of the keys says.
+
+    It is for all groups. None: there is no such ladder.
+    """
+    whole = compiler.whole
+    every = whole is not None and not whole.declared and isinstance(selection, AllGroups)
+    return whole.groups_bound() if whole is not None and every else None
+
+
+def groups_of_unit(
+    compiler: StatementCompiler, source: From, selection: Selection, options: Options, *, one_group: bool
+) -> int | None:
     """Return in at most how many groups a unit is, or may count; None if nobody says it."""
-    return 1 if one_group else options.max_groups_contributed or default_groups(policy, source)
+    return 1 if one_group else options.max_groups_contributed or default_groups(compiler, source, selection)
 
 
 def assumed_groups(source: From, groups: int) -> Assumed:

@@ -31,7 +31,7 @@ def shown_by_units(
             return block
     elif not isinstance(selection, AllGroups):
         return block
-    most = groups_of_unit(compiler.policy, block.source, options, one_group=block.one_group)
+    most = groups_of_unit(compiler, block.source, selection, options, one_group=block.one_group)
     if most is not None and not block.one_group and all(c.total is not None for c in block.counts):
         # What bounds the other counts does not cut rows: only this number needs a bound on groups.
         part: Part = UnitsOfFew((), most)
@@ -58,7 +58,7 @@ def _check_units(compiler: StatementCompiler, query: Query, block: OuterQuery, s
 def _suits(compiler: StatementCompiler, block: OuterQuery, selection: TopK, options: Options) -> bool:
     """Return whether the largest groups are selected from those that have enough units."""
     rows = block.counts[selection.count].total
-    most = groups_of_unit(compiler.policy, block.source, options, one_group=block.one_group)
+    most = groups_of_unit(compiler, block.source, selection, options, one_group=block.one_group)
     if compiler.ladders:
         rows = MOST_ROWS  # whatever bound is found, the groups are shown by the same numbers
     if rows is None or most is None or options.delta is None or options.epsilon is None:

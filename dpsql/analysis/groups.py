@@ -134,11 +134,7 @@ class Rows:
         rows = [Column("s", f"f{self.row.index(each)}") for each in ladder.rows]
         unit, source, keys = Column("s", "u"), Derived(self.query, "s"), bool(self.keys)
         if ladder.of is Contribution.GROUPS:
-            by = (unit, *columns("s", "k", self.keys))
-            where = conjunction((IsNull(unit, negated=True), *rows))
-            each = Select(tuple(map(Item, by)), source, where, group=by)
-            owner = Column("g", "u")
-            units = Select((Item(Aggregate("COUNT"), "t"),), Derived(each, "g"), group=(owner,))
+            units = self.groups_of_units("t", rows)
         elif not rows:
             raise InternalError("all but groups are searched by a value of rows")
         elif self.by_row:
@@ -158,6 +154,14 @@ class Rows:
             fine=ladder.fine,
             server=server,
         )
+
+    def groups_of_units(self, name: str, condition: Sequence[Expr] = ()) -> Select:
+        """Return in how many groups each unit has a row that meets a condition, of units in any of them."""
+        unit = Column("s", "u")
+        by = (unit, *columns("s", "k", self.keys))
+        where = conjunction((IsNull(unit, negated=True), *condition))
+        each = Select(tuple(map(Item, by)), Derived(self.query, "s"), where, group=by)
+        return Select((Item(Aggregate("COUNT"), name),), Derived(each, "g"), group=(Column("g", "u"),))
 
     @property
     def weighted(self) -> bool:

@@ -17,6 +17,7 @@ from dpsql.lazy_dataclass import dataclass
 
 ROWS = "rows"
 """The measure of how many rows a unit has in a table."""
+_GROUPS = "groups by "
 KEPT = "the kept ladder"
 """The origin of such a bound, in words."""
 
@@ -24,6 +25,29 @@ KEPT = "the kept ladder"
 def total_of(column: str) -> str:
     """Return the measure that is the sum of the absolute values of a column over a unit's rows."""
     return f"total of {column}"
+
+
+def groups_by(columns: Iterable[str]) -> str:
+    """Return the measure of in how many groups of some columns, in whatever order, a unit has a row.
+
+    >>> groups_by(["ward", "day"])
+    'groups by day, ward'
+    """
+    return f"{_GROUPS}{', '.join(sorted(columns))}"
+
+
+def columns_of(measure: str) -> tuple[str, ...]:
+    """Return the columns by whose groups a measure is; none of another measure."""
+    return tuple(measure.removeprefix(_GROUPS).split(", ")) if measure.startswith(_GROUPS) else ()
+
+
+def counted_by(measure: str) -> str:
+    """Return what a measure counts: `rows`, `groups`, or the column that it adds up.
+
+    >>> [counted_by(each) for each in (ROWS, "total of cost", "groups by day, ward")]
+    ['rows', 'cost', 'groups']
+    """
+    return "groups" if columns_of(measure) else measure.removeprefix(total_of(""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +91,10 @@ class WholeTable:
     """The error that the connection asks for: one of counts."""
     in_place: bool = True
     """Whether the columns have the places that the table declares."""
+    by: str = ""
+    """The measure of the groups of a unit, if the keys are columns of the table; else ""."""
+    declared: bool = True
+    """Whether all keys have declared values."""
 
     def bound(
         self, measure: str, largest: Fraction = Fraction(1), step: Fraction = Fraction(1)
@@ -87,6 +115,10 @@ class WholeTable:
         if error is not None:
             return ladder.bound_within(error, groups=self.groups)
         return ladder.choose_bound(epsilon, groups=self.groups, counts=self.numbers)
+
+    def groups_bound(self) -> int | None:
+        """Return the bound on the groups of a unit with the least error; None as above."""
+        return self.bound(self.by) if self.by else None
 
     def average_bound(self) -> int | None:
         """Return the bound on the rows of a unit with which averages have the least error; None as above."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+from sqlglot import exp
+
 from dpsql.analysis.bounds import groups_of_unit, unit_name
+from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.domains import integers
+from dpsql.analysis.domains import Candidates, integers
 from dpsql.analysis.joined import is_public
 from dpsql.analysis.outer_query import OuterQuery
 from dpsql.analysis.sparse import MAX_SPARSE, selects_few, size_of
+from dpsql.analysis.whole_tables import groups_measured
 from dpsql.errors import Fix, InternalError
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
 from dpsql.types import SqlType
@@ -49,14 +56,21 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
         key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
         at, every = query.tree.args.get("group"), isinstance(selection, AllGroups)
         if every and options.delta is not None:
-            if groups_of_unit(compiler.policy, block.source, options, one_group=block.one_group) is not None:
+            if (
+                groups_of_unit(compiler, block.source, selection, options, one_group=block.one_group)
+                is not None
+            ):
                 return None
             unit = unit_name(block.source)
+            found = None
+            if isinstance(query.tree, exp.Select):
+                found = groups_measured(compiler, query.tree, block.own_keys)
+            once = "" if found is None else f', or the owner finds it once: dpsql bounds "{found}"'
             raise query.source.refuse(
                 f"the values of {key} are not declared: say in how many groups a {unit} may count",
                 at,
                 f"OPTIONS (max_groups_contributed = {GROUPS}), or list them: "
-                f"WHERE {key} {_listed(block.keys[unknown[0]].type)}",
+                f"WHERE {key} {_listed(block.keys[unknown[0]].type)}{once}",
                 Fix(str(GROUPS), option="max_groups_contributed", guess=str(GROUPS)),
             )
         _refuse_whole_time(query, block, unknown[0], key)
@@ -92,6 +106,11 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
             "no value in the public domain of the keys meets WHERE", query.tree.args.get("group")
         )
     return size
+
+
+def number_of_groups(catalog: Catalog, domains: Sequence[Candidates]) -> int:
+    """Return how many groups candidates make together."""
+    return math.prod(size_of(catalog, each.domain) for each in domains)
 
 
 def is_sparse(size: int | None) -> bool:

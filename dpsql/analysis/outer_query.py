@@ -93,6 +93,8 @@ class OuterQuery:
     """The place of the number of units, if groups of undeclared keys are shown by it."""
     values: ValuesOfGroup | None = None
     """The values of the last key, which the statement does not have; None: it has all keys."""
+    groups_known: bool = False
+    """Whether a kept ladder has bounded the groups of units, in place of the policy's number."""
 
     @property
     def own_keys(self) -> tuple[Typed, ...]:
@@ -167,7 +169,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     compiler.each_value &= is_alone(parsed, [node for _, node in nodes]) and not lost
     domains = candidates_of(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
     selected = None if parsed is None else parsed[0]
-    compiler.whole = None if lost else whole_table(compiler, select, len(keys), domains, len(nodes), selected)
+    compiler.whole = None if lost else whole_table(compiler, select, keys, domains, len(nodes), selected)
     calls = [
         ReleasedAggregate((Units(()),))
         if id(node) in lost

@@ -277,6 +277,8 @@ class Plan:
     """The values of which those that units have are counted; `domain_size` has a group for each then."""
     left_out: tuple[LeftOut | None, ...] = field(kw_only=True)
     """For each of the counts, what its bound leaves out, as far as a kept ladder knows it."""
+    groups_left_out: LeftOut | None = field(default=None, kw_only=True)
+    """The bound of a kept ladder on the groups of undeclared keys: how much it cuts is not known."""
     cut_values: tuple[CutValues | None, ...] = field(default=(), kw_only=True)
     """For each of the counts, what bounds cut from the values of which it is."""
     equal: tuple[int, ...] = field(kw_only=True)

@@ -57,7 +57,7 @@ class UnitMeasure:
     Attributes
     ----------
     table, text
-        The table, and the measure in words: `rows`, or as `total_of` says.
+        The table, and the measure in words: `rows`, or as `total_of` or `groups_by` says.
     unit
         The kind of the unit, for messages.
     step
@@ -79,6 +79,10 @@ class UnitMeasure:
     _used: tuple[str, ...]
     _catalog: Catalog
     _policy: Policy
+    groups: int = 1
+    """Into how many groups a statement divides the rows that has this bound on groups; 1: none."""
+    declared: bool = True
+    """Whether the values of these groups are declared."""
 
     @property
     def bounds(self) -> tuple[int, ...]:

@@ -11,10 +11,13 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.typed import Typed
 from dpsql.language import visible_ctes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Table, UnitRow, fold
+from dpsql.tree import Column
 
 _PLAIN = {"expressions", "from_", "with_", "where", "joins"}
 """The parts of a SELECT that may drop no row; the last two are looked at."""
@@ -45,6 +48,18 @@ def whole_source(compiler: StatementCompiler, select: exp.Select) -> WholeSource
     if found is not None and not all(_keeps_rows(compiler, join, first.this, found.table) for join in joins):
         return None
     return found if found is None or not joins else WholeSource(found.table, in_place=False)
+
+
+def declared_name(catalog: Catalog, table: str, value: Typed) -> str | None:
+    """Return the declared name of the column that a value is, of a table whose columns are in their places.
+
+    FROM may call it otherwise: its place tells which one it is. None for any other expression.
+    """
+    node = value.node
+    if not isinstance(node, Column) or not node.name.removeprefix("c").isdigit():
+        return None
+    declared, place = catalog.columns(table), int(node.name.removeprefix("c"))
+    return declared[place][0] if place < len(declared) and declared[place][1] == value.type else None
 
 
 def _read(compiler: StatementCompiler, node: exp.Expr) -> WholeSource | None:

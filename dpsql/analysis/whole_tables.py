@@ -9,16 +9,18 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from dpsql.analysis.bounds import groups_by_ladder
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
-from dpsql.analysis.kept_bounds import CutValues, LeftOut, WholeTable, total_of
+from dpsql.analysis.kept_bounds import CutValues, LeftOut, WholeTable, groups_by, total_of
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.cells import CellRows
-from dpsql.analysis.released.counts import BoundedRows, WeightedRows
+from dpsql.analysis.released.counts import BoundedRows, UnitsOfFew, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.analysis.sparse import size_of
-from dpsql.analysis.whole_sources import whole_source
-from dpsql.language import Cut, Selection, TopK
+from dpsql.analysis.typed import Typed
+from dpsql.analysis.whole_sources import WholeSource, declared_name, whole_source
+from dpsql.language import Cut, Options, Selection, TopK
 from dpsql.policy import Policy
 
 _MANY_GROUPS = 100
@@ -28,14 +30,14 @@ _MANY_GROUPS = 100
 def whole_table(
     compiler: StatementCompiler,
     select: exp.Select,
-    keys: int,
+    keys: Sequence[Typed],
     domains: Sequence[Candidates],
     numbers: int,
     selection: Selection | None,
 ) -> WholeTable | None:
     """Return the private table of which a SELECT reads all rows; None if it has no kept ladder.
 
-    `keys` says how many keys the SELECT has, `domains` which candidates they have, and `numbers` how many
+    `keys` are the keys of the SELECT, `domains` say which candidates they have, and `numbers` how many
     numbers it releases of each group. The largest k of d groups have larger parts of the whole than others,
     and at most all of it: as many as sqrt(k d) groups are counted for them. A table whose rows are units has
     no rows of units to bound.
@@ -47,7 +49,7 @@ def whole_table(
     table = source.table
     if not ladders.of(table.name):
         return None
-    known = sum(len(each.keys) for each in domains) == keys
+    known = sum(len(each.keys) for each in domains) == len(keys)
     groups = math.prod(size_of(compiler.catalog, each.domain) for each in domains) if known else _MANY_GROUPS
     if isinstance(selection, TopK):
         groups = max(math.isqrt(groups * min(selection.k, groups)), min(groups, 2))
@@ -60,7 +62,27 @@ def whole_table(
         compiler.error,
         compiler.default_error,
         in_place=source.in_place,
+        by=_groups_by(compiler, source, keys),
+        declared=known,
     )
+
+
+def groups_measured(compiler: StatementCompiler, select: exp.Select, keys: Sequence[Typed]) -> str | None:
+    """Return the name by which the groups of a unit are asked that a SELECT over all rows of a table has.
+
+    None: its keys are not columns of the table, or it does not read all rows.
+    """
+    source = whole_source(compiler, select)
+    by = "" if source is None else _groups_by(compiler, source, keys)
+    return f"{source.table.name} {by.removeprefix('groups ')}" if source is not None and by else None
+
+
+def _groups_by(compiler: StatementCompiler, source: WholeSource, keys: Sequence[Typed]) -> str:
+    """Return the measure of the groups of a unit, if all keys are columns of the table; else ""."""
+    if not source.in_place or not keys:
+        return ""
+    names = [declared_name(compiler.catalog, source.table.name, key) for key in keys]
+    return "" if None in names or any("," in name for name in names if name) else groups_by(map(str, names))
 
 
 def cut_of_tables(policy: Policy, names: Iterable[str]) -> Cut:
@@ -83,9 +105,20 @@ def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut |
     if isinstance(part, RowSum):
         lowest, highest = (end * part.grid.step for end in (part.grid.low, part.grid.high))
         return LeftOut(kept, part.most, min(lowest, Fraction(0)), max(highest, Fraction(0)))
-    if isinstance(part, (WeightedRows, CellRows)):
+    if isinstance(part, (WeightedRows, CellRows, UnitsOfFew)):
         return LeftOut(kept, part.most)
     return LeftOut(kept, part.vector.most) if isinstance(part, Moment) else None
+
+
+def groups_left_out(compiler: StatementCompiler, selection: Selection, options: Options) -> LeftOut | None:
+    """Return the bound of a kept ladder on the groups of undeclared keys; how much it cuts is not known."""
+    bound = None
+    if options.max_groups_contributed is None:
+        bound = groups_by_ladder(compiler, selection)
+    if bound is None or compiler.whole is None:
+        return None
+    kept = compiler.whole.ladders.find(compiler.whole.table, compiler.whole.by)
+    return None if kept is None else LeftOut(kept, bound)
 
 
 def cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> CutValues | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpsql.analysis.kept_bounds import columns_of, counted_by, total_of
 from dpsql.answers import measuring
 from dpsql.estimates import Average, Combined, Deviation, RowCount, Shared, SumOfRows, Variance, figure
 from dpsql.language import AllGroups
@@ -209,20 +210,23 @@ def left_out_sentences(plan: Plan) -> dict[str, str]:
         found[name].append(text)
         known_cut = left.kept.current and plan.options.cut != "NOISE_ONLY"
         assumed += _assumed(plan, left) if known_cut else []
+    # Of numbers with bounds of their own it only decides which groups are shown.
+    if plan.groups_left_out is not None and plan.groups_kept is not None:
+        what = _what_beyond(plan, plan.groups_left_out)
+        found["cut"].append(f"{what}, how much is not known{NOT_IN_THE_RANGE}")
     said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
     return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
 
 
 def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
     """Return what a bound leaves out of the numbers at some places, and the slot in which it is said."""
-    ladder = left.kept.ladder
-    bound = figure(left.bound * float(ladder.step))
-    what = f"{_name_of_measure(left)} of a {plan.unit} beyond {bound} in {ladder.table}"
+    ladder, what = left.kept.ladder, _what_beyond(plan, left)
     if not left.kept.told:
         why = "no data_version tells whether the data changed"
         return "cut", f"{what}, how much is not known: {why}{NOT_IN_THE_RANGE}"
     if not left.kept.current:
-        since = f"since the data changed after {ladder.made:%d %B %Y}"
+        changed = "the data or the declared values" if columns_of(ladder.measure) else "the data"
+        since = f"since {changed} changed after {ladder.made:%d %B %Y}"
         return "cut", f"{what}, how much is not known {since}{NOT_IN_THE_RANGE}"
     sizes = f"{what}, about {figure(ladder.cut(left.bound))}, at most {figure(_most_cut(plan, left))}"
     if plan.options.cut == "NOISE_ONLY":
@@ -238,6 +242,13 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
     return "bound", f"{sizes}{where}"
 
 
+def _what_beyond(plan: Plan, left: LeftOut) -> str:
+    """Return what of a unit is beyond a bound, in words."""
+    ladder = left.kept.ladder
+    bound = figure(left.bound * float(ladder.step))
+    return f"{_name_of_measure(left)} of a {plan.unit} beyond {bound} in {ladder.table}"
+
+
 def _assumed(plan: Plan, left: LeftOut) -> list[str]:
     """Return what the intervals take for granted, in sentences."""
     ladder = left.kept.ladder
@@ -245,7 +256,7 @@ def _assumed(plan: Plan, left: LeftOut) -> list[str]:
         f"no {plan.unit} has more than {figure(2 * ladder.most * float(ladder.step))} "
         f"{_name_of_measure(left)} in {ladder.table}"
     ]
-    if ladder.measure.startswith("total of ") and not left.signed:
+    if ladder.measure.startswith(total_of("")) and not left.signed:
         found.append(f"no {_name_of_measure(left)} in {ladder.table} is below 0")
     if plan.key_types and not left.signed and plan.options.cut != "WHOLE":
         found.append("no group has more than twice its share of what is left out")
@@ -255,4 +266,4 @@ def _assumed(plan: Plan, left: LeftOut) -> list[str]:
 
 
 def _name_of_measure(left: LeftOut) -> str:
-    return left.kept.ladder.measure.removeprefix("total of ")
+    return counted_by(left.kept.ladder.measure)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command("bounds")
-@click.argument("names", metavar="[TABLE[.COLUMN]]...", nargs=-1)
+@click.argument("names", metavar="[TABLE[.COLUMN] | 'TABLE by COLUMN']...", nargs=-1)
 @click.option("--epsilon", metavar="E", help="What each costs. [default: 1/20 of the policy's epsilon]")
 @click.option("--again", is_flag=True, help="Measure, and charge, also what is kept of these data.")
 @click.option("--yes", is_flag=True, help="Charge without asking.")
@@ -42,9 +42,10 @@ def bounds_command(
     """For the owner: find once how much of one unit counts, for all statements over a whole table.
 
     TABLE is about how many rows a unit has, TABLE.COLUMN about the total of its values, counted without
-    their signs. What is found is kept: statements over all rows of the table take their bound from it at no
-    cost, and their intervals have what the bound leaves out. Every analyst is told it, so it is charged to
-    the policy, to every analyst and to every group, those who come later included.
+    their signs, and 'TABLE by COLUMN, ..' about in how many groups of these columns it is. What is found is
+    kept: statements over all rows of the table take their bound from it at no cost, and their intervals have
+    what the bound leaves out. Every analyst is told it, so it is charged to the policy, to every analyst and
+    to every group, those who come later included.
 
     Without names: the ladders that are kept, and the names that can be asked. Nothing is charged then.
     """
@@ -206,9 +207,8 @@ def _release(
     from dpsql.owner.kept_bounds import release_ladders
     from dpsql.owner.kept_list import describe_ladder
 
-    names = bounds_shown.names_of(measures)
     with progress("measuring"):
-        kept = release_ladders(database, measures, price, f"dpsql bounds {names.replace(', ', ' ')}")
+        kept = release_ladders(database, measures, price, bounds_shown.command_of(measures))
         found = [describe_ladder(database, each) for each in kept]
     if as_json:
         out.write_text(bounds_shown.released_json(found))

@@ -24,7 +24,16 @@ def names_of(measures: Sequence[UnitMeasure]) -> str:
     """Return the names by which measures are asked."""
     from dpsql.owner.kept_list import name_of
 
-    return ", ".join(name_of(each.table, each.text) for each in measures)
+    names = [name_of(each.table, each.text) for each in measures]
+    return ", ".join(f'"{name}"' if "," in name else name for name in names)
+
+
+def command_of(measures: Sequence[UnitMeasure]) -> str:
+    """Return the command that asks for measures."""
+    from dpsql.owner.kept_list import name_of
+
+    names = [name_of(each.table, each.text) for each in measures]
+    return " ".join(["dpsql bounds", *(f'"{name}"' if " " in name else name for name in names)])
 
 
 def price_of(price: Fraction, number: int) -> str:
@@ -90,7 +99,9 @@ def _one(kept: KeptBound, style: Style) -> str:
         f"a statement with epsilon {charged(kept.epsilon)} over the whole table counts {what} of a {unit} "
         f"up to {amount(kept.bound)}",
     ]
-    if kept.left_out is None:
+    if not kept.declared:
+        lines.append("how much that leaves out no answer knows: the values of the groups are not declared")
+    elif kept.left_out is None:
         lines.append("what that leaves out is not known: no change of these data shows")
     else:
         about, most = map(amount, kept.left_out)

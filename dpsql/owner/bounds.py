@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.analysis.kept_bounds import ROWS, total_of
+from dpsql.analysis.kept_bounds import ROWS, columns_of, total_of
 from dpsql.engines.exact import ExactQueries
 from dpsql.ledger import shown
 from dpsql.owner.findings import Report
@@ -103,6 +103,8 @@ def _report_ladders(report: Report, policy: Policy, table: Table, kept: LedgerLa
             report.add("note", place, text)
             continue
         what = "counts of rows" if measure == ROWS else f"SUM({measure.removeprefix(total_of(''))})"
+        if columns := columns_of(measure):
+            what = f"groups by {', '.join(columns)}"
         text = f"{what} over the whole table: by the kept ladder of {found.ladder.made:%d %B %Y}"
         if found.current:
             report.add("ok", place, text)

@@ -6,12 +6,14 @@ noise on the number of units in each bin of sizes up to M. The charge is durable
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpsql.analysis.group_measures import group_measure
 from dpsql.analysis.kept_bounds import ROWS
 from dpsql.analysis.unit_measures import UnitMeasure, unit_measure
 from dpsql.errors import OperationalError, ProgrammingError
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsql.analysis import CompiledQuery
+    from dpsql.analysis.catalog import Catalog
     from dpsql.database import Database, Engines
     from dpsql.ledger import LadderReservation
     from dpsql.policy import Table
@@ -58,14 +61,17 @@ _FAILED = (
 
 
 def measure_named(database: Database, name: str) -> UnitMeasure:
-    """Return the measure that `TABLE` or `TABLE.COLUMN` names; `ProgrammingError` if there is none."""
-    table_name, _, column_name = name.partition(".")
+    """Return the measure that `TABLE`, `TABLE.COLUMN` or `TABLE by COLUMN, ..` names.
+
+    Raises `ProgrammingError` if there is none.
+    """
     policy, catalog = database.policy, database.engines().schema_database
-    table = policy.table(table_name) if table_name.isascii() else None
-    if table is None:
-        private = ", ".join(each.name for each in policy.tables.values() if not each.public)
-        raise ProgrammingError(f"there is no table {table_name}\nHint: one of {private}")
-    column = None
+    grouped = re.fullmatch(r"\s*(\S+)\s+by\s+(\S.*)", name, re.IGNORECASE | re.DOTALL)
+    if grouped is not None:
+        table = _table(policy, grouped[1])
+        return group_measure(policy, catalog, table, _keys(catalog, table, grouped[2]))
+    table_name, _, column_name = name.partition(".")
+    table, column = _table(policy, table_name), None
     if column_name:
         known = [
             each
@@ -84,6 +90,26 @@ def measure_named(database: Database, name: str) -> UnitMeasure:
                 f"{table.name} has no column {column_name} with numbers\nHint: one of {', '.join(known)}"
             )
     return unit_measure(policy, catalog, table, column)
+
+
+def _table(policy: Policy, name: str) -> Table:
+    table = policy.table(name) if name.isascii() else None
+    if table is None:
+        private = ", ".join(each.name for each in policy.tables.values() if not each.public)
+        raise ProgrammingError(f"there is no table {name}\nHint: one of {private}")
+    return table
+
+
+def _keys(catalog: Catalog, table: Table, names: str) -> list[str]:
+    """Return the columns that are named after `by`, as they are declared."""
+    known = {fold(each): each for each, _ in catalog.columns(table.name) if "," not in each}
+    asked = [each.strip() for each in names.split(",")]
+    missing = next((each for each in asked if fold(each) not in known), None)
+    if missing is not None:
+        raise ProgrammingError(
+            f"{table.name} has no column {missing}\nHint: one of {', '.join(known.values())}"
+        )
+    return list(dict.fromkeys(known[fold(each)] for each in asked))
 
 
 def _names_the_unit(table: Table, column: str) -> bool:
@@ -137,7 +163,7 @@ def release_ladders(
     for each, loss in zip(asked, losses(database, asked, epsilon), strict=True):
         table = policy.tables[each.table]
         database.vet(engines, [each.table])
-        version = version_of(policy, table, engines.versions)
+        version = version_of(policy, table, engines.versions, each.text)
         requests.append(LadderRequest(each.table, each.text, version, statement, loss))
     reserved = database.ledger.reserve_ladders(requests)
     waiting = list(zip(asked, reserved, beyond, strict=True))

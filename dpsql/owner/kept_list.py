@@ -5,10 +5,14 @@ All of it may be shown to anybody: of the data it is decided alone whether they 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpsql.analysis.kept_bounds import ROWS, total_of
+from dpsql.analysis.group_measures import group_measure
+from dpsql.analysis.kept_bounds import ROWS, columns_of, counted_by, total_of
+from dpsql.analysis.searched_groups import MANY_GROUPS
+from dpsql.errors import ProgrammingError
 from dpsql.estimates import KeptLadder, count_offset, decimal, figure, thresholds, with_noun
 from dpsql.estimates.law import Term, quantiles
 from dpsql.kept_ladders import kept_at, read_ladders, shows_changes, version_of
@@ -61,21 +65,25 @@ class KeptBound:
     """One of `CURRENT`, `OLDER`, `UNKNOWN`, `OTHER`."""
     epsilon: Fraction
     """That of the statement."""
+    groups: int = 1
+    """Into how many groups the statement divides the rows, for a bound on groups; 1: none."""
+    declared: bool = True
+    """Whether the values of these groups are declared; of others it is not known what is left out."""
 
     @property
     def name(self) -> str:
-        """The name by which it is asked: `TABLE`, or `TABLE.COLUMN`."""
+        """The name by which it is asked: `TABLE`, `TABLE.COLUMN`, or `TABLE by COLUMN`."""
         return name_of(self.ladder.table, self.ladder.measure)
 
     @property
     def counts_rows(self) -> bool:
-        """Whether rows are measured, not the total of a column."""
-        return self.ladder.measure == ROWS
+        """Whether rows or groups are measured, not the total of a column."""
+        return not self.ladder.measure.startswith(total_of(""))
 
     @property
     def measured(self) -> str:
-        """What is measured of a unit: `rows`, or the column whose total it is."""
-        return self.ladder.measure.removeprefix(total_of(""))
+        """What is measured of a unit: `rows`, `groups`, or the column whose total it is."""
+        return counted_by(self.ladder.measure)
 
     @property
     def units(self) -> str:
@@ -94,8 +102,8 @@ class KeptBound:
 
     @property
     def left_out(self) -> tuple[float, float] | None:
-        """About how much is beyond the bound, and at most how much; None: it is not known of these data."""
-        if self.of != CURRENT:
+        """About how much is beyond the bound, and at most how much; None: no answer knows it."""
+        if self.of != CURRENT or not self.declared:
             return None
         return self.ladder.cut(self._bound), self.ladder.most_cut(self._bound)
 
@@ -116,7 +124,7 @@ class KeptBound:
 
     @property
     def _bound(self) -> int:
-        return self.ladder.choose_bound(self.epsilon)
+        return self.ladder.choose_bound(self.epsilon, groups=self.groups)
 
     def bins(self, *, joined: bool = False) -> list[Bin]:
         """Return the bins; `joined` makes one of the first ones, as far as they cannot be told from empty."""
@@ -151,6 +159,8 @@ class KeptBound:
 
 def name_of(table: str, measure: str) -> str:
     """Return the name by which a ladder of a measure is asked."""
+    if columns_of(measure):
+        return f"{table} {measure.removeprefix('groups ')}"
     return table if measure == ROWS else f"{table}.{measure.removeprefix(total_of(''))}"
 
 
@@ -175,7 +185,14 @@ def describe_ladder(database: Database, ladder: KeptLadder) -> KeptBound:
     table = database.policy.table(ladder.table)
     unit = "unit" if table is None else _kind(table)
     epsilon = database.policy.budget.default_epsilon or ladder.epsilon
-    return KeptBound(ladder, unit, _of_what(database, ladder, table), epsilon)
+    of, measure = _of_what(database, ladder, table), None
+    if columns_of(ladder.measure) and of != OTHER and table is not None:
+        catalog = database.engines().schema_database
+        with suppress(ProgrammingError):  # a column is none of the table any more
+            measure = group_measure(database.policy, catalog, table, columns_of(ladder.measure))
+    if measure is None:
+        return KeptBound(ladder, unit, of, epsilon)
+    return KeptBound(ladder, unit, of, epsilon, measure.groups, measure.declared)
 
 
 def _order(name: tuple[str, str]) -> tuple[str, bool, str]:
@@ -185,7 +202,7 @@ def _order(name: tuple[str, str]) -> tuple[str, bool, str]:
 def _of_what(database: Database, ladder: KeptLadder, table: Table | None) -> str:
     if table is None or table.public:
         return OTHER
-    found = kept_at(ladder, version_of(database.policy, table, database.versions))
+    found = kept_at(ladder, version_of(database.policy, table, database.versions, ladder.measure))
     if found is None:
         return OTHER
     return UNKNOWN if not found.told else CURRENT if found.current else OLDER
@@ -207,8 +224,12 @@ def why_not(policy: Policy, table: str, measure: str) -> str | None:
     declared = policy.tables[table]
     if isinstance(declared.unit, UnitRow):
         return f"each row of {table} is a unit: statements need no bound on what several rows have"
-    if measure == ROWS and has_one_row(policy, declared):
-        return f"a {_kind(declared)} has one row in {table} (`unique`): counts of rows need no bound"
+    if has_one_row(policy, declared):
+        one = f"a {_kind(declared)} has one row in {table} (`unique`)"
+        if measure == ROWS:
+            return f"{one}: counts of rows need no bound"
+        if columns_of(measure):
+            return f"{one}: it is in one group"
     return None
 
 
@@ -234,7 +255,24 @@ def askable(database: Database) -> list[str]:
             if kind.numeric and fold(name) not in keys and not is_key_name(name)
             if not (single and fold(name) in declared)
         ]
+        if not single:
+            found += _many_groups(database, table)
     return [name for name in found if name not in kept]
+
+
+def _many_groups(database: Database, table: Table) -> list[str]:
+    """Return the names of the groups of columns with so many declared values that a bound on them helps."""
+    catalog, found = database.engines().schema_database, []
+    for name, _ in catalog.columns(table.name):
+        if name not in table.domain or "," in name:
+            continue
+        try:
+            measure = group_measure(database.policy, catalog, table, [name])
+        except ProgrammingError:  # it is no key, or a unit is in one group
+            continue
+        if measure.groups >= MANY_GROUPS:
+            found.append(name_of(table.name, measure.text))
+    return found
 
 
 def _kind(table: Table) -> str:

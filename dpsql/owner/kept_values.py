@@ -31,8 +31,9 @@ _MOVED = Fraction(1, 500)
 
 
 def column_of(measure: UnitMeasure) -> str | None:
-    """Return the column whose total is measured; None: rows are."""
-    return None if measure.text == ROWS else measure.text.removeprefix(total_of(""))
+    """Return the column whose total is measured; None: rows or groups are."""
+    total = total_of("")
+    return measure.text.removeprefix(total) if measure.text.startswith(total) else None
 
 
 def asked_beyond(database: Database, measures: Sequence[UnitMeasure]) -> list[bool]:

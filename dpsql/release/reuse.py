@@ -78,6 +78,8 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     if plan.apart > 1:  # its intervals are wider
         options["apart"] = repr(plan.apart)
     kept = [None if each is None else each.kept for each in (*plan.left_out, *plan.cut_values)]
+    if plan.groups_left_out is not None:
+        kept.append(plan.groups_left_out.kept)
     if any(kept):
         known = [None if each is None else (each.ladder.number, each.current) for each in kept]
         options["ladders"] = repr(known)

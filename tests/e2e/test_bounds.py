@@ -112,3 +112,12 @@ def test_nobody_at_a_terminal(policy: Path) -> None:
     # The exact number is 399,767; noise alone is below 8,000 at any bound up to 362.
     assert abs(float(answered.stdout.split()[1]) - 399_767) < 15_000
     assert spent(policy) == "3/4"
+    assert run("bounds", "visits by visit_date", "--yes").returncode == 0
+    by_day = run("-c", "SELECT visit_date, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY visit_date")
+    assert "left out: groups of a patient beyond " in by_day.stderr
+    assert "(in the range)" in by_day.stderr
+    days = [line.split(",") for line in by_day.stdout.splitlines()[1:]]
+    # The exact numbers add up to 393,620; sums with the bound of such a ladder are off by 1.3%.
+    assert len(days) == 731
+    assert abs(sum(float(n) for _, n in days) - 393_620) < 40_000
+    assert spent(policy) == "3/2"

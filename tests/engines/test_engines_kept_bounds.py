@@ -21,8 +21,11 @@ from dpsql.release import tables_read
 from dpsql.session import Session
 from tests.narrow import present, private
 
-MEASURES = ("encounters", "encounters.minutes", "orders", "results", "results.value")
-"""Rows and totals: of a column that names the unit, and of paths of two and three keys."""
+MEASURES = (
+    *("encounters", "encounters.minutes", "orders", "results", "results.value"),
+    *("encounters by minutes, ward", "encounters by at", "results by kind", "results by value"),
+)
+"""Rows, totals and groups: of a column that names the unit, and of paths of two and three keys."""
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,15 @@
 """The privacy claim with bounds of kept ladders: removing a unit moves every number by what the plan says.
 
-The databases and the claim are those of the statement fuzz; every table there has ladders of its rows and of
-the totals of all its columns with numbers, of random sizes. Whole-table statements are made here, others by
-the fuzz: a ladder changes nothing of them, or it is found.
+The databases and the claim are those of the statement fuzz; every table there has ladders of its rows, of
+the totals of all its columns with numbers and of the groups of its keys, of random sizes. Whole-table
+statements are made here, others by the fuzz: a ladder changes nothing of them, or it is found.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from fractions import Fraction
 from random import Random
@@ -21,12 +22,14 @@ from fuzz.stage import UNITS
 from fuzz.statements import Statement
 from fuzz.world import World
 
+from dpsql.analysis.group_measures import group_measure
 from dpsql.analysis.kept_bounds import Kept, KeptLadders
-from dpsql.analysis.released.counts import WeightedRows
+from dpsql.analysis.released.counts import UnitsOfFew, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, RowSum
-from dpsql.analysis.unit_measures import unit_measure
+from dpsql.analysis.unit_measures import UnitMeasure, unit_measure
+from dpsql.errors import ProgrammingError
 from dpsql.estimates import KeptLadder, thresholds
-from dpsql.policy import UnitRow
+from dpsql.policy import Table, UnitColumn, UnitRow
 from dpsql.tree import Expr
 
 SEED = 35
@@ -45,11 +48,13 @@ class Everything:
             if table.public or isinstance(table.unit, UnitRow):
                 continue
             columns = [name for name, kind in world.schema_database.columns(table.name) if kind.numeric]
-            for column in (None, *columns):
-                measure = unit_measure(world.policy, world.schema_database, table, column)
+            totals = [unit_measure(world.policy, world.schema_database, table, c) for c in (None, *columns)]
+            for measure in (*totals, *_of_groups(world, table)):
                 most = rng.choice(LARGEST)
-                if column is None:
+                if not measure.wide:
                     most = min(most, 1 << 20)
+                if measure.groups > 1:
+                    most = rng.choice((1, 1, 2, 3))
                 bins = tuple(rng.choice((0, 1, 5, 300, -2)) for _ in range(len(thresholds(most)) + 1))
                 made = datetime(2026, 1, 1, tzinfo=UTC)
                 ladder = KeptLadder(
@@ -70,6 +75,13 @@ class Everything:
         return self.ladders.get(table, {}).get(measure)
 
 
+def _of_groups(world: World, table: Table) -> Iterator[UnitMeasure]:
+    """Yield the measures of in how many groups of one or two columns a unit is, if it may be in several."""
+    for columns in (*itertools.combinations(table.domain, 1), *itertools.combinations(table.domain, 2)):
+        with suppress(ProgrammingError):
+            yield group_measure(world.policy, world.schema_database, table, columns)
+
+
 def whole_statement(rng: Random, world: World) -> Statement:
     """Make a statement over all rows of a private table: numbers of all kinds, keys, and a selection."""
     tables = [t for t in world.policy.tables.values() if not t.public and not isinstance(t.unit, UnitRow)]
@@ -77,6 +89,8 @@ def whole_statement(rng: Random, world: World) -> Statement:
     columns = [name for name, kind in world.schema_database.columns(table.name) if kind.numeric]
     keys = rng.sample(sorted(table.domain), min(len(table.domain), rng.choice((0, 0, 1, 1, 2))))
     numbers = [_number(rng, columns) for _ in range(rng.choice((1, 1, 2, 3)))]
+    if isinstance(table.unit, UnitColumn) and rng.random() < 0.3:
+        numbers = [f"COUNT(DISTINCT {table.unit.column})", *numbers[2:]]
     listed = ", ".join([*keys, *(f"{each} AS n{i}" for i, each in enumerate(numbers))])
     options = ["epsilon = 1"]
     if rng.random() < 0.2:
@@ -151,10 +165,13 @@ def _uncut(part: object, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whol
 
 
 @pytest.mark.parametrize(
-    "part", [CappedSum, *(pytest.param(p, marks=pytest.mark.slow) for p in (WeightedRows, RowSum))]
+    "part",
+    [CappedSum, *(pytest.param(p, marks=pytest.mark.slow) for p in (WeightedRows, RowSum, UnitsOfFew))],
 )
 def test_a_number_that_is_not_cut_is_noticed(
-    campaign: Campaign, monkeypatch: pytest.MonkeyPatch, part: type[CappedSum | WeightedRows | RowSum]
+    campaign: Campaign,
+    monkeypatch: pytest.MonkeyPatch,
+    part: type[CappedSum | WeightedRows | RowSum | UnitsOfFew],
 ) -> None:
     monkeypatch.setattr(part, "weighted", _uncut)
     tried = Tried()

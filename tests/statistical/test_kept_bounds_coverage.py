@@ -109,6 +109,19 @@ def test_the_largest_groups_are_covered(short: Asked) -> None:
     assert found.added < 0.035
 
 
+PATIENTS = "SELECT visit_date AS k, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY 1"
+
+
+def test_patients_of_days_are_covered_and_add_up(policy: Path) -> None:
+    """The bound on the days of a patient, about 11, leaves out a quarter of what all days add up to."""
+    with asked(policy, ("visits by visit_date",), KEPT, SHORT) as made:
+        found = made.answered(PATIENTS, "n", exact("COUNT(DISTINCT patient_id)", "visit_date"))
+    print(found.covered.mean(), found.by_noise.mean(), found.error, found.added, found.width)
+    assert found.covered.mean() >= 0.95 > found.by_noise.mean()
+    assert found.added < 0.03
+    assert found.error < 110
+
+
 @pytest.mark.slow
 def test_a_count_is_near_that_of_the_best_bound(long: Asked) -> None:
     """A rung that is too large is rare and costs much: `test_kept_ladder` says how often 2.5 is exceeded."""

@@ -28,8 +28,8 @@ from dpsql.analysis.released.auto import (
 )
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
+from dpsql.analysis.whole_sources import declared_name
 from dpsql.errors import Fix
-from dpsql.tree import Column
 
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 _GROUPED = ("sum", "avg", "mean")
@@ -155,21 +155,11 @@ def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueC
 
 
 def _column_name(call: AggregateCall, value: Typed) -> str | None:
-    """Return the declared name of the column that an argument is; None for any other expression.
-
-    FROM may call it otherwise: its place tells which one it is.
-    """
-    node = value.node
+    """Return the declared name of the column that an argument is; None for any other expression."""
     whole = call.whole
-    if (
-        whole is None
-        or not whole.in_place
-        or not isinstance(node, Column)
-        or not node.name.removeprefix("c").isdigit()
-    ):
+    if whole is None or not whole.in_place:
         return None
-    declared, place = call.compiler.catalog.columns(whole.table), int(node.name.removeprefix("c"))
-    return declared[place][0] if place < len(declared) and declared[place][1] == value.type else None
+    return declared_name(call.compiler.catalog, whole.table, value)
 
 
 def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:

@@ -198,6 +198,57 @@ def test_totals_are_shown_in_the_unit_of_the_column(owner: Owner) -> None:
     assert sum(int(row[1].split()[0]) for row in minutes[1:]) == 71
 
 
+def test_the_groups_of_a_unit_are_shown_and_used(owner: Owner) -> None:
+    """A person with n visits is on n of the 300 days, of which those from 40 on nobody is."""
+    owner.put("visits", TABLES["visits"].replace("'x' AS note", "i AS day, i // 2 AS ward, 'x' AS note"))
+    owner.policy += "[tables.visits.domain]\nday = { from = 0, to = 299 }\nward = { from = 0, to = 9 }\n"
+    assert "visits.ward, visits by day, people.score" in owner("bounds").out.replace("\n", " ")
+    done = owner("bounds", "visits by WARD, day", "visits BY day", "visits by note", "--yes", columns=200)
+    assert done.code == 0, done.err
+    assert owner.spent() == 150
+    assert 'dpsql: "visits by day, ward", visits by day, visits by note: epsilon 50 each' in done.err
+    assert "visits by day: groups of a person (ladder 2, epsilon 50)" in done.out
+    assert "in all about 71 persons, 385 groups" in done.out
+    unknown = "how much that leaves out no answer knows: the values of the groups are not declared"
+    assert done.out.splitlines()[-1] == unknown
+    assert [each.measure for each in owner.ladders()] == [
+        "groups by day, ward",
+        "groups by day",
+        "groups by note",
+    ]
+    with Ledger.of(load(owner.path)) as ledger:
+        (asked,) = {each.statement for each in ledger.ladders()}
+    assert asked == 'dpsql bounds "visits by day, ward" "visits by day" "visits by note"'
+    listed = owner("bounds", "--json")
+    found = {each["name"]: each for each in json.loads(listed.out)["ladders"]}
+    assert list(found) == ["visits by day", "visits by day, ward", "visits by note"]
+    assert found["visits by day"]["left_out"]["estimate"] >= 0
+    assert found["visits by note"]["left_out"] is None
+    statement = "SELECT day, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY day"
+    done = owner("--format", "csv", "-c", statement, columns=200)
+    assert done.code == 0, done.err
+    assert "left out: groups of a person beyond " in done.err
+    again = owner("bounds", "visits by day", "--yes")
+    assert (again.code, owner.spent()) == (2, 170)
+    assert "visits by day is kept of these data already" in again.err
+    assert "groups by day over the whole table: by the kept ladder" in owner("check").out
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("people by age", "a person is in one group by age: no statement needs a bound"),
+        ("events by size", "each row of events is a unit"),
+        ("pages by title", "pages is public: nothing in it is bounded"),
+        ("visits by page", "visits has no column page"),
+    ],
+)
+def test_groups_that_no_statement_bounds_are_refused_uncharged(owner: Owner, name: str, said: str) -> None:
+    done = owner("bounds", name, "--yes")
+    assert (done.code, owner.spent()) == (ExitCode.USAGE, 0)
+    assert said in done.err.replace("\n", " ")
+
+
 BOUNDED = "[tables.visits.bounds]\ncost = { from = 0, to = 1 }\n"
 
 
