@@ -205,6 +205,7 @@ def release_facts(release: Release) -> Facts:
         "warnings": list(release.warnings) or None,
         "assumed": [str(each) for each in release.assumed] or None,
         "line": release.line or None,
+        "assumes": _assumes(release) or None,
         "null_group": release.null_group or None,
         "outside": None
         if (out := release.outside) is None
@@ -212,6 +213,12 @@ def release_facts(release: Release) -> Facts:
     }
     cost = Charge() if release.reused is not None else release.charge
     return {**amounts(cost), **{name: value for name, value in facts.items() if value is not None}}
+
+
+def _assumes(release: Release) -> list[str]:
+    """Return what the intervals take for granted, of an answer or of the releases that it was computed from."""
+    texts = (each.properties.get("assumes", "") for each in (release, *release.parts))
+    return list(dict.fromkeys(one for text in texts for one in text.split("; ") if one))
 
 
 # -- refusals

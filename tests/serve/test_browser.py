@@ -58,7 +58,7 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
     pages = ["start"] * 50 + ["search"] * 30 + ["basket"] * 12 + ["help"] * 5 + [HOSTILE] * 3
-    rows = {"user_id": range(2000), "page": [pages[i % 100] for i in range(2000)]}
+    rows = {"user_id": [i // 7 for i in range(2000)], "page": [pages[i % 100] for i in range(2000)]}
     pq.write_table(pa.table(rows), folder / "visits.parquet")
     (folder / "dpsql.toml").write_text(POLICY)
     let_in(folder, PASSWORDS["alice"], User("alice", "alice"))
@@ -120,6 +120,16 @@ def test_a_new_analyst_gets_an_answer_in_four_steps_by_keyboard(browser: Browser
     assert HOSTILE in browser.text("#answer table")
     assert browser.run("return document.querySelectorAll('#answer img').length") == 0
     assert browser.run("return document.title") == "dpsql"
+
+
+def test_an_answer_says_what_it_leaves_out_and_assumes(browser: Browser) -> None:
+    sign_in(browser)
+    write(browser, "SELECT COUNT(*) AS n FROM visits WHERE page = 'start'")
+    browser.until_text("#price-status", "Costs epsilon 0.5")
+    browser.press("Enter", held="Control")
+    browser.until_text("#answer", "left out: rows of a unit beyond")
+    browser.click("#answer details summary")
+    browser.until_text("#answer details", "no unit has more than")
 
 
 def test_a_refusal_is_marked_and_rewritten_with_one_click(browser: Browser) -> None:

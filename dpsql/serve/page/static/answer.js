@@ -109,8 +109,12 @@ export function answer(facts, failed) {
   if (facts.rows_in_all > shown) {
     parts.push(el("p", {class: "small"}, `Rows ${facts.first_row + 1} to ${facts.first_row + shown} of ${facts.rows_in_all}; a download has all.`));
   }
-  for (const line of [...(facts.below ?? []), ...(facts.warnings ?? [])]) {
+  for (const line of [facts.line, ...(facts.below ?? []), ...(facts.warnings ?? [])].filter(Boolean)) {
     parts.push(el("p", {class: "small"}, line));
+  }
+  if (facts.assumes) {
+    parts.push(el("details", {class: "small"}, el("summary", {}, "What is assumed"),
+      el("ul", {}, facts.assumes.map((each) => el("li", {}, each)))));
   }
   if (facts.release) {
     const file = (form, words) => el("button", {
