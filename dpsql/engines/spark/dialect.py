@@ -37,7 +37,7 @@ class SparkDialect(Dialect):
     group_frames: ClassVar[bool] = False
     digits: ClassVar[int | None] = 38
     in_has_null: ClassVar[bool] = False
-    max_size: ClassVar[int] = 25_000
+    max_size: ClassVar[int] = 35_000
     times: ClassVar[Mapping[str, float]] = {
         **dict.fromkeys(("translate", "trim", "contains", "instr", "replace", "split_part"), 10_000),
         **dict.fromkeys(("substring", "left", "right", "char_length", "octet_length", "md5"), 2_000),
