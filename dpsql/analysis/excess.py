@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.analysis.grids import whole
-from dpsql.analysis.ladders import Contribution
+from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.plan import BoundSearch, Plan
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.counts import UnitsOfFew, WeightedRows
@@ -152,6 +152,31 @@ def _every_group(plan: Plan) -> bool:
     )
 
 
+def clipped_step(count: ReleasedAggregate, ladder: Ladder, bound: int) -> int | None:
+    """Return the step of a number that is the sum of what a ladder measures of units, cut at the bound.
+
+    It is a number without keys, of the same rows, and the step is in those of the ladder. None: it is not so,
+    or its step is finer. Without keys `WeightedRows` is the sum of min(rows, bound), and `CappedSum` that of
+    totals cut to -bound .. bound: then neither weighs one group against another. Of a DOUBLE the rows are
+    then rounded to the steps of the ladder, which are as fine as those of the number or finer.
+    """
+    if len(count.parts) != 1 or ladder.by_row:
+        return None
+    (part,) = count.parts
+    if isinstance(part, WeightedRows):
+        rows = ladder.of is Contribution.ROWS and ladder.row == kept(_ROW, part.row)
+        return 1 if rows and part.most == bound else None
+    if not isinstance(part, CappedSum) or ladder.of is not Contribution.TOTAL or ladder.row is None:
+        return None
+    size = part.grid.step / ladder.step
+    if part.most * size != bound:
+        return None
+    if size == 1 and part.row == (ladder.row,) and part.scale == ladder.scale:
+        return 1
+    fine = ladder.fine is not None and size >= 1 and size.denominator == 1
+    return int(size) if fine and _uncut(part.row[0]) == _uncut(ladder.row) else None
+
+
 def _bounded_by(count: ReleasedAggregate, search: BoundSearch, bound: int) -> bool:
     """Return whether the bound of a number is that of a search."""
     ladder = search.ladder
@@ -163,7 +188,7 @@ def _bounded_by(count: ReleasedAggregate, search: BoundSearch, bound: int) -> bo
     if ladder.row is None:
         return False
     if isinstance(part, CappedSum):
-        same = ladder.of is Contribution.TOTAL and uncut(part.row[0]) == uncut(ladder.row)
+        same = ladder.of is Contribution.TOTAL and _uncut(part.row[0]) == _uncut(ladder.row)
         return same and part.most * part.grid.step == bound * ladder.step
     if ladder.of is not Contribution.ROWS:
         return False
@@ -183,7 +208,7 @@ def _condition_of(value: Expr) -> tuple[Expr, ...]:
     return (value.branches[0][0],) if found and isinstance(value, Case) else ()
 
 
-def uncut(value: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+def _uncut(value: Expr) -> tuple[Expr, tuple[Expr, ...]]:
     """Return the value of a row and the condition on rows; of a DOUBLE before it is in steps."""
     condition = _condition_of(value)
     own = value.branches[0][1] if condition and isinstance(value, Case) else value

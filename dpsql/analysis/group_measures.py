@@ -12,19 +12,17 @@ from fractions import Fraction
 from dpsql.analysis import blocks
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.kept_bounds import groups_by
-from dpsql.analysis.key_domains import number_of_groups, undeclared
+from dpsql.analysis.kept_bounds import UNDECLARED_GROUPS, groups_by
+from dpsql.analysis.key_domains import undeclared
 from dpsql.analysis.outer_query import outer_query
 from dpsql.analysis.released.auto import HIGHEST_ROWS
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.sparse import number_of_groups
 from dpsql.analysis.unit_measures import UnitMeasure
 from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.language import Query, parse
 from dpsql.policy import Policy, Table
 from dpsql.tree import quote
-
-_UNKNOWN = 100
-"""How many groups keys without declared values count as, where a bound is chosen."""
 
 
 def group_measure(policy: Policy, catalog: Catalog, table: Table, columns: Sequence[str]) -> UnitMeasure:
@@ -38,12 +36,12 @@ def group_measure(policy: Policy, catalog: Catalog, table: Table, columns: Seque
     assert isinstance(query, Query)  # noqa: S101  as written above
     try:
         with query.source.limited_depth():
-            return _compiled(policy, catalog, table, columns, query)
+            return _compile(policy, catalog, table, columns, query)
     except QueryRefused as refused:
         raise ProgrammingError(f"{', '.join(columns)} of {table.name}: {refused.message}") from None
 
 
-def _compiled(
+def _compile(
     policy: Policy, catalog: Catalog, table: Table, columns: Sequence[str], query: Query
 ) -> UnitMeasure:
     if table.public:
@@ -73,6 +71,6 @@ def _compiled(
         tuple(sorted(compiler.used)),
         catalog,
         policy,
-        _UNKNOWN if size is None else max(size - 1, 1),
+        UNDECLARED_GROUPS if size is None else max(size - 1, 1),
         declared,
     )

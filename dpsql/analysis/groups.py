@@ -19,7 +19,7 @@ from dpsql.analysis.domains import Candidates, cross_join, integers, same, whole
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
-from dpsql.analysis.score_queries import scored
+from dpsql.analysis.score_queries import score_query
 from dpsql.analysis.typed import MAX_LISTED, Typed
 from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
@@ -130,7 +130,7 @@ class Rows:
         return self._selected(made, Derived(units, "w"), "w")
 
     def rungs(self, ladder: Ladder, *, server: bool = False) -> Query:
-        """Return the query of the scores of bounds (`score_queries.scored`): units alone are grouped."""
+        """Return the query of the scores of bounds (`score_queries.score_query`): units alone are grouped."""
         rows = [Column("s", f"f{self.row.index(each)}") for each in ladder.rows]
         unit, source, keys = Column("s", "u"), Derived(self.query, "s"), bool(self.keys)
         if ladder.of is Contribution.GROUPS:
@@ -145,7 +145,7 @@ class Rows:
         total = Column("x", "t")
         size = Call("abs", (total,)) if ladder.of is Contribution.TOTAL else total
         sized = Select((Item(size, "a"), Item(total)), Derived(units, "x"))
-        return scored(
+        return score_query(
             sized,
             ladder.bounds,
             by_excess=ladder.by_excess,

@@ -18,6 +18,8 @@ from dpsql.lazy_dataclass import dataclass
 ROWS = "rows"
 """The measure of how many rows a unit has in a table."""
 _GROUPS = "groups by "
+UNDECLARED_GROUPS = 100
+"""How many groups keys without declared values count as, where a bound is chosen."""
 KEPT = "the kept ladder"
 """The origin of such a bound, in words."""
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 from sqlglot import exp
 
 from dpsql.analysis.bounds import groups_of_unit, unit_name
-from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.domains import Candidates, integers
+from dpsql.analysis.domains import integers
 from dpsql.analysis.joined import is_public
 from dpsql.analysis.outer_query import OuterQuery
 from dpsql.analysis.sparse import MAX_SPARSE, selects_few, size_of
@@ -106,11 +102,6 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
             "no value in the public domain of the keys meets WHERE", query.tree.args.get("group")
         )
     return size
-
-
-def number_of_groups(catalog: Catalog, domains: Sequence[Candidates]) -> int:
-    """Return how many groups candidates make together."""
-    return math.prod(size_of(catalog, each.domain) for each in domains)
 
 
 def is_sparse(size: int | None) -> bool:

@@ -219,7 +219,7 @@ class ValuesOfGroup:
 
 @dataclass(frozen=True, slots=True)
 class BoundSearch:
-    """A bound to be found privately, and the query of the scores of its rungs (`score_queries.scored`)."""
+    """A bound to be found privately, and the query of the scores of its rungs (`score_queries`)."""
 
     ladder: Ladder
     compiled: CompiledQuery

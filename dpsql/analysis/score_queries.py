@@ -51,7 +51,7 @@ class Sums(Enum):
     """The same, `n3` with its sign, from column `t`; how many have less than 0: `n5`."""
 
 
-def scored(
+def score_query(
     units: Select,
     bounds: Sequence[int],
     *,
@@ -73,7 +73,7 @@ def scored(
     slower.
     """
     if server:
-        return _joined(units, bounds, sums, fine, by_excess=by_excess, wide=wide)
+        return _query_with_bounds_as_rows(units, bounds, sums, fine, by_excess=by_excess, wide=wide)
     own = ["a", "t"] if sums is Sums.SIGNED else ["a"]
     if wide:
         small = Cast(Call("LEAST", (Column("v", "a"), whole((1 << 63) - 1))), BIGINT)
@@ -121,7 +121,7 @@ def _less(one: Expr, other: Expr) -> Expr:
     return Paren(Binary("-", one, other))
 
 
-def _joined(
+def _query_with_bounds_as_rows(
     units: Select, bounds: Sequence[int], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool
 ) -> Select:
     """Return the query with the bounds as rows of their own, of which each unit meets one."""

@@ -8,6 +8,7 @@ is not even listed: the place of a value is its distance from the first one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
 
@@ -85,6 +86,11 @@ def size_of(catalog: Catalog, domain: KeyDomain) -> int:
     """Return the number of values of a domain, NULL among them."""
     every = integers(domain.query)
     return catalog.count(domain.sql) if every is None else every.stop - every.start + domain.null
+
+
+def number_of_groups(catalog: Catalog, domains: Sequence[Candidates]) -> int:
+    """Return how many groups candidates make together."""
+    return math.prod(size_of(catalog, each.domain) for each in domains)
 
 
 def selects_few(selection: Selection) -> bool:

@@ -24,7 +24,7 @@ from dpsql.analysis.plan import CompiledQuery, seal
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released.auto import HIGHEST, HIGHEST_ROWS, power_of
 from dpsql.analysis.rules import RULES_BY_NODE
-from dpsql.analysis.score_queries import Sums, scored
+from dpsql.analysis.score_queries import Sums, score_query
 from dpsql.errors import ProgrammingError
 from dpsql.language import Query, parse
 from dpsql.lazy_dataclass import dataclass
@@ -90,12 +90,12 @@ class UnitMeasure:
         return tuple(1 << power for power in range(self.top + 1))
 
     def scores(self) -> CompiledQuery:
-        """Return the query of the scores of all bounds (`score_queries.scored`).
+        """Return the query of the scores of all bounds (`score_queries.score_query`).
 
         One unit more moves each score by 0 to `FULL`, all in one direction.
         """
         server = self._policy.engine != "duckdb"
-        query = scored(self._units, self.bounds, by_excess=True, wide=self.wide, server=server)
+        query = score_query(self._units, self.bounds, by_excess=True, wide=self.wide, server=server)
         return self._sealed(query, Sums.NONE.value, one_row=False)
 
     def above(self, ends: Sequence[int]) -> tuple[CompiledQuery, ...]:

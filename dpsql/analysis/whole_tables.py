@@ -12,19 +12,16 @@ from sqlglot import exp
 from dpsql.analysis.bounds import groups_by_ladder
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
-from dpsql.analysis.kept_bounds import CutValues, LeftOut, WholeTable, groups_by, total_of
+from dpsql.analysis.kept_bounds import UNDECLARED_GROUPS, CutValues, LeftOut, WholeTable, groups_by, total_of
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.cells import CellRows
 from dpsql.analysis.released.counts import BoundedRows, UnitsOfFew, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
-from dpsql.analysis.sparse import size_of
+from dpsql.analysis.sparse import number_of_groups
 from dpsql.analysis.typed import Typed
 from dpsql.analysis.whole_sources import WholeSource, declared_name, whole_source
 from dpsql.language import Cut, Options, Selection, TopK
 from dpsql.policy import Policy
-
-_MANY_GROUPS = 100
-"""As so many groups count those of keys without a domain, where a bound is chosen."""
 
 
 def whole_table(
@@ -50,7 +47,7 @@ def whole_table(
     if not ladders.of(table.name):
         return None
     known = sum(len(each.keys) for each in domains) == len(keys)
-    groups = math.prod(size_of(compiler.catalog, each.domain) for each in domains) if known else _MANY_GROUPS
+    groups = number_of_groups(compiler.catalog, domains) if known else UNDECLARED_GROUPS
     if isinstance(selection, TopK):
         groups = max(math.isqrt(groups * min(selection.k, groups)), min(groups, 2))
     return WholeTable(

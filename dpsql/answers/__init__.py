@@ -13,7 +13,7 @@ from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.choose import choose, considered
 from dpsql.answers.cut_values import left_out_sentences, with_ends, with_left_out
 from dpsql.answers.error_target import by_default_error, least_epsilon
-from dpsql.answers.excess_words import merged, to_be_found
+from dpsql.answers.excess_words import merge_properties, to_be_found
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.noises import noises_of
 from dpsql.answers.numbers import Number, number_texts, numbers
@@ -41,7 +41,7 @@ __all__ = [
     "doubles",
     "least_epsilon",
     "left_out_sentences",
-    "merged",
+    "merge_properties",
     "noises_of",
     "number_texts",
     "numbers",

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
-from dpsql.analysis.clipped import clipped_step
-from dpsql.analysis.excess import Excess, excesses
+from dpsql.analysis.excess import Excess, clipped_step, excesses
 from dpsql.answers import measuring
 from dpsql.answers.excess import WithExcess, beside
 from dpsql.answers.excess_apart import ExcessApart
-from dpsql.answers.excess_words import merged, not_known
+from dpsql.answers.excess_words import merge_properties, not_known
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
@@ -203,7 +202,7 @@ class BoundSearches(KeepsQuote):
             result,
             loss=loss + result.loss,
             untold=frozenset(self._note(place) for place in range(len(found))),
-            left_out=merged(result.left_out, others),
+            left_out=merge_properties(result.left_out, others),
         )
 
     def run(self, counts: Counts) -> NoisyResult:

@@ -17,12 +17,18 @@ from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.analysis.excess import Excess, worth_of
 from dpsql.answers import measuring
-from dpsql.answers.excess_words import AVERAGE_DIFFERS, Cut, estimates_of, left_out_words
-from dpsql.answers.left_out import join_groups, rows_of_moments, share_left_out
+from dpsql.answers.cut_intervals import (
+    move_ends,
+    rows_of_moments,
+    share_left_out,
+    widen_formula,
+    widen_numbers,
+)
+from dpsql.answers.excess_words import Cut, estimates_of, left_out_words
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import Average, Combined, Formula, RowCount, SumOfRows
+from dpsql.estimates import Combined, Formula
 from dpsql.lazy_dataclass import dataclass
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -85,36 +91,33 @@ class ExcessApart(KeepsQuote):
 
     def _widened(self, result: NoisyResult, cut: Cut) -> NoisyResult:
         """Return the result with what is cut in the intervals of the numbers that the bound is for."""
-        plan, places = self.plan, {*cut.excess.places}
-        counts, outside = list(result.counts), result.outside
-        beyond = [] if outside is None else list(outside.counts)
-        for place in places:
-            found, last = counts[place], beyond[place] if beyond else None
-            if found is None or plan.counts[place].share not in (None, plan.counts[place].parts[0]):
-                continue
-            whole = found if last is None else join_groups(found, last)
+        plan = self.plan
+
+        def number(place: int, found: Combined) -> Combined:
             step = float(plan.counts[place].step)
-            made = self._number(whole.scaled(step), cut, *worth_of(plan.counts[place])).scaled(1 / step)
-            counts[place] = replace(made.taken(np.arange(len(found.value))), made=found.made)
-            if last is not None:
-                beyond[place] = made.taken(np.arange(len(found.value), len(whole.value)))
-        values = {
-            (uses, formula): self._of_formula(result, uses, formula, each, cut) if uses[0] in places else each
-            for (uses, formula), each in result.values.items()
-        }
-        if outside is not None:
-            outside = replace(outside, counts=tuple(beyond), loss=result.loss)
-        return replace(result, counts=tuple(counts), values=values, outside=outside)
+            return self._number(found.scaled(step), cut, *worth_of(plan.counts[place])).scaled(1 / step)
+
+        def of_formula(uses: tuple[int, ...], formula: Formula, found: Combined) -> Combined:
+            return widen_formula(
+                formula,
+                found,
+                lambda found, least, most: self._number(found, cut, least, most),
+                lambda: share_left_out(plan, cut.most, rows_of_moments(plan, result, uses)),
+            )
+
+        wider = widen_numbers(plan, result, {*cut.excess.places}, number, of_formula)
+        outside = None if wider.outside is None else replace(wider.outside, loss=result.loss)
+        return replace(wider, outside=outside)
 
     def _number(self, found: Combined, cut: Cut, least: Fraction, most: Fraction) -> Combined:
         """Return a number, or those of all groups, with what is cut in the intervals."""
         plan, high = self.plan, cut.most * float(most)
         if not plan.key_types or least < 0 or plan.options.cut == "WHOLE":
-            return moved(found, cut.most * float(-least), high)
+            return move_ends(found, cut.most * float(-least), high)
         there = np.maximum(found.value, 0)
         whole = float(there.sum())
         if whole <= 0:
-            return moved(found, 0.0, high)
+            return move_ends(found, 0.0, high)
         back = cut.estimate if plan.groups >= MANY_GROUPS and most == 1 else 0.0
 
         def above(end: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -128,23 +131,3 @@ class ExcessApart(KeepsQuote):
             high=above(found.high),
             together=ends,
         )
-
-    def _of_formula(
-        self, result: NoisyResult, uses: Sequence[int], formula: Formula, found: Combined, cut: Cut
-    ) -> Combined:
-        """Return a number that follows from moments, all of which have one bound on rows."""
-        if isinstance(formula, RowCount):
-            return self._number(found, cut, Fraction(0), Fraction(1))
-        if isinstance(formula, SumOfRows):
-            return self._number(found, cut, min(formula.low, Fraction(0)), max(formula.high, Fraction(0)))
-        if not isinstance(formula, Average):
-            return found
-        share = share_left_out(self.plan, cut.most, rows_of_moments(self.plan, result, uses))
-        part = share * float(formula.high - formula.low) / AVERAGE_DIFFERS
-        return moved(found, part, part)
-
-
-def moved(found: Combined, below: float, above: float) -> Combined:
-    """Return estimates whose intervals reach farther."""
-    ends = None if found.together is None else (found.together[0] - below, found.together[1] + above)
-    return replace(found, low=found.low - below, high=found.high + above, together=ends)

@@ -6,15 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dpsql.analysis import BoundSearch, Contribution, Plan
 from dpsql.analysis.excess import Excess, excesses, worth_of
-from dpsql.estimates import Average, Deviation, Variance, figure
+from dpsql.answers.cut_intervals import assumptions_on_shares, name_range, put_in_slots
+from dpsql.estimates import Average, figure
 from dpsql.lazy_dataclass import dataclass
-from dpsql.render.lines import IN_THE_RANGE, NOT_IN_THE_RANGE, slot
+from dpsql.render.lines import NOT_IN_THE_RANGE
 
 NOT_KNOWN = "what is cut is not known"
 _LEFT_OUT = "left out: "
-AVERAGE_DIFFERS = 20
-"""An average is taken to move by at most this part of the range, for the share of its rows that is left out:
-one divided by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,9 @@ def left_out_words(plan: Plan, cuts: Sequence[Cut]) -> dict[str, str]:
             found["cut"].append(f"{what}, how much is not known{NOT_IN_THE_RANGE}")
             continue
         sizes = f"{what}, about {figure(cut.estimate)}, at most {figure(cut.most)}"
-        found["bound"].append(f"{sizes}{_where(plan, excess.places)}")
+        found["bound"].append(f"{sizes}{name_range(plan, excess.places)}")
         assumed += _assumed(plan, excess)
-    return _said(found, assumed)
+    return put_in_slots(found, assumed)
 
 
 def not_known(plan: Plan, searches: Iterable[tuple[BoundSearch, int]]) -> dict[str, str]:
@@ -75,7 +73,7 @@ def not_known(plan: Plan, searches: Iterable[tuple[BoundSearch, int]]) -> dict[s
         if place + 1 == len(search.ladder.bounds) and search.ladder.ends:
             continue
         found.append(f"{_what(plan, search, place)}, {NOT_KNOWN}{NOT_IN_THE_RANGE}")
-    return _said({"cut": list(dict.fromkeys(found))}, [])
+    return put_in_slots({"cut": list(dict.fromkeys(found))}, [])
 
 
 def to_be_found(plan: Plan) -> list[str]:
@@ -92,11 +90,11 @@ def to_be_found(plan: Plan) -> list[str]:
             said.append(f"{what}: {NOT_KNOWN}")
             continue
         beyond = "4B" if plan.key_types else "2B"
-        said.append(f"{what}: noise and excess to {beyond}{_where(plan, measured[place].places)}")
+        said.append(f"{what}: noise and excess to {beyond}{name_range(plan, measured[place].places)}")
     return said
 
 
-def merged(*every: Mapping[str, str]) -> dict[str, str]:
+def merge_properties(*every: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of a release with the sentences of several sources in each of its slots."""
     made: dict[str, str] = {}
     for each in every:
@@ -108,11 +106,6 @@ def merged(*every: Mapping[str, str]) -> dict[str, str]:
             else:
                 made[name] = f"{before}; {text}" if before else text
     return made
-
-
-def _said(found: Mapping[str, Sequence[str]], assumed: Sequence[str]) -> dict[str, str]:
-    said = {slot(name): f"{_LEFT_OUT}{', '.join(texts)}" for name, texts in found.items() if texts}
-    return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
 
 
 _VALUES = {Contribution.HIGHEST: "values above", Contribution.LOWEST: "values below"}
@@ -139,15 +132,6 @@ def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
     return "totals" if found is None or not found.text else found.text
 
 
-def _where(plan: Plan, places: Sequence[int]) -> str:
-    of = [
-        output.name
-        for output in plan.outputs
-        if isinstance(output.formula, (Variance, Deviation)) and {*places} & {*output.uses}
-    ]
-    return f" (not in the range of {', '.join(of)})" if of else IN_THE_RANGE
-
-
 def _assumed(plan: Plan, excess: Excess) -> list[str]:
     """Return what the intervals take for granted, in sentences."""
     most = figure(float((excess.times + 1) * excess.limit * excess.of.ladder.step))
@@ -155,9 +139,5 @@ def _assumed(plan: Plan, excess: Excess) -> list[str]:
     counted = "rows that count" if excess.rows else name
     found = [f"no {plan.unit} has more than {most} {counted}"]
     signed = any(worth_of(plan.counts[place])[0] < 0 for place in excess.places)
-    if plan.key_types and not signed and plan.options.cut != "WHOLE":
-        found.append("no group has more than twice its share of what is left out")
-    averages = (o for o in plan.outputs if isinstance(o.formula, Average) and {*o.uses} & {*excess.places})
-    if next(averages, None) is not None:
-        found.append("the rows left out move an average by at most a twentieth of the range, for their share")
-    return found
+    averages = any(isinstance(o.formula, Average) and {*o.uses} & {*excess.places} for o in plan.outputs)
+    return found + assumptions_on_shares(plan, signed=signed, averages=averages)

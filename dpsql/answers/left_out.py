@@ -9,16 +9,25 @@ share being that of what is within. All of it is computed from releases.
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsql.analysis.kept_bounds import columns_of, counted_by, total_of
 from dpsql.answers import measuring
-from dpsql.estimates import Average, Combined, Deviation, RowCount, Shared, SumOfRows, Variance, figure
+from dpsql.answers.cut_intervals import (
+    assumptions_on_shares,
+    move_ends,
+    name_range,
+    put_in_slots,
+    rows_of_moments,
+    share_left_out,
+    widen_formula,
+    widen_numbers,
+)
+from dpsql.estimates import Average, Combined, Shared, figure
 from dpsql.language import AllGroups
-from dpsql.render.lines import IN_THE_RANGE, NOT_IN_THE_RANGE, slot
+from dpsql.render.lines import NOT_IN_THE_RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,38 +38,28 @@ if TYPE_CHECKING:
     from dpsql.answers.method import NoisyResult
     from dpsql.estimates import Formula
 
-AVERAGE_DIFFERS = 20
-"""An average is taken to move by at most this part of the range, for the share of its rows that is left out:
-one divided by it."""
-
 
 def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
     """Return an answer whose intervals have what is left out of the numbers; in groups it is shared."""
     known = {p: each for p, each in enumerate(plan.left_out) if each is not None and each.kept.current}
     if not known or plan.options.cut == "NOISE_ONLY":
         return answer
-    outside = answer.outside
-    counts = list(answer.counts)
-    beyond = [] if outside is None else list(outside.counts)
-    for place, each in known.items():
-        found, last = counts[place], beyond[place] if beyond else None
-        if found is None or plan.counts[place].share not in (None, plan.counts[place].parts[0]):
-            continue
-        whole = found if last is None else join_groups(found, last)
-        made = _widen(plan, each, whole, float(plan.counts[place].step))
-        size = len(found.value)
-        counts[place] = replace(made.taken(np.arange(size)), made=found.made)
-        if last is not None:
-            beyond[place] = made.taken(np.arange(size, len(whole.value)))
-    values = {
-        (uses, formula): _of_formula(plan, known[uses[0]], formula, each, _rows(plan, answer, uses))
-        if uses[0] in known
-        else each
-        for (uses, formula), each in answer.values.items()
-    }
-    if outside is not None:
-        outside = replace(outside, counts=tuple(beyond))
-    return replace(answer, counts=tuple(counts), values=values, outside=outside)
+
+    def number(place: int, found: Combined) -> Combined:
+        return _widen(plan, known[place], found, float(plan.counts[place].step))
+
+    def of_formula(uses: tuple[int, ...], formula: Formula, found: Combined) -> Combined:
+        left = known[uses[0]]
+        return widen_formula(
+            formula,
+            found,
+            lambda found, lowest, highest: _widen(
+                plan, replace(left, lowest=lowest, highest=highest), found, 1.0
+            ),
+            lambda: share_left_out(plan, _most_cut(plan, left), _rows(plan, answer, uses)),
+        )
+
+    return widen_numbers(plan, answer, known, number, of_formula)
 
 
 def _widen(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:
@@ -94,9 +93,9 @@ def _in_groups(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combi
     """
     most = _most_cut(plan, left) / step
     if left.signed or plan.options.cut == "WHOLE":
-        return _move_ends(found, most * float(-left.lowest), most * float(left.highest))
+        return move_ends(found, most * float(-left.lowest), most * float(left.highest))
     if left.highest != 1:
-        return _move_ends(found, 0.0, most * float(left.highest) * _shares(plan, found.value))
+        return move_ends(found, 0.0, most * float(left.highest) * _shares(plan, found.value))
 
     def shared(high: NDArray[np.float64]) -> Shared:
         return left.kept.ladder.shared(
@@ -131,68 +130,12 @@ def _shares(plan: Plan, values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.minimum(2 * there / whole, 1) if whole > 0 and _every_group(plan) else np.ones(len(values))
 
 
-def _move_ends(found: Combined, below: float, above: NDArray[np.float64] | float) -> Combined:
-    ends = None if found.together is None else (found.together[0] - below, found.together[1] + above)
-    return replace(found, low=found.low - below, high=found.high + above, together=ends)
-
-
-def _of_formula(plan: Plan, left: LeftOut, formula: Formula, found: Combined, rows: float | None) -> Combined:
-    """Widen the interval of a number that follows from moments, all of which have one bound on rows."""
-    if isinstance(formula, RowCount):
-        return _widen(plan, left, found, 1.0)
-    if isinstance(formula, SumOfRows):
-        worth = (min(formula.low, Fraction(0)), max(formula.high, Fraction(0)))
-        return _widen(plan, replace(left, lowest=worth[0], highest=worth[1]), found, 1.0)
-    if not isinstance(formula, Average):
-        return found
-    moved = share_left_out(plan, _most_cut(plan, left), rows) * float(formula.high - formula.low)
-    return _move_ends(found, moved / AVERAGE_DIFFERS, moved / AVERAGE_DIFFERS)
-
-
-def share_left_out(plan: Plan, cut: float, rows: float | None) -> float:
-    """Return which share of the rows of an average is left out at most; in groups, of one of them.
-
-    `rows` is how many of all rows with a value count; None: that is not known. A group has at most twice its
-    share of what is left out: so of n that count, 2 n cut/rows are beside these.
-    """
-    if rows is None or (plan.key_types and plan.options.cut == "WHOLE"):
-        return 1.0
-    beside = cut * (2 if plan.key_types else 1)
-    return beside / (max(rows, 0.0) + beside) if beside > 0 else 0.0
-
-
 def _rows(plan: Plan, answer: NoisyResult, uses: Sequence[int]) -> float | None:
     """Return how many rows with a value count; where groups are missing, how many rows do, by the ladder."""
     if not plan.key_types or _every_group(plan):
         return rows_of_moments(plan, answer, uses)
     left = plan.left_out[uses[0]]
     return None if left is None else left.kept.ladder.total - left.kept.ladder.cut(left.bound)
-
-
-def rows_of_moments(plan: Plan, answer: NoisyResult, uses: Sequence[int]) -> float | None:
-    """Return how many rows with a value count in all groups, by the moments of an average; None: unknown."""
-    found = 0.0
-    for place in uses:
-        own, step = answer.counts[place], float(plan.counts[place].step)
-        beyond = None if answer.outside is None else answer.outside.counts[place]
-        if own is None:
-            return None
-        found += step * float(own.value.sum() + (0 if beyond is None else beyond.value.sum()))
-    return found
-
-
-def join_groups(found: Combined, last: Combined) -> Combined:
-    """Return the estimates of the groups, then of the rows in no group."""
-    ends = None
-    if found.together is not None and last.together is not None:
-        pairs = zip(found.together, last.together, strict=True)
-        low, high = (np.concatenate(pair) for pair in pairs)
-        ends = (low, high)
-    value, stddev, least, most = (
-        np.concatenate([getattr(found, name), getattr(last, name)])
-        for name in ("value", "stddev", "low", "high")
-    )
-    return Combined(value, stddev, least, most, ends)
 
 
 def _most_cut(plan: Plan, left: LeftOut) -> float:
@@ -214,8 +157,7 @@ def left_out_sentences(plan: Plan) -> dict[str, str]:
     if plan.groups_left_out is not None and plan.groups_kept is not None:
         what = _what_beyond(plan, plan.groups_left_out)
         found["cut"].append(f"{what}, how much is not known{NOT_IN_THE_RANGE}")
-    said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
-    return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
+    return put_in_slots(found, assumed)
 
 
 def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
@@ -231,15 +173,9 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
     sizes = f"{what}, about {figure(ladder.cut(left.bound))}, at most {figure(_most_cut(plan, left))}"
     if plan.options.cut == "NOISE_ONLY":
         return "cut", f"{sizes} (not in the range, as cut = NOISE_ONLY says)"
-    of = [
-        output.name
-        for output in plan.outputs
-        if isinstance(output.formula, (Variance, Deviation)) and places & {*output.uses}
-    ]
     if any(output.quantile is not None for output in plan.outputs):
         return "bound", f"{sizes} (in the error of the rank)"
-    where = f" (not in the range of {', '.join(of)})" if of else IN_THE_RANGE
-    return "bound", f"{sizes}{where}"
+    return "bound", f"{sizes}{name_range(plan, places)}"
 
 
 def _what_beyond(plan: Plan, left: LeftOut) -> str:
@@ -258,11 +194,8 @@ def _assumed(plan: Plan, left: LeftOut) -> list[str]:
     ]
     if ladder.measure.startswith(total_of("")) and not left.signed:
         found.append(f"no {_name_of_measure(left)} in {ladder.table} is below 0")
-    if plan.key_types and not left.signed and plan.options.cut != "WHOLE":
-        found.append("no group has more than twice its share of what is left out")
-    if any(isinstance(output.formula, Average) for output in plan.outputs):
-        found.append("the rows left out move an average by at most a twentieth of the range, for their share")
-    return found
+    averages = any(isinstance(output.formula, Average) for output in plan.outputs)
+    return found + assumptions_on_shares(plan, signed=left.signed, averages=averages)
 
 
 def _name_of_measure(left: LeftOut) -> str:

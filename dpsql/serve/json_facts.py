@@ -216,7 +216,7 @@ def release_facts(release: Release) -> Facts:
 
 
 def _assumes(release: Release) -> list[str]:
-    """Return what the intervals take for granted, of an answer or of the releases that it was computed from."""
+    """Return what the intervals of an answer, or of the releases that it comes from, take for granted."""
     texts = (each.properties.get("assumes", "") for each in (release, *release.parts))
     return list(dict.fromkeys(one for text in texts for one in text.split("; ") if one))
 

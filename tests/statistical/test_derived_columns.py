@@ -21,7 +21,7 @@ import pytest
 
 from dpsql.answers import details, noises_of, rows
 from dpsql.composition import composed
-from dpsql.engines import Counts, over_releases
+from dpsql.engines import Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.info import words
 from dpsql.policy import load
@@ -30,6 +30,7 @@ from dpsql.privacy import Charge
 from dpsql.release import Release, places_of
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type
+from tests.statistical.outer_queries import over
 
 SIZES = (150, 200, 260, 320, 380, 450, 520, 600, 700, 800, 1000, 1200)
 POLICY = """
@@ -142,18 +143,6 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Ses
         yield made
     for each in made.values():
         each.close()
-
-
-def over(
-    connection: duckdb.DuckDBPyConnection,
-    types: Mapping[str, over_releases.Columns],
-    released: Mapping[str, pa.Table],
-    sql: str,
-) -> pa.Table:
-    """Run an outer query as the product does, without the thread of its own that takes most of the time."""
-    with connection.cursor() as cursor:
-        over_releases.load(cursor, types, released)
-        return over_releases.fetch(cursor, sql, None)
 
 
 def prepared_of(sessions: Mapping[str, Session], case: Case) -> tuple[PreparedComposed, Counts]:

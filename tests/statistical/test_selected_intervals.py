@@ -12,7 +12,7 @@ right product fails with a probability below 3e-7 for each form. The intervals o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -24,7 +24,6 @@ import pytest
 
 from dpsql.answers import details, rows, together
 from dpsql.composition import composed
-from dpsql.engines import over_releases
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement, from_reached
 from dpsql.info import words
@@ -36,6 +35,7 @@ from dpsql.privacy import Charge
 from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, private
+from tests.statistical.outer_queries import over
 
 GROUPS, SIZE = 12, 100
 POLICY = f"""
@@ -106,18 +106,6 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         changed.setattr(SchemaDatabase, "over", lambda _, *given: over(connection, *given))
         yield made
     made.close()
-
-
-def over(
-    connection: duckdb.DuckDBPyConnection,
-    types: Mapping[str, over_releases.Columns],
-    released: Mapping[str, pa.Table],
-    sql: str,
-) -> pa.Table:
-    """Run an outer query as the product does, without the thread of its own that takes most of the time."""
-    with connection.cursor() as cursor:
-        over_releases.load(cursor, types, released)
-        return over_releases.fetch(cursor, sql, None)
 
 
 def answered(session: Session, rest: str, runs: int, *, wide: bool) -> Iterator[Release]:

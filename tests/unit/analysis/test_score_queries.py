@@ -40,7 +40,7 @@ class Counted:
         if units:
             self.connection.execute(f"INSERT INTO units VALUES {', '.join(f'({unit})' for unit in units)}")
         own = Select((Item(Column("r", "a", stored=True), "a"),), Scan("units", "r"))
-        query = self.module.scored(own, bounds, by_excess=by_excess, wide=wide, server=server)
+        query = self.module.score_query(own, bounds, by_excess=by_excess, wide=wide, server=server)
         rows = self.connection.execute(duckdb_sql(query)).fetchall()
         assert all(type(number) is int and 0 <= number < 1 << 63 for row in rows for number in row)
         return RungBins(*np.array(rows, dtype=np.int64).reshape(-1, 3).T).scores(len(bounds))

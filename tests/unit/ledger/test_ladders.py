@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from tests.kept_ladders import (
     asked,
     cost,
     keep,
-    ledger_in,
     newest_of,
     numbered,
     reserve,
@@ -26,12 +24,6 @@ from tests.kept_ladders import (
 )
 
 MILLIONTH = Fraction(1, 10**6)
-
-
-@pytest.fixture
-def open_ledger(tmp_path: Path) -> Iterator[Open]:
-    with ledger_in(tmp_path) as opened:
-        yield opened
 
 
 # --- what is charged, and what is kept -------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -19,19 +18,12 @@ from tests.kept_ladders import (
     asked,
     cost,
     keep,
-    ledger_in,
     newest_of,
     numbered,
     reserve,
     reserve_one,
     spent,
 )
-
-
-@pytest.fixture
-def open_ledger(tmp_path: Path) -> Iterator[Open]:
-    with ledger_in(tmp_path) as opened:
-        yield opened
 
 
 def raw(path: Path, *changes: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.analysis.score_queries import Sums, scored
+from dpsql.analysis.score_queries import Sums, score_query
 from dpsql.mechanisms import Box, Laplace, RungBins
 from dpsql.tree import Column, Item, Scan, Select, duckdb_sql
 
@@ -33,7 +33,7 @@ def counted() -> dict[Database, RungBins]:
     own = Select(
         (Item(Column("r", "a", stored=True), "a"), Item(Column("r", "a", stored=True), "t")), Scan("r", "r")
     )
-    sql = duckdb_sql(scored(own, BOUNDS, by_excess=True, wide=False, sums=Sums.SIZES))
+    sql = duckdb_sql(score_query(own, BOUNDS, by_excess=True, wide=False, sums=Sums.SIZES))
     found = {}
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE r (a BIGINT)")

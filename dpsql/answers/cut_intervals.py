@@ -1,0 +1,150 @@
+"""What a bound cuts, in the intervals of an answer, whether a kept ladder or an excess says how much it is.
+
+Each number under the bound is widened, with its rows in no shown group, and so is each that follows from
+moments under it. In groups intervals take for granted that none has more than twice its share of what is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.estimates import Average, Combined, Deviation, Formula, RowCount, SumOfRows, Variance
+from dpsql.render.lines import IN_THE_RANGE, slot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.analysis import Plan
+    from dpsql.answers.method import NoisyResult
+
+_AVERAGE_DIFFERS = 20
+"""An average is taken to move by at most this part of the range, for the share of its rows that is left out:
+one divided by it."""
+
+Widen = Callable[[int, Combined], Combined]
+"""Widens the number at a place of the plan: its groups, then the rows in none of them."""
+WidenFormula = Callable[[tuple[int, ...], Formula, Combined], Combined]
+"""Widens a number that follows from moments at some places."""
+
+
+def widen_numbers(
+    plan: Plan, answer: NoisyResult, places: Collection[int], widen: Widen, of_formula: WidenFormula
+) -> NoisyResult:
+    """Return an answer with wider intervals of the numbers at some places, and of what follows from them."""
+    outside = answer.outside
+    counts, beyond = list(answer.counts), [] if outside is None else list(outside.counts)
+    for place in places:
+        found, last = counts[place], beyond[place] if beyond else None
+        if found is None or plan.counts[place].share not in (None, plan.counts[place].parts[0]):
+            continue
+        whole = found if last is None else _join_groups(found, last)
+        wider, size = widen(place, whole), len(found.value)
+        counts[place] = replace(wider.taken(np.arange(size)), made=found.made)
+        if last is not None:
+            beyond[place] = wider.taken(np.arange(size, len(whole.value)))
+    values = {
+        (uses, formula): of_formula(uses, formula, each) if uses[0] in places else each
+        for (uses, formula), each in answer.values.items()
+    }
+    if outside is not None:
+        outside = replace(outside, counts=tuple(beyond))
+    return replace(answer, counts=tuple(counts), values=values, outside=outside)
+
+
+def widen_formula(
+    formula: Formula,
+    found: Combined,
+    number: Callable[[Combined, Fraction, Fraction], Combined],
+    share: Callable[[], float],
+) -> Combined:
+    """Return a number that follows from moments, all of which have one bound on rows, with what that cuts.
+
+    `number` widens a sum by the least and the greatest that a row adds, as far as these are below and above
+    0; `share` says which share of the rows of an average is left out at most.
+    """
+    if isinstance(formula, RowCount):
+        return number(found, Fraction(0), Fraction(1))
+    if isinstance(formula, SumOfRows):
+        return number(found, min(formula.low, Fraction(0)), max(formula.high, Fraction(0)))
+    if not isinstance(formula, Average):
+        return found
+    by = share() * float(formula.high - formula.low) / _AVERAGE_DIFFERS
+    return move_ends(found, by, by)
+
+
+def move_ends(found: Combined, below: float, above: NDArray[np.float64] | float) -> Combined:
+    """Return estimates whose intervals reach farther."""
+    ends = None if found.together is None else (found.together[0] - below, found.together[1] + above)
+    return replace(found, low=found.low - below, high=found.high + above, together=ends)
+
+
+def share_left_out(plan: Plan, cut: float, rows: float | None) -> float:
+    """Return which share of the rows of an average is left out at most; in groups, of one of them.
+
+    `rows` is how many of all rows with a value count; None: that is not known. A group has at most twice its
+    share of what is left out: so of n that count, 2 n cut/rows are beside these.
+    """
+    if rows is None or (plan.key_types and plan.options.cut == "WHOLE"):
+        return 1.0
+    beside = cut * (2 if plan.key_types else 1)
+    return beside / (max(rows, 0.0) + beside) if beside > 0 else 0.0
+
+
+def rows_of_moments(plan: Plan, answer: NoisyResult, uses: Sequence[int]) -> float | None:
+    """Return how many rows with a value count in all groups, by the moments of an average; None: unknown."""
+    found = 0.0
+    for place in uses:
+        own, step = answer.counts[place], float(plan.counts[place].step)
+        beyond = None if answer.outside is None else answer.outside.counts[place]
+        if own is None:
+            return None
+        found += step * float(own.value.sum() + (0 if beyond is None else beyond.value.sum()))
+    return found
+
+
+def _join_groups(found: Combined, last: Combined) -> Combined:
+    """Return the estimates of the groups, then of the rows in no group."""
+    ends = None
+    if found.together is not None and last.together is not None:
+        pairs = zip(found.together, last.together, strict=True)
+        low, high = (np.concatenate(pair) for pair in pairs)
+        ends = (low, high)
+    value, stddev, least, most = (
+        np.concatenate([getattr(found, name), getattr(last, name)])
+        for name in ("value", "stddev", "low", "high")
+    )
+    return Combined(value, stddev, least, most, ends)
+
+
+# -- in words
+
+
+def name_range(plan: Plan, places: Collection[int]) -> str:
+    """Return in which ranges it is what is cut from the numbers at some places: not in those of variances."""
+    of = [
+        output.name
+        for output in plan.outputs
+        if isinstance(output.formula, (Variance, Deviation)) and {*places} & {*output.uses}
+    ]
+    return f" (not in the range of {', '.join(of)})" if of else IN_THE_RANGE
+
+
+def assumptions_on_shares(plan: Plan, *, signed: bool, averages: bool) -> list[str]:
+    """Return what intervals take for granted of how what is cut is divided, in sentences."""
+    found = []
+    if plan.key_types and not signed and plan.options.cut != "WHOLE":
+        found.append("no group has more than twice its share of what is left out")
+    if averages:
+        found.append("the rows left out move an average by at most a twentieth of the range, for their share")
+    return found
+
+
+def put_in_slots(found: dict[str, list[str]], assumed: Sequence[str]) -> dict[str, str]:
+    """Return sentences on what is left out by their slots, and what is taken for granted."""
+    said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
+    return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
