@@ -7,7 +7,6 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import Literal
 
-from dpsql import tree
 from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.kept_bounds import CutValues, LeftOut
 from dpsql.analysis.ladders import Ladder
@@ -16,6 +15,7 @@ from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells
 from dpsql.analysis.sparse import SparseDomain
 from dpsql.errors import InternalError
 from dpsql.estimates import Formula, RowCount, SumOfRows
+from dpsql.kernel import tree
 from dpsql.language import Options, Query, Selection
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed

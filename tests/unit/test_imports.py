@@ -23,7 +23,7 @@ ANYWHERE = {"lazy_dataclass", "package_version"}
 
 CORE = (
     BASE
-    | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
+    | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "kernel", "analysis", "engines"}
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
     | {"affordable", "composition", "kept_ladders", "parameters", "planning", "running", "versions"}
 )
@@ -46,10 +46,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The core, in the order in which a statement passes through it.
     "language": {"errors", "privacy", "types"},
     "policy": {"errors", "privacy", "types", "language", "zones"},
-    "tree": {"errors", "types", "language"},
+    "kernel": {"errors", "types"},
     "estimates": {"privacy"},
-    "analysis": {"errors", "places", "privacy", "types", "language", "policy", "tree", "estimates", "zones"},
-    "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis", "zones"},
+    "analysis": {
+        "errors",
+        "places",
+        "privacy",
+        "types",
+        "language",
+        "policy",
+        "kernel",
+        "estimates",
+        "zones",
+    },
+    "engines": {"errors", "exclusive", "order", "types", "policy", "language", "kernel", "analysis", "zones"},
     "noise": {"certified", "privacy"},
     "mechanisms": {"estimates", "noise", "order", "privacy"},
     "ledger": {"errors", "privacy", "policy"},
@@ -71,7 +81,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "versions",
     },
     "rewriting": {"errors", "language"},
-    "parameters": {"engines", "language", "policy", "tree", "types"},
+    "parameters": {"engines", "language", "policy", "kernel", "types"},
     "prepared": {
         "analysis",
         "answers",
@@ -92,7 +102,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"analysis", "answers", "estimates", "guarantees", "language", "ledger", "policy", "prepared"},
     "composition": BASE
     | {"analysis", "answers", "database", "engines", "estimates", "info", "language", "ledger", "policy"}
-    | {"prepared", "release", "running", "tree"},
+    | {"prepared", "release", "running", "kernel"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "prepared", "running"},
     "planning": {
@@ -128,7 +138,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "serve": BASE
     | {"composition", "database", "engines", "errors_json", "estimates", "info", "language", "ledger"}
     | {"login", "parameters", "planning", "policy", "prepared", "release", "remote", "render", "session"}
-    | {"sessions", "tree", "versions", ROOT},
+    | {"sessions", "kernel", "versions", ROOT},
     "cli": BASE
     | {"render", "release", "owner", "prepared", "session", "dbapi", "policy", "language", "ledger", ROOT}
     | {"audit", "audit.end_to_end", "login", "remote", "serve", "sessions"},

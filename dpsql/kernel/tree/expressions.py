@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from dpsql.lazy_dataclass import dataclass
-from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
+from dpsql.kernel.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
 from dpsql.types import BIGINT, SqlType
 
 _ALONE = Facts(frozenset(), 1)
@@ -320,8 +320,9 @@ class Call(Expr):
 class Apply(Expr):
     """A form of a function, applied to arguments.
 
-    `form` is DuckDB's SQL with the places `{0}`, `{1}`, .. of the arguments. `templates.expanded` returns the
-    expression that it stands for. `arithmetic` says that the form computes on numbers and cannot fail.
+    `form` is DuckDB's SQL with the places `{0}`, `{1}`, .. of the arguments. The expression that it stands
+    for is made by `analysis.form_templates.expanded`. `arithmetic` says that the form computes on numbers
+    and cannot fail.
     """
 
     form: str

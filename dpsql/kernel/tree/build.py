@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial, reduce
 
-from dpsql.tree.expressions import Binary, Case, Column
-from dpsql.tree.node import Expr
-from dpsql.tree.relations import Item
+from dpsql.kernel.tree.expressions import Binary, Case, Column
+from dpsql.kernel.tree.node import Expr
+from dpsql.kernel.tree.relations import Item
 
 
 def columns(table: str, prefix: str, count: int) -> tuple[Column, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dpsql.lazy_dataclass import dataclass
-from dpsql.tree.expressions import OrderTerm
-from dpsql.tree.node import Expr, Node, Query, Source
+from dataclasses import dataclass
+
+from dpsql.kernel.tree.expressions import OrderTerm
+from dpsql.kernel.tree.node import Expr, Node, Query, Source
 
 DOMAIN_SCHEMA = "dpsql_domain"
 """The schema in which the schema database and the private database hold declared domains."""

@@ -9,7 +9,7 @@ and the parts may contain subqueries, which TRY may not.
 from __future__ import annotations
 
 from dpsql.errors import InternalError
-from dpsql.tree.expressions import (
+from dpsql.kernel.tree.expressions import (
     Apply,
     Between,
     Binary,
@@ -36,7 +36,7 @@ from dpsql.tree.expressions import (
     UtcTime,
     Window,
 )
-from dpsql.tree.node import OPAQUE, Expr, facts, mapped
+from dpsql.kernel.tree.node import OPAQUE, Expr, facts, mapped
 
 _WHOLE = (Column, Constant, Interval, ListOf, Window, InQuery, Exists, ScalarQuery)
 """Nodes that cannot fail: stored values, constants, and those whose parts are guarded when they are made."""

@@ -12,12 +12,13 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql import tree
+from dpsql.analysis.form_templates import expanded
 from dpsql.analysis.functions import listed
 from dpsql.analysis.released.counts import WeightedRows
 from dpsql.analysis.released.sums import Moment, RowSum
 from dpsql.errors import InternalError
-from dpsql.tree import (
+from dpsql.kernel import tree
+from dpsql.kernel.tree import (
     MOST,
     OPAQUE,
     Aggregate,
@@ -73,7 +74,6 @@ from dpsql.tree import (
     Values,
     Window,
     duckdb_sql,
-    expanded,
     facts,
     guarded,
     utc_time_sql,

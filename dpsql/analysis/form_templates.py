@@ -16,9 +16,7 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
 from dpsql.errors import InternalError
-from dpsql.language import MARK
-from dpsql.language.tokens import mark_functions
-from dpsql.tree.expressions import (
+from dpsql.kernel.tree.expressions import (
     Apply,
     Argument,
     Binary,
@@ -35,7 +33,9 @@ from dpsql.tree.expressions import (
     Try,
     Unary,
 )
-from dpsql.tree.node import Expr, mapped
+from dpsql.kernel.tree.node import Expr, mapped
+from dpsql.language import MARK
+from dpsql.language.tokens import mark_functions
 from dpsql.types import HUGEINT, INTEGER, JSON, VARCHAR, SqlType, column_type
 
 COMPARISONS: dict[type[exp.Expr], str] = {

@@ -9,14 +9,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dpsql.errors import InternalError
-from dpsql.tree import expressions as e
-from dpsql.tree import relations as r
+from dpsql.kernel.tree import expressions as e
+from dpsql.kernel.tree import relations as r
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from dpsql.tree.node import Node
+    from dpsql.kernel.tree.node import Node
     from dpsql.types import SqlType
 
     Pieces = Sequence[str | Node]

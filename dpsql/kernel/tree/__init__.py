@@ -23,12 +23,11 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``expressions`` and ``relations`` have these; ``node`` the base classes and `facts` (columns read, size);
-``guards`` the TRY around what could fail; ``writer`` DuckDB's SQL; ``build`` lists of nodes; ``templates``
-the expressions that forms stand for.
+``guards`` the TRY around what could fail; ``writer`` DuckDB's SQL; ``build`` lists of nodes.
 """
 
-from dpsql.tree.build import columns, conjunction, items, kept
-from dpsql.tree.expressions import (
+from dpsql.kernel.tree.build import columns, conjunction, items, kept
+from dpsql.kernel.tree.expressions import (
     EXACT,
     MOST,
     Aggregate,
@@ -71,8 +70,8 @@ from dpsql.tree.expressions import (
     UtcTime,
     Window,
 )
-from dpsql.tree.guards import guarded, total
-from dpsql.tree.node import (
+from dpsql.kernel.tree.guards import guarded, total
+from dpsql.kernel.tree.node import (
     OPAQUE,
     Expr,
     Facts,
@@ -86,7 +85,7 @@ from dpsql.tree.node import (
     replaced,
     walk,
 )
-from dpsql.tree.relations import (
+from dpsql.kernel.tree.relations import (
     DOMAIN_SCHEMA,
     Derived,
     DomainScan,
@@ -99,8 +98,7 @@ from dpsql.tree.relations import (
     Unnest,
     Values,
 )
-from dpsql.tree.templates import expanded, template
-from dpsql.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql
+from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql
 
 __all__ = [
     "DOMAIN_SCHEMA",
@@ -165,7 +163,6 @@ __all__ = [
     "columns",
     "conjunction",
     "duckdb_sql",
-    "expanded",
     "facts",
     "guarded",
     "items",
@@ -175,7 +172,6 @@ __all__ = [
     "parts",
     "quote",
     "replaced",
-    "template",
     "total",
     "utc_time_sql",
     "walk",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar, TypeVar
-
-from dpsql.lazy_dataclass import dataclass
 
 OPAQUE = "?"
 """A member of `Facts.reads` if the expression contains a subquery or a window."""
