@@ -204,6 +204,10 @@ class SchemaDatabase:
         """See `Catalog`."""
         return self.domains.query(table, column)
 
+    def listed_domains(self) -> dict[str, SqlType]:
+        """Return the names of the tables of listed domains, with the types of their values."""
+        return self.domains.listed()
+
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """See `Catalog`."""
         return self.domains.span(table, column)
