@@ -13,7 +13,7 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Steps`               a DOUBLE as a whole number of steps; `Unscaled`, `Cut` a DECIMAL as one
 `UtcTime`             an instant as the TIMESTAMP that a clock in UTC shows; `Moved` one by seconds
 `Saturated`           a number cut to the ends of a narrower type; `Mean` an average of whole numbers
-`Apply`               a form of `functions.csv` with arguments; `Argument` their places in its template
+`Apply`               a `Form` of `functions.csv` with arguments; `Argument` their places in its template
 `Element`, `Slice`    a part of a list or text; `Lambda` with its `Parameter`
 `Aggregate`           an aggregate with DISTINCT, ORDER BY, FILTER; `Window` a function with OVER and `Frame`
 `InQuery`             IN of a query; `Exists`; `ScalarQuery` its only value
@@ -23,7 +23,8 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``expressions`` and ``relations`` have these; ``node`` the base classes and `facts` (columns read, size);
-``guards`` the TRY around what could fail; ``writer`` DuckDB's SQL; ``build`` lists of nodes.
+``forms`` the functions; ``guards`` the TRY around what could fail; ``writer`` DuckDB's SQL; ``build``
+lists of nodes.
 """
 
 from dpsql.kernel.tree.build import columns, conjunction, items, kept
@@ -70,6 +71,7 @@ from dpsql.kernel.tree.expressions import (
     UtcTime,
     Window,
 )
+from dpsql.kernel.tree.forms import Form, listed_forms
 from dpsql.kernel.tree.guards import guarded, total
 from dpsql.kernel.tree.node import (
     OPAQUE,
@@ -124,6 +126,7 @@ __all__ = [
     "Exists",
     "Expr",
     "Facts",
+    "Form",
     "Frame",
     "InList",
     "InQuery",
@@ -167,6 +170,7 @@ __all__ = [
     "guarded",
     "items",
     "kept",
+    "listed_forms",
     "literal_sql",
     "mapped",
     "parts",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from dpsql.kernel.tree.forms import Form
 from dpsql.kernel.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
 from dpsql.types import BIGINT, SqlType
 
@@ -320,19 +321,18 @@ class Call(Expr):
 class Apply(Expr):
     """A form of a function, applied to arguments.
 
-    `form` is DuckDB's SQL with the places `{0}`, `{1}`, .. of the arguments. The expression that it stands
-    for is made by `analysis.form_templates.expanded`. `arithmetic` says that the form computes on numbers
-    and cannot fail.
+    The expression that the form's text stands for is made by `analysis.form_templates.expanded`.
     """
 
-    form: str
+    form: Form
     arguments: tuple[Expr, ...]
-    arithmetic: bool = False
 
     def _own_facts(self) -> Facts:
         reads = frozenset[str]()
         size = 1
-        for argument, times in zip(self.arguments, _uses(self.form, len(self.arguments)), strict=True):
+        for argument, times in zip(
+            self.arguments, _uses(self.form.template, len(self.arguments)), strict=True
+        ):
             below = facts(argument)
             reads |= below.reads
             size += below.size * max(1, times)
@@ -340,9 +340,9 @@ class Apply(Expr):
 
 
 @lru_cache(maxsize=1024)
-def _uses(form: str, arguments: int) -> tuple[int, ...]:
-    """Return how often a form has each of its arguments."""
-    return tuple(form.count(f"{{{i}}}") for i in range(arguments))
+def _uses(template: str, arguments: int) -> tuple[int, ...]:
+    """Return how often a template has each of its arguments."""
+    return tuple(template.count(f"{{{i}}}") for i in range(arguments))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
