@@ -31,6 +31,7 @@ from dpsql.kernel.tree import (
     Unscaled,
     UtcTime,
 )
+from dpsql.kernel.tree.forms import is_known
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
 
 _CHOICES = frozenset(("coalesce", "ifnull", "least", "greatest"))
@@ -130,8 +131,17 @@ def _parameter(node: Parameter, at: Around) -> Value:
 
 @rule(Apply)
 def _apply(node: Apply, at: Around) -> Value:
+    form = node.form
+    if not (is_known(form) and form.deterministic and len(node.arguments) >= len(form.arguments)):
+        raise NotCertified(f"a form that is not in the table of functions: {form.name}", node)
     given = tuple(derive(argument, at) for argument in node.arguments)
-    return derive(template(node.form), at._replace(given=given, narrowed=None, parameters=None, found=None))
+    found = derive(template(form.template), at._replace(given=given, narrowed=None, parameters=None, found=None))
+    last = given[-1] if given else None
+    digits = int(last.low) if last is not None and last.literal and exact(last.type) else None
+    stated = form.result_type([x.type for x in given], digits)
+    if stated is not None and stated != found.type and not any(x.type == NULL for x in given):
+        raise NotCertified(f"a form whose result has another type than the table says: {form.name}", node)
+    return found
 
 
 @rule(Argument)

@@ -88,6 +88,8 @@ def _column(node: Column, at: Around) -> Value:
     found = column_value(node.table, fold(node.name) if node.stored else node.name, at.scope)
     if found is None:
         raise NotCertified("a column of no item of FROM", node)
+    if node.type is not None and node.type is not found.type and node.type != found.type:
+        raise NotCertified("a column of another type than the tree says", node)
     return found
 
 
