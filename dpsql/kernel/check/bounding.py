@@ -41,7 +41,7 @@ from dpsql.kernel.check.proof import (
     whole_number,
 )
 from dpsql.kernel.check.relation import Relation, name_of
-from dpsql.kernel.check.values import INFINITY, Number
+from dpsql.kernel.check.types_of import INFINITY, Number
 from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Column, Expr, Select
 
 Terms = dict[Term, int]

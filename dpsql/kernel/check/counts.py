@@ -18,6 +18,7 @@ constants, keeps all bounds.
 from __future__ import annotations
 
 from dpsql.kernel.check.bounding import Share, ends_of_row, share_of, sums_of
+from dpsql.kernel.check.distinct import never_null
 from dpsql.kernel.check.marks import FirstCount, Kept, OfUnit, Sums
 from dpsql.kernel.check.proof import (
     NONE,
@@ -33,7 +34,7 @@ from dpsql.kernel.check.proof import (
 from dpsql.kernel.check.relation import Groups, Kind, Names, Number, Relation, name_of
 from dpsql.kernel.check.rungs import relation_of_rungs
 from dpsql.kernel.check.subqueries import check_row
-from dpsql.kernel.check.values import INFINITY, Number as Real
+from dpsql.kernel.check.types_of import INFINITY, Number as Real
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
@@ -110,14 +111,16 @@ def relation_of_groups(
     cells = {}
     for name, expr in keys.items():
         value = proof.value(expr, query)
-        if not value.nullable and isinstance(value.low, int) and isinstance(value.high, int):
+        never = not value.nullable or never_null(proof, query, expr)
+        if never and isinstance(value.low, int) and isinstance(value.high, int):
             cells[name] = (value.low, value.high)
+    most = min((m for by, m in few if by >= keys.keys()), default=None)
     return Relation(
         Kind.GROUPS,
         names,
         unique=frozenset((frozenset(keys),)),
         few=few,
-        groups=Groups(tuple(keys), numbers, declared=not group, cells=cells),
+        groups=Groups(tuple(keys), numbers, declared=not group, cells=cells, most=most),
     )
 
 

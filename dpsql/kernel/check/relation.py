@@ -94,6 +94,10 @@ class Groups:
         Columns that are the place of a group by a number, and among which groups.
     cells
         Integer keys with their least and largest value.
+    most
+        In at most how many groups a unit is; None: any number.
+    public
+        Whether each group is one of a public domain, by public rows that it is joined with.
     """
 
     keys: tuple[str, ...]
@@ -103,6 +107,8 @@ class Groups:
     largest: Largest | None = None
     ranks: dict[str, tuple[str, Names]] = field(default_factory=dict)
     cells: dict[str, tuple[int, int]] = field(default_factory=dict)
+    most: int | None = None
+    public: bool = False
 
     def renamed(self, new: Mapping[str, str]) -> Groups:
         """Return the same with other names of columns; those without a new name are left out."""
@@ -122,6 +128,8 @@ class Groups:
                 if name in new
             },
             {new[name]: ends for name, ends in self.cells.items() if name in new},
+            self.most,
+            self.public,
         )
 
 
