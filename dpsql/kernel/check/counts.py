@@ -253,8 +253,22 @@ class _Counted:
             return self.proof.refuse("a count of rows without a unit", expr)
         if self.single:
             self.proof.note("single rows", "a unit has at most one row in each group")
-            return Number(0, 1)
+            return Number(0, 1, self._where_positive(x))
         return self.proof.refuse("a count of rows of which a unit may have any number", expr)
+
+    def _where_positive(self, x: Expr | None) -> int | None:
+        """Return in how many groups a unit is counted at most by COUNT(CASE WHEN v > 0 THEN .. END).
+
+        v is a whole number from 0 on, so that it is at least 1 in each of them.
+        """
+        case = None if x is None else stripped(x)
+        if not isinstance(case, Case) or len(case.branches) != 1:
+            return None
+        condition = stripped(case.branches[0][0])
+        if not (isinstance(condition, Binary) and condition.operator == ">" and whole_number(condition.right) == 0):
+            return None
+        share = share_of(self.proof, condition.left, self.query, self.source)
+        return share.total if share.low >= 0 else None
 
     def _sum(self, expr: Aggregate, x: Expr) -> Number:
         source = self.source

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from dpsql.kernel.check.marks import Mark
+from dpsql.kernel.check.marks import First, FirstCount, Mark
 from dpsql.kernel.tree import Column, Expr
 
 Names = frozenset[str]
@@ -146,7 +146,7 @@ class Relation:
     unit
         Expressions that are the unit of the row.
     by_row
-        Whether each row of one declared table is a unit; then no expression tells units apart.
+        Whether no column tells units apart: each row has one, as where each row of a table is a unit.
     strays
         Whether rows without a unit may depend on rows of units.
     unique
@@ -182,6 +182,11 @@ class Relation:
     def outside(self) -> bool:
         """Whether its rows are the same for all data, or for the data of the outer row's unit."""
         return self.kind is Kind.PUBLIC or self.kind is Kind.TIED
+
+    @property
+    def shared(self) -> bool:
+        """Whether a column depends on rows of other units than its own."""
+        return any(isinstance(mark, (First, FirstCount)) for mark in self.marks.values())
 
     def closure(self, names: Iterable[str]) -> Names:
         """Return all columns whose values follow from those of some, within a unit.
