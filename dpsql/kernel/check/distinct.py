@@ -142,6 +142,14 @@ def _at(query: Query, place: int) -> list[tuple[Select, Expr]]:
     return [(query, query.items[place].expr)] if isinstance(query, Select) else []
 
 
+def items_at(query: Query, place: int) -> list[tuple[Select, Expr]]:
+    """Return the expressions of a column of a query, of all SELECTs that its set operations join."""
+    if isinstance(query, SetOperation):
+        left, right = items_at(query.left, place), items_at(query.right, place)
+        return left + right if left and right else []
+    return [(query, query.items[place].expr)] if isinstance(query, Select) else []
+
+
 def place_of(query: Query, name: str) -> int | None:
     """Return the place of a column in the result of a query."""
     while isinstance(query, SetOperation):

@@ -46,7 +46,7 @@ def _declared(
     of: dict[str, str] = {}
     for x, y, _ in equalities(conditions):
         if isinstance(x, Column) and isinstance(y, Column) and name_of(y) in groups.keys:
-            if name_of(x) in a.columns:
+            if name_of(x) in a.columns and proof.keeps(x, y) and proof.keeps(y, x):
                 of.setdefault(name_of(y), name_of(x))
     rest = tuple(key for key in groups.keys if key not in of)
     if len(conditions) != len(of) or not all(key in groups.cells for key in rest):
@@ -85,7 +85,7 @@ def _restricted(proof: Proof, a: Relation, b: Relation, conditions: list[Expr], 
         if not reads_of(condition) <= set(groups.keys) | set(b.columns) or subqueries(condition):
             return proof.refuse("groups joined by something else than their keys", join)
     for x, y, _ in equalities(conditions):
-        if isinstance(y, Column) and reads_of(x) <= set(groups.keys):
+        if isinstance(y, Column) and reads_of(x) <= set(groups.keys) and proof.keeps(y, x):
             fixed.add(name_of(y))
     if not b.single(fixed & set(b.columns)):
         return proof.refuse("groups that a join may repeat", join)
