@@ -88,9 +88,15 @@ class Proof:
         """Return whether different values of an expression are different where it is compared with another."""
         if expr == other:
             return True
-        one, two = self.value(expr, self.selects[-1]), self.value(other, self.selects[-1])
+        one, two = self._typed(expr), self._typed(other)
         kind = common(one, two)
         return kind is not None and _injective(one.type, kind)
+
+    def _typed(self, expr: Expr) -> Value:
+        """Return the type of an expression; that of a column is written in it, and was compared by the walk."""
+        if isinstance(expr, Column) and expr.type is not None:
+            return Value(expr.type)
+        return self.value(expr, self.selects[-1])
 
     def value(self, expr: Expr, select: Select) -> Value:
         """Return the type and the interval of an expression of a SELECT."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
-from dpsql.kernel.check.distinct import places_of
+from dpsql.kernel.check.distinct import places_of, unique_after
 from dpsql.kernel.check.groups import relation_of_group_rows
 from dpsql.kernel.check.joins import equal_columns, relation_of
 from dpsql.kernel.check.marks import LOST, First, FirstCount, Mark, Rank
@@ -297,7 +297,8 @@ def _translated(names: Names, places: dict[str, str], fixed: Names) -> Names | N
 
 def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
     """Return what is known of the columns of a projection, beside its unit and marks."""
-    places = places_of(proof, query, names, public=source.outside and not proof.outer)
+    spelled = places_of(proof, query, names, public=source.outside and not proof.outer)
+    places = {column: named[0] for column, named in spelled.items()}
     followed = [(name, follows_from(item.expr, source)) for name, item in zip(names, query.items, strict=True)]
     fixed = source.closure(())
 
@@ -313,13 +314,12 @@ def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...
         if here:
             depends.append((here, reached(names_)))
     few = [(reached(a), most) for a, most in source.few]
-    unique = (_translated(names_, places, fixed) for names_ in source.unique)
     return Relation(
         source.kind,
         names,
         by_row=source.by_row,
         strays=source.strays,
-        unique=frozenset(found for found in unique if found is not None),
+        unique=unique_after(source.unique, spelled, fixed),
         depends=tuple((a, b) for a, b in depends if not b <= a),
         few=tuple((a, most) for a, most in few if a),
     )
