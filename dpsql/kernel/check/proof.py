@@ -17,6 +17,7 @@ from dpsql.kernel.tree import (
     OPAQUE,
     Aggregate,
     Binary,
+    Call,
     Cast,
     Column,
     Constant,
@@ -154,6 +155,20 @@ def closed(expr: Expr) -> Expr:
             return expr
 
 
+def absolute_of(expr: Expr) -> Expr | None:
+    """Return x of abs(x), or of GREATEST(x, 0 - x); None for other expressions."""
+    expr = converted(expr)
+    if not isinstance(expr, Call):
+        return None
+    if expr.name.upper() == "ABS" and len(expr.arguments) == 1:
+        return converted(expr.arguments[0])
+    if expr.name.upper() == "GREATEST" and len(expr.arguments) == 2:
+        x, less = converted(expr.arguments[0]), converted(expr.arguments[1])
+        if isinstance(less, Binary) and less.operator == "-" and whole_number(less.left) == 0:
+            return x if converted(less.right) == x else None
+    return None
+
+
 def is_whole(cast: Cast) -> bool:
     """Return whether a conversion is to whole numbers."""
     return cast.type.integer or cast.type.name == "HUGEINT"
@@ -265,6 +280,7 @@ def operand_in(expr: Expr) -> Expr | None:
 __all__ = [
     "NONE",
     "Proof",
+    "absolute_of",
     "closed",
     "conjuncts",
     "converted",
