@@ -204,7 +204,7 @@ def _change(proof: Proof, expr: Expr, cell: Known) -> Ends:
             return 0, 1
         case Aggregate("SUM", (x,), False, (), None):
             low, high = _ends(proof, x, cell)
-            proof.sum_fits(expr, low, high)
+            proof.sum_fits(expr, proof.selects[-1], low, high)
             return min(low, 0) if _may_be_null(x) else low, max(high, 0) if _may_be_null(x) else high
         case Call(name, (x, y)) if name.upper() == "COALESCE" and whole_number(y) == 0:
             return _change(proof, x, cell)
