@@ -101,7 +101,7 @@ _DAYS = 1 << 30
 
 
 def _of_dates(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
-    near = isinstance(bare(node.left), Constant) and -_DAYS <= y.low and y.high <= _DAYS
+    near = isinstance(bare(node.left), Constant) and y.low >= -_DAYS and y.high <= _DAYS
     if not (near and operator == "+" and x.type == DATE and exact(y.type)):
         needs_try(node, at, "arithmetic on dates outside TRY")
     one, two = x.type.name, y.type.name
@@ -146,7 +146,9 @@ def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
     The first factor is from -k to k, and k times the second is at most d, or k if that is more.
     """
     least, greatest = bare(node.left), bare(node.right)
-    if not (_is_call(least, "LEAST") and _is_call(greatest, "GREATEST") and number(greatest.arguments[1]) == 1):
+    if not (
+        _is_call(least, "LEAST") and _is_call(greatest, "GREATEST") and number(greatest.arguments[1]) == 1
+    ):
         return None
     rest, k = bare(least.arguments[0]), bare(least.arguments[1])
     quotient = bare(greatest.arguments[0])
@@ -155,7 +157,11 @@ def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
     if not (isinstance(quotient, Binary) and quotient.operator == "//"):
         return None
     d, divisor = number(quotient.left), bare(quotient.right)
-    if not (_is_call(divisor, "GREATEST") and bare(divisor.arguments[0]) == k and number(divisor.arguments[1]) == 1):
+    if not (
+        _is_call(divisor, "GREATEST")
+        and bare(divisor.arguments[0]) == k
+        and number(divisor.arguments[1]) == 1
+    ):
         return None
     rung = derive(k, at)
     if not isinstance(d, int) or d < 0 or rung.low < 0 or rung.nullable or derive(rest.left, at).low < 0:

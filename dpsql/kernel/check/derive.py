@@ -40,8 +40,8 @@ class Rows:
     single
         Whether it has one row at most.
     loose
-        Columns that some order of rows decides, with the columns for each: of these and the column, the rows are
-        the same in every order, with no others.
+        Columns that some order of rows decides, with the columns for each: of these and the column, the
+        rows are the same in every order, with no others.
     """
 
     columns: dict[str, Value]

@@ -9,7 +9,17 @@ from __future__ import annotations
 from datetime import date
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import LENGTH, Around, bare, comparable, computed, derive, needs_try, rule, unified
+from dpsql.kernel.check.derive import (
+    LENGTH,
+    Around,
+    bare,
+    comparable,
+    computed,
+    derive,
+    needs_try,
+    rule,
+    unified,
+)
 from dpsql.kernel.check.templates import template
 from dpsql.kernel.check.types_of import UBIGINT, Value, ends, exact, fits, result, whole
 from dpsql.kernel.tree import (
@@ -39,12 +49,56 @@ from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARC
 
 _CHOICES = frozenset(("coalesce", "ifnull", "least", "greatest"))
 _TOTAL = frozenset(
-    "hash nullif abs bit_count sign strlen isnan isinf isfinite signbit sqrt cbrt exp ln log log2 log10 sin cos tan "
-    "asin acos atan sinh cosh tanh asinh acosh atanh cot gamma lgamma degrees radians ceil ceiling floor even atan2 "
-    "nextafter fmod fdiv pow power pi".split()
+    [
+        "hash",
+        "nullif",
+        "abs",
+        "bit_count",
+        "sign",
+        "strlen",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "signbit",
+        "sqrt",
+        "cbrt",
+        "exp",
+        "ln",
+        "log",
+        "log2",
+        "log10",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "cot",
+        "gamma",
+        "lgamma",
+        "degrees",
+        "radians",
+        "ceil",
+        "ceiling",
+        "floor",
+        "even",
+        "atan2",
+        "nextafter",
+        "fmod",
+        "fdiv",
+        "pow",
+        "power",
+        "pi",
+    ]
 )
 """Functions that fail on no value; those of DOUBLEs give NaN or an infinity, as the engine's settings say."""
-_LENGTHS = frozenset("strlen length len char_length array_length bit_count".split())
+_LENGTHS = frozenset(["strlen", "length", "len", "char_length", "array_length", "bit_count"])
 
 
 @rule(Call)
@@ -63,7 +117,7 @@ def _call(node: Call, at: Around) -> Value:
     kind = result(name, arguments, ends_of[0], last)
     if kind is None:
         raise NotCertified(f"a function that is not known: {name}", node)
-    if name == "epoch_ms" and kind == TIMESTAMP and -_MOST <= arguments[0].low and arguments[0].high <= _MOST:
+    if name == "epoch_ms" and kind == TIMESTAMP and arguments[0].low >= -_MOST and arguments[0].high <= _MOST:
         return Value(TIMESTAMP, nullable=arguments[0].nullable)
     if name == "date_diff" and (days := _days_between(node)) is not None:
         return Value(BIGINT, *days, nullable=False)
@@ -92,7 +146,9 @@ def _days_between(node: Call) -> tuple[int, int] | None:
     if not (isinstance(least, Call) and least.name.lower() == "least" and len(least.arguments) == 2):
         return None
     greatest, high = bare(least.arguments[0]), _day(least.arguments[1])
-    if not (isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2):
+    if not (
+        isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2
+    ):
         return None
     low = _day(greatest.arguments[1])
     if first is None or low is None or high is None:
@@ -162,7 +218,9 @@ def _apply(node: Apply, at: Around) -> Value:
     if not (is_known(form) and form.deterministic and len(node.arguments) >= len(form.arguments)):
         raise NotCertified(f"a form that is not in the table of functions: {form.name}", node)
     given = tuple(derive(argument, at) for argument in node.arguments)
-    found = derive(template(form.template), at._replace(given=given, narrowed=None, parameters=None, found=None))
+    found = derive(
+        template(form.template), at._replace(given=given, narrowed=None, parameters=None, found=None)
+    )
     last = given[-1] if given else None
     digits = int(last.low) if last is not None and last.literal and exact(last.type) else None
     stated = form.result_type([x.type for x in given], digits)

@@ -1,13 +1,15 @@
 """Whole queries: that they fail on no rows, and that their result is the same in every order of the rows.
 
-A query is walked once, innermost first. Of each relation the walk keeps what is known of its columns, and sets
-of columns in which no two rows are equal. These show that an order is total where a result depends on one:
+A query is walked once, innermost first. Of each relation the walk keeps what is known of its columns, and
+sets of columns in which no two rows are equal. These show that an order is total where a result depends on
+one:
 
-* ROW_NUMBER, NTILE, LAG, LEAD, the values of a frame, and frames of ROWS depend on the order of rows that tie.
+* ROW_NUMBER, NTILE, LAG, LEAD, the values of a frame, and frames of ROWS depend on the order of rows that
+tie.
   If a unique set of columns is among those of PARTITION BY and ORDER BY, none tie. If every column that the
-  query reads is among them, or follows from them, rows that tie are the same rows, and it does not matter which
-  comes first, as long as no second such window has other ties. Else the result is `loose`: an aggregate may
-  read it beside those columns alone, grouped by such.
+  query reads is among them, or follows from them, rows that tie are the same rows, and it does not matter
+  which comes first, as long as no second such window has other ties. Else the result is `loose`: an
+  aggregate may read it beside those columns alone, grouped by such.
 * LIMIT keeps the first rows: a unique set of columns, or all of them, must be among those of ORDER BY.
 * DISTINCT, GROUP BY and set operations keep one of equal values, so DOUBLEs in them must have one zero.
 
@@ -346,9 +348,10 @@ def _unique_in_join(
 ) -> tuple[frozenset[frozenset[Key]], bool]:
     """Return the unique sets of a join, and whether it has one row at most.
 
-    A row that meets at most one row of the other side is repeated by none. A pair of rows comes once; a row of
-    one side that meets none comes once with NULLs, and no pair has NULLs in a unique set where it has them: the
-    row of the other side with these NULLs would be one that it meets. With FULL two such rows can be equal.
+    A row that meets at most one row of the other side is repeated by none. A pair of rows comes once; a row
+    of one side that meets none comes once with NULLs, and no pair has NULLs in a unique set where it has
+    them: the row of the other side with these NULLs would be one that it meets. With FULL two such rows can
+    be equal.
     """
     equal = set()
     for node in conjuncts(on):

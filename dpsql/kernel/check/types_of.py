@@ -222,13 +222,30 @@ _RESULTS = {
 """The functions whose result has one type. None of them depends on the session, on time or on chance."""
 RESULTS = {name: kind for kind, names in _RESULTS.items() for name in names.split()}
 
-_FIRST = frozenset("abs list_sort list_reverse_sort list_distinct list_slice list_filter xor nullif".split())
+_FIRST = frozenset(
+    ["abs", "list_sort", "list_reverse_sort", "list_distinct", "list_slice", "list_filter", "xor", "nullif"]
+)
 """Functions whose result has the type of the first argument."""
-_ITEM = frozenset("list_first list_last list_max list_min".split())
-_ROUNDED = frozenset("ceil ceiling floor trunc round".split())
+_ITEM = frozenset(["list_first", "list_last", "list_max", "list_min"])
+_ROUNDED = frozenset(["ceil", "ceiling", "floor", "trunc", "round"])
 GROWING = frozenset(
-    "replace concat concat_ws overlay regexp_replace regexp_escape translate to_base64 hex url_encode lpad rpad "
-    "array_to_string strip_accents nfc_normalize".split()
+    [
+        "replace",
+        "concat",
+        "concat_ws",
+        "overlay",
+        "regexp_replace",
+        "regexp_escape",
+        "translate",
+        "to_base64",
+        "hex",
+        "url_encode",
+        "lpad",
+        "rpad",
+        "array_to_string",
+        "strip_accents",
+        "nfc_normalize",
+    ]
 )
 """Functions whose result can be longer than their arguments: the memory that they need must be bounded."""
 ONLY = {"age": 2, "pi": 0, "hash": None, "chr": 1}

@@ -1,8 +1,9 @@
-"""That the text of an expression means its tree: DuckDB's SQL is written without parentheses but those of `Paren`.
+"""That the text of an expression means its tree: only `Paren` writes parentheses.
 
-A proof is about the tree, and an engine reads the text. An operand that is itself an operator is read as the tree
-has it only if it binds more tightly, or as tightly on the left of an operator that groups to the left. So each
-operand is tested against the precedence of DuckDB's grammar; texts with delimiters around them bind most tightly.
+A proof is about the tree, and an engine reads the text. An operand that is itself an operator is read as
+the tree has it only if it binds more tightly, or as tightly on the left of an operator that groups to the
+left. So each operand is tested against the precedence of DuckDB's grammar; texts with delimiters around
+them bind most tightly.
 """
 
 from __future__ import annotations
@@ -95,7 +96,10 @@ def _open_places(template: str) -> frozenset[int]:
     found = set()
     for place in re.finditer(r"\{(\d+)\}", template):
         before, after = template[: place.start()].rstrip(), template[place.end() :].lstrip()
-        if not (before.endswith(("(", ",", "[")) and (after.startswith((")", ",", "]")) or after.startswith("AS "))):
+        if not (
+            before.endswith(("(", ",", "["))
+            and (after.startswith((")", ",", "]")) or after.startswith("AS "))
+        ):
             found.add(int(place[1]))
     return frozenset(found)
 
