@@ -20,6 +20,7 @@ from dpsql.kernel.check.types_of import (
     ends,
     exact,
     fits,
+    floating,
     natural,
     whole,
 )
@@ -217,9 +218,10 @@ def _cast(node: Cast, at: Around) -> Value:
     low, high = ends(kind)
     if (low, high) != (-INFINITY, INFINITY) or kind == DOUBLE:
         low, high = _converted(x, kind, low, high)
-    return Value(
-        kind, low, high, x.nullable or not certain, x.canonical or x.type.name not in ("DOUBLE", "LIST")
-    )
+    # A text can be that of another zero or NaN.
+    known = floating(x.type) or exact(x.type) or x.type.name in ("DECIMAL", "BOOLEAN", "NULL")
+    canonical = (x.canonical and known) or not floating(kind)
+    return Value(kind, low, high, x.nullable or not certain, canonical)
 
 
 def _converted(x: Value, kind: SqlType, low: Number, high: Number) -> tuple[Number, Number]:

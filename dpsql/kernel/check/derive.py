@@ -135,16 +135,9 @@ def computed(made: Value, node: Node, at: Around) -> Value:
 
 
 def comparable(values: Sequence[Value], node: Node, at: Around) -> None:
-    """Refuse a comparison before which a conversion could fail."""
-    first = values[0]
-    for other in values[1:]:
-        if first.type == other.type:
-            continue
-        kind = common(first, other)
-        if kind is None:
-            raise NotCertified("a comparison of types that have no rule", node)
-        if not (fits(first, kind) and fits(other, kind)):
-            needs_try(node, at, "a comparison before which a conversion can fail")
+    """Refuse a comparison before which a conversion to one type could fail."""
+    if any(x.type != values[0].type for x in values):
+        unified(values, node, caught=at.caught)
 
 
 def unified(values: Sequence[Value], node: Node, *, caught: bool = False) -> Value:

@@ -6,6 +6,8 @@ lists. No other function is known, so none that reads the session, the time or a
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import LENGTH, Around, comparable, computed, derive, needs_try, rule, unified
 from dpsql.kernel.check.templates import template
@@ -71,7 +73,7 @@ def _call(node: Call, at: Around) -> Value:
         if not all(x.canonical for x in arguments):
             raise NotCertified("a hash of a DOUBLE that has several zeros", node)
         return Value(UBIGINT, *ends(UBIGINT), nullable=False)
-    found = whole(kind, canonical=name in _ITEMS)
+    found = whole(kind, canonical=name in _ITEMS and all(x.canonical for x in arguments))
     if name == "abs" and (exact(kind) or kind.name == "DECIMAL"):
         x = arguments[0]
         least = 0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
@@ -81,7 +83,18 @@ def _call(node: Call, at: Around) -> Value:
 
 _MOST = (1 << 63) // 1001
 """So many milliseconds, before or after 1970, are a TIMESTAMP."""
-_ITEMS = frozenset(("list_first", "list_last", "list_slice", "list_filter"))
+_ITEMS = frozenset(
+    (
+        "list_first",
+        "list_last",
+        "list_slice",
+        "list_max",
+        "list_min",
+        "list_sort",
+        "list_reverse_sort",
+        "list_distinct",
+    )
+)
 """Functions that give items of a list as they are."""
 
 
@@ -135,7 +148,9 @@ def _apply(node: Apply, at: Around) -> Value:
     if not (is_known(form) and form.deterministic and len(node.arguments) >= len(form.arguments)):
         raise NotCertified(f"a form that is not in the table of functions: {form.name}", node)
     given = tuple(derive(argument, at) for argument in node.arguments)
-    found = derive(template(form.template), at._replace(given=given, narrowed=None, parameters=None, found=None))
+    found = derive(
+        template(form.template), at._replace(given=given, narrowed=None, parameters=None, found=None)
+    )
     last = given[-1] if given else None
     digits = int(last.low) if last is not None and last.literal and exact(last.type) else None
     stated = form.result_type([x.type for x in given], digits)
@@ -213,16 +228,19 @@ def _moved(node: Moved, at: Around) -> Value:
 
 @rule(Steps)
 def _steps(node: Steps, at: Around) -> Value:
-    """Every result is an end or between them: a product with a power of two is not rounded."""
-    x = derive(node.operand, at)
-    power = (
-        node.step.numerator & (node.step.numerator - 1)
-        == 0
-        == node.step.denominator & (node.step.denominator - 1)
-    )
-    if x.type not in (DOUBLE, NULL) or node.low > node.high or not power:
+    """Return the ends: every result is one or between them.
+
+    They are DOUBLEs, and a product with a power of two is not rounded. The sum of a whole number and a half
+    is, from 2 to the 52nd on, to an even number: it exceeds the upper end only if that one is odd.
+    """
+    x, low, high = derive(node.operand, at), node.low, node.high
+    powers = all(part & (part - 1) == 0 for part in (node.step.numerator, node.step.denominator))
+    written = all(Fraction(float(end * node.step)) == end * node.step for end in (low, high))
+    if x.type not in (DOUBLE, NULL) or low > high:
         raise NotCertified("steps of what is no DOUBLE", node)
-    return Value(HUGEINT if node.wide else BIGINT, node.low, node.high)
+    if not (powers and written and (high < 1 << 52 or high % 2 == 0)):
+        raise NotCertified("steps with an end that is rounded", node)
+    return Value(HUGEINT if node.wide else BIGINT, low, high)
 
 
 @rule(Unscaled)

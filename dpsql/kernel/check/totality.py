@@ -22,7 +22,7 @@ from itertools import islice
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import Around, Rows, Scope, bare, derive, unified
-from dpsql.kernel.check.types_of import Value, whole
+from dpsql.kernel.check.types_of import Value, exact, whole
 from dpsql.kernel.check.values import condition
 from dpsql.kernel.facts import Facts, fold
 from dpsql.kernel.tree import (
@@ -49,7 +49,7 @@ from dpsql.kernel.tree import (
     parts,
     walk,
 )
-from dpsql.types import BIGINT
+from dpsql.types import BIGINT, SqlType
 
 Key = tuple[str, str]
 """A column: the alias of its item of FROM, and its name."""
@@ -77,7 +77,7 @@ class Checked:
 def check_total(query: Query, facts: Facts) -> Checked:
     """Prove that a query fails on no rows and that its result depends on no order of them; refuse it if not."""
     checking = Walk(facts)
-    return Checked(checking.rows(query, None), checking.scopes)
+    return Checked(checking.settled(query, None), checking.scopes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +114,13 @@ class Walk:
                 raise NotCertified("a query of an unknown kind", query)
             if outer is None:
                 self._rows[query] = found
+        return found
+
+    def settled(self, query: Query, outer: Scope | None) -> Rows:
+        """Check a query that is read as a whole, so that no order of rows may decide a column."""
+        found = self.rows(query, outer)
+        if found.loose:
+            raise NotCertified("a window in an order that is not total", query)
         return found
 
     # items of FROM
@@ -190,7 +197,7 @@ class Walk:
     # queries
 
     def _set_operation(self, query: SetOperation, outer: Scope | None) -> Rows:
-        left, right = self.rows(query.left, outer), self.rows(query.right, outer)
+        left, right = self.settled(query.left, outer), self.settled(query.right, outer)
         if len(left.columns) != len(right.columns):
             raise NotCertified("a set operation of different numbers of columns", query)
         columns = {}
@@ -221,6 +228,8 @@ class Walk:
         for item in query.items:
             value = derive(item.expr, at)
             name = item.name or getattr(item.expr, "name", "")
+            if name in columns:
+                raise NotCertified("two columns of one name", query)
             columns[name] = value._replace(literal=False) if value.literal else value
             names.setdefault(token(item.expr), name)
         windows = [*dict.fromkeys(node for node in found if isinstance(node, Window))]
@@ -236,8 +245,7 @@ class Walk:
         if query.distinct:
             _check_distinct(query, columns, source)
             unique |= {frozenset(columns)}
-        if query.limit is not None:
-            self._check_limit(query, at, unique, names)
+        self._check_limit(query, at, unique, names)
         single = query.limit in (0, 1) or (not query.group if aggregated else source.single)
         if loose and (query.distinct or query.limit is not None):
             raise NotCertified("a window in an order that is not total", query)
@@ -263,12 +271,13 @@ class Walk:
     ) -> None:
         """Refuse a LIMIT in an order in which different rows of the result tie."""
         for term in query.order:
-            if not derive(term.expr, at).canonical:
+            if not derive(term.expr, at).canonical and query.limit is not None:
                 raise NotCertified("an order by a DOUBLE that has several zeros", term)
         ordered = {token(term.expr) for term in query.order}
         known = {name for key, name in names.items() if key in ordered}
         listed = {token(item.expr) for item in query.items if not isinstance(bare(item.expr), Constant)}
-        if query.limit and not (listed <= ordered or any(columns <= known for columns in unique)):
+        limited = query.limit is not None and query.limit > 0
+        if limited and not (listed <= ordered or any(columns <= known for columns in unique)):
             raise NotCertified("a LIMIT in an order that is not total", query)
 
 
@@ -320,12 +329,15 @@ def _unique_in_join(
     one side that meets none comes once with NULLs, and no pair has NULLs in a unique set where it has them: the
     row of the other side with these NULLs would be one that it meets. With FULL two such rows can be equal.
     """
-    equal = set()
+    met_right: set[object] = set()
+    met_left: set[object] = set()
     for node in conjuncts(on):
         if isinstance(node, Binary) and node.operator in ("=", "IS NOT DISTINCT FROM"):
-            equal |= {(token(node.left), token(node.right)), (token(node.right), token(node.left))}
-    met_right = {y for x, y in equal if _of(x, left)}
-    met_left = {y for x, y in equal if _of(x, right)}
+            for x, y in ((token(node.left), token(node.right)), (token(node.right), token(node.left))):
+                one, other = _type_in(left, x), _type_in(right, y)
+                if one is not None and other is not None and (one == other or (exact(one) and exact(other))):
+                    met_right.add(y)
+                    met_left.add(x)
     one_right = right.single or any(columns <= met_right for columns in right.unique)
     one_left = left.single or any(columns <= met_left for columns in left.unique)
     made: set[frozenset[Key]] = set()
@@ -341,8 +353,11 @@ def _unique_in_join(
     )
 
 
-def _of(key: object, side: _From) -> bool:
-    return isinstance(key, tuple) and key[0] in side.items
+def _type_in(side: _From, key: object) -> SqlType | None:
+    """Return the type of a column of one side of a join; None of anything else."""
+    rows = side.items.get(key[0]) if isinstance(key, tuple) else None
+    found = rows.columns.get(key[1]) if rows is not None and isinstance(key, tuple) else None
+    return None if found is None else found.type
 
 
 def _kept(query: Select, source: _From, names: dict[object, str]) -> frozenset[frozenset[str]]:
@@ -377,9 +392,8 @@ def _loose(
         known = {*map(token, window.partition), *(token(term.expr) for term in window.order)}
         if not _of_peers(window) and not any(columns <= known for columns in source.unique):
             tied.append((window, _following(known, source)))
-    if not tied or (
-        len({frozenset(known) for _, known in tied}) == 1 and _read(*query.items, source=source) <= tied[0][1]
-    ):
+    orders = {(window.partition, window.order) for window, _ in tied}  # rows are sorted once for each
+    if not tied or (len(orders) == 1 and _read(*query.items, source=source) <= tied[0][1]):
         return {}
     made = {}
     for item in query.items:
