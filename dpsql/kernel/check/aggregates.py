@@ -74,7 +74,7 @@ def of_aggregate(node: Aggregate, values: list[Value]) -> Value:
 
 
 def _ordered(node: Aggregate) -> bool:
-    """Return whether rows that tie in the aggregate's order have one value, so that their order is the same."""
+    """Return whether rows that tie in the aggregate's order have one value."""
     argument = bare(node.arguments[0])
     return not facts(argument).reads or any(bare(term.expr) == argument for term in node.order)
 

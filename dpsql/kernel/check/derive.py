@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpsql.kernel.check.totality import Walk
 
 ROWS = (1 << 48) - 1
-"""The assumption: no relation that an engine makes has more rows. At a row each nanosecond that is three days."""
+"""The assumption: no relation that an engine makes has more rows. At one each nanosecond, three days."""
 LENGTH = 1 << 30
 """The assumption: no text has more bytes, no list more items."""
 
@@ -36,8 +36,8 @@ class Rows:
     single
         Whether it has one row at most.
     loose
-        Columns that some order of rows decides, with the columns for each: of these and the column, the rows are
-        the same in every order, with no others.
+        Columns that an order of rows decides, and other columns for each: the rows of these and of the column
+        are the same in every order.
     """
 
     columns: dict[str, Value]

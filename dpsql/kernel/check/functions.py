@@ -11,7 +11,18 @@ from fractions import Fraction
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import LENGTH, Around, comparable, computed, derive, needs_try, rule, unified
 from dpsql.kernel.check.templates import template
-from dpsql.kernel.check.types_of import UBIGINT, Value, ends, exact, fits, result, whole
+from dpsql.kernel.check.types_of import (
+    UBIGINT,
+    Value,
+    distance,
+    ends,
+    exact,
+    fits,
+    result,
+    size,
+    whole,
+    words,
+)
 from dpsql.kernel.tree import (
     Apply,
     Argument,
@@ -37,13 +48,13 @@ from dpsql.kernel.tree.forms import is_known
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
 
 _CHOICES = frozenset(("coalesce", "ifnull", "least", "greatest"))
-_TOTAL = frozenset(
-    "hash nullif abs bit_count sign strlen isnan isinf isfinite signbit sqrt cbrt exp ln log log2 log10 sin cos tan "
-    "asin acos atan sinh cosh tanh asinh acosh atanh cot gamma lgamma degrees radians ceil ceiling floor even atan2 "
-    "nextafter fmod fdiv pow power pi".split()
+_TOTAL = words(
+    "hash nullif abs bit_count sign strlen isnan isinf isfinite signbit sqrt cbrt exp ln log log2 log10 sin "
+    "cos tan asin acos atan sinh cosh tanh asinh acosh atanh cot gamma lgamma degrees radians ceil "
+    "ceiling floor even atan2 nextafter fmod fdiv pow power pi"
 )
 """Functions that fail on no value; those of DOUBLEs give NaN or an infinity, as the engine's settings say."""
-_LENGTHS = frozenset("strlen length len char_length array_length bit_count".split())
+_LENGTHS = words("strlen length len char_length array_length bit_count")
 
 
 @rule(Call)
@@ -62,7 +73,7 @@ def _call(node: Call, at: Around) -> Value:
     kind = result(name, arguments, ends_of[0], last)
     if kind is None:
         raise NotCertified(f"a function that is not known: {name}", node)
-    if name == "epoch_ms" and kind == TIMESTAMP and -_MOST <= arguments[0].low and arguments[0].high <= _MOST:
+    if name == "epoch_ms" and kind == TIMESTAMP and size(arguments[0]) <= _MOST:
         return Value(TIMESTAMP, nullable=arguments[0].nullable)
     if name not in _TOTAL:
         needs_try(node, at, f"a function that can fail: {name}")
@@ -76,8 +87,7 @@ def _call(node: Call, at: Around) -> Value:
     found = whole(kind, canonical=name in _ITEMS and all(x.canonical for x in arguments))
     if name == "abs" and (exact(kind) or kind.name == "DECIMAL"):
         x = arguments[0]
-        least = 0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
-        return computed(Value(kind, least, max(abs(x.low), abs(x.high)), x.nullable), node, at)
+        return computed(Value(kind, distance(x), size(x), x.nullable), node, at)
     return found._replace(low=0, high=min(found.high, LENGTH)) if name in _LENGTHS else found
 
 
@@ -117,7 +127,7 @@ def _choice(name: str, node: Call, at: Around) -> Value:
 
 
 def _of_items(name: str, node: Call, lists: list[Lambda], arguments: list[Value], at: Around) -> Value:
-    """A function of each item of a list: `list_filter` or `list_transform`."""
+    """Return what is known of a function of each item of a list: `list_filter` or `list_transform`."""
     needs_try(node, at, "a function of the items of a list outside TRY")
     if name not in ("list_filter", "list_transform") or len(lists) != 1 or len(arguments) != 1:
         raise NotCertified(f"a function of items that is not known: {name}", node)

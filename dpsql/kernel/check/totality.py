@@ -1,13 +1,13 @@
-"""Whole queries: that they fail on no rows, and that their result is the same in every order of the rows.
+"""Whole queries: that they fail on no rows, and that their result is the same in every order of rows.
 
-A query is walked once, innermost first. Of each relation the walk keeps what is known of its columns, and sets
-of columns in which no two rows are equal. These show that an order is total where a result depends on one:
+A query is walked once, innermost first. Of each relation the walk keeps what is known of its columns, and
+sets of columns in which no two rows are equal. These show that an order is total where a result needs one:
 
-* ROW_NUMBER, NTILE, LAG, LEAD, the values of a frame, and frames of ROWS depend on the order of rows that tie.
-  If a unique set of columns is among those of PARTITION BY and ORDER BY, none tie. If every column that the
-  query reads is among them, or follows from them, rows that tie are the same rows, and it does not matter which
-  comes first, as long as no second such window has other ties. Else the result is `loose`: an aggregate may
-  read it beside those columns alone, grouped by such.
+* ROW_NUMBER, NTILE, LAG, LEAD, the values of a frame, and frames of ROWS depend on the order of rows that
+  tie. If a unique set of columns is among those of PARTITION BY and ORDER BY, none tie. If every column that
+  the query reads is among them, or follows from them, rows that tie are the same rows, and it does not matter
+  which comes first, as long as there is no other order. Else the result is `loose`: an aggregate may read it
+  beside those columns alone, grouped by such.
 * LIMIT keeps the first rows: a unique set of columns, or all of them, must be among those of ORDER BY.
 * DISTINCT, GROUP BY and set operations keep one of equal values, so DOUBLEs in them must have one zero.
 
@@ -75,7 +75,7 @@ class Checked:
 
 
 def check_total(query: Query, facts: Facts) -> Checked:
-    """Prove that a query fails on no rows and that its result depends on no order of them; refuse it if not."""
+    """Prove that a query fails on no rows and that its result depends on no order of them, or refuse it."""
     checking = Walk(facts)
     return Checked(checking.settled(query, None), checking.scopes)
 
@@ -171,13 +171,8 @@ class Walk:
             x = derive(join.right.items, Around(Scope(left.items, self, outer, left.padded)))
             if x.type.item is None or join.kind != "CROSS":
                 raise NotCertified("the items of what is no list", join)
-            return _From(
-                _together(
-                    left.items,
-                    {join.right.alias: Rows({"c0": whole(x.type.item, canonical=x.canonical)})},
-                    join,
-                )
-            )
+            listed = Rows({"c0": whole(x.type.item, canonical=x.canonical)})
+            return _From(_together(left.items, {join.right.alias: listed}, join), padded=left.padded)
         right, kind = self._from(join.right, outer), join.kind or "INNER"
         items = _together(left.items, right.items, join)
         padded = left.padded | right.padded
@@ -325,9 +320,9 @@ def _unique_in_join(
 ) -> tuple[frozenset[frozenset[Key]], bool]:
     """Return the unique sets of a join, and whether it has one row at most.
 
-    A row that meets at most one row of the other side is repeated by none. A pair of rows comes once; a row of
-    one side that meets none comes once with NULLs, and no pair has NULLs in a unique set where it has them: the
-    row of the other side with these NULLs would be one that it meets. With FULL two such rows can be equal.
+    Rows that each meet at most one row of the other side stay unique. Else a pair of rows comes once, and a
+    row of one side that meets none once with NULLs; both cannot have one row of that side. With FULL a row of
+    each side, with NULLs for the other, can be equal.
     """
     met_right: set[object] = set()
     met_left: set[object] = set()
@@ -406,7 +401,7 @@ def _loose(
 
 
 def _following(known: set[object], source: _From) -> set[object]:
-    """Return columns, and those that follow from them: of an item of FROM of which they tell rows apart, all."""
+    """Return columns, and those that follow from them: all of an item of FROM whose rows they tell apart."""
     made = set(known)
     for alias, rows in source.items.items():
         if alias not in source.padded and any(
@@ -417,18 +412,18 @@ def _following(known: set[object], source: _From) -> set[object]:
 
 
 def _reads_loose(query: Select, alias: str, rows: Rows, source: _From) -> bool:
-    """Return whether a query groups by, and each of its items reads, no other columns beside one that is loose."""
+    """Return whether a query groups by, and each of its items reads, no others beside one that is loose."""
     if not isinstance(query.source, Derived):
         return False
-    shared = frozenset.intersection(*rows.loose.values()) - frozenset(rows.loose)
+    shared: frozenset[object] = frozenset.intersection(*rows.loose.values()) - frozenset(rows.loose)
     places = [e for e in query.group if isinstance(e, Constant)]
     grouping = [*query.group, *([query.where] if query.where else [])]
     if places or not _named(alias, _read(*grouping, source=source)) <= shared:
         return False
     for part in aggregates_of(query):
         read = _named(alias, _read(part, source=source))
-        decided = read & frozenset(rows.loose)
-        if len(decided) > 1 or any(not read - decided <= rows.loose[name] for name in decided):
+        decided = [name for name in rows.loose if name in read]
+        if len(decided) > 1 or any(not read - {name} <= rows.loose[name] for name in decided):
             return False
     return True
 
@@ -441,7 +436,7 @@ def _named(alias: str, keys: set[object]) -> frozenset[object]:
 def aggregates_of(query: Select) -> Iterator[Node]:
     """Return the aggregates of a query, and its items that have none."""
     for item in query.items:
-        found = [node for node in walk(item) if isinstance(node, Aggregate)]
+        found: list[Node] = [node for node in walk(item) if isinstance(node, Aggregate)]
         yield from found or [item]
 
 

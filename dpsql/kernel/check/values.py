@@ -253,7 +253,7 @@ _Known = dict["Expr", Value]
 
 
 def _decide(node: Expr, at: Around) -> tuple[Value, _Known, _Known]:
-    """Return what is known of a condition, and of expressions where it holds, and where it is false or NULL."""
+    """Return what is known of a condition, and of expressions where it holds, and where it does not."""
     inner = bare(node)
     match inner:
         case Not(operand):

@@ -166,9 +166,7 @@ FAILS = {
     "a date and a number": Binary("+", DAY, N),
     "a moment and an interval": Binary("+", MOMENT, Interval("1 day")),
     "a moved moment": Moved(MOMENT, 3600),
-    "a function that fails outside TRY": Apply(
-        form("left", "VARCHAR", "#INTEGER"), (TEXT, number(1))
-    ),
+    "a function that fails outside TRY": Apply(form("left", "VARCHAR", "#INTEGER"), (TEXT, number(1))),
     "an element outside TRY": Element(ITEMS, N),
     "a list function outside TRY": Call("list_slice", (ITEMS, number(1), number(2))),
     "a chr": Call("chr", (N,)),
