@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import Around, Rows, Scope, bare, derive, unified
+from dpsql.kernel.check.derive import ROWS, Around, Rows, Scope, bare, derive, unified
 from dpsql.kernel.check.types_of import Value, exact, whole
 from dpsql.kernel.check.values import condition
 from dpsql.kernel.facts import Facts, fold
@@ -139,7 +139,9 @@ class Walk:
                 kind = self.facts.domain(name)
                 if kind is None:
                     raise NotCertified("a domain that is not declared", source)
-                columns = {"v": whole(kind, nullable=False), "o": whole(BIGINT, nullable=False)}
+                places = self.facts.places_of(name)
+                most = ROWS if places is None else places - 1
+                columns = {"v": whole(kind, nullable=False), "o": Value(BIGINT, 0, most, False)}
                 return _alone("", Rows(columns, frozenset((frozenset("v"), frozenset("o")))))
             case Range(start, stop, step, alias, column):
                 low, high = (start, stop - 1) if (step or 1) > 0 else (stop + 1, start)
