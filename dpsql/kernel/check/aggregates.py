@@ -8,7 +8,7 @@ be one zero only. All others give the same in every order. What windows need bey
 from __future__ import annotations
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import ROWS, Around, bare, derive, rule
+from dpsql.kernel.check.derive import ROWS, Around, bare, decided, derive, rule
 from dpsql.kernel.check.types_of import Number, Value, ends, exact, whole
 from dpsql.kernel.tree import Aggregate, Call, Expr, OrderTerm, Window, facts
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType
@@ -45,6 +45,7 @@ def of_aggregate(node: Aggregate, values: list[Value]) -> Value:
         return Value(BIGINT, 0, ROWS, nullable=False)
     if len(values) != 1:
         raise NotCertified(f"an aggregate that is not known: {name}", node)
+    decided(values, node)
     (x,) = values
     kind = x.type
     if name in ("MIN", "MAX") and (kind.item is None and not kind.fields):

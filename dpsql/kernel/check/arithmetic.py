@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TypeGuard
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import Around, bare, computed, derive, needs_try, rule
+from dpsql.kernel.check.derive import Around, bare, computed, decided, derive, needs_try, rule
 from dpsql.kernel.check.types_of import (
     INFINITY,
     Number,
@@ -34,6 +34,7 @@ from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, INTERVAL, TIMESTAMP, SqlT
 @rule(Unary)
 def _unary(node: Unary, at: Around) -> Value:
     x = derive(node.operand, at)
+    decided((x,), node)
     if node.operator == "~" and exact(x.type):
         return whole(x.type)
     if node.operator != "-":
@@ -46,6 +47,7 @@ def _unary(node: Unary, at: Around) -> Value:
 
 def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
     """Return what is known of an operator's result for two values."""
+    decided((x, y), node)
     kind = common(x, y, computed=True)
     nullable = x.nullable or y.nullable
     if kind is None or not (exact(kind) or kind.name in ("DECIMAL", "DOUBLE", "NULL")):
@@ -149,7 +151,9 @@ def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
     The first factor is from -k to k, and k times the second is at most d, or k if that is more.
     """
     least, greatest = bare(node.left), bare(node.right)
-    if not (_is_call(least, "LEAST") and _is_call(greatest, "GREATEST") and number(greatest.arguments[1]) == 1):
+    if not (
+        _is_call(least, "LEAST") and _is_call(greatest, "GREATEST") and number(greatest.arguments[1]) == 1
+    ):
         return None
     rest, k = bare(least.arguments[0]), bare(least.arguments[1])
     quotient = bare(greatest.arguments[0])
@@ -158,7 +162,11 @@ def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
     if not (isinstance(quotient, Binary) and quotient.operator == "//"):
         return None
     d, divisor = number(quotient.left), bare(quotient.right)
-    if not (_is_call(divisor, "GREATEST") and bare(divisor.arguments[0]) == k and number(divisor.arguments[1]) == 1):
+    if not (
+        _is_call(divisor, "GREATEST")
+        and bare(divisor.arguments[0]) == k
+        and number(divisor.arguments[1]) == 1
+    ):
         return None
     rung = derive(k, at)
     if not isinstance(d, int) or d < 0 or rung.low < 0 or rung.nullable or derive(rest.left, at).low < 0:
@@ -240,6 +248,7 @@ def _rests(x: Value, y: Value) -> tuple[Number, Number]:
 @rule(Cast)
 def _cast(node: Cast, at: Around) -> Value:
     x, kind = derive(node.operand, at), node.type.held
+    decided((x,), node)
     if "TIMESTAMPTZ" in (x.type.name, node.type.name):
         raise NotCertified("a conversion that depends on the zone of the session", node)
     certain = fits(x, kind)
@@ -248,10 +257,16 @@ def _cast(node: Cast, at: Around) -> Value:
     low, high = ends(kind)
     if (low, high) != (-INFINITY, INFINITY) or kind == DOUBLE:
         low, high = _converted(x, kind, low, high)
-    # A text can be that of another zero or NaN.
+    # A text can be that of another zero or NaN, which has a sign.
     known = floating(x.type) or exact(x.type) or x.type.name in ("DECIMAL", "BOOLEAN", "NULL")
-    canonical = (x.canonical and known) or not floating(kind)
+    canonical = (x.canonical and known) or not floating(kind) or (kind == DOUBLE and _unsigned(node.operand))
     return Value(kind, low, high, x.nullable or not certain, canonical)
+
+
+def _unsigned(node: Expr) -> bool:
+    """Return whether an expression is a text that is written, without the sign of a zero or NaN."""
+    node = bare(node)
+    return isinstance(node, Constant) and isinstance(node.value, str) and "-" not in node.value
 
 
 def _converted(x: Value, kind: SqlType, low: Number, high: Number) -> tuple[Number, Number]:

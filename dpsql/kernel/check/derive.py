@@ -117,6 +117,12 @@ def derive(node: Expr, at: Around) -> Value:
     return found(node, at)
 
 
+def decided(values: Sequence[Value], node: Node) -> None:
+    """Refuse a function of what rows do not decide."""
+    if not all(x.settled for x in values):
+        raise NotCertified("a function of a DOUBLE of which an order of rows decides the sign", node)
+
+
 def bare(node: Expr) -> Expr:
     """Return an expression without parentheses around it."""
     while isinstance(node, Paren):
@@ -160,4 +166,4 @@ def unified(values: Sequence[Value], node: Node, *, caught: bool = False) -> Val
         raise NotCertified("a conversion to a common type that can fail", node)
     low, high = min(x.low for x in values), max(x.high for x in values)
     nullable, canonical = any(x.nullable for x in values), all(x.canonical for x in values)
-    return Value(made.type, low, high, nullable, canonical)
+    return Value(made.type, low, high, nullable, canonical, settled=all(x.settled for x in values))

@@ -9,7 +9,17 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import LENGTH, Around, comparable, computed, derive, needs_try, rule, unified
+from dpsql.kernel.check.derive import (
+    LENGTH,
+    Around,
+    comparable,
+    computed,
+    decided,
+    derive,
+    needs_try,
+    rule,
+    unified,
+)
 from dpsql.kernel.check.templates import template
 from dpsql.kernel.check.types_of import (
     UBIGINT,
@@ -64,6 +74,7 @@ def _call(node: Call, at: Around) -> Value:
         return _choice(name, node, at)
     lists = [argument for argument in node.arguments if isinstance(argument, Lambda)]
     arguments = [derive(argument, at) for argument in node.arguments if not isinstance(argument, Lambda)]
+    decided(arguments, node)
     if lists:
         return _of_items(name, node, lists, arguments, at)
     ends_of = [a.value if isinstance(a, Constant) else None for a in (node.arguments or (None,))]
@@ -158,6 +169,7 @@ def _apply(node: Apply, at: Around) -> Value:
     if not (is_known(form) and form.deterministic and len(node.arguments) >= len(form.arguments)):
         raise NotCertified(f"a form that is not in the table of functions: {form.name}", node)
     given = tuple(derive(argument, at) for argument in node.arguments)
+    decided(given, node)
     found = derive(
         template(form.template), at._replace(given=given, narrowed=None, parameters=None, found=None)
     )
@@ -184,6 +196,7 @@ def _interval(node: Interval, at: Around) -> Value:
 @rule(ListOf)
 def _list_of(node: ListOf, at: Around) -> Value:
     values = [derive(item, at) for item in node.items]
+    decided(values, node)
     item = unified(values, node, caught=at.caught) if values else Value(NULL)
     return Value(SqlType("LIST", item=item.type), nullable=False, canonical=item.canonical)
 
@@ -217,7 +230,7 @@ def _canonical(node: Canonical, at: Around) -> Value:
     x = derive(node.operand, at)
     if x.type not in (DOUBLE, NULL):
         raise NotCertified("one zero and one NaN of what is no DOUBLE", node)
-    return x._replace(type=DOUBLE, canonical=True)
+    return x._replace(type=DOUBLE, canonical=True, settled=True)
 
 
 @rule(UtcTime)
@@ -244,6 +257,7 @@ def _steps(node: Steps, at: Around) -> Value:
     is, from 2 to the 52nd on, to an even number: it exceeds the upper end only if that one is odd.
     """
     x, low, high = derive(node.operand, at), node.low, node.high
+    decided((x,), node)
     powers = all(part & (part - 1) == 0 for part in (node.step.numerator, node.step.denominator))
     written = all(Fraction(float(end * node.step)) == end * node.step for end in (low, high))
     if x.type not in (DOUBLE, NULL) or low > high:

@@ -47,6 +47,8 @@ class Value(NamedTuple):
         Whether equal values are the same: a DOUBLE has one zero and one NaN. True of what has no DOUBLE.
     literal
         Whether it is a whole number or a text as it is written, which takes the type of what it meets.
+    settled
+        Whether rows decide it up to the sign of a zero or NaN. If not, no function may read it.
     """
 
     type: SqlType
@@ -55,6 +57,7 @@ class Value(NamedTuple):
     nullable: bool = True
     canonical: bool = True
     literal: bool = False
+    settled: bool = True
 
 
 def size(x: Value) -> Number:
