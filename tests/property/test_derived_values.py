@@ -100,7 +100,7 @@ def test_a_wrong_type_is_noticed() -> None:
     facts = facts_of(stage.world.policy, stage.world.schema_database)
     rng, seen = Random(3), Seen()
     stage.fill(small_data(rng, stage.world))
-    found = []
+    found = compile_releases(stage.world, statement(rng, stage.world, frozenset()), Tried())
     while not found:
         found = compile_releases(stage.world, statement(rng, stage.world, frozenset()), Tried())
     query = found[0][1].compiled.query

@@ -58,12 +58,16 @@ from dpsql.kernel.tree.forms import is_known
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
 
 _CHOICES = frozenset(("coalesce", "ifnull", "least", "greatest"))
-_TOTAL = words(
-    "hash nullif abs bit_count sign strlen isnan isinf isfinite signbit sqrt cbrt exp ln log log2 log10 sin "
-    "cos tan asin acos atan sinh cosh tanh asinh acosh atanh cot gamma lgamma degrees radians ceil "
-    "ceiling floor even atan2 nextafter fmod fdiv pow power pi"
+_TOTAL = {"pi": 0, "nullif": 2} | dict.fromkeys(words("atan2 nextafter fmod fdiv pow power"), 2)
+_TOTAL |= dict.fromkeys(
+    words(
+        "abs bit_count sign strlen isnan isinf isfinite signbit sqrt cbrt exp ln log log2 log10 sin cos tan "
+        "asin acos atan sinh cosh tanh asinh acosh atanh cot gamma lgamma degrees radians ceil ceiling floor "
+        "even"
+    ),
+    1,
 )
-"""Functions that fail on no value; those of DOUBLEs give NaN or an infinity, as the engine's settings say."""
+"""Functions of so many arguments that fail on no value: DOUBLEs become NaN or infinite, by the settings."""
 _LENGTHS = words("strlen length len char_length array_length bit_count")
 
 
@@ -86,7 +90,7 @@ def _call(node: Call, at: Around) -> Value:
         raise NotCertified(f"a function that is not known: {name}", node)
     if name == "epoch_ms" and kind == TIMESTAMP and size(arguments[0]) <= _MOST:
         return Value(TIMESTAMP, nullable=arguments[0].nullable)
-    if name not in _TOTAL:
+    if len(node.arguments) != _TOTAL.get(name, -1) and name != "hash":
         needs_try(node, at, f"a function that can fail: {name}")
     if name == "nullif":
         comparable(arguments, node, at)

@@ -11,7 +11,8 @@ sets of columns in which no two rows are equal. These show that an order is tota
 * LIMIT keeps the first rows: a unique set of columns, or all of them, must be among those of ORDER BY.
 * DISTINCT, GROUP BY and set operations keep one of equal values, so DOUBLEs in them must have one zero.
 
-Columns of declared tables have one zero and one NaN each, as the readers of tables make them.
+Columns of DOUBLEs of declared tables have one zero and one NaN each, as the readers of tables make them;
+lists of them are as they are stored.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from dpsql.kernel.tree import (
     Window,
     walk,
 )
-from dpsql.types import BIGINT
+from dpsql.types import BIGINT, DOUBLE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +153,8 @@ class Walk:
             facts = self.facts.table(table)
             if facts is None:
                 raise NotCertified("a table that is not declared", source)
-            columns = {name: whole(kind if facts.public else kind.held) for name, kind in facts.columns}
+            kinds = [(name, kind if facts.public else kind.held) for name, kind in facts.columns]
+            columns = {name: whole(kind, canonical=kind == DOUBLE) for name, kind in kinds}
             found = self._tables[table] = Rows(columns, facts.unique)
         return found
 
@@ -229,7 +231,8 @@ class Walk:
         if query.distinct:
             self._check_distinct(query, columns, source, outer)
             unique |= {frozenset(columns)}
-        self._check_limit(query, at, unique, names)
+        if query.order or query.limit is not None:
+            self._check_limit(query, at, unique, names)
         single = query.limit in (0, 1) or (not query.group if aggregated else source.single)
         if loose and (query.distinct or query.limit is not None):
             raise NotCertified("a window in an order that is not total", query)
@@ -298,6 +301,8 @@ def _alone(alias: str, rows: Rows) -> From:
 
 def _together(left: dict[str, Rows], right: dict[str, Rows], join: Join) -> dict[str, Rows]:
     made = {**left, **right}
+    if any(rows.loose for rows in made.values()):
+        raise NotCertified("a window in an order that is not total", join)
     if len(made) < len(left) + len(right):
         raise NotCertified("two items of FROM with one alias", join)
     return made
