@@ -6,12 +6,14 @@ lists. No other function is known, so none that reads the session, the time or a
 
 from __future__ import annotations
 
+from datetime import date
 from fractions import Fraction
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
     LENGTH,
     Around,
+    bare,
     comparable,
     computed,
     decided,
@@ -41,6 +43,7 @@ from dpsql.kernel.tree import (
     Constant,
     Cut,
     Element,
+    Expr,
     Interval,
     Lambda,
     ListOf,
@@ -90,6 +93,8 @@ def _call(node: Call, at: Around) -> Value:
         raise NotCertified(f"a function that is not known: {name}", node)
     if name == "epoch_ms" and kind == TIMESTAMP and size(arguments[0]) <= _MOST:
         return Value(TIMESTAMP, nullable=arguments[0].nullable)
+    if name == "date_diff" and (days := _days_between(node)) is not None:
+        return Value(BIGINT, *days, nullable=False)
     if len(node.arguments) != _TOTAL.get(name, -1) and name != "hash":
         needs_try(node, at, f"a function that can fail: {name}")
     if name == "nullif":
@@ -104,6 +109,28 @@ def _call(node: Call, at: Around) -> Value:
         x = arguments[0]
         return computed(Value(kind, distance(x), size(x), x.nullable), node, at)
     return found._replace(low=0, high=min(found.high, LENGTH)) if name in _LENGTHS else found
+
+
+def _days_between(node: Call) -> tuple[int, int] | None:
+    """Return the ends of date_diff('day', first, LEAST(GREATEST(x, low), high)), whatever x is."""
+    if len(node.arguments) != 3 or bare(node.arguments[0]) != Constant("day", VARCHAR):
+        return None
+    first, least = _day(node.arguments[1]), bare(node.arguments[2])
+    if not (isinstance(least, Call) and least.name.lower() == "least" and len(least.arguments) == 2):
+        return None
+    greatest, high = bare(least.arguments[0]), _day(least.arguments[1])
+    if not (isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2):
+        return None
+    low = _day(greatest.arguments[1])
+    if first is None or low is None or high is None:
+        return None
+    return min(low, high) - first, high - first
+
+
+def _day(node: Expr) -> int | None:
+    """Return the number of a day that is written."""
+    node = bare(node)
+    return node.value.toordinal() if isinstance(node, Constant) and type(node.value) is date else None
 
 
 _MOST = (1 << 63) // 1001
