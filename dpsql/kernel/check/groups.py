@@ -50,9 +50,10 @@ def _declared(
 ) -> Relation:
     of: dict[str, str] = {}
     for x, y, _ in equalities(conditions):
-        if isinstance(x, Column) and isinstance(y, Column) and name_of(y) in groups.keys:
-            if name_of(x) in a.columns and proof.keeps(x, y) and proof.keeps(y, x):
-                of.setdefault(name_of(y), name_of(x))
+        if not (isinstance(x, Column) and isinstance(y, Column) and name_of(y) in groups.keys):
+            continue
+        if name_of(x) in a.columns and proof.keeps(x, y) and proof.keeps(y, x):
+            of.setdefault(name_of(y), name_of(x))
     rest = tuple(key for key in groups.keys if key not in of)
     if len(conditions) != len(of) or not all(key in groups.cells for key in rest):
         return proof.refuse("a domain that is not joined on all keys", join)
@@ -90,9 +91,10 @@ def _with_cells(
     """
     of: dict[str, str] = {}
     for x, y, null in equalities(conditions):
-        if isinstance(x, Column) and isinstance(y, Column) and name_of(y) in cells.keys and null:
-            if name_of(x) in groups.keys and proof.keeps(x, y) and proof.keeps(y, x):
-                of.setdefault(name_of(y), name_of(x))
+        if not (null and isinstance(x, Column) and isinstance(y, Column) and name_of(y) in cells.keys):
+            continue
+        if name_of(x) in groups.keys and proof.keeps(x, y) and proof.keeps(y, x):
+            of.setdefault(name_of(y), name_of(x))
     rest = tuple(key for key in cells.keys if key not in of)
     exact_keys = set(of.values()) == set(groups.keys) and len(of) == len(groups.keys) == len(conditions)
     if not exact_keys or not all(key in cells.cells for key in rest) or groups.decides is None:
@@ -218,12 +220,11 @@ def _number(expr: Expr, groups: Groups) -> tuple[str, Number] | None:
     """Return the number that an expression is, if it is one: itself, or 0 where there is none."""
     expr = stripped(expr)
     if isinstance(expr, Call) and expr.name.upper() == "COALESCE" and len(expr.arguments) == 2:
-        if whole_number(expr.arguments[1]) == 0:
-            found = _number(expr.arguments[0], groups)
-            if found is None:
-                return None
-            n = found[1]
-            return found[0], Number(n.low, n.high, n.total, null=False, rungs=n.rungs)
+        found = _number(expr.arguments[0], groups)
+        if found is None or whole_number(expr.arguments[1]) != 0:
+            return None
+        n = found[1]
+        return found[0], Number(n.low, n.high, n.total, null=False, rungs=n.rungs)
     if isinstance(expr, Column) and name_of(expr) in groups.numbers:
         return name_of(expr), groups.numbers[name_of(expr)]
     return None

@@ -124,7 +124,7 @@ def _of_units(
     whole = kind == "FULL" and all(_equates_units(c, a, b) for c in conditions)
     made = _pairs(proof, a, "UNITS" if whole else kind, b, conditions)
     proof.note("join of units", f"the conditions of the {kind} JOIN have the units of both sides equal")
-    strays = (a.strays and kind != "INNER" and kind != "RIGHT") or (b.strays and kind in ("RIGHT", "FULL"))
+    strays = (a.strays and kind not in ("INNER", "RIGHT")) or (b.strays and kind in ("RIGHT", "FULL"))
     match kind:
         case "INNER" | "CROSS":
             unit = a.unit | b.unit

@@ -71,9 +71,9 @@ def _check_written(proof: Proof, query: SetOperation) -> None:
     left, right = query.left, query.right
     if isinstance(right, SetOperation) and not query.word == right.word == "UNION ALL":
         proof.refuse("operands of set operations in another order", query)
-    if isinstance(left, SetOperation) and query.word.startswith("INTERSECT"):
-        if not left.word.startswith("INTERSECT"):
-            proof.refuse("operands of set operations in another order", query)
+    looser = isinstance(left, SetOperation) and not left.word.startswith("INTERSECT")
+    if looser and query.word.startswith("INTERSECT"):
+        proof.refuse("operands of set operations in another order", query)
 
 
 def _same_types(proof: Proof, query: SetOperation, place: int) -> bool:

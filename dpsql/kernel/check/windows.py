@@ -129,10 +129,10 @@ def mark_of(expr: Expr, relation: Relation) -> Mark | None:
 
 def _greatest(expr: Expr, relation: Relation) -> Mark | None:
     inner = converted(expr)
-    if isinstance(inner, Call) and inner.name.upper() == "GREATEST" and len(inner.arguments) == 2:
-        if whole_number(inner.arguments[1]) == 1:
-            return _whole(converted(inner.arguments[0]), relation)
-    return None
+    if not (isinstance(inner, Call) and inner.name.upper() == "GREATEST" and len(inner.arguments) == 2):
+        return None
+    at_least_one = whole_number(inner.arguments[1]) == 1
+    return _whole(converted(inner.arguments[0]), relation) if at_least_one else None
 
 
 def _whole_of_units(expr: Case, relation: Relation) -> Mark | None:
