@@ -66,6 +66,11 @@ def give_types(query: Query, stored: Stored) -> Query:
     return query
 
 
+def query_types(query: Query, stored: Stored) -> dict[str, SqlType | None]:
+    """Return the types of the columns of a query that names no columns of another, in order."""
+    return Typing(stored).query(query, None)
+
+
 def _copied(node: Node) -> Node:
     return e.Column(node.table, node.name, node.stored) if isinstance(node, e.Column) else node
 
@@ -92,7 +97,8 @@ class Typing:
         found: dict[str, SqlType | None] = {}
         for item in node.items:
             expr = item.expr
-            name = item.name or (expr.name if isinstance(expr, e.Column) else f"#{len(found)}")
+            name = item.name or (expr.name if isinstance(expr, e.Column) else "")
+            name = f"#{len(found)}" if not name or name in found else name
             found[name] = settled(self.expression(expr, scope))
         if node.where is not None:
             self.expression(node.where, scope)
