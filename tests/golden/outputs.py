@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import mechanisms, noise
+from dpsql import mechanisms
+from dpsql.kernel import noise
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import Histograms, NoiseSource
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.mechanism import Mechanism
 from dpsql.mechanisms.registry import AUDITED
-from dpsql.noise import SeededEntropy
 
 EPSILONS = (Fraction(7, 10), Fraction(5))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpsql.noise import SeededEntropy
+from dpsql.kernel.noise import SeededEntropy
 from tests.golden import outputs
 from tests.golden.record import ALL, FIXTURES, OUTPUTS, RANDOM, changes, read, recorded
 from tests.golden.texts import COLUMNS, REFUSED
