@@ -13,11 +13,21 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent / "property"))
 
-from tests.golden.outputs import outputs  # noqa: E402  `fuzz` is found by the line above
+from tests.golden.answers import answers  # noqa: E402  `fuzz` is found by the line above
+from tests.golden.outputs import outputs  # noqa: E402
 from tests.golden.texts import COLUMNS, REFUSED, Recorder  # noqa: E402
-from tests.golden.worlds import Golden, fixture_statements, random_statements  # noqa: E402
+from tests.golden.worlds import (  # noqa: E402
+    Golden,
+    answered_statements,
+    fixture_statements,
+    random_statements,
+)
 
-FIXTURES, RANDOM, OUTPUTS = FOLDER / "fixtures.txt", FOLDER / "random.txt", FOLDER / "outputs.txt"
+FIXTURES, RANDOM = FOLDER / "fixtures.txt", FOLDER / "random.txt"
+ANSWERS, OUTPUTS = FOLDER / "answers.txt", FOLDER / "outputs.txt"
+
+ANSWER = ("rows", "charge")
+"""What is recorded of each answer."""
 
 ALL = 2_000
 """Random statements that are recorded."""
@@ -51,10 +61,8 @@ def changes(before: Lines, after: Lines) -> Iterator[str]:
 
 
 def _changed(old: list[str], new: list[str]) -> Iterator[str]:
-    if len(new) != len(COLUMNS):
-        yield "other output"
-        return
-    for column, one, other in zip(COLUMNS, old, new, strict=True):
+    columns = {len(each): each for each in (COLUMNS, ANSWER, ("output",))}[len(new)]
+    for column, one, other in zip(columns, old, new, strict=True):
         if one != other:
             yield column + (
                 " is refused now" if other == REFUSED else " was refused" if one == REFUSED else ""
@@ -83,6 +91,8 @@ def main(names: list[str]) -> None:
         found += write(FIXTURES, recorded(statements), columns)
     with random_statements(range(ALL)) as statements:
         found += write(RANDOM, recorded(statements), columns)
+    with answered_statements() as statements:
+        found += write(ANSWERS, answers(statements), "name " + " ".join(ANSWER))
     found += write(OUTPUTS, outputs(), "name output")
     print("\n".join(found) or "nothing changed")
 

@@ -11,9 +11,10 @@ import pytest
 
 from dpsql.kernel.noise import SeededEntropy
 from tests.golden import outputs
-from tests.golden.record import ALL, FIXTURES, OUTPUTS, RANDOM, changes, read, recorded
+from tests.golden.answers import answers
+from tests.golden.record import ALL, ANSWERS, FIXTURES, OUTPUTS, RANDOM, changes, read, recorded
 from tests.golden.texts import COLUMNS, REFUSED
-from tests.golden.worlds import Golden, fixture_statements, random_statements
+from tests.golden.worlds import Golden, answered_statements, fixture_statements, random_statements
 
 DAILY, PART = 300, 170
 """Random statements of every day, and of each part of the others."""
@@ -41,6 +42,14 @@ def test_random_statements_compile_to_what_was_recorded(numbers: range) -> None:
         names = {golden.name for golden in statements}
         before = {name: hashes for name, hashes in read(RANDOM).items() if name in names}
         assert list(changes(before, recorded(statements))) == []
+
+
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
+def test_statements_answer_and_cost_what_was_recorded(every: int) -> None:
+    with answered_statements(every) as statements:
+        names = {golden.name for golden in statements}
+        before = {name: hashes for name, hashes in read(ANSWERS).items() if name in names}
+        assert list(changes(before, answers(statements))) == []
 
 
 def test_mechanisms_give_what_was_recorded() -> None:

@@ -49,7 +49,7 @@ class Recorder:
 
     def texts(self, golden: Golden) -> dict[str, str]:
         """Return what is recorded of a statement, in full."""
-        with _at(DAY):
+        with compiled_at(DAY):
             return {"text": golden.text, **self._texts(golden)}
 
     def hashes(self, golden: Golden) -> list[str]:
@@ -137,17 +137,18 @@ def _price(part: PreparedPrivate) -> str:
 
 def _predicted(text: str) -> str:
     """Return what EXPLAIN says without SQL, which is recorded apart; floating-point numbers rounded."""
-    return json.dumps(_rounded(json.loads(text)))
+    return json.dumps(rounded(json.loads(text)))
 
 
-def _rounded(value: object) -> object:
+def rounded(value: object) -> object:
+    """Return a value of JSON or of rows with floating-point numbers rounded, and without SQL."""
     match value:
         case float():
             return f"{value:.{DIGITS}g}"
         case dict():
-            return {name: _rounded(each) for name, each in value.items() if name not in _SQL}
-        case list():
-            return [_rounded(each) for each in value]
+            return {name: rounded(each) for name, each in value.items() if name not in _SQL}
+        case list() | tuple():
+            return [rounded(each) for each in value]
     return value
 
 
@@ -155,7 +156,7 @@ _SQL = ("compiled_sql", "outer_sql")
 
 
 @contextmanager
-def _at(moment: datetime.datetime) -> Iterator[None]:
+def compiled_at(moment: datetime.datetime) -> Iterator[None]:
     """Compile statements as if it were this moment."""
 
     class Then(datetime.datetime):

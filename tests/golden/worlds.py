@@ -72,6 +72,15 @@ def random_statements(numbers: range) -> Iterator[list[Golden]]:
         yield [_random(number, made, tables) for number in numbers]
 
 
+@contextmanager
+def answered_statements(every: int = 1) -> Iterator[list[Golden]]:
+    """Return every n-th fixture; each is answered anew, whichever was answered before it."""
+    with fixture_statements() as found:
+        for session in {golden.session for golden in found}:
+            session.defaults = replace(session.defaults, fresh=True)
+        yield found[::every]
+
+
 def _random(number: int, made: list[tuple[World, Session]], tables: dict[str, Session]) -> Golden:
     rng, turn = Random(number), number // 5
     if number % 5 < 3:
