@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates import ErrorModel, Measurement, from_top_k, measuring_share
-from dpsql.mechanisms import Box, NoiseSource
+from dpsql.kernel.mechanisms import Box, NoiseSource
 from dpsql.kernel.noise import Entropy
 from reproduce.error_reduction import CROWDED, anchor_errors, each_errors
 from reproduce.page import Claim, Figure, Section, Table

@@ -18,20 +18,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
 from dpsql.audit.inputs import LENGTHS
 from dpsql.audit.shipped import outputs
-from dpsql.kernel import noise
-from dpsql.mechanisms.mechanism import of_any_size
-from dpsql.order import in_public_order
+from dpsql.kernel import mechanisms, noise
+from dpsql.kernel.mechanisms.mechanism import of_any_size
+from dpsql.kernel.order import in_public_order
 
 E = Fraction(3, 2)
 
 
 def module(name: str, **changes: str) -> types.ModuleType:
     """A module of dpsql, made anew with expressions replaced."""
-    whole = importlib.import_module(f"dpsql.mechanisms.{name}")
+    whole = importlib.import_module(f"dpsql.kernel.mechanisms.{name}")
     source = inspect.getsource(whole)
     for old, new in changes.items():
         assert source.count(old) == 1, f"{old} is not, or not once, in {name}"
