@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from dpsql.kernel.mechanisms import Ladder, NoiseSource
 from dpsql.kernel.noise import SeededEntropy
-from tests.unit.mechanisms.test_ladder import law
+from tests.unit.kernel.mechanisms.test_ladder import law
 
 RUNGS = 41
 SHARE = Fraction(1, 5)

@@ -21,7 +21,7 @@ from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder
 from dpsql.kernel.mechanisms.ladder import excess_score, excess_scores
 from tests.unit.audit.test_mutants import module
-from tests.unit.mechanisms.test_ladder import law
+from tests.unit.kernel.mechanisms.test_ladder import law
 
 Units = tuple[int, ...]
 

@@ -19,7 +19,7 @@ from dpsql.kernel.loss import Charge, Number
 from dpsql.kernel.mechanisms import LimitedThenStable, OrderedThenSet, TopStable
 from dpsql.kernel.noise import SeededEntropy
 from tests.narrow import of_type, present
-from tests.unit.mechanisms.test_unknown_domain_exhaustive import (
+from tests.unit.kernel.mechanisms.test_unknown_domain_exhaustive import (
     R0,
     REACH,
     REACH_0,
