@@ -26,8 +26,8 @@ random ranks.
 """
 
 from dpsql.kernel.mechanisms.arguments import Noise
-from dpsql.kernel.mechanisms.bins import Binned, Bins, thresholds
-from dpsql.kernel.mechanisms.box import Box, BoxMeasured, box, pads
+from dpsql.kernel.mechanisms.bins import Binned, Bins
+from dpsql.kernel.mechanisms.box import Box, BoxMeasured, box
 from dpsql.kernel.mechanisms.existence import Existing, ExistingGroups, existing_groups
 from dpsql.kernel.mechanisms.exponential import Exponential, exponential
 from dpsql.kernel.mechanisms.extremes import Extreme, Extremes, extreme
@@ -144,14 +144,12 @@ __all__ = [
     "limited_then_stable",
     "noisy_max",
     "noisy_top_k",
-    "pads",
     "peeled_top_k",
     "quantile",
     "release_all",
     "sparse_vector",
     "sparse_vector_by_rounds",
     "stable_answers",
-    "thresholds",
     "top_stable",
     "usual_grid",
 ]

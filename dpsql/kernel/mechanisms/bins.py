@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.loss import Number, PrivacyLoss
-from dpsql.kernel.mechanisms.arguments import counted, positive, whole
+from dpsql.kernel.mechanisms.arguments import counted, positive
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of
 from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
 
@@ -26,7 +26,9 @@ def thresholds(most: int) -> tuple[int, ...]:
     >>> thresholds(16)
     (1, 2, 4, 5, 8, 11, 16)
     """
-    found, square = [], whole(most, "most") ** 2
+    if type(most) is not int or most < 1:
+        raise ValueError("the largest size of a bin is a whole number, at least 1")
+    found, square = [], most**2
     while square:
         found.append(math.isqrt(square))
         square >>= 1

@@ -70,7 +70,7 @@ class TestTopK:
         found = choose(np.ones(shape, dtype=int), 2, 1)
         assert found.index.tolist() == np.zeros(shape, dtype=int).tolist()
         assert (found.plan.loss, found.plan.scale) == (PrivacyLoss(), 0)
-        assert found.plan.distinguishable_gap(Fraction(95, 100)) is None
+        assert clear_gap(found.plan, Fraction(95, 100)) is None
 
     @pytest.mark.parametrize("epsilon", ["1e-13", 1, "1e9"])
     def test_no_count_raises(self, choose: Callable[..., Any], epsilon: int | str) -> None:
