@@ -96,7 +96,7 @@ class Writer:
         sql = duckdb_sql(query)
         if sql not in self.public:
             name = self.dialect.public_name(len(self.public), sql)
-            relation = self.cache.get(sql) or compute_public(self.schema_database, name, query, sql)
+            relation = self.cache.get(sql) or compute_public(self.schema_database, name, sql)
             self.cache[sql] = relation
             self.public[sql] = PublicRelation(name, sql, relation.rows, relation.columns)
         return self.public[sql]

@@ -20,12 +20,13 @@ def _column(work: Writer, node: tree.Column, scope: ColumnScope) -> Value:
     found = scope.column(node.table, node.name)
     if found is None:
         raise work.refuse("a column that no table in scope has")
-    if node.type is None or (node.type != found.type and type_family(node.type) != type_family(found.type)):
+    # What is written here has the type of the compiled query; each of the two was derived by itself.
+    if node.type not in (None, found.type) and type_family(node.type) != type_family(found.type):
         raise work.refuse(f"a column of type {node.type}, written as {found.type}")
     quote = work.dialect.quote
     sql = f"{quote(node.table)}.{quote(found.name)}"
     work.name(sql, found.cost)
-    return Value(sql, node.type, found.value_range, one_zero=found.one_zero)
+    return Value(sql, found.type, found.value_range, one_zero=found.one_zero)
 
 
 def _null(work: Writer, node: tree.Constant, scope: ColumnScope) -> Value:

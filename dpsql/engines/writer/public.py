@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.writer.value import TargetColumn, type_family
-from dpsql.kernel.tree import Column, Derived, Query, Range, Scan, Unnest, Values, query_types, walk
+from dpsql.kernel.tree import Column, Derived, Query, Range, Scan, Unnest, Values, walk
 from dpsql.lazy_dataclass import dataclass
-from dpsql.types import SqlType
+from dpsql.types import NULL, SqlType, column_type
 
 FIRST_DAY, LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
 """The dates that every engine represents alike; other public dates are refused."""
@@ -47,16 +47,17 @@ def is_public(query: Query, private: Collection[str]) -> bool:
     )
 
 
-def compute_public(schema_database: SchemaDatabase, name: str, query: Query, sql: str) -> PublicRelation:
+def compute_public(schema_database: SchemaDatabase, name: str, sql: str) -> PublicRelation:
     """Compute a public relation, and check that every engine can represent its values."""
+    described = schema_database.run(f"DESCRIBE {sql}")
     rows = schema_database.run(sql)
     columns, arrays = [], []
-    for (label, sql_type), values in zip(
-        query_types(query, schema_database.stored_types).items(), rows.columns, strict=True
+    for i, (label, text) in enumerate(
+        zip(described.column(0).to_pylist(), described.column(1).to_pylist(), strict=True)
     ):
-        sendable = _sendable(sql_type)
-        array, value_range = _check_values(values, sendable)
-        columns.append(TargetColumn(label, sendable, value_range))
+        sql_type = _public_type(text)
+        array, value_range = _check_values(rows.column(i), sql_type)
+        columns.append(TargetColumn(str(label), sql_type, value_range))
         arrays.append(array)
     made = pa.table(arrays, names=[f"c{i}" for i in range(len(arrays))])
     if made.nbytes > MOST_BYTES:
@@ -67,10 +68,13 @@ def compute_public(schema_database: SchemaDatabase, name: str, query: Query, sql
     return PublicRelation(name, sql, made, tuple(columns))
 
 
-def _sendable(sql_type: SqlType | None) -> SqlType:
-    """Return a type whose values are sent to the engine; others are refused."""
-    if sql_type is None:
-        raise Untranslatable("these public values cannot be sent to the engine")
+def _public_type(text: str) -> SqlType:
+    if text in ("NULL", '"NULL"'):
+        return NULL
+    try:
+        sql_type = column_type(text)
+    except ValueError:
+        raise Untranslatable(f"public values of type {text[:40]} cannot be sent to the engine") from None
     if sql_type.name == "ENUM":
         raise Untranslatable("ENUM values cannot be sent to the engine", "declare the column VARCHAR")
     type_family(sql_type)

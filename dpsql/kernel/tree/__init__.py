@@ -28,7 +28,7 @@ could fail; ``writer`` DuckDB's SQL; ``build`` lists of nodes.
 """
 
 from dpsql.kernel.tree.build import columns, conjunction, items, kept
-from dpsql.kernel.tree.column_types import give_types, query_types
+from dpsql.kernel.tree.column_types import give_types
 from dpsql.kernel.tree.expressions import (
     EXACT,
     MOST,
@@ -176,7 +176,6 @@ __all__ = [
     "literal_sql",
     "mapped",
     "parts",
-    "query_types",
     "quote",
     "replaced",
     "total",
