@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from dpsql.analysis.grids import BEYOND, huge, saturated, whole
 from dpsql.estimates import FULL
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,

@@ -19,8 +19,8 @@ from dpsql.audit.end_to_end import neighbour
 from dpsql.cli import main
 from dpsql.cli.exits import ExitCode
 from dpsql.errors import ProgrammingError
+from dpsql.kernel.tree import Cast, Expr
 from dpsql.policy import load
-from dpsql.tree import Cast, Expr
 from dpsql.types import HUGEINT
 from tests.narrow import present
 

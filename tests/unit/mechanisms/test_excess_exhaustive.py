@@ -16,8 +16,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.analysis.score_queries import Sums, score_query
+from dpsql.kernel.tree import Column, Item, Scan, Select, duckdb_sql
 from dpsql.mechanisms import Box, Laplace, RungBins
-from dpsql.tree import Column, Item, Scan, Select, duckdb_sql
 
 SIZES = range(1, 9)
 UNITS = 4
