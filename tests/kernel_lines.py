@@ -24,6 +24,7 @@ READING = {
     "exact_bounds": "bounds of e^x in whole numbers",
     "loss": "what an answer costs",
     "noise": "exact noise",
+    "order": "counts in a public order, and of large domains",
     "counts": "exact counts, which nobody else sees",
     "program": "what is asked of counts",
     "release": "price, charge, count, noise",

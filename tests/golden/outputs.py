@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
-from dpsql.kernel import noise
+from dpsql.audit.cases.case import AuditCase
+from dpsql.audit.cases.registry import AUDITED
+from dpsql.kernel import mechanisms, noise
+from dpsql.kernel.mechanisms import Histograms, NoiseSource
+from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import Histograms, NoiseSource
-from dpsql.mechanisms.audited import AuditCase
-from dpsql.mechanisms.mechanism import Mechanism
-from dpsql.mechanisms.registry import AUDITED
 
 EPSILONS = (Fraction(7, 10), Fraction(5))
 
