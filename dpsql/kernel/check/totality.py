@@ -43,6 +43,7 @@ from dpsql.kernel.tree import (
     Expr,
     Item,
     Join,
+    Node,
     Query,
     Range,
     Scan,
