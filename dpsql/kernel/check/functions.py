@@ -119,7 +119,9 @@ def _days_between(node: Call) -> tuple[int, int] | None:
     if not (isinstance(least, Call) and least.name.lower() == "least" and len(least.arguments) == 2):
         return None
     greatest, high = bare(least.arguments[0]), _day(least.arguments[1])
-    if not (isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2):
+    if not (
+        isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2
+    ):
         return None
     low = _day(greatest.arguments[1])
     if first is None or low is None or high is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
-from dpsql.kernel.check.derive import ROWS
+from dpsql.kernel.check.derive import ROWS, Scope
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.check.totality import Checked
 from dpsql.kernel.check.types_of import Number, Value, common, exact
@@ -68,12 +68,19 @@ class Proof:
     path: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     known: dict[Query, Relation] = field(default_factory=dict)
-    fitting: list[Node] = field(default_factory=list)
+    fitting: list[tuple[Scope, Node]] = field(default_factory=list)
 
-    def sum_fits(self, node: Node, low: Number, high: Number) -> None:
-        """Record that a sum over one row a unit is of values between two ends, so that it does not overflow."""
+    def sum_fits(self, node: Node, select: Select, low: Number, high: Number) -> None:
+        """Record that a sum of one row a unit is of values between two ends, so that it does not overflow."""
         if max(-low, high) * ROWS < 1 << 127:
-            self.fitting.append(node)
+            self.fitting.append((self.values.scopes[select], node))
+
+    def overflowing(self) -> Node | None:
+        """Return a sum of which nothing shows that it does not overflow; None if there is none."""
+        for scope, node in self.values.large:
+            if not any(scope is other and node == found for other, found in self.fitting):
+                return node
+        return None
 
     def refuse(self, rule: str, node: Node | None = None) -> NoReturn:
         """Stop the proof: no rule derives what is needed."""
@@ -95,7 +102,7 @@ class Proof:
         return made
 
     def keeps(self, expr: Expr, other: Expr) -> bool:
-        """Return whether different values of an expression are different where it is compared with another."""
+        """Return whether different values of an expression differ where it is compared with another one."""
         if expr == other:
             return True
         one, two = self._typed(expr), self._typed(other)
@@ -103,7 +110,7 @@ class Proof:
         return kind is not None and _injective(one.type, kind)
 
     def _typed(self, expr: Expr) -> Value:
-        """Return the type of an expression; that of a column is written in it, and was compared by the walk."""
+        """Return the type of an expression; that of a column is written in it, and the walk compared it."""
         if isinstance(expr, Column) and expr.type is not None:
             return Value(expr.type)
         return self.value(expr, self.selects[-1])
@@ -149,7 +156,9 @@ def closed(expr: Expr) -> Expr:
     while True:
         if isinstance(expr, Paren):
             expr = expr.inner
-        elif isinstance(expr, Cast) and (expr.type.name == "HUGEINT" or (expr.type.integer and expr.type.bits == 64)):
+        elif isinstance(expr, Cast) and (
+            expr.type.name == "HUGEINT" or (expr.type.integer and expr.type.bits == 64)
+        ):
             expr = expr.operand
         else:
             return expr
@@ -259,9 +268,7 @@ def subqueries(expr: Expr) -> list[tuple[Expr, Query]]:
     """Return the subqueries of an expression, but not those in them, with the nodes that have them."""
     if OPAQUE not in facts(expr).reads and not any(isinstance(n, Aggregate) for n in nodes_of_row(expr)):
         return []
-    return [
-        (node, part) for node in nodes_of_row(expr) for part in parts(node) if isinstance(part, Query)
-    ]
+    return [(node, part) for node in nodes_of_row(expr) for part in parts(node) if isinstance(part, Query)]
 
 
 def reads_of(expr: Expr) -> Names:

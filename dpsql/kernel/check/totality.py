@@ -70,12 +70,13 @@ class Checked:
         The scope of the items of each SELECT in it, by node; of a SELECT that is in several subqueries, that
         of the last.
     large
-        Sums of whole numbers of which only what they count of one unit can show that they do not overflow.
+        Sums of whole numbers, with their scopes, of which only what they count of one unit can show that they
+        do not overflow.
     """
 
     rows: Rows
     scopes: dict[Select, Scope]
-    large: tuple[Node, ...] = ()
+    large: tuple[tuple[Scope, Node], ...] = ()
 
 
 def check_total(query: Query, facts: Facts) -> Checked:
@@ -94,7 +95,7 @@ class Walk:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.scopes: dict[Select, Scope] = {}
-        self.large: list[Node] = []
+        self.large: list[tuple[Scope, Node]] = []
         self.known: dict[Query, Rows] = {}
         self._tables: dict[str, Rows] = {}
 
