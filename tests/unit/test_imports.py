@@ -59,8 +59,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "exclusive": {"errors"},
     # The core, in the order in which a statement passes through it.
     "language": {"errors", "kernel.loss", "types"},
-    "policy": {"errors", "kernel.loss", "types", "language", "zones"},
+    "kernel.facts": {"errors", "types"},
+    "policy": {"errors", "kernel.facts", "kernel.loss", "types", "language", "zones"},
     "kernel.tree": {"errors", "types"},
+    "kernel.check": {"errors", "kernel.facts", "kernel.tree", "types"},
     "estimates": {"kernel.loss", "kernel.mechanisms"},
     "analysis": {
         "epsilon_division",
