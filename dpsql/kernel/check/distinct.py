@@ -1,0 +1,225 @@
+"""Which columns of public rows are unique, so that no group of a domain is there twice.
+
+A column of a projection is as unique as the one it is computed from if different values stay different and none
+becomes NULL: conversions of whole numbers that fit, a day moved by a number of days, a time from milliseconds,
+and 1 or 0 for a truth value. In a UNION ALL, a set of columns that is unique in both sides is unique if one of them
+has no value in common: NULL on one side and never on the other, different constants, or intervals that do not meet.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from itertools import islice, product
+
+from dpsql.kernel.check.proof import (
+    Proof,
+    conjuncts,
+    is_null,
+    is_whole,
+    stripped,
+    whole_number,
+)
+from dpsql.kernel.check.relation import Names, Relation, name_of
+from dpsql.kernel.tree import (
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Constant,
+    Derived,
+    DomainScan,
+    Expr,
+    IsNull,
+    Query,
+    Range,
+    Select,
+    SetOperation,
+    Values,
+)
+
+MILLISECONDS = 8 * 10**15
+"""Times of so many milliseconds from 1970 on are in the range of a TIMESTAMP."""
+
+
+MOST_SPELLINGS = 8
+"""So many ways are kept to name the columns of one unique set."""
+
+
+def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
+    """Return the column of which an expression has a different value for each value, and never NULL."""
+    expr = stripped(expr)
+    match expr:
+        case Column():
+            return expr
+        case Cast(x) if is_whole(expr):
+            value = proof.value(x, query)
+            if expr.type.name != "HUGEINT":
+                most = 1 << (expr.type.bits - expr.type.signed)
+                fits = (-most if expr.type.signed else 0) <= value.low <= value.high < most
+                if not fits and not _kept(query, expr):
+                    return None
+            return same_column(proof, x, query)
+        case Cast(x) if expr.type.name == "DATE":
+            return _moved_day(proof, x, query)
+        case Call(name, (x,)) if name == "epoch_ms":
+            value = proof.value(x, query)
+            fits = -MILLISECONDS <= value.low <= value.high <= MILLISECONDS
+            return same_column(proof, x, query) if fits else None
+        case Case(((condition, one),), default) if default is not None:
+            if (whole_number(one), whole_number(default)) == (1, 0):
+                found = same_column(proof, condition, query)
+                never = found is not None and never_null(proof, query, found)
+                return found if never else None
+    return None
+
+
+def _kept(query: Select, expr: Expr) -> bool:
+    """Return whether WHERE leaves out the rows where an expression is NULL."""
+    return any(isinstance(c, IsNull) and c.negated and stripped(c.operand) == expr for c in conjuncts(query.where))
+
+
+def _moved_day(proof: Proof, expr: Expr, query: Select) -> Column | None:
+    """Return the column of the days in `day + column`."""
+    expr = stripped(expr)
+    if not (isinstance(expr, Binary) and expr.operator == "+" and isinstance(expr.left, Constant)):
+        return None
+    first = expr.left.value
+    value = proof.value(expr.right, query)
+    if type(first) is not date or not isinstance(value.low, int) or not isinstance(value.high, int):
+        return None
+    low, high = first.toordinal() + value.low, first.toordinal() + value.high
+    if not date.min.toordinal() <= low <= high <= date.max.toordinal():
+        return None
+    return same_column(proof, expr.right, query)
+
+
+def never_null(proof: Proof, query: Query, expr: Expr) -> bool:
+    """Return whether an expression of a query is never NULL."""
+    expr = stripped(expr)
+    if not isinstance(query, Select):
+        return False
+    if _kept(query, expr):
+        return True
+    if isinstance(expr, Constant):
+        return expr.value is not None
+    if not isinstance(expr, Column):
+        return not proof.value(expr, query).nullable
+    source = query.source
+    if isinstance(source, (DomainScan, Range)):
+        return True
+    if isinstance(source, Values):
+        place = source.columns.index(expr.name) if expr.name in source.columns else -1
+        return place >= 0 and not any(is_null(row[place]) or not _plain(row[place]) for row in source.rows)
+    if isinstance(source, Derived) and expr.table in ("", source.alias):
+        return column_never_null(proof, source.query, expr.name)
+    return not proof.value(expr, query).nullable
+
+
+def _plain(cell: Expr) -> bool:
+    return isinstance(stripped(cell), Constant) or whole_number(cell) is not None
+
+
+def column_never_null(proof: Proof, query: Query, name: str) -> bool:
+    """Return whether a column of the result of a query is never NULL."""
+    found = _items(query, name)
+    return bool(found) and all(never_null(proof, select, expr) for select, expr in found)
+
+
+def _items(query: Query, name: str) -> list[tuple[Select, Expr]]:
+    """Return what a column of the result of a query is, in each of its SELECTs; none if that is not known."""
+    if isinstance(query, SetOperation):
+        place = place_of(query.left, name)
+        if place is None or query.word != "UNION ALL":
+            return []
+        left, right = _at(query.left, place), _at(query.right, place)
+        return left + right if left and right else []
+    place = place_of(query, name)
+    return [] if place is None else _at(query, place)
+
+
+def _at(query: Query, place: int) -> list[tuple[Select, Expr]]:
+    if isinstance(query, SetOperation):
+        if query.word != "UNION ALL":
+            return []
+        left, right = _at(query.left, place), _at(query.right, place)
+        return left + right if left and right else []
+    return [(query, query.items[place].expr)] if isinstance(query, Select) else []
+
+
+def items_at(query: Query, place: int) -> list[tuple[Select, Expr]]:
+    """Return the expressions of a column of a query, of all SELECTs that its set operations join."""
+    if isinstance(query, SetOperation):
+        left, right = items_at(query.left, place), items_at(query.right, place)
+        return left + right if left and right else []
+    return [(query, query.items[place].expr)] if isinstance(query, Select) else []
+
+
+def place_of(query: Query, name: str) -> int | None:
+    """Return the place of a column in the result of a query."""
+    while isinstance(query, SetOperation):
+        query = query.left
+    if not isinstance(query, Select):
+        return None
+    for place, item in enumerate(query.items):
+        if (item.name or (item.expr.name if isinstance(item.expr, Column) else "")) == name:
+            return place
+    return None
+
+
+def unique_of_union(proof: Proof, query: SetOperation, a: Relation, b: Relation) -> frozenset[Names]:
+    """Return sets of columns that are unique in the rows of both sides of a UNION ALL together."""
+    here = dict(zip(b.columns, a.columns, strict=True))
+    other = frozenset(frozenset(here[name] for name in names) for names in b.unique)
+    lone = isinstance(query.right, Select) and query.right.source is None and not query.right.group
+    apart = [n for place, n in enumerate(a.columns) if _apart(proof, query, place)]
+    found = {
+        names | {name}
+        for names in a.unique
+        if lone or any(o <= names for o in other)
+        for name in apart
+    }
+    smallest = [s for s in found if not any(o < s for o in found)]
+    return frozenset(smallest)
+
+
+def _apart(proof: Proof, query: SetOperation, place: int) -> bool:
+    """Return whether a column has no value in common in the two sides."""
+    left, right = _at(query.left, place), _at(query.right, place)
+    return bool(left) and bool(right) and all(_differ(proof, x, y) for x in left for y in right)
+
+
+def _differ(proof: Proof, one: tuple[Select, Expr], other: tuple[Select, Expr]) -> bool:
+    x, y = stripped(one[1]), stripped(other[1])
+    if is_null(x):
+        return never_null(proof, *other)
+    if is_null(y):
+        return never_null(proof, *one)
+    if isinstance(x, Constant) and isinstance(y, Constant) and type(x.value) is type(y.value):
+        return x.value != y.value
+    first, second = proof.value(x, one[0]), proof.value(y, other[0])
+    if not (first.low <= first.high < second.low or second.low <= second.high < first.low):
+        return False
+    return never_null(proof, *one) or never_null(proof, *other)
+
+
+def places_of(proof: Proof, query: Select, names: tuple[str, ...], *, public: bool) -> dict[str, list[str]]:
+    """Return the names of the columns that a projection passes on, or others that are as unique."""
+    found: dict[str, list[str]] = {}
+    for name, item in zip(names, query.items, strict=True):
+        column = item.expr if isinstance(item.expr, Column) else None
+        if column is None and public:
+            column = same_column(proof, item.expr, query)
+        if column is not None:
+            found.setdefault(name_of(column), []).append(name)
+    return found
+
+
+def unique_after(unique: frozenset[Names], places: dict[str, list[str]], fixed: Names) -> frozenset[Names]:
+    """Return the unique sets of columns in the names of a projection; columns that never differ may be missing."""
+    found: set[Names] = set()
+    for names in unique:
+        needed = [places.get(name, []) for name in names if name in places or name not in fixed]
+        if all(needed):
+            found.update(frozenset(each) for each in islice(product(*needed), MOST_SPELLINGS))
+    return frozenset(found)

@@ -1,0 +1,153 @@
+"""What the owner declares of tables, as the checker needs it: units, unique columns, types, domains.
+
+`Facts` are public: they are the policy's, not the data's. What is declared of a private table is believed;
+what is declared of a public one was tested on its rows by whoever makes the facts. Nothing else of a policy
+enters a proof: bounds are constants of the query tree, and the budget is the ledger's.
+
+Names of tables and columns are compared without case, as `fold` gives them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dpsql.errors import InternalError
+from dpsql.types import SqlType
+
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def fold(name: str) -> str:
+    """Return the form in which names are compared: ASCII letters in lower case.
+
+    >>> fold("Page"), fold("É")
+    ('page', 'É')
+    """
+    return name.translate(_LOWER)
+
+
+@dataclass(frozen=True, slots=True)
+class ByColumn:
+    """Rows belong to the unit that `column` names; a row where it is NULL belongs to nobody."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByRow:
+    """Each row is a unit of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByParent:
+    """Rows belong to the unit of the parent's row whose `key` equals their `column`.
+
+    The owner declares that all rows of `table` with one `key` belong to one unit. Should several units have
+    it, the row belongs to the least of them, which is also what the queries compute.
+    """
+
+    column: str
+    table: str
+    key: str
+
+
+Unit = ByColumn | ByRow | ByParent
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What is declared of one table; all names are folded.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    unit
+        How rows belong to units; None: the table is public.
+    columns
+        Its columns and their types, in order. An instant of a private table is read as a TIMESTAMP of UTC.
+    unique
+        Sets of columns in which no two rows of the table are equal, where NULL is a value like any other.
+    not_null
+        Columns that are not NULL in any row that belongs to a unit.
+    kind
+        What one unit is, such as `person`. Units of different kinds are never compared.
+    """
+
+    name: str
+    unit: Unit | None
+    columns: tuple[tuple[str, SqlType], ...]
+    unique: frozenset[frozenset[str]] = frozenset()
+    not_null: frozenset[str] = frozenset()
+    kind: str = ""
+    types: dict[str, SqlType] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", dict(self.columns))
+
+    @property
+    def public(self) -> bool:
+        """Whether its rows are public."""
+        return self.unit is None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All tables, and the tables of listed domains.
+
+    A table of a domain has the columns `v`, the values, which are distinct and public, and `o`, their
+    places, which are distinct whole numbers. `v` is never NULL.
+    """
+
+    tables: tuple[TableFacts, ...]
+    domains: tuple[tuple[str, SqlType], ...] = ()
+    """The names of the tables of domains, and the types of their values."""
+    _tables: dict[str, TableFacts] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _domains: dict[str, SqlType] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_tables", {table.name: table for table in self.tables})
+        object.__setattr__(self, "_domains", dict(self.domains))
+        if len(self._tables) < len(self.tables) or len(self._domains) < len(self.domains):
+            raise InternalError("two tables of the facts have one name")
+
+    def table(self, name: str) -> TableFacts | None:
+        """Return what is declared of a table; None if nothing is."""
+        return self._tables.get(fold(name))
+
+    def domain(self, name: str) -> SqlType | None:
+        """Return the type of the values of a domain's table; None if there is none of that name."""
+        return self._domains.get(name)
+
+    def lines(self) -> Iterator[str]:
+        """Return the facts as lines of text, one for each table and domain."""
+        for table in sorted(self.tables, key=lambda found: found.name):
+            columns = ", ".join(f"{name} {sql_type}" for name, sql_type in table.columns)
+            unique = "; ".join(sorted(", ".join(sorted(names)) for names in table.unique))
+            not_null = ", ".join(sorted(table.not_null))
+            yield (
+                f"{table.name}: {_owner(table)}; columns {columns}; unique {unique or 'none'}; "
+                f"never NULL {not_null or 'none'}"
+            )
+        for name, sql_type in sorted(self.domains, key=lambda found: found[0]):
+            yield f"{name}: distinct public values of type {sql_type}"
+
+    @property
+    def digest(self) -> str:
+        """A hash of all facts."""
+        return hashlib.sha256("\n".join(self.lines()).encode()).hexdigest()
+
+
+def _owner(table: TableFacts) -> str:
+    match table.unit:
+        case None:
+            return "public"
+        case ByColumn(column):
+            return f"a row belongs to the {table.kind} in {column}"
+        case ByRow():
+            return f"each row is one {table.kind}"
+        case ByParent(column, parent, key):
+            return f"a row belongs to the {table.kind} of the row of {parent} whose {key} is its {column}"

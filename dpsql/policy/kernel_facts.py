@@ -1,0 +1,59 @@
+"""Make the kernel's `Facts` of a policy, and of what the schema database knows of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from dpsql.kernel.facts import ByColumn, ByParent, ByRow, Facts, TableFacts, Unit, fold
+from dpsql.policy.model import Policy
+from dpsql.policy.parts import UnitColumn, UnitRow, UnitVia
+from dpsql.policy.table import Table
+from dpsql.types import SqlType
+
+
+class KnownTables(Protocol):
+    """What is known of the declared tables beside the policy."""
+
+    def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
+        """Return the names and types of a table's columns, in order."""
+
+    def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
+        """Return the declared sets of unique columns; of a public table, those that hold for its rows."""
+
+    def not_null(self, table: str, column: str) -> bool:
+        """Return whether no row of a private table that has a unit has NULL in a column."""
+
+    def listed_domains(self) -> Mapping[str, SqlType]:
+        """Return the names of the tables of listed domains, with the types of their values."""
+
+
+def facts_of(policy: Policy, known: KnownTables) -> Facts:
+    """Return the facts on which proofs rest."""
+    tables = tuple(_table(table, known) for table in policy.tables.values())
+    return Facts(tables, tuple(sorted(known.listed_domains().items())))
+
+
+def _table(table: Table, known: KnownTables) -> TableFacts:
+    columns = known.columns(table.name)
+    return TableFacts(
+        name=fold(table.name),
+        unit=_unit(table),
+        columns=tuple((fold(name), sql_type) for name, sql_type in columns),
+        unique=frozenset(frozenset(map(fold, names)) for names in known.unique(table.name)),
+        not_null=frozenset(
+            fold(name) for name, _ in columns if not table.public and known.not_null(table.name, name)
+        ),
+        kind="" if table.unit is None else table.unit.kind,
+    )
+
+
+def _unit(table: Table) -> Unit | None:
+    match table.unit:
+        case UnitColumn(column=column):
+            return ByColumn(fold(column))
+        case UnitRow():
+            return ByRow()
+        case UnitVia(via=via, table=parent, column=key):
+            return ByParent(fold(via), fold(parent), fold(key))
+    return None
