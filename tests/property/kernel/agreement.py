@@ -1,0 +1,67 @@
+"""Whether the checker agrees with the analysis: it certifies a query, and by no larger bounds than are claimed."""
+
+from __future__ import annotations
+
+from dpsql.analysis import Plan
+from dpsql.kernel.check import Certificate, Change, Keys, NotCertified, certify
+from dpsql.kernel.facts import Facts
+from kernel.grounds import Compiled
+
+__all__ = ["disagreement", "lower_claims"]
+
+_PUBLIC = (Keys.ONE, Keys.DECLARED, Keys.SPARSE, Keys.CELLS)
+
+
+def disagreement(made: Compiled, facts: Facts) -> str:
+    """Say what keeps a query from being counted: what is not certified, or is claimed too low; or nothing."""
+    try:
+        claim = certify(made.query, facts)
+    except NotCertified as refused:
+        return refused.rule
+    except Exception as error:  # noqa: BLE001  whatever it is, nothing is counted
+        return f"raised {type(error).__name__}: {str(error)[:80]}"
+    if made.ladder is not None:
+        return "" if claim.keys is Keys.RUNGS else f"the rungs of a search are {claim.keys.name}"
+    return "; ".join(lower_claims(made.plan, claim))
+
+
+def lower_claims(plan: Plan, claim: Certificate) -> list[str]:
+    """Return the bounds of a plan that are lower than what is certified."""
+    found, offset = list[str](), int(plan.compiled.cells)
+    for place, count in enumerate(plan.counts):
+        name = f"n{place + offset}"
+        change = claim.number(name)
+        if change is None:
+            found.append(f"{name} is not certified")
+            continue
+        low = 0 if count.monotone else -count.bound
+        bound = 1 if place == plan.existence else count.bound
+        if change.low < low or change.high > bound:
+            found.append(f"{name} changes by {change.low} to {change.high}, claimed {low} to {bound}")
+        total, certified = plan.total(place), _total(claim, change)
+        if total is not None and (certified is None or certified > total):
+            found.append(f"{name} changes by {certified} in all groups, claimed {total}")
+        if place == plan.existence and name not in claim.existence:
+            found.append(f"{name} does not decide existence")
+    most = 1 if plan.one_group else plan.groups_per_unit
+    if plan.key_types and most is not None and not plan.compiled.cells:
+        if claim.most_groups is None or claim.most_groups > most:
+            found.append(f"one unit changes {claim.most_groups} groups, claimed {most}")
+    if plan.partitions is not None and hasattr(plan.selection, "keys"):
+        within = claim.within(frozenset(f"k{i}" for i in plan.selection.keys))
+        if within is None or within > plan.partitions.per_unit:
+            found.append(f"one unit is in {within} partitions, claimed {plan.partitions.per_unit}")
+    if (plan.domain_size is not None or not plan.key_types) and claim.keys not in _PUBLIC:
+        found.append(f"the groups are {claim.keys.name}, claimed public")
+    return found
+
+
+def _total(claim: Certificate, change: Change) -> int | None:
+    """Return the total of a number, also by the number of groups that a unit changes."""
+    each = max(-change.low, change.high)
+    found = [] if change.total is None else [change.total]
+    if claim.keys is Keys.ONE:
+        found.append(each)
+    if claim.most_groups is not None:
+        found.append(claim.most_groups * each)
+    return min(found, default=None)
