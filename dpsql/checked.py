@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from dpsql.analysis import Plan
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.exclusive import Turn
+from dpsql.kernel.loss import Number, exact
 from dpsql.language import Parameters, Scalar, plain, plain_text
 from dpsql.ledger import Ledger
 from dpsql.mechanisms import Checked, GuessAndCheck, MedianOracle
 from dpsql.prepared import PlannedCount
-from dpsql.privacy import Number, exact
 from dpsql.running import Paid, Running
 
 

@@ -17,6 +17,7 @@ from dpsql import mechanisms
 from dpsql.analysis import Output, Plan
 from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
 from dpsql.answers.sources import laplace_source, made_of_moments
+from dpsql.epsilon_division import Layout
 from dpsql.estimates import (
     Combined,
     Formula,
@@ -25,8 +26,8 @@ from dpsql.estimates import (
     error_words,
     from_measurement,
 )
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Layout, PrivacyLoss
 
 Values = dict[tuple[tuple[int, ...], Formula], Combined]
 """Estimates of numbers that follow from several counts, as in `NoisyResult`."""

@@ -17,9 +17,9 @@ from dpsql.answers.shown import by_noise, measured_in_all, notes, released
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, distinguishable_gap
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge, PrivacyLoss
 
 MOST_GROUPS = 64
 """The largest domain in which one unit may touch all groups if nothing bounds how many it touches."""

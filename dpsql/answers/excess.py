@@ -33,9 +33,9 @@ from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, pair_half_width
 from dpsql.estimates.noise_laws import Linear
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge, PrivacyLoss
 
 Choose = Callable[[Plan], Method]
 

@@ -29,8 +29,8 @@ from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, Formula
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge, PrivacyLoss
 
 SHARE = Fraction(1, 8)
 """The part for all excesses of what is left of epsilon after the searches: a tenth of all of it."""

@@ -19,9 +19,9 @@ from dpsql.answers.unknown import ranked_keys
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, LaplaceNoise, from_reached
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge, PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dpsql import mechanisms
 from dpsql.analysis import Plan
-from dpsql.privacy import Layout
+from dpsql.epsilon_division import Layout
 
 
 def allowed(plan: Plan) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql import mechanisms
+from dpsql.epsilon_division import Layout
 from dpsql.estimates import split_measuring
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Layout
 
 _PLACES = 40
 """Bits of square roots, whose last digits do not matter."""

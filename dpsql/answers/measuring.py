@@ -14,6 +14,7 @@ from dpsql.answers.blocks import Block, Values, shares
 from dpsql.answers.gaussian import allowed, gaussian_noise, wished
 from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
 from dpsql.answers.sources import laplace_source, law_of, source_of
+from dpsql.epsilon_division import Layout
 from dpsql.estimates import (
     Combined,
     ErrorModel,
@@ -26,8 +27,8 @@ from dpsql.estimates import (
     offsets,
     split_measuring,
 )
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Layout, PrivacyLoss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

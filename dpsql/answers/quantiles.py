@@ -15,11 +15,12 @@ from dpsql.answers.existing import by_terms, shown_note
 from dpsql.answers.method import AtDistance, KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import wide
 from dpsql.engines import Counts
+from dpsql.epsilon_division import Layout
 from dpsql.errors import InternalError
 from dpsql.estimates import figure, with_noun
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge, Layout, PrivacyLoss
 
 MOST_HISTOGRAMS = 100_000
 """The most groups of a domain whose quantiles are chosen: each takes some milliseconds."""

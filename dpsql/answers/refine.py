@@ -16,10 +16,10 @@ from dpsql.answers.table import declared_values
 from dpsql.answers.whole_domain import WholeDomain
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement
 from dpsql.estimates.noise_laws import Law, Source
+from dpsql.kernel.loss import Charge, PrivacyLoss, Stream
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms import Gaussian
-from dpsql.privacy import Charge, PrivacyLoss, Stream
 
 if TYPE_CHECKING:
     import pyarrow as pa

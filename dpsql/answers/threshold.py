@@ -15,6 +15,7 @@ from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import AtDistance, NoisyResult, Quote
 from dpsql.answers.top_k import NOISE
 from dpsql.engines import Counts, ListedCounts
+from dpsql.epsilon_division import Layout
 from dpsql.errors import InternalError
 from dpsql.estimates import (
     Combined,
@@ -25,10 +26,10 @@ from dpsql.estimates import (
     from_threshold,
     with_noun,
 )
+from dpsql.kernel.loss import Charge
 from dpsql.language import AboveThreshold, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
-from dpsql.privacy import Charge, Layout
 
 _FAR = 60
 """At this many scales above the threshold every group is a hit in the cheapest branch."""

@@ -28,9 +28,9 @@ from dpsql.estimates import (
     measuring_share,
     p_value,
 )
+from dpsql.kernel.loss import Charge
 from dpsql.language import TopK
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge
 
 Noise = Literal["exponential", "laplace", "geometric"]
 NOISE: dict[str, Noise] = {

@@ -20,9 +20,9 @@ from dpsql.answers.sources import difference, law_of, source_of
 from dpsql.engines import Counts
 from dpsql.estimates import Combined, error_words
 from dpsql.estimates.noise_laws import Linear
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import AboveThreshold, Scalar, TopK
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge, PrivacyLoss
 
 
 def needs_laplace(plan: Plan, places: Sequence[int]) -> bool:

@@ -16,9 +16,9 @@ from dpsql.audit.sequential_halving import Mechanism, SearchState, search
 from dpsql.audit.statistics import strata
 from dpsql.audit.verdict import Counterexample, PValues, Verdict
 from dpsql.errors import ProgrammingError
+from dpsql.kernel.loss import Number, exact
+from dpsql.kernel.noise import Entropy, SimulationEntropy
 from dpsql.mechanisms.audited import Adjacency
-from dpsql.noise import Entropy, SimulationEntropy
-from dpsql.privacy import Number, exact
 
 _BLOCK = 1 << 16
 """Runs of one call in the final test, chosen so that they fit into the cache."""

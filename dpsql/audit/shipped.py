@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, repeated
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.noise import Entropy
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import NoiseSource
 from dpsql.mechanisms.mechanism import Result
 from dpsql.mechanisms.registry import AUDITED
-from dpsql.noise import Entropy
-from dpsql.privacy import Charge
 
 
 def outputs(result: Result[Any]) -> dict[str, Any]:

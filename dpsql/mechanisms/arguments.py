@@ -8,8 +8,8 @@ from typing import Literal, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel.loss import Number, exact
 from dpsql.order import OrderedCounts, SparseCounts
-from dpsql.privacy import Number, exact
 
 Noise = Literal["exponential", "laplace", "geometric"]
 """Law of the noise; geometric noise is exponential noise on the grid of integers."""

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.kernel.loss import Number
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import Mechanism
 from dpsql.order import SparseCounts, in_public_order
-from dpsql.privacy import Number
 
 Adjacency = Literal["general", "monotone", "one"]
 """How one unit changes counts: each in any direction, all in the same direction, or only one count."""

@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
 from dpsql.estimates.box import (
     box_half_width,
     cube_half_width,
@@ -22,13 +21,14 @@ from dpsql.estimates.box import (
 )
 from dpsql.estimates.closed_form import check_confidence
 from dpsql.estimates.measurement import BoxNoise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import counted, positive
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.common_unit import bounds_of, common_unit
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.privacy import Number, PrivacyLoss
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number
 from dpsql.mechanisms.arguments import bound, whole
-from dpsql.privacy import Number
 
 _MOST_STEPS = 1 << exact_noise.FINEST
 """Most grid steps of a count, as for other noise: each step takes a bit of the limit of counts."""

@@ -10,7 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import between, counted, positive, whole
 from dpsql.mechanisms.audit_inputs import LARGE, SMALL
@@ -19,7 +20,6 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call, of_any_size
 from dpsql.mechanisms.ragged import padded
 from dpsql.mechanisms.tails import symmetric_cutoff
-from dpsql.privacy import Number, PrivacyLoss
 
 
 @dataclass(frozen=True, eq=False, slots=True)

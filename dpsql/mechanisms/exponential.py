@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import bound, counted, positive
 from dpsql.mechanisms.audited import AuditCase
@@ -17,7 +18,6 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, place
 from dpsql.mechanisms.mechanism import Mechanism, in_one_call
 from dpsql.mechanisms.top_k import TopK
 from dpsql.mechanisms.weights import Weights
-from dpsql.privacy import Number, PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import positive, whole
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.histogram import MOST_CELLS, Histogram, Histograms, Ramps, given, level, most_rows
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.privacy import BoundedRange, Number, PrivacyLoss
 
 _BEYOND = 20
 """The cell is beyond the largest value of all units with a probability of at most 1 in this."""

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
 from dpsql.estimates.closed_form import check_confidence
 from dpsql.estimates.gaussian import gaussian_half_width, gaussian_simultaneous_half_width
 from dpsql.estimates.measurement import GaussianNoise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Charge, Filter, Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import counted, positive, whole
 from dpsql.mechanisms.audited import AuditCase
@@ -23,7 +24,6 @@ from dpsql.mechanisms.common_unit import bounds_of, common_unit
 from dpsql.mechanisms.gaussian_variance import Changes, least_variances
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.privacy import Charge, Filter, Number, PrivacyLoss
 
 _PLACES = 30
 """Binary places of a square root that chooses a grid."""

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise
 

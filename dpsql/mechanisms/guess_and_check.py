@@ -11,7 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Charge, Number, PrivacyLoss, exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, between, bound, in_order, kind, positive, whole
 from dpsql.mechanisms.audited import AuditCase, levels
@@ -20,7 +21,6 @@ from dpsql.mechanisms.mechanism import Mechanism, Result, of_any_size
 from dpsql.mechanisms.ragged import padded
 from dpsql.mechanisms.sparse_vector_plan import mean_noise
 from dpsql.order import OrderedCounts
-from dpsql.privacy import Charge, Number, PrivacyLoss, exact
 
 ANSWER_SHARE = Fraction(1, 3)
 """Share of a miss's budget for its noisy count. Checks are not monotone, so 1/3 gives both the same scale."""

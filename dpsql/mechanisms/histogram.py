@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import counted
 from dpsql.mechanisms.exponential import distinct

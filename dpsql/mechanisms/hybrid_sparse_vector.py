@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel.loss import Number
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, counted
 from dpsql.mechanisms.audited import AuditCase, around
@@ -16,7 +17,6 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import in_one_call
 from dpsql.mechanisms.ragged import firsts
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, SparseVectorPlan
-from dpsql.privacy import Number
 
 
 @dataclass(frozen=True, slots=True)

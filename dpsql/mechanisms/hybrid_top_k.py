@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss, exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.mechanisms.audited import AuditCase, appearing, levels
@@ -17,7 +18,6 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, place
 from dpsql.mechanisms.mechanism import Result, in_one_call
 from dpsql.mechanisms.top_k import NoisyOrder
 from dpsql.order import SparseCounts
-from dpsql.privacy import Number, PrivacyLoss, exact
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.mechanisms.audited import AuditCase, any_k, direction
@@ -17,7 +18,6 @@ from dpsql.mechanisms.exponential import distinct
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, placed
 from dpsql.mechanisms.joint_level import Levels
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.privacy import BoundedRange, Number, PrivacyLoss
 
 _CELLS = 1 << 22
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
 
 _BITS = 60
 _WORD = 64

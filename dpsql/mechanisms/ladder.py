@@ -10,15 +10,15 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
 from dpsql.estimates import FULL
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of
 from dpsql.mechanisms.mechanism import Result, in_one_call
 from dpsql.mechanisms.top_k import NoisyOrder
-from dpsql.privacy import Number, PrivacyLoss
 
 _ROOT = Fraction(141_421_356, 10**8)
 """The square root of 2: a public factor, whose last digits do not matter."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel.noise import STEP_LIMIT
 from dpsql.mechanisms.arguments import counted
-from dpsql.noise import STEP_LIMIT
 
 
 def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

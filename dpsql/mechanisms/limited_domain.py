@@ -10,7 +10,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss, exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import between, bound, positive, whole
 from dpsql.mechanisms.audit_inputs import LARGE, SMALL, at_least_k, stairs
@@ -20,7 +21,6 @@ from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.mechanism import Result, in_one_call, of_any_size
 from dpsql.mechanisms.tails import exponential_cutoff
 from dpsql.mechanisms.top_k import NoisyOrder
-from dpsql.privacy import Number, PrivacyLoss, exact
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import between, bound, counted, positive, whole
 from dpsql.mechanisms.audit_inputs import LARGE, SMALL, at_least_k, stairs
@@ -17,7 +18,6 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.limited_domain import LimitedDomain
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call, of_any_size
 from dpsql.mechanisms.top_stable import TopStable
-from dpsql.privacy import Number, PrivacyLoss
 
 LEAST = Fraction(1, 4)
 """Share of epsilon below which the second mechanism does not run."""

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
 from dpsql.estimates import count_offset, laplace_variance
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.privacy import Number, PrivacyLoss
 
 _HALF = 31
 """Bits of the lower halves of numbers, of which 2^31 have a sum below 2^63, and of the upper halves."""

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.kernel.loss import Charge, PrivacyLoss, settled
+from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
-from dpsql.noise import Entropy
 from dpsql.order import OrderedCounts, SparseCounts
-from dpsql.privacy import Charge, PrivacyLoss, settled
 
 R = TypeVar("R")
 M = TypeVar("M", bound="Mechanism[Any]")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel.loss import Charge, Number, exact
 from dpsql.mechanisms.arguments import counted
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck
-from dpsql.privacy import Charge, Number, exact
 
 _LARGEST = 1 << 40
 

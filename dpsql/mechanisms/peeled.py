@@ -9,6 +9,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.mechanisms.audited import AuditCase, any_k, direction
@@ -17,7 +18,6 @@ from dpsql.mechanisms.mechanism import in_one_call
 from dpsql.mechanisms.sparse import skipping
 from dpsql.mechanisms.top_k import NoisyOrder, NoisyTopK, TopK
 from dpsql.order import SparseCounts
-from dpsql.privacy import Number, PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)

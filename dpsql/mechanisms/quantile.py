@@ -10,14 +10,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import positive, whole
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.histogram import MOST_CELLS, Histogram, Histograms, Ramps, given, level, most_rows
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.privacy import BoundedRange, Number, PrivacyLoss, exact
 
 PARTS = 256
 """Into how many parts a cell's rows may be split between two quantiles, if there are several."""

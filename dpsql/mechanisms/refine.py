@@ -9,13 +9,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.mechanisms.mechanism import Mechanism, Result
-from dpsql.privacy import Number, PrivacyLoss
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,9 +1,9 @@
 """Scan a large domain for groups above a threshold: empty groups between the listed ones are tried by skips.
 
 In a scan, each group has fresh noise in each branch, and all empty groups need the same noise to pass. So the
-places of those that pass one branch are found by skips (`dpsql.noise.skips`), each branch by itself. The
-domain is scanned segment by segment, so that not many more hits are drawn than the budget pays for. How long
-a segment is has no influence on the law: the noises of different groups are independent.
+places of those that pass one branch are found by skips (`dpsql.kernel.noise.skips`), each branch by itself.
+The domain is scanned segment by segment, so that not many more hits are drawn than the budget pays for. How
+long a segment is has no influence on the law: the noises of different groups are independent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
 from dpsql.mechanisms.grid import NoiseSource
 from dpsql.mechanisms.sparse import skipping
 from dpsql.mechanisms.sparse_vector_plan import Hits, SparseVectorPlan

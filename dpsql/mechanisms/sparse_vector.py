@@ -9,6 +9,7 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.kernel.loss import Number
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, in_order, sparsely_counted
 from dpsql.mechanisms.audited import AuditCase, around, direction
@@ -18,7 +19,6 @@ from dpsql.mechanisms.ragged import firsts
 from dpsql.mechanisms.sparse_scan import hits_of
 from dpsql.mechanisms.sparse_vector_plan import Hits, SparseVector, SparseVectorPlan
 from dpsql.order import OrderedCounts, SparseCounts
-from dpsql.privacy import Number
 
 _BLOCK = 1 << 15
 """Counts of a trial that are compared at once, before it is known whether the scan goes on."""

@@ -9,14 +9,14 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import noise as exact_noise
 from dpsql.estimates import sparse_vector_error
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss, exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, between, bound, kind, positive, whole
 from dpsql.mechanisms.grid import NoiseSource, grid_of, in_counts, placed
 from dpsql.mechanisms.mechanism import Mechanism, Result
 from dpsql.mechanisms.ragged import padded
-from dpsql.privacy import Number, PrivacyLoss, exact
 
 MOST_BRANCHES = 16
 """Most branches: each further one halves the budget of a hit."""

@@ -9,6 +9,7 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from dpsql.estimates import sparse_vector_error
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, in_order, whole
 from dpsql.mechanisms.audited import AuditCase, around, direction
@@ -16,7 +17,6 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import in_one_call
 from dpsql.mechanisms.sparse_vector_plan import Hits, SparseVector, SparseVectorPlan
 from dpsql.order import OrderedCounts
-from dpsql.privacy import Number, PrivacyLoss
 
 _BLOCK = 1 << 12
 """Counts of a trial that are compared at once, before it is known whether the round goes on."""

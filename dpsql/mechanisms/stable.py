@@ -9,7 +9,8 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import between, bound, in_order, positive, whole
 from dpsql.mechanisms.audit_inputs import LARGE, SMALL, queries
@@ -20,7 +21,6 @@ from dpsql.mechanisms.ragged import padded
 from dpsql.mechanisms.sparse_vector_plan import best_share, mean_noise
 from dpsql.mechanisms.tails import laplace_cutoff, one_sided_cutoff
 from dpsql.order import OrderedCounts
-from dpsql.privacy import Number, PrivacyLoss
 
 StableNoise = Literal["one-sided", "laplace"]
 """Law of the noise of stability tests; the one-sided one is geometric on the grid."""

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dpsql.noise import LARGEST, exp_bounds
+from dpsql.kernel.noise import LARGEST, exp_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.estimates import distinguishable_gap
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.mechanisms.audited import AuditCase, any_k, appearing, direction
@@ -18,7 +19,6 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, place
 from dpsql.mechanisms.mechanism import M, Mechanism, R, Result, in_one_call
 from dpsql.mechanisms.sparse import order_sparse, sparsely_placed
 from dpsql.order import SparseCounts
-from dpsql.privacy import Number, PrivacyLoss
 
 
 @dataclass(frozen=True, eq=False, slots=True)

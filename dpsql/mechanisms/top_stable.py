@@ -10,7 +10,8 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.arguments import between, bound, positive, whole
 from dpsql.mechanisms.audit_inputs import LARGE, SMALL, at_least_k, stairs
@@ -20,7 +21,6 @@ from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call, of_any_size
 from dpsql.mechanisms.stable import StabilityTests, StableNoise, first_test
 from dpsql.mechanisms.top_k import NoisyTopK
-from dpsql.privacy import Number, PrivacyLoss
 
 Choose = Literal["top-k", "uniform"]
 """How to choose k groups of a larger stable set."""

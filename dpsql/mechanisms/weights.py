@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import noise as exact_noise
+from dpsql.kernel import noise as exact_noise
 
 _BITS = 62
 _WORD = 64

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from dpsql.kernel.loss import Charge
     from dpsql.places import NumberPlace
-    from dpsql.privacy import Charge
     from dpsql.render.grid import Style
     from dpsql.render.lines import Lined, Outside
 

@@ -17,7 +17,7 @@ from dpsql.render.values import text, values
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsql.privacy import Charge
+    from dpsql.kernel.loss import Charge
     from dpsql.render.readable import Released
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import ErrorModel, Measurement, from_top_k, measuring_share
 from dpsql.mechanisms import Box, NoiseSource
-from dpsql.noise import Entropy
+from dpsql.kernel.noise import Entropy
 from reproduce.error_reduction import CROWDED, anchor_errors, each_errors
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.reduction import Measured, crowding, each_theory, near, separate

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.estimates import GapNoise, Strategy, measuring_share
-from dpsql.noise import Entropy
+from dpsql.kernel.noise import Entropy
 from dpsql.order import in_public_order
 
 __all__ = [

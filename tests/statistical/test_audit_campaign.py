@@ -10,8 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpsql import mechanisms, noise
+from dpsql import mechanisms
 from dpsql.audit import CATALOGUE, CHARGE, EPSILONS, Subject, campaign, detect
+from dpsql.kernel import noise
 from dpsql.mechanisms.audited import Adjacency
 
 REPEATS = 200

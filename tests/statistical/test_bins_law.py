@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import FULL, Bins, Ladder, NoiseSource, excess_scores
-from dpsql.noise import SeededEntropy
 from tests.unit.mechanisms.test_ladder import law
 
 ALARM = 1e-9

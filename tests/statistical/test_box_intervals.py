@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.estimates import BoxNoise, ErrorModel, GapNoise, Measurement, measuring_share, top_k_offsets
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import Box, NoiseSource, NoisyTopK
-from dpsql.noise import SeededEntropy
 
 SIGMAS = 7.0
 LEVEL = Fraction(95, 100)

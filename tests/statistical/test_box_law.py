@@ -17,11 +17,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from dpsql import noise
+from dpsql.kernel import noise
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import Box, NoiseSource
-from dpsql.noise import SeededEntropy
 
-module = importlib.import_module("dpsql.noise.box")
+module = importlib.import_module("dpsql.kernel.noise.box")
 ALARM = 1e-9
 DRAWS = 200_000
 SCALES = [Fraction(7, 10), Fraction(1), Fraction(13, 10)]

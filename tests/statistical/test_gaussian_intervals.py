@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.estimates import ErrorModel, GapNoise, GaussianNoise, Measurement, from_top_k, top_k_offsets
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import Gaussian, NoiseSource, NoisyTopK
-from dpsql.noise import SeededEntropy
 
 SIGMAS = 7.0
 LEVEL = Fraction(95, 100)

@@ -15,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import Joint, NoiseSource, joint
 from dpsql.mechanisms.joint_level import Levels
-from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 TRIALS = 150_000

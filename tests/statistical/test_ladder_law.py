@@ -16,8 +16,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import Ladder, NoiseSource
-from dpsql.noise import SeededEntropy
 from tests.unit.mechanisms.test_ladder import law
 
 RUNGS = 41

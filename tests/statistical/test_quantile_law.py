@@ -16,9 +16,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import Extreme, Histograms, NoiseSource, Quantile
 from dpsql.mechanisms.weights import Weights
-from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 TRIALS = 40_000

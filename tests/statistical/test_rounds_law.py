@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
 from dpsql.answers.threshold import law_of
+from dpsql.epsilon_division import Layout
+from dpsql.kernel.loss import BoundedRange, PureDP
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import (
     Noise,
     NoiseSource,
@@ -28,9 +31,7 @@ from dpsql.mechanisms import (
     sparse_vector,
     sparse_vector_by_rounds,
 )
-from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
-from dpsql.privacy import BoundedRange, Layout, PureDP
 
 ALARM = 1e-9
 SIGMAS = 7.0

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2, chi2_contingency
 
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import (
     LimitedDomain,
     LimitedTopK,
@@ -28,7 +29,6 @@ from dpsql.mechanisms import (
 from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.mechanism import Mechanism, R
 from dpsql.mechanisms.stable import StableNoise
-from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
 
 ALARM = 1e-9

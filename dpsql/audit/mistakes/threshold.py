@@ -18,10 +18,10 @@ from dpsql.audit.inputs import Pair
 from dpsql.audit.mistakes.noise import exponential, laplace
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Kind, Subject
+from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
 from dpsql.mechanisms.audited import levels
 from dpsql.mechanisms.ragged import padded
-from dpsql.noise import Entropy
 
 
 @dataclass(frozen=True, slots=True)

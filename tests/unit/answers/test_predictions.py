@@ -26,10 +26,10 @@ from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
 from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
+from dpsql.kernel.noise import Entropy, SeededEntropy
 from dpsql.language import TopK
 from dpsql.mechanisms import Noise, NoiseSource
 from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
-from dpsql.noise import Entropy, SeededEntropy
 from dpsql.order import in_public_order
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
@@ -79,7 +79,7 @@ def explained(session: Session, text: str) -> dict[str, Any]:
 def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     entropy = SeededEntropy(seed)
     for name, module in list(sys.modules.items()):
-        if name.startswith("dpsql.noise") and hasattr(module, "SystemEntropy"):
+        if name.startswith("dpsql.kernel.noise") and hasattr(module, "SystemEntropy"):
             monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)
 
 

@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql import mechanisms, noise
+from dpsql import mechanisms
 from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
 from dpsql.audit.inputs import LENGTHS
 from dpsql.audit.shipped import outputs
+from dpsql.kernel import noise
 from dpsql.mechanisms.mechanism import of_any_size
 from dpsql.order import in_public_order
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dpsql.audit import CHARGE, pairs, read
 from dpsql.audit.event_selection import CAUTIONS, SelectedEvent, best_events, evidence, excess
 from dpsql.errors import ProgrammingError
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms.audited import Adjacency
-from dpsql.noise import SeededEntropy
 
 N = 20_000
 

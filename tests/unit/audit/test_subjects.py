@@ -12,8 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpsql import mechanisms, noise
+from dpsql import mechanisms
 from dpsql.audit import CATALOGUE, Subject, read
+from dpsql.kernel import noise
 from dpsql.mechanisms import GuessAndCheck, GuessAndCheckPlan, NoiseSource
 from dpsql.order import in_public_order
 

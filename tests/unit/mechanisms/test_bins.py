@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.estimates import thresholds
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import Bins, NoiseSource
-from dpsql.noise import SeededEntropy
 from tests.kept_ladders import gathered
 
 SIZES = st.lists(st.integers(0, 1 << 70), max_size=20)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import Existing, NoiseSource, existing_groups
 from dpsql.mechanisms.tails import symmetric_cutoff
-from dpsql.noise import SeededEntropy
 
 
 @pytest.mark.parametrize("m", [1, 2, 16])

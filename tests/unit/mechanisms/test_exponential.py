@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql.kernel.loss import Charge, Number
+from dpsql.kernel.noise import LARGEST, Entropy, SeededEntropy, exp_bounds
 from dpsql.mechanisms import exponential
 from dpsql.mechanisms.exponential import anchor_of, gap_steps
 from dpsql.mechanisms.weights import Weights
-from dpsql.noise import LARGEST, Entropy, SeededEntropy, exp_bounds
-from dpsql.privacy import Charge, Number
 from tests.given_noise import Scripted
 
 FAR = np.array([10**6, 50, 4 * 10**6, 0, 3 * 10**6])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql.kernel.noise import LARGEST, STEP_LIMIT, place
 from dpsql.mechanisms import (
     AdaptiveSparseVector,
     Box,
@@ -24,7 +25,6 @@ from dpsql.mechanisms import (
 )
 from dpsql.mechanisms.arguments import Noise
 from dpsql.mechanisms.sparse_vector_plan import Hits
-from dpsql.noise import LARGEST, STEP_LIMIT, place
 
 LAST = np.iinfo(np.int64).max
 COUNTS = (LAST, -LAST - 1, 0, STEP_LIMIT, -STEP_LIMIT, STEP_LIMIT - 1)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from dpsql.epsilon_division import lay_out
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import Gaussian, NoiseSource, gaussian
 from dpsql.mechanisms.gaussian_variance import Changes, least_variances
-from dpsql.noise import SeededEntropy
-from dpsql.privacy import Charge, Filter, PrivacyLoss, lay_out
 
 
 @dataclass(frozen=True)

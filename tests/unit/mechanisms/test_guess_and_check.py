@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql import noise
+from dpsql.kernel import noise
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.noise import STEP_LIMIT
 from dpsql.mechanisms import Checked, GuessAndCheck, GuessAndCheckPlan, Noise, NoiseSource
 from dpsql.mechanisms.guess_and_check import best_threshold_share, on_grid
-from dpsql.noise import STEP_LIMIT
 from dpsql.order import in_public_order
-from dpsql.privacy import Charge
 
 
 def seeded(seed: int) -> NoiseSource:

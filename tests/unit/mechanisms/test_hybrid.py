@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsql.kernel.loss import Charge
 from dpsql.mechanisms import Noise, best_share, hybrid_sparse_vector, hybrid_top_k
-from dpsql.privacy import Charge
 
 NOISES = ["exponential", "laplace", "geometric"]
 FAR = np.array([10, 4 * 10**6, 2 * 10**6, 0, 3 * 10**6, 10**6])

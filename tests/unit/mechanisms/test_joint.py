@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql.kernel.loss import Charge, Number
+from dpsql.kernel.noise import LARGEST, SeededEntropy
 from dpsql.mechanisms import joint
 from dpsql.mechanisms.joint import exchanged
 from dpsql.mechanisms.joint_level import Levels
-from dpsql.noise import LARGEST, SeededEntropy
-from dpsql.privacy import Charge, Number
 from tests.given_noise import Scripted
 
 FAR = np.array([10**6, 5, 4 * 10**6, 0, 3 * 10**6])

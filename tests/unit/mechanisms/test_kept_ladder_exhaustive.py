@@ -17,9 +17,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.mechanisms import FULL, Bins, Ladder
 from dpsql.mechanisms.ladder import excess_score, excess_scores
-from dpsql.privacy import PrivacyLoss
 from tests.unit.audit.test_mutants import module
 from tests.unit.mechanisms.test_ladder import law
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import Ladder, NoiseSource, ladder
-from dpsql.noise import SeededEntropy
 
 RUNGS = 4
 

@@ -15,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
+from dpsql.kernel.loss import Charge, Number
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import LimitedThenStable, OrderedThenSet, TopStable
-from dpsql.noise import SeededEntropy
-from dpsql.privacy import Charge, Number
 from tests.narrow import of_type, present
 from tests.unit.mechanisms.test_unknown_domain_exhaustive import (
     R0,

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import MedianOracle, NoiseSource
 from dpsql.mechanisms.median_oracle import median, surviving
-from dpsql.noise import SeededEntropy
 
 ANSWERS = st.lists(st.integers(0, 40), min_size=1, max_size=30)
 

@@ -13,11 +13,11 @@ import pytest
 
 from dpsql import mechanisms
 from dpsql.audit import CATALOGUE
+from dpsql.kernel.loss import BoundedRange, PrivacyLoss
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.mechanism import Mechanism, Result
 from dpsql.mechanisms.registry import AUDITED
-from dpsql.noise import SeededEntropy
-from dpsql.privacy import BoundedRange, PrivacyLoss
 
 
 def planned(case: AuditCase, epsilon: Fraction = Fraction(7, 10)) -> Mechanism[Any]:

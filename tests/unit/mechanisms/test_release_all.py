@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import release_all
-from dpsql.noise import SeededEntropy
-from dpsql.privacy import Charge
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsql.kernel.loss import BoundedRange, PrivacyLoss, PureDP
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms import (
     AdaptiveSparseVector,
     GumbelTopK,
@@ -18,9 +20,7 @@ from dpsql.mechanisms import (
     sparse_vector_by_rounds,
 )
 from dpsql.mechanisms.weights import Weights
-from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
-from dpsql.privacy import BoundedRange, PrivacyLoss, PureDP
 
 FAR = np.array([10**6, 50, 4 * 10**6, 0, 3 * 10**6])
 PART: dict[Callable[..., Any], type[PureDP | BoundedRange]] = {

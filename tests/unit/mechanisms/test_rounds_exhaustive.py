@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql.kernel.loss import BoundedRange, PureDP
 from dpsql.mechanisms import GumbelTopK, Noise, NoiseSource, PeeledTopK, SparseVectorByRounds, gumbel
 from dpsql.order import in_public_order
-from dpsql.privacy import BoundedRange, PureDP
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql.kernel.loss import Charge, Number
 from dpsql.mechanisms import (
     AdaptiveSparseVector,
     Noise,
@@ -21,7 +22,6 @@ from dpsql.mechanisms import (
     sparse_vector,
 )
 from dpsql.order import in_public_order
-from dpsql.privacy import Charge, Number
 from tests.narrow import of_type
 
 NOISES = ["exponential", "laplace", "geometric"]

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql.kernel.loss import Number
 from dpsql.mechanisms import (
     AdaptiveSparseVector,
     HybridSparseVector,
@@ -27,7 +28,6 @@ from dpsql.mechanisms import (
 )
 from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
 from dpsql.order import in_public_order
-from dpsql.privacy import Number
 from tests.given_noise import GivenNoise as GivenSteps
 from tests.narrow import present
 

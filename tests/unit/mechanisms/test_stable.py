@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import ArrayLike
 
 from dpsql import mechanisms
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms.stable import StableNoise
-from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
-from dpsql.privacy import Charge
 from tests.narrow import of_type
 
 FAR = 10**6

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql.kernel.loss import Charge, Number
+from dpsql.kernel.noise import SeededEntropy, ranks
 from dpsql.mechanisms import Laplace, Noise, anchor, laplace, noisy_max, noisy_top_k
 from dpsql.mechanisms.contenders import ascending, contenders, leaders, select
-from dpsql.noise import SeededEntropy, ranks
-from dpsql.privacy import Charge, Number
 
 FAR = np.array([10**6, 5, 4 * 10**6, 0, 3 * 10**6, 2 * 10**6])
 

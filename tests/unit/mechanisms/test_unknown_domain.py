@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.stable import StableNoise
-from dpsql.noise import SeededEntropy
-from dpsql.privacy import Charge
 from tests.narrow import of_type, present
 
 FAR = [10**7, 8 * 10**6, 6 * 10**6, 4 * 10**6, 3 * 10**6, 40, 30, 20, 10, 5]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.release import Release
 from dpsql.render.cells import cut, escape_controls, pad, width
 from dpsql.render.figures import Estimate, at_unit, charged, left, number, unit_of

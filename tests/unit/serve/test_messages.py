@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.release import Release
 from dpsql.serve.answer import messages_of
 
