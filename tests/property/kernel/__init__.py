@@ -1,4 +1,4 @@
-"""Attacks on the checker of the kernel: edited trees, wrong rules, and how much of what is accepted it proves.
+"""Attacks on the checker of the kernel, and how much of what the analysis accepts it proves.
 
 ==================  ==========================================================================
 `sites`             the places in a query tree, and the tree with another node at one of them
@@ -6,6 +6,7 @@
 `grounds`           the queries that are edited, and random databases without each unit
 `claims`            whether a certificate holds of counts with and without a unit
 `attack`            rounds of edits: refused or accepted, and each accepted claim that breaks
-`completeness`      how much of what the analysis accepts is certified
+`agreement`         whether the analysis claims no less than what is certified
+`campaign`          the command that edits trees; `completeness` the one that counts what is certified
 ==================  ==========================================================================
 """

@@ -117,6 +117,8 @@ class Attack:
     def round(self, edits: int = EDITS, statements: int = STATEMENTS, fills: int = FILLS) -> None:
         """Edit the queries of some statements of one ground, and count what is accepted on some databases."""
         ground = self.grounds[self.rounds % len(self.grounds)]
+        if self.rounds < len(self.grounds):
+            ground.fill(self.rng)  # without tables nothing binds
         self.rounds += 1
         claimed = list[Claimed]()
         for _ in range(statements):
@@ -191,9 +193,9 @@ def hold(
         for i, by_name in seen.items():
             figures.comparisons += len(by_name)
             if i not in found and "whole" in by_name:
-                wrong = _compared(ground, claimed[i], parsed[i], by_name)
-                if wrong:
-                    found[i] = Finding(*wrong, claimed[i], _rows(ground, claimed[i].query))
+                differs = _compared(ground, claimed[i], parsed[i], by_name)
+                if differs:
+                    found[i] = Finding(*differs, claimed[i], _rows(ground, claimed[i].query))
     for i, names_failed in failed.items():
         if i in counted and i not in found:
             what = f"it fails on some data alone: {names_failed[0]}"

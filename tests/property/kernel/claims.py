@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
+from fuzz.check import plain_values
 
 from dpsql.kernel.check import Certificate, Keys
 from dpsql.kernel.tree import Binary, Column, Derived, Expr, Query, Select, Window
-from fuzz.check import plain_values
 from kernel.sites import remade
 
 __all__ = ["Broken", "Counted", "broken", "count", "uncut"]

@@ -22,13 +22,14 @@ import duckdb
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from fuzz.world import worlds
+
 from dpsql.engines import open_engine
 from dpsql.errors import Error
 from dpsql.language import Options
 from dpsql.policy import load
-from fuzz.world import worlds
 from kernel.agreement import disagreement
-from kernel.grounds import FixtureGround, Ground, WorldGround
+from kernel.grounds import Compiled, FixtureGround, Ground, WorldGround
 
 __all__ = ["Share", "corpus_shares", "share_of"]
 
@@ -78,7 +79,7 @@ def share_of(name: str, ground: Ground, texts: Iterable[str]) -> Share:
 
 
 def random_statements(ground: Ground, number: int, rng: Random) -> Iterator[str]:
-    """Draw random statements of a world until so many are accepted, which is not known here: twice as many."""
+    """Draw random statements of a world."""
     for _ in range(number):
         yield ground.draw(rng)
 
@@ -139,7 +140,7 @@ class PolicyGround(Ground):
     def enter(self, name: str) -> None:
         raise NotImplementedError
 
-    def compiled(self, text: str) -> list:  # type: ignore[type-arg]
+    def compiled(self, text: str) -> list[Compiled]:
         try:
             return super().compiled(text)
         except (Error, AssertionError):  # a statement of another kind
@@ -155,7 +156,7 @@ def main() -> None:
     parser.add_argument("--random", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--corpus", type=Path)
-    parser.add_argument("--show", type=int, default=5, help="so many statements that are not certified, of each set")
+    parser.add_argument("--show", type=int, default=5, help="so many of each set that are not certified")
     asked = parser.parse_args()
     total = Share("all")
     for share in _shares(asked):
@@ -180,7 +181,9 @@ def _shares(asked: argparse.Namespace) -> Iterator[Share]:
     made = worlds()
     for world in made:
         ground = WorldGround(world)
-        yield share_of(f"random {world.name}", ground, random_statements(ground, asked.random // len(made), rng))
+        yield share_of(
+            f"random {world.name}", ground, random_statements(ground, asked.random // len(made), rng)
+        )
         ground.close()
     if asked.corpus is not None:
         with tempfile.TemporaryDirectory() as build:

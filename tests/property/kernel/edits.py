@@ -1,7 +1,7 @@
 """Random edits of a query tree: something is dropped, changed, swapped or repeated.
 
-An edit knows nothing of what is certified: most of them make a query that does not bind or that says something
-else. Each rule says which nodes it edits, and gives the nodes that may come in their place.
+An edit knows nothing of what is certified: many make a query that does not bind or that says something else.
+Each rule says which nodes it edits, and gives the nodes that may come in their place.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from dpsql.kernel.tree import (
     Values,
     Window,
     duckdb_sql,
+    replaced,
     walk,
 )
 from dpsql.types import BIGINT, BOOLEAN
@@ -93,7 +94,9 @@ class Place:
 
     def others(self, kind: type[Node], *, whole: bool = False) -> list[Any]:
         """Return the other nodes of a kind, of the innermost query or of the whole tree."""
-        return [n for n in walk(self.root if whole else self.site.query) if isinstance(n, kind) and n != self.node]
+        return [
+            n for n in walk(self.root if whole else self.site.query) if isinstance(n, kind) and n != self.node
+        ]
 
     def one(self, found: list[Any]) -> Iterator[Any]:
         """Choose one, if there is any."""
@@ -231,8 +234,7 @@ def _constant(p: Place) -> Iterator[Node]:
         yield remade(p.node, value=1, type=BIGINT)
     else:
         yield remade(p.node, value=None)
-        for other in p.one(p.others(Constant, whole=True)):
-            yield other
+        yield from p.one(p.others(Constant, whole=True))
 
 
 def _steps(p: Place) -> Iterator[Node]:
@@ -270,13 +272,9 @@ def _repeated_join(p: Place) -> Iterator[Node]:
     def renamed(node: Node) -> Node:
         return remade(node, table="z9") if isinstance(node, Column) and node.table == right.alias else node
 
-    on = None
-    if p.node.on is not None:
-        on = everywhere(Select((Item(p.node.on),)), NULL, NULL)
-        from dpsql.kernel.tree import replaced  # noqa: PLC0415
-
-        (item,) = replaced(on, renamed).items
-        on = item.expr
+    on = p.node.on
+    if on is not None:
+        on = replaced(Select((Item(on),)), renamed).items[0].expr
     kind = "CROSS" if on is None else p.node.kind
     yield Join(p.node, kind, remade(right, alias="z9"), on)
     yield Join(p.node, "CROSS", Range(0, 2, alias="z9"))
@@ -390,7 +388,7 @@ def _domain(p: Place) -> Iterator[Node]:
     """Have a row of a domain twice, or another table's rows in its place."""
     if isinstance(p.node, DomainScan):
         rows = Select((Item(Column("", "v"), "v"), Item(Column("", "o"), "o")), p.node)
-        one = Select((Item(Column("", "v"), "v"), Item(Column("", "o"), "o")), p.node, order=_BY_PLACE, limit=1)
+        one = Select(rows.items, p.node, order=_BY_PLACE, limit=1)
         one = Select(rows.items, Derived(one, "y9"))
         yield Derived(SetOperation(rows, "UNION ALL", one), p.node.name)
         same = Select((*rows.items[:1], Item(Constant(0, BIGINT), "o")), p.node)

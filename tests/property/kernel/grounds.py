@@ -13,6 +13,12 @@ from pathlib import Path
 from random import Random
 
 import duckdb
+from fuzz.campaign import FOCUS, FOCUSED, REPEATED
+from fuzz.check import NUMBERS
+from fuzz.data import small_data
+from fuzz.stage import Stage
+from fuzz.statements import statement
+from fuzz.world import World, worlds
 
 from dpsql.analysis import Plan, analyse, complete, with_values
 from dpsql.composition import parts_of
@@ -28,15 +34,17 @@ from dpsql.kernel.tree import quote
 from dpsql.language import Options, Query, parse
 from dpsql.policy import Policy, load
 from dpsql.policy.kernel_facts import facts_of
-from fuzz.campaign import FOCUS, FOCUSED, REPEATED
-from fuzz.check import NUMBERS
-from fuzz.data import small_data
-from fuzz.stage import Stage
-from fuzz.statements import statement
-from fuzz.world import World, worlds
 from tests.sql_fixtures import FOLDER, TABLES, raw_data, read, write
 
-__all__ = ["Compiled", "FixtureGround", "Ground", "WorldGround", "fixture_statements", "grounds", "queries_of"]
+__all__ = [
+    "Compiled",
+    "FixtureGround",
+    "Ground",
+    "WorldGround",
+    "fixture_statements",
+    "grounds",
+    "queries_of",
+]
 
 
 @dataclass(frozen=True)
@@ -136,7 +144,10 @@ def fixture_statements() -> list[str]:
 
 UNITS = (1, 2, 5, 7, 20)
 PERSONAL = ("visits", "users", "baskets")
-_GONE = "(SELECT basket_id FROM whole.main.baskets WHERE user_id IS NOT NULL GROUP BY basket_id HAVING MIN(user_id) = {})"
+_GONE = (
+    "(SELECT basket_id FROM whole.main.baskets WHERE user_id IS NOT NULL "
+    "GROUP BY basket_id HAVING MIN(user_id) = {})"
+)
 
 
 class FixtureGround(Ground):
@@ -176,7 +187,7 @@ class FixtureGround(Ground):
         for i, unit in enumerate(UNITS):
             gone = _GONE.format(unit)
             parcels = f"SELECT parcel_id FROM whole.main.parcels WHERE basket_id IN {gone}"
-            kept = {table: f"user_id IS DISTINCT FROM {unit}" for table in PERSONAL}
+            kept = dict.fromkeys(PERSONAL, f"user_id IS DISTINCT FROM {unit}")
             kept["goods"] = kept["parcels"] = f"basket_id IS NULL OR basket_id NOT IN {gone}"
             kept["scans"] = f"parcel_id IS NULL OR parcel_id NOT IN ({parcels})"
             kept["readings"] = f"rowid <> {i}"
@@ -193,7 +204,9 @@ class FixtureGround(Ground):
         listed = f"[{', '.join(map(str, units))}, NULL]"
         drawn = f"{listed}[1 + (hash(rowid + {seed}) % {len(units) + 1})::INTEGER]"
         columns = f"* REPLACE ({drawn} AS user_id)" if table in ("visits", "baskets") else "*"
-        rows = f"FROM memory.main.{table} WHERE hash(rowid * 31 + {seed}) % 100 < {share} OR rowid = {seed % 20}"
+        rows = (
+            f"FROM memory.main.{table} WHERE hash(rowid * 31 + {seed}) % 100 < {share} OR rowid = {seed % 20}"
+        )
         if table == "users":
             one = f"CASE WHEN user_id % 5 = 0 THEN NULL ELSE {list(UNITS)}[1 + user_id % 5] END"
             rows = f"FROM (SELECT {one} AS user_id, * EXCLUDE (user_id) {rows}) QUALIFY row_number() OVER "
