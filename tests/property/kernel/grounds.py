@@ -34,6 +34,7 @@ from dpsql.kernel.tree import quote
 from dpsql.language import Options, Query, parse
 from dpsql.policy import Policy, load
 from dpsql.policy.kernel_facts import facts_of
+from kernel.amounts import amounts
 from tests.sql_fixtures import FOLDER, TABLES, raw_data, read, write
 
 __all__ = [
@@ -45,6 +46,10 @@ __all__ = [
     "grounds",
     "queries_of",
 ]
+
+
+AMOUNTS = 0.35
+"""The share of statements of sums, averages and quantiles."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,8 @@ class WorldGround(Ground):
         super().__init__()
 
     def draw(self, rng: Random) -> str:
+        if rng.random() < AMOUNTS:
+            return amounts(rng)
         focus = rng.choice(FOCUS) if rng.random() < FOCUSED else ()
         return statement(rng, self.stage.world, frozenset(focus)).text
 
