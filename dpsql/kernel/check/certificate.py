@@ -40,11 +40,9 @@ class Keys(Enum):
     """Which groups a counting query has."""
 
     ONE = "one group"
-    DECLARED = "every group of a public domain, whatever the rows are"
-    UNKNOWN = "the groups that have rows"
-    SPARSE = "the groups of a public domain that have rows, by their public places"
-    CELLS = "every group of a public domain, and in it the cells that have rows"
-    RUNGS = "the rungs of a search, of which each is a public number"
+    DECLARED = "every group of a public domain, once, whatever the rows are"
+    UNKNOWN = "groups that have rows: those of which a number is more than 0, or the largest of them"
+    CELLS = "every group that has rows: one that is missing counts 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +54,39 @@ class Change:
     column
         The name of the number's column.
     low, high
-        In each group the number changes by at least `low`, at most 0, and by at most `high`, at least 0.
+        In each group the number changes by at least `low`, at most 0, and by at most `high`, at least 0. A group
+        that is missing counts 0.
     total
         The sum of the changes of all groups, each without its sign, is at most this; None: that has no bound.
+    rungs
+        Of a search of bounds: in the group whose key is the first of each triple, it changes by something between
+        the two others.
     """
 
     column: str
     low: int
     high: int
     total: int | None = None
+    rungs: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """Only so many of the groups that have rows are there: those with the largest numbers.
+
+    Attributes
+    ----------
+    column
+        The name of the number.
+    most
+        How many groups there are at most.
+    within
+        The keys of which each combination has so many groups; empty: so many in all.
+    """
+
+    column: str
+    most: int
+    within: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +115,22 @@ class Certificate:
     keys
         Which groups the query has.
     columns
-        The columns that tell groups apart: keys, and of cells the cell.
-    places
-        The columns that are public places of a group in its domain.
+        The public or private columns that tell groups apart.
+    distinct
+        Sets of columns in which no two groups are equal. If the groups are declared, these are public, so their
+        order is public, too.
     most_groups
-        In at most how many groups adding one unit changes any number; None: that has no bound. Where the
-        groups are those that have rows, also the most groups that come into being by one unit.
-    existence
-        The numbers that are 0 or absent exactly where no unit is in the group and that one unit changes by at
-        most 1, by the names of their columns.
+        In at most how many groups adding one unit changes any number; None: that has no bound. Groups that come
+        into being by one unit are among them.
+    decides
+        Of groups that are not declared: the number that is more than 0 in those that are there. Where it changes
+        by at most 1, a group that comes into being by a unit has this unit alone.
+    largest
+        If only the largest of them are there.
     grouped_by
         For sets of key columns, in at most how many different values of them one unit is.
+    cells
+        Keys of cells that are whole numbers, with the least and the greatest.
     derivation
         The steps of the proof, each after those on which it rests.
     """
@@ -111,10 +138,12 @@ class Certificate:
     numbers: tuple[Change, ...]
     keys: Keys
     columns: tuple[str, ...]
-    places: tuple[str, ...]
+    distinct: tuple[frozenset[str], ...]
     most_groups: int | None
-    existence: tuple[str, ...]
+    decides: str | None
+    largest: Most | None
     grouped_by: tuple[tuple[frozenset[str], int], ...]
+    cells: tuple[tuple[str, tuple[int, int]], ...]
     derivation: tuple[Step, ...]
     seal: InitVar[object]
 
@@ -132,3 +161,7 @@ class Certificate:
         if self.most_groups is not None:
             found.append(self.most_groups)
         return min(found, default=None)
+
+    def ordered_by(self, columns: frozenset[str]) -> bool:
+        """Return whether some columns tell all groups apart."""
+        return any(names <= columns for names in self.distinct)

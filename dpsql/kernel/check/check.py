@@ -2,11 +2,69 @@
 
 from __future__ import annotations
 
-from dpsql.kernel.check.certificate import Certificate, NotCertified
-from dpsql.kernel.facts import Facts
-from dpsql.kernel.tree import Query
+from dpsql.kernel.check.certificate import _SEAL, Certificate, Change, Keys, Most, NotCertified
+from dpsql.kernel.check.proof import Proof
+from dpsql.kernel.check.queries import relation_of_query
+from dpsql.kernel.check.relation import Kind, Relation
+from dpsql.kernel.check.temporary import Temporary
+from dpsql.kernel.facts import Facts, fold
+from dpsql.kernel.tree import Column, Node, Query, replaced
 
 
 def certify(query: Query, facts: Facts) -> Certificate:
     """Return what is proved of a counting query; `NotCertified` if that is not enough to count it."""
-    raise NotCertified("no rule", query)
+    try:
+        return _certified(query, facts)
+    except NotCertified:
+        folded = replaced(query, _folded)
+        if folded is query:
+            raise
+        return _certified(folded, facts)
+
+
+def _folded(node: Node) -> Node:
+    """Return a stored column with its name in lower case: names are compared without case."""
+    if isinstance(node, Column) and node.stored and node.name != fold(node.name):
+        return Column(node.table, fold(node.name), stored=True)
+    return node
+
+
+def _certified(query: Query, facts: Facts) -> Certificate:
+    proof = Proof(facts, Temporary(facts), relation_of_query)
+    found = relation_of_query(proof, query)
+    groups = found.groups
+    if found.kind is not Kind.GROUPS or groups is None:
+        return proof.refuse("a query that counts no groups", query)
+    most = found.groups_of_unit(frozenset(groups.keys)) if groups.keys else 1
+    numbers = []
+    for name, number in groups.numbers.items():
+        total = number.total
+        if most is not None:
+            whole = most * max(-number.low, number.high)
+            total = whole if total is None else min(total, whole)
+        numbers.append(Change(name, number.low, number.high, total, number.rungs))
+    largest = groups.largest
+    return Certificate(
+        numbers=tuple(numbers),
+        keys=_kind(proof, query, found),
+        columns=groups.keys,
+        distinct=tuple(found.unique),
+        most_groups=most,
+        decides=groups.decides,
+        largest=None if largest is None else Most(largest.number, largest.most, largest.within),
+        grouped_by=found.few,
+        cells=tuple(groups.cells.items()),
+        derivation=tuple(proof.steps),
+        seal=_SEAL,
+    )
+
+
+def _kind(proof: Proof, query: Query, found: Relation) -> Keys:
+    groups = found.groups
+    if groups is None:
+        return proof.refuse("a query that counts no groups", query)
+    if groups.declared:
+        return Keys.DECLARED if groups.keys else Keys.ONE
+    if groups.decides is not None:
+        return Keys.UNKNOWN
+    return Keys.CELLS

@@ -1,0 +1,333 @@
+"""What one unit adds to the numbers of its groups: sums of its rows, weighted so that they are bounded.
+
+Let a unit have the rows R in all groups and R_g in the group g, and let each row r add p(r), a polynomial of
+degree 2 in one value whose interval is known: p(r) is from L to H. A column with `Sums` has X_g, the sum of
+p(r) over R_g, and one with `Whole` has a, at least the number of rows in R that X adds up.
+
+*Ratio.* ``CASE WHEN a <= C THEN X ELSE X * C // a END``. Let c_g be the number of rows that X_g adds up, so that
+c_g L <= X_g <= c_g H and the c_g add up to at most a. If a <= C the absolute values of X_g add up to at most
+a max(|L|, |H|). Otherwise each is multiplied by C/a and rounded towards zero. So in each case the value of a
+group is from C min(L, 0) to C max(H, 0), and their absolute values add up to at most C max(|L|, |H|).
+
+*Cap.* The same with a at least the sum of |X_g|, of any column X: the values add up to at most C.
+
+*Telescoping.* ``CASE WHEN a <= C THEN x ELSE f(b) - f(b - x) END``, where x counts rows, b is the sum of x up to
+this group, and f(t) = (min(a, C) t + o) // a with one o from 0 to a - 1 for the unit. f does not decrease, is 0 at
+0, and at most C at a or less. The intervals from b - x to b do not overlap, so the differences are from 0 on and
+add up to at most C.
+
+*Difference.* first - second - .., each by the ratio with equal a and C, where no p of the others is negative and
+neither is p(first) - p(second) - ..: rounding down the first and the others leaves the difference from 0 to the
+first, which is at most C H and adds up to that.
+
+A value that is cut by LEAST and GREATEST to an interval that has 0 keeps its sign and does not grow, so all of this
+holds for it, too. For units that share a row, see `units`: the values must add up there, so only ratio, difference
+and telescoping are used, whose first branch is the sum itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpsql.kernel.check.intervals import ends_of
+from dpsql.kernel.check.marks import Sums, Term, UpTo, Whole
+from dpsql.kernel.check.proof import (
+    NONE,
+    Proof,
+    converted,
+    reads_of,
+    stripped,
+    whole_number,
+)
+from dpsql.kernel.check.relation import Relation, name_of
+from dpsql.kernel.check.values import INFINITY, Number
+from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Column, Expr, Select
+
+Terms = dict[Term, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a row of a unit in a group adds: from `low` to `high`, in all groups together at most `total`.
+
+    `column` and `most` are the count that weighs it and the C of the weights, `terms` what each row adds.
+    """
+
+    low: Number
+    high: Number
+    total: int | None = None
+    column: str = ""
+    most: int = 0
+    terms: Sums | None = None
+
+
+def sums_of(
+    proof: Proof, expr: Expr, query: Select, source: Relation
+) -> tuple[Sums, bool] | None:
+    """Return an expression as a sum of terms over the rows of a group of a unit, and whether it may be NULL."""
+    match expr:
+        case Aggregate():
+            term = _term(proof, expr, query, source)
+            if term is None:
+                return None
+            return Sums(query, ((term, 1),)), term[0] != "count"
+        case Column():
+            mark = source.marks.get(name_of(expr))
+            if not isinstance(mark, Sums):
+                return None
+            return mark, mark.count() is None
+        case Call(name, (x, y)) if name.upper() == "COALESCE":
+            found = sums_of(proof, x, query, source)
+            return (found[0], False) if found is not None and whole_number(y) == 0 else None
+        case Call(name, (x, y)) if name.upper() in ("LEAST", "GREATEST"):
+            found, end = sums_of(proof, x, query, source), whole_number(y)
+            if found is None or end is None or found[1] or (end < 0) != (name.upper() == "GREATEST"):
+                return None
+            return replace(found[0], cut=True), False
+        case Binary("*", x, y):
+            found, factor = sums_of(proof, x, query, source), whole_number(y)
+            if found is None or factor is None or found[0].cut:
+                return None
+            return _scaled(found[0], factor), found[1]
+        case Binary("+" | "-" as operator, x, y):
+            one, other = sums_of(proof, x, query, source), sums_of(proof, y, query, source)
+            if one is None or other is None or one[1] or other[1]:
+                return None
+            made = _added(one[0], _scaled(other[0], 1 if operator == "+" else -1))
+            return None if made is None else (made, False)
+    inner = converted(expr)
+    return None if inner is expr else sums_of(proof, inner, query, source)
+
+
+def _term(proof: Proof, expr: Aggregate, query: Select, source: Relation) -> Term | None:
+    if expr.distinct or expr.filter is not None or expr.order:
+        return None
+    name = expr.name.upper()
+    if name == "COUNT":
+        if not expr.arguments:
+            return "count", None
+        x = expr.arguments[0]
+        every = x in source.unit or not proof.value(x, query).nullable
+        return "count", None if every else x
+    if name == "SUM" and len(expr.arguments) == 1:
+        x = stripped(expr.arguments[0])
+        if isinstance(x, Binary) and x.operator == "*" and x.left == x.right:
+            return "square", stripped(x.left)
+        return "sum", x
+    return None
+
+
+def _scaled(sums: Sums, factor: int) -> Sums:
+    return replace(sums, terms=tuple((term, n * factor) for term, n in sums.terms))
+
+
+def _added(one: Sums, other: Sums) -> Sums | None:
+    if one.of != other.of or one.cut or other.cut:
+        return None
+    terms = dict(one.terms)
+    for term, n in other.terms:
+        terms[term] = terms.get(term, 0) + n
+    return replace(one, terms=tuple(terms.items()))
+
+
+def ends_of_row(proof: Proof, sums: Sums, only: Expr | None = None) -> tuple[Number, Number] | None:
+    """Return the least and the most that one row adds.
+
+    With `only`, of the rows where that value is not NULL; None if other rows add something.
+    """
+    low: Number = 0
+    high: Number = 0
+    by_value: dict[Expr, list[int]] = {}
+    for (kind, x), n in sums.terms:
+        if x is None:
+            if only is not None and n:
+                return None
+            low, high = low + n, high + n
+            continue
+        if only is not None and x != only and n:
+            return None
+        by_value.setdefault(x, [0, 0, 0])[("count", "sum", "square").index(kind)] += n
+    for x, (c0, c1, c2) in by_value.items():
+        value = proof.value(x, sums.of) if c1 or c2 else None
+        ends = (0, 0) if value is None else (value.low, value.high)
+        least, most = _polynomial(c0, c1, c2, *ends)
+        if only is None:  # the value may be NULL, then nothing is added
+            least, most = min(least, 0), max(most, 0)
+        low, high = low + least, high + most
+    return low, high
+
+
+def _polynomial(c0: int, c1: int, c2: int, low: Number, high: Number) -> tuple[Number, Number]:
+    """Return the ends of c0 + c1 x + c2 x x for x in an interval."""
+    if not c1 and not c2:
+        return c0, c0
+    if INFINITY in (-low, high):
+        return -INFINITY, INFINITY
+    at: list[Number] = [low, high]
+    if c2:
+        middle = Fraction(-c1, 2 * c2)
+        at += [middle] if low <= middle <= high else []
+    values = [c0 + c1 * x + c2 * x * x for x in at]
+    return min(values), max(values)
+
+
+def share_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> Share:
+    """Return what an expression of a unit's row in a group adds to the number of the group."""
+    expr = converted(expr)
+    if isinstance(expr, Call) and expr.name.upper() in ("LEAST", "GREATEST") and len(expr.arguments) == 2:
+        found, end = share_of(proof, expr.arguments[0], query, source), whole_number(expr.arguments[1])
+        least = expr.name.upper() == "LEAST"
+        if found.total is not None and end is not None and (end >= 0 if least else end <= 0):
+            low = found.low if least else max(found.low, end)
+            return replace(found, low=low, high=min(found.high, end) if least else found.high, terms=None)
+    if isinstance(expr, Case):
+        weighted = _weighted(proof, expr, query, source)
+        if weighted is not None:
+            return weighted
+    if isinstance(expr, Binary) and expr.operator == "-":
+        difference = _difference(proof, expr, query, source)
+        if difference is not None:
+            return difference
+    return Share(*ends_of(proof, expr, query))
+
+
+def _weighted(proof: Proof, expr: Case, query: Select, source: Relation) -> Share | None:
+    if len(expr.branches) != 1 or expr.default is None:
+        return None
+    condition, x = expr.branches[0]
+    if not (isinstance(condition, Binary) and condition.operator == "<="):
+        return None
+    a, most = condition.left, whole_number(condition.right)
+    if not isinstance(a, Column) or most is None or most < 1:
+        return None
+    whole = source.marks.get(name_of(a))
+    if not isinstance(whole, Whole):
+        return None
+    y = converted(expr.default)
+    if isinstance(y, Binary) and y.operator == "//" and converted(y.right) == a:
+        return _ratio(proof, x, y.left, a, most, whole, query, source)
+    if isinstance(y, Binary) and y.operator == "-" and not whole.absolute:
+        return _telescoped(x, y, a, most, whole, source)
+    return None
+
+
+def _ratio(
+    proof: Proof, x: Expr, scaled: Expr, a: Column, most: int, whole: Whole, query: Select, source: Relation
+) -> Share | None:
+    product = converted(scaled)
+    if not (isinstance(product, Binary) and product.operator == "*"):
+        return None
+    if whole_number(product.right) != most or converted(product.left) != converted(x):
+        return None
+    if whole.absolute:
+        y = converted(x)
+        if not isinstance(y, Column) or name_of(y) != whole.column:
+            return None
+        value = proof.value(y, query)
+        proof.note("cap", f"absolute values of one unit add up to at most {most}")
+        return Share(-most if value.low < 0 else 0, most if value.high > 0 else 0, most)
+    found = sums_of(proof, x, query, source)
+    counted = source.marks.get(whole.column)
+    if found is None or not isinstance(counted, Sums) or counted.of != found[0].of:
+        return None
+    term = counted.count()
+    ends = None if term is None else ends_of_row(proof, found[0], term[1])
+    if ends is None or INFINITY in (-ends[0], ends[1]):
+        return None
+    low, high = _down(ends[0]), -_down(-ends[1])
+    proof.note("ratio", f"{most} rows of one unit count, each from {low} to {high}")
+    share = Share(most * min(low, 0), most * max(high, 0), most * max(abs(low), abs(high)))
+    return replace(share, column=whole.column, most=most, terms=found[0])
+
+
+def _down(x: Number) -> int:
+    """Return the greatest whole number that is at most x."""
+    return x // 1 if isinstance(x, Fraction) else int(x)
+
+
+def _telescoped(
+    x: Expr, y: Binary, a: Column, most: int, whole: Whole, source: Relation
+) -> Share | None:
+    fixed = source.closure(NONE)
+    name = whole.column
+    if name_of(a) not in fixed or not _is_column(x, name):
+        return None
+    up, before = _scaled_up(y.left, a, most), _scaled_up(y.right, a, most)
+    if up is None or before is None or up[1] != before[1]:
+        return None
+    offset = up[1]
+    if not reads_of(offset) <= fixed or not _below(offset, a):
+        return None
+    b, less = converted(up[0]), converted(before[0])
+    if not isinstance(b, Column) or source.marks.get(name_of(b)) != UpTo(name):
+        return None
+    if not (isinstance(less, Binary) and less.operator == "-" and converted(less.left) == b):
+        return None
+    if not _is_column(less.right, name):
+        return None
+    terms = source.marks.get(name)
+    return Share(0, most, most, name, most, terms if isinstance(terms, Sums) else None)
+
+
+def _is_column(expr: Expr, name: str) -> bool:
+    expr = converted(expr)
+    return isinstance(expr, Column) and name_of(expr) == name
+
+
+def _scaled_up(expr: Expr, a: Column, most: int) -> tuple[Expr, Expr] | None:
+    """Return t and o of (LEAST(a, most) * t + o) // a."""
+    quotient = converted(expr)
+    if not (isinstance(quotient, Binary) and quotient.operator == "//" and converted(quotient.right) == a):
+        return None
+    added = converted(quotient.left)
+    if not (isinstance(added, Binary) and added.operator == "+"):
+        return None
+    product = converted(added.left)
+    if not (isinstance(product, Binary) and product.operator == "*"):
+        return None
+    least = converted(product.left)
+    if not (isinstance(least, Call) and least.name.upper() == "LEAST" and len(least.arguments) == 2):
+        return None
+    if least.arguments[0] != a or whole_number(least.arguments[1]) != most:
+        return None
+    return product.right, converted(added.right)
+
+
+def _below(offset: Expr, a: Column) -> bool:
+    """Return whether an expression is ((h % a) + a) % a, so from 0 to a - 1 if a is at least 1."""
+    if not (isinstance(offset, Binary) and offset.operator == "%" and converted(offset.right) == a):
+        return False
+    added = converted(offset.left)
+    if not (isinstance(added, Binary) and added.operator == "+" and converted(added.right) == a):
+        return False
+    rest = converted(added.left)
+    return isinstance(rest, Binary) and rest.operator == "%" and converted(rest.right) == a
+
+
+def _difference(proof: Proof, expr: Binary, query: Select, source: Relation) -> Share | None:
+    listed: list[Expr] = []
+    rest: Expr = expr
+    while isinstance(rest, Binary) and rest.operator == "-":
+        listed.append(rest.right)
+        rest = stripped(rest.left)
+    shares = [share_of(proof, e, query, source) for e in (rest, *listed)]
+    first = shares[0]
+    if first.terms is None or not first.column or first.total is None:
+        return None
+    sums: Sums | None = first.terms
+    for other in shares[1:]:
+        if other.terms is None or (other.column, other.most) != (first.column, first.most):
+            return None
+        if other.low < 0 or sums is None:
+            return None
+        sums = _added(sums, _scaled(other.terms, -1))
+    counted = source.marks.get(first.column)
+    term = counted.count() if isinstance(counted, Sums) else None
+    if sums is None or term is None:
+        return None
+    ends = ends_of_row(proof, sums, term[1])
+    if ends is None or ends[0] < 0 or first.low < 0:
+        return None
+    proof.note("difference", "what is subtracted is never more")
+    return replace(first, low=0, terms=sums)

@@ -1,0 +1,223 @@
+"""Groups of rows, joined with public rows and selected.
+
+*Declared groups.* Public rows c LEFT JOIN groups g, where the conditions equate every key of g with a column of c:
+each row of c meets at most one group. If the equated columns are unique in c, each group is met at most once. So
+there is one row for each row of c, whatever the data are, and its numbers are those of its group, or NULL, that is 0.
+
+*Groups that have rows.* Without such a join there is a row for each group of the data. A condition `n > 0` leaves
+those that the number n decides. ORDER BY n DESC with LIMIT leaves the largest; so does a rank by n within
+partitions. Conditions on keys leave groups out whatever their rows are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.kernel.check.proof import (
+    Proof,
+    conjuncts,
+    converted,
+    equalities,
+    is_null,
+    reads_of,
+    stripped,
+    subqueries,
+    whole_number,
+)
+from dpsql.kernel.check.relation import Groups, Kind, Largest, Names, Number, Relation, name_of
+from dpsql.kernel.tree import Binary, Call, Column, Expr, IsNull, Join, Select, Window
+
+
+def join_groups(
+    proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr], join: Join
+) -> Relation:
+    """Return the join of groups with public rows."""
+    if a.kind is Kind.PUBLIC and b.groups is not None and kind == "LEFT":
+        return _declared(proof, a, b, b.groups, conditions, join)
+    if a.groups is not None and b.kind is Kind.PUBLIC and kind == "INNER":
+        return _restricted(proof, a, b, conditions, join)
+    return proof.refuse("a join of groups", join)
+
+
+def _declared(
+    proof: Proof, a: Relation, b: Relation, groups: Groups, conditions: list[Expr], join: Join
+) -> Relation:
+    of: dict[str, str] = {}
+    for x, y, _ in equalities(conditions):
+        if isinstance(x, Column) and isinstance(y, Column) and name_of(y) in groups.keys:
+            if name_of(x) in a.columns:
+                of.setdefault(name_of(y), name_of(x))
+    if set(of) != set(groups.keys) or len(conditions) != len(of):
+        return proof.refuse("a domain that is not joined on all keys", join)
+    if not a.single(of.values()):
+        return proof.refuse("a domain that may have a group twice", join)
+    if groups.decides is not None or groups.largest is not None:
+        return proof.refuse("a domain joined with some of the groups", join)
+    proof.note("declared groups", "every group of the domain is there, and each once")
+    numbers = {n: Number(m.low, m.high, m.total, null=True, rungs=m.rungs) for n, m in groups.numbers.items()}
+    few = tuple((frozenset(of[n] for n in by), most) for by, most in b.few)
+    return Relation(
+        Kind.GROUPS,
+        a.columns + tuple(numbers),
+        unique=a.unique | {frozenset(of.values())},
+        depends=a.depends,
+        few=few,
+        groups=Groups(tuple(dict.fromkeys(of.values())), numbers, declared=True),
+    )
+
+
+def _restricted(proof: Proof, a: Relation, b: Relation, conditions: list[Expr], join: Join) -> Relation:
+    """Return the groups that have a partner among public rows: at most one, by their keys."""
+    groups = a.groups
+    if groups is None:
+        return proof.refuse("a join of groups", join)
+    fixed = set[str]()
+    for condition in conditions:
+        if not reads_of(condition) <= set(groups.keys) | set(b.columns) or subqueries(condition):
+            return proof.refuse("groups joined by something else than their keys", join)
+    for x, y, _ in equalities(conditions):
+        if isinstance(y, Column) and reads_of(x) <= set(groups.keys):
+            fixed.add(name_of(y))
+    if not b.single(fixed & set(b.columns)):
+        return proof.refuse("groups that a join may repeat", join)
+    return replace(a, columns=a.columns + b.columns)
+
+
+def relation_of_group_rows(
+    proof: Proof, query: Select, source: Relation, names: tuple[str, ...]
+) -> Relation:
+    """Return the result of a query of groups."""
+    groups = source.groups
+    if groups is None or query.group or query.distinct:
+        return proof.refuse("groups of groups", query)
+    groups = _filtered(proof, query, groups, source)
+    numbers: dict[str, Number] = {}
+    ranks: dict[str, tuple[str, Names]] = {}
+    new: dict[str, str] = {}
+    plain = set(source.columns) - groups.numbers.keys() - groups.ranks.keys()
+    for name, item in zip(names, query.items, strict=True):
+        found = _number(item.expr, groups)
+        if found is not None:
+            numbers[name] = found[1]
+            new.setdefault(found[0], name)
+        elif isinstance(item.expr, Window):
+            ranks[name] = _rank(proof, item.expr, groups)
+        elif subqueries(item.expr) or not reads_of(item.expr) <= plain:
+            return proof.refuse("a column of a group that is neither key nor number", item.expr)
+        elif isinstance(item.expr, Column):
+            new.setdefault(name_of(item.expr), name)
+    made = groups.renamed(new)
+    made = replace(
+        made,
+        numbers=numbers,
+        ranks={name: (new.get(number, ""), frozenset(new.get(n, "") for n in by)) for name, (number, by) in ranks.items()},
+        declared=groups.declared,
+    )
+    made = _limited(proof, query, groups, made, new)
+    unique = [frozenset(new[n] for n in s) for s in source.unique if s <= new.keys()]
+    few = [(frozenset(new[n] for n in by if n in new), most) for by, most in source.few]
+    lost = set(groups.keys) - new.keys()
+    if lost:
+        few = [pair for pair in few if pair[1] >= 1]
+    return Relation(
+        Kind.GROUPS,
+        names,
+        unique=frozenset(unique),
+        few=tuple(_whole_few(source, groups, new, few)),
+        groups=made,
+    )
+
+
+def _whole_few(
+    source: Relation, groups: Groups, new: dict[str, str], few: list[tuple[Names, int]]
+) -> list[tuple[Names, int]]:
+    """Return the bounds on different keys; those of all keys stay bounds on groups if keys are left out."""
+    found = list(few)
+    for by, most in source.few:
+        if set(groups.keys) <= by:
+            found.append((frozenset(new.values()), most))
+    return found
+
+
+def _number(expr: Expr, groups: Groups) -> tuple[str, Number] | None:
+    """Return the number that an expression is, if it is one: itself, or 0 where there is none."""
+    expr = stripped(expr)
+    if isinstance(expr, Call) and expr.name.upper() == "COALESCE" and len(expr.arguments) == 2:
+        if whole_number(expr.arguments[1]) == 0:
+            found = _number(expr.arguments[0], groups)
+            if found is None:
+                return None
+            n = found[1]
+            return found[0], Number(n.low, n.high, n.total, null=False, rungs=n.rungs)
+    if isinstance(expr, Column) and name_of(expr) in groups.numbers:
+        return name_of(expr), groups.numbers[name_of(expr)]
+    return None
+
+
+def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> Groups:
+    """Return the groups that WHERE leaves."""
+    plain = set(source.columns) - groups.numbers.keys() - groups.ranks.keys()
+    for condition in conjuncts(query.where):
+        if subqueries(condition):
+            proof.refuse("a subquery that decides which groups there are", condition)
+        if reads_of(condition) <= plain:
+            continue
+        if groups.declared or not isinstance(condition, Binary) or not isinstance(condition.left, Column):
+            proof.refuse("a number that decides which groups there are", condition)
+        name, most = name_of(condition.left), whole_number(condition.right)
+        if condition.operator == ">" and most == 0 and name in groups.numbers and groups.decides in (None, name):
+            if groups.numbers[name].low < 0 or groups.largest is not None:
+                proof.refuse("a number that can be negative decides which groups there are", condition)
+            groups = replace(groups, decides=name)
+        elif condition.operator == "<=" and most is not None and name in groups.ranks:
+            number, within = groups.ranks[name]
+            if groups.largest is not None:
+                proof.refuse("the largest groups of the largest groups", condition)
+            groups = replace(groups, largest=Largest(number, most, within))
+        else:
+            proof.refuse("a number that decides which groups there are", condition)
+    return groups
+
+
+def _rank(proof: Proof, window: Window, groups: Groups) -> tuple[str, Names]:
+    """Return the number by which groups are numbered, and the keys of equal values among which they are."""
+    function = window.function
+    first = window.order[0] if window.order else None
+    keys = set(groups.keys)
+    if (
+        first is None
+        or first.direction != "DESC"
+        or window.frame is not None
+        or not (isinstance(function, Call) and function.name.upper() == "ROW_NUMBER")
+        or not isinstance(first.expr, Column)
+        or name_of(first.expr) != groups.decides
+        or not all(isinstance(term.expr, Column) and name_of(term.expr) in keys for term in window.order[1:])
+        or not keys <= {name_of(t.expr) for t in window.order[1:] if isinstance(t.expr, Column)}
+        or not all(isinstance(part, Column) and name_of(part) in keys for part in window.partition)
+    ):
+        return proof.refuse("an unknown rank of groups", window)
+    return name_of(first.expr), frozenset(name_of(p) for p in window.partition if isinstance(p, Column))
+
+
+def _limited(proof: Proof, query: Select, groups: Groups, made: Groups, new: dict[str, str]) -> Groups:
+    """Return the largest groups, if ORDER BY and LIMIT leave these alone."""
+    if query.limit is None:
+        return made
+    terms = query.order
+    keys = set(groups.keys)
+    first = terms[0] if terms else None
+    if (
+        groups.declared
+        or groups.largest is not None
+        or first is None
+        or first.direction != "DESC"
+        or not isinstance(first.expr, Column)
+        or name_of(first.expr) != groups.decides
+        or {name_of(t.expr) for t in terms[1:] if isinstance(t.expr, Column)} != keys
+    ):
+        return proof.refuse("LIMIT of groups in an order that is not total", query)
+    proof.note("largest groups", f"the {query.limit} largest groups by one number are left")
+    return replace(made, largest=Largest(new.get(groups.decides or "", ""), query.limit, frozenset()))
+
+
+__all__ = ["IsNull", "converted", "is_null", "join_groups", "relation_of_group_rows"]

@@ -1,0 +1,230 @@
+"""Relations of joins.
+
+Let a and b be owned by the units x and y, and let x = y be one of the conditions. A row of the join that has
+a row of both sides has rows of one unit, and which ones follows from the rows of that unit. A row of an outer
+join that has no partner: whether it has one follows from the rows of its own unit, since only these could be
+partners. So the join is owned: by x or y where both sides are there, by the side that is always there, and by
+COALESCE(x, y) in a FULL JOIN. Rows of other units meet nowhere, so without x = y nothing is concluded.
+
+Let b be public. Each row of a has the partners that it has in all data, so the join is owned by x. A row of b
+without a partner in a RIGHT or FULL JOIN has no unit, but is there because no row of any unit matches: it is
+a stray. Public rows that a SEMI or ANTI JOIN keeps by owned rows are refused: they have no unit.
+
+*Unique columns.* Two rows of a join of a and b that are equal in S and T, unique in a and in b, have the same
+row of a and of b. If the conditions equate all columns of T, unique in b (within a unit), with columns of a,
+each row of a has at most one partner: rows are not repeated, and S is unique. Then also all columns of b
+follow from the columns of a that the conditions read: whether there is a partner, and which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, stripped
+from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
+from dpsql.kernel.check.sources import NOTHING, relation_of_item
+from dpsql.kernel.check.subqueries import check_row
+from dpsql.kernel.check.groups import join_groups
+from dpsql.kernel.facts import ByParent
+from dpsql.kernel.tree import Call, Column, Expr, Join, Source, Unnest
+
+MIRRORED = {"INNER": "INNER", "CROSS": "CROSS", "LEFT": "RIGHT", "RIGHT": "LEFT", "FULL": "FULL"}
+MOST_SETS = 8
+"""So many unique sets of columns are kept of a join."""
+
+
+def relation_of(proof: Proof, source: Source | None) -> Relation:
+    """Return the relation of an item of FROM."""
+    if source is None:
+        return NOTHING
+    if not isinstance(source, Join):
+        return relation_of_item(proof, source)
+    proof.path.append("left")
+    left = relation_of(proof, source.left)
+    proof.path[-1] = "right"
+    kind = source.kind or "INNER"
+    if isinstance(source.right, Unnest):
+        made = _unnest(proof, left, source.right, source)
+        proof.path.pop()
+        return made
+    right = relation_of(proof, source.right)
+    proof.path.pop()
+    if kind not in MIRRORED and kind not in ("SEMI", "ANTI"):
+        proof.refuse("an unknown kind of join", source)
+    return _joined(proof, left, kind, right, source)
+
+
+def _unnest(proof: Proof, left: Relation, right: Unnest, join: Join) -> Relation:
+    """Return the rows of a relation, each once for each element of a list: what is unique is lost."""
+    if join.kind not in ("CROSS", "", "INNER") or join.on is not None:
+        proof.refuse("an outer join with the elements of a list", join)
+    if left.kind not in (Kind.PUBLIC, Kind.TIED, Kind.OWNED):
+        proof.refuse("elements of a list beside groups", join)
+    tied = check_row(proof, right.items, left) and left.kind is Kind.PUBLIC
+    columns = (*left.columns, f"{right.alias}.c0")
+    proof.note("elements of a list", "each row is repeated for the elements of its list")
+    kind = Kind.TIED if tied else left.kind
+    return replace(left, kind=kind, columns=columns, unique=frozenset(), marks={}, table=None)
+
+
+def _joined(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Relation:
+    conditions = conjuncts(join.on)
+    if b.kind is Kind.PARENTS or a.kind is Kind.CHILDREN:
+        return _children(proof, a, kind, b, conditions, join)
+    if Kind.GROUPS in (a.kind, b.kind):
+        return join_groups(proof, a, kind, b, conditions, join)
+    if not (a.outside or a.kind is Kind.OWNED) or not (b.outside or b.kind is Kind.OWNED):
+        proof.refuse("a join of rows without a unit", join)
+    scope = replace(a if a.kind is Kind.OWNED else b, columns=a.columns + b.columns, unit=a.unit | b.unit)
+    tied = join.on is not None and check_row(proof, join.on, scope)
+    if a.outside and b.outside:
+        tied |= Kind.TIED in (a.kind, b.kind)
+        return replace(_pairs(a, kind, b, conditions), kind=Kind.TIED if tied else Kind.PUBLIC)
+    if a.outside:
+        if kind in ("SEMI", "ANTI"):
+            proof.refuse("public rows that private ones keep or leave out", join)
+        return _with_public(proof, b, MIRRORED[kind], a, conditions)
+    if b.outside:
+        return _with_public(proof, a, kind, b, conditions)
+    return _of_units(proof, a, kind, b, conditions, join)
+
+
+def _with_public(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
+    """Return the join of owned rows with public ones."""
+    made = _pairs(a, kind, b, conditions)
+    strays = a.strays or kind in ("RIGHT", "FULL")
+    proof.note("join with public rows", f"each row keeps its unit in the {kind} JOIN with public rows")
+    return replace(made, kind=Kind.OWNED, unit=a.unit, by_row=a.by_row, strays=strays)
+
+
+def _of_units(
+    proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr], join: Join
+) -> Relation:
+    if a.by_row or b.by_row:
+        proof.refuse("a join of rows that are units of their own", join)
+    same = any(not null and x in a.unit and y in b.unit for x, y, null in equalities(conditions))
+    if not same:
+        proof.refuse("a join of private rows without equal units", join)
+    made = _pairs(a, kind, b, conditions)
+    proof.note("join of units", f"the conditions of the {kind} JOIN have the units of both sides equal")
+    strays = (a.strays and kind != "INNER" and kind != "RIGHT") or (
+        b.strays and kind in ("RIGHT", "FULL")
+    )
+    match kind:
+        case "INNER" | "CROSS":
+            unit = a.unit | b.unit
+        case "LEFT" | "SEMI" | "ANTI":
+            unit = a.unit
+        case "RIGHT":
+            unit = b.unit
+        case _:
+            unit = frozenset(
+                Call(name, (x, y)) for x in a.unit for y in b.unit for name in ("COALESCE", "coalesce")
+            )
+    return replace(made, kind=Kind.OWNED, unit=unit, strays=strays)
+
+
+def _pairs(a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
+    """Return what is known of the columns of a join within a unit, beside its unit."""
+    if kind in ("SEMI", "ANTI"):
+        return replace(a, table=None)
+    columns = a.columns + b.columns
+    left, right = frozenset(a.columns), frozenset(b.columns)
+    one_b = _at_most_one(a, b, conditions)
+    one_a = _at_most_one(b, a, conditions)
+    unique: set[Names] = set()
+    depends: list[tuple[Names, Names]] = []
+    marks: dict[str, object] = {}
+    if kind != "FULL":
+        unique = {s | t for s in a.unique for t in b.unique}
+    if kind in ("INNER", "CROSS", "LEFT"):
+        depends += a.depends
+        depends += _unique_depends(a, left)
+        if one_b:
+            unique |= a.unique
+            depends.append((_read(conditions) & left, right))
+            marks.update(a.marks)
+    if kind in ("INNER", "CROSS", "RIGHT"):
+        depends += b.depends
+        depends += _unique_depends(b, right)
+        if one_a:
+            unique |= b.unique
+            depends.append((_read(conditions) & right, left))
+    if kind in ("INNER", "CROSS"):
+        depends += equal_columns(conditions)
+    few = (a.few if kind in ("INNER", "CROSS", "LEFT") else ()) + (
+        b.few if kind in ("INNER", "CROSS", "RIGHT") else ()
+    )
+    kept = sorted(unique, key=len)[:MOST_SETS]
+    return Relation(
+        a.kind,
+        columns,
+        unique=frozenset(kept),
+        depends=tuple(depends),
+        few=few,
+        marks=a.marks if marks else {},
+    )
+
+
+def _unique_depends(relation: Relation, columns: Names) -> Iterable[tuple[Names, Names]]:
+    """Return what follows from unique columns, for where rows will be repeated."""
+    return ((unique, columns) for unique in relation.unique)
+
+
+def _read(conditions: list[Expr]) -> Names:
+    return frozenset().union(*(reads_of(condition) for condition in conditions)) if conditions else NONE
+
+
+def _at_most_one(a: Relation, b: Relation, conditions: list[Expr]) -> bool:
+    """Return whether the conditions let each row of `a` have at most one partner in `b`, within a unit."""
+    mine = frozenset(a.columns)
+    fixed = {name_of(y) for x, y, _ in equalities(conditions) if isinstance(y, Column) and reads_of(x) <= mine}
+    return b.single(fixed & set(b.columns))
+
+
+def equal_columns(conditions: list[Expr]) -> list[tuple[Names, Names]]:
+    """Return which columns follow from others, or from nothing, because conditions equate them."""
+    found = []
+    for x, y, _ in equalities(conditions):
+        if not isinstance(y, Column):
+            continue
+        if isinstance(x, Column) or not reads_of(x):
+            found.append((reads_of(x), frozenset((name_of(y),))))
+    return found
+
+
+def _children(
+    proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr], join: Join
+) -> Relation:
+    """Return the rows of a table with the unit of their parents.
+
+    Proof: `b` has for each key k of the parent table the unit u(k) of its rows: the least one, should they
+    have several. By definition a row with the key k belongs to u(k). Rows whose key no row of the parent has
+    belong to nobody, and are left out. So the rows of the join with u = x are the rows of the unit x, and the
+    keys of `b` are unique, so that no row is repeated.
+    """
+    table = proof.facts.table(a.table[0]) if a.table is not None else None
+    if a.kind is not Kind.CHILDREN or table is None or not isinstance(table.unit, ByParent):
+        return proof.refuse("units of keys joined with other rows", join)
+    unit, alias = table.unit, a.table[1] if a.table is not None else ""
+    if b.kind is not Kind.PARENTS or b.table != (unit.table, unit.key) or kind != "INNER":
+        return proof.refuse("rows of a table without the unit of their parent", join)
+    key = Column(alias, unit.column, stored=True)
+    if not any(x == key and isinstance(y, Column) and b.groups is not None and name_of(y) == b.groups.keys[0] for x, y, _ in equalities(conditions)):
+        return proof.refuse("rows joined with parents by other columns", join)
+    if len(conditions) != 1:
+        return proof.refuse("a condition beside that of the parent's key", join)
+    proof.note("unit of the parent", f"a row of {table.name} belongs to the unit of {unit.table}.{unit.key}")
+    names = frozenset(name_of(u) for u in b.unit if isinstance(u, Column))
+    return Relation(
+        Kind.OWNED,
+        a.columns + b.columns,
+        b.unit,
+        unique=a.unique,
+        depends=((NONE, names), *equal_columns(conditions)),
+        table=a.table,
+    )
+
+
+__all__ = ["equal_columns", "relation_of", "stripped"]

@@ -1,0 +1,219 @@
+"""One proof while it is made: the facts, the steps so far, the relations of queries that were proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from dpsql.kernel.check.certificate import NotCertified, Step
+from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
+from dpsql.kernel.check.values import Checked, Value
+from dpsql.kernel.facts import Facts
+from dpsql.kernel.tree import (
+    OPAQUE,
+    Aggregate,
+    Binary,
+    Cast,
+    Column,
+    Constant,
+    Expr,
+    InQuery,
+    Node,
+    Paren,
+    Query,
+    Select,
+    Source,
+    Try,
+    Unary,
+    Window,
+    facts,
+    parts,
+    walk,
+)
+
+
+@dataclass(slots=True)
+class Proof:
+    """What is known so far, and how it was concluded.
+
+    Attributes
+    ----------
+    facts
+        What the owner declares.
+    values
+        The types and intervals of all expressions of the query.
+    prove
+        Derives the relation of a query.
+    outer
+        The relations of the queries around a subquery, the outermost first.
+    path
+        The names of the parts of the tree that lead to the node.
+    """
+
+    facts: Facts
+    values: Checked
+    prove: Callable[[Proof, Query], Relation]
+    outer: list[Relation] = field(default_factory=list)
+    path: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    known: dict[Query, Relation] = field(default_factory=dict)
+
+    def refuse(self, rule: str, node: Node | None = None) -> NoReturn:
+        """Stop the proof: no rule derives what is needed."""
+        raise NotCertified(rule, node)
+
+    def note(self, rule: str, concludes: str) -> None:
+        """Record a step of the proof, at the node that is looked at."""
+        self.steps.append(Step(rule, concludes, ".".join(self.path)))
+
+    def query(self, query: Query, part: str) -> Relation:
+        """Return the relation of a query that is a part of the node that is looked at."""
+        if not self.outer and query in self.known:
+            return self.known[query]
+        self.path.append(part)
+        made = self.prove(self, query)
+        self.path.pop()
+        if not self.outer:
+            self.known[query] = made
+        return made
+
+    def value(self, expr: Expr, select: Select) -> Value:
+        """Return the type and the interval of an expression of a SELECT."""
+        return self.values.value(expr, select)
+
+
+def stripped(expr: Expr) -> Expr:
+    """Return an expression without parentheses around it."""
+    while isinstance(expr, Paren):
+        expr = expr.inner
+    return expr
+
+
+def converted(expr: Expr) -> Expr:
+    """Return an expression without parentheses and conversions between numbers around it.
+
+    What is left has the same value wherever the conversion does not make NULL of it.
+    """
+    while True:
+        if isinstance(expr, Paren):
+            expr = expr.inner
+        elif isinstance(expr, Try) or (isinstance(expr, Cast) and is_whole(expr)):
+            expr = expr.operand
+        else:
+            return expr
+
+
+def is_whole(cast: Cast) -> bool:
+    """Return whether a conversion is to whole numbers."""
+    return cast.type.integer or cast.type.name == "HUGEINT"
+
+
+def whole_number(expr: Expr) -> int | None:
+    """Return the value of a constant whole number; None for other expressions."""
+    expr = converted(expr)
+    if isinstance(expr, Unary) and expr.operator == "-":
+        value = whole_number(expr.operand)
+        return None if value is None else -value
+    if isinstance(expr, Constant) and type(expr.value) is int:
+        return expr.value
+    return None
+
+
+def is_null(expr: Expr) -> bool:
+    """Return whether an expression is the constant NULL."""
+    while isinstance(expr, (Paren, Cast)):
+        expr = expr.inner if isinstance(expr, Paren) else expr.operand
+    return isinstance(expr, Constant) and expr.value is None
+
+
+def conjuncts(expr: Expr | None) -> list[Expr]:
+    """Return the conditions that a condition joins by AND: it is true where all of them are."""
+    if expr is None:
+        return []
+    expr = stripped(expr)
+    if isinstance(expr, Binary) and expr.operator == "AND":
+        return conjuncts(expr.left) + conjuncts(expr.right)
+    return [expr]
+
+
+EQUAL = frozenset({"=", "IS NOT DISTINCT FROM"})
+
+
+def equalities(conditions: list[Expr]) -> Iterator[tuple[Expr, Expr, bool]]:
+    """Return what conditions equate, both ways, and whether NULL equals NULL there."""
+    for condition in conditions:
+        if isinstance(condition, Binary) and condition.operator in EQUAL:
+            null = condition.operator != "="
+            left, right = stripped(condition.left), stripped(condition.right)
+            yield left, right, null
+            yield right, left, null
+
+
+def nodes_of_row(expr: Expr) -> Iterator[Expr]:
+    """Return the expressions of which an expression is made, without those in its subqueries."""
+    waiting: list[Node] = [expr]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Expr):
+            yield node
+        waiting += [part for part in parts(node) if not isinstance(part, (Query, Source))]
+
+
+def has_aggregate(expr: Expr) -> bool:
+    """Return whether an expression aggregates the rows of its query, beside in windows."""
+    waiting: list[Node] = [expr]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Aggregate):
+            return True
+        if isinstance(node, Window):
+            continue
+        waiting += [part for part in parts(node) if not isinstance(part, (Query, Source))]
+    return False
+
+
+def has_window(expr: Expr) -> bool:
+    """Return whether an expression has a window function, beside those in subqueries."""
+    return OPAQUE in facts(expr).reads and any(isinstance(node, Window) for node in nodes_of_row(expr))
+
+
+def subqueries(expr: Expr) -> list[tuple[Expr, Query]]:
+    """Return the subqueries of an expression, but not those in them, with the nodes that have them."""
+    if OPAQUE not in facts(expr).reads and not any(isinstance(n, Aggregate) for n in nodes_of_row(expr)):
+        return []
+    return [
+        (node, part) for node in nodes_of_row(expr) for part in parts(node) if isinstance(part, Query)
+    ]
+
+
+def reads_of(expr: Expr) -> Names:
+    """Return all columns that an expression reads, also in subqueries."""
+    found = facts(expr).reads
+    if OPAQUE not in found:
+        return found
+    return frozenset(name_of(node) for node in walk(expr) if isinstance(node, Column))
+
+
+def operand_in(expr: Expr) -> Expr | None:
+    """Return what is looked up in a subquery by IN; None for other expressions."""
+    return stripped(expr.operand) if isinstance(expr, InQuery) else None
+
+
+__all__ = [
+    "NONE",
+    "Proof",
+    "conjuncts",
+    "converted",
+    "equalities",
+    "has_aggregate",
+    "has_window",
+    "is_null",
+    "is_whole",
+    "nodes_of_row",
+    "operand_in",
+    "reads_of",
+    "stripped",
+    "subqueries",
+    "whole_number",
+]

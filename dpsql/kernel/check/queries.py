@@ -1,0 +1,276 @@
+"""Relations of the results of queries.
+
+*WHERE* keeps a row or not by what `subqueries` allows, so what is owned stays owned. Of conditions, `x = c` and
+`x = y` add what follows from what, and `u IS NOT NULL` leaves out rows without a unit. In a subquery, a
+condition `u = x` with the unit x of an outer row leaves the rows of that unit: they are tied.
+
+*Projection* keeps the unit of each row as a column, or the rows lose their unit and are refused. A column is
+equal in two rows (of a unit) if all columns that its expression reads are.
+
+*DISTINCT* compares rows with their units, so it keeps the rows of each unit to themselves; after it all
+columns but the unit are unique within a unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
+from dpsql.kernel.check.groups import relation_of_group_rows
+from dpsql.kernel.check.joins import equal_columns, relation_of
+from dpsql.kernel.check.marks import First, FirstCount, Mark, Rank
+from dpsql.kernel.check.proof import (
+    Proof,
+    conjuncts,
+    equalities,
+    has_aggregate,
+    reads_of,
+    whole_number,
+)
+from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
+from dpsql.kernel.check.setops import relation_of_operation
+from dpsql.kernel.check.subqueries import check_row, tied_to_outer
+from dpsql.kernel.check.units import relation_of_merged_units, relation_of_units
+from dpsql.kernel.check.windows import check_windows, follows_from, mark_of, unique_by_number
+from dpsql.kernel.tree import (
+    Binary,
+    Column,
+    Constant,
+    Expr,
+    IsNull,
+    Query,
+    Select,
+    SetOperation,
+)
+from dpsql.types import NULL
+
+
+def relation_of_query(proof: Proof, query: Query) -> Relation:
+    """Return the relation of the result of a query."""
+    if isinstance(query, SetOperation):
+        return relation_of_operation(proof, query)
+    if not isinstance(query, Select):
+        return proof.refuse("an unknown kind of query", query)
+    proof.path.append("source")
+    source = relation_of(proof, query.source)
+    proof.path.pop()
+    names = tuple(_name(item.name, item.expr) for item in query.items)
+    if source.kind is Kind.GROUPS:
+        return relation_of_group_rows(proof, query, source, names)
+    if source.kind in (Kind.CHILDREN, Kind.PARENTS):
+        return proof.refuse("rows of which no unit is known", query)
+    source = _kept(proof, query, source)
+    aggregated = bool(query.group) or any(has_aggregate(item.expr) for item in query.items)
+    if source.outside:
+        return _outside(proof, query, source, names, aggregated)
+    if query.limit is not None:
+        proof.refuse("LIMIT of the rows of units", query)
+    if not aggregated:
+        return _projected(proof, query, source, names)
+    group = tuple(_at_place(query, expr) for expr in query.group)
+    if any(expr in source.unit for expr in group) and not source.by_row:
+        return relation_of_units(proof, query, source, names, group)
+    for rule in (relation_of_parents, relation_of_merged_units):
+        made = rule(proof, query, source, names, group)
+        if made is not None:
+            return made
+    return relation_of_groups(proof, query, source, names, group)
+
+
+def _name(name: str, expr: Expr) -> str:
+    return name or (expr.name if isinstance(expr, Column) else "")
+
+
+def _at_place(query: Select, expr: Expr) -> Expr:
+    """Return what a term of GROUP BY names: a whole number is a place in the select list."""
+    if isinstance(expr, Constant) and type(expr.value) is int:
+        return query.items[expr.value - 1].expr
+    return expr
+
+
+def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
+    """Return the rows that WHERE keeps."""
+    if query.where is None:
+        return source
+    proof.path.append("where")
+    tied = check_row(proof, query.where, source)
+    proof.path.pop()
+    conditions = conjuncts(query.where)
+    there = [c for c in conditions if isinstance(c, IsNull) and c.negated and c.operand in source.unit]
+    if source.outside:
+        kind = Kind.TIED if tied else source.kind
+        return replace(source, kind=kind, depends=source.depends + tuple(equal_columns(conditions)))
+    only = len(there) == len(conditions)
+    made = replace(
+        source,
+        strays=source.strays and not there,
+        depends=source.depends + tuple(equal_columns(conditions)),
+        few=source.few + _ranked(source, conditions),
+        marks=source.marks if only else {n: m for n, m in source.marks.items() if not _of_first(m)},
+        table=source.table if only else None,
+    )
+    if tied_to_outer(proof, made, [*equalities(conditions)]):
+        proof.note("subquery of the unit", "the rows of the subquery are those of the unit of the outer row")
+        return replace(made, kind=Kind.TIED, unit=frozenset(), strays=False, marks={}, merged={}, table=None)
+    return made
+
+
+def _of_first(mark: Mark) -> bool:
+    return isinstance(mark, (First, FirstCount))
+
+
+def _ranked(source: Relation, conditions: list[Expr]) -> tuple[tuple[Names, int], ...]:
+    """Return the columns of which conditions keep the places 1 to m: at most m different values."""
+    found = []
+    for condition in conditions:
+        if not (isinstance(condition, Binary) and isinstance(condition.left, Column)):
+            continue
+        name, most = name_of(condition.left), whole_number(condition.right)
+        if most is None or not isinstance(source.marks.get(name), Rank):
+            continue
+        if condition.operator == "<=" or (condition.operator == "=" and most >= 1):
+            found.append((frozenset((name,)), max(1 if condition.operator == "=" else most, 0)))
+        elif condition.operator == "<":
+            found.append((frozenset((name,)), max(most - 1, 0)))
+    return tuple(found)
+
+
+def _outside(
+    proof: Proof, query: Select, source: Relation, names: tuple[str, ...], aggregated: bool
+) -> Relation:
+    """Return the result of a query of public rows, or of those of one unit: it is of the same kind."""
+    tied = source.kind is Kind.TIED
+    for item in query.items:
+        tied |= check_row(proof, item.expr, source)
+    for expr in query.group:
+        tied |= check_row(proof, expr, source)
+    if query.limit is not None and not _ordered(query):
+        proof.refuse("LIMIT in an order that is not total", query)
+    kind = Kind.TIED if tied else Kind.PUBLIC
+    if aggregated:
+        group = [_at_place(query, expr) for expr in query.group]
+        places = {item.expr: name for name, item in zip(names, query.items, strict=True)}
+        unique = frozenset()
+        if all(expr in places for expr in group):
+            unique = frozenset((frozenset(places[expr] for expr in group),))
+        return Relation(kind, names, unique=unique)
+    made = project(query, source, names)
+    if query.distinct:
+        made = replace(made, unique=made.unique | {frozenset(names)})
+    return replace(made, kind=kind)
+
+
+def _ordered(query: Select) -> bool:
+    """Return whether the order of public rows tells all rows apart that differ."""
+    terms = {term.expr for term in query.order}
+    return all(item.expr in terms for item in query.items)
+
+
+def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
+    for place, item in enumerate(query.items):
+        proof.path.append(f"items[{place}]")
+        check_row(proof, _without_first(source, item.expr), source)
+        check_windows(proof, item.expr, source)
+        proof.path.pop()
+    made = project(query, source, names)
+    marks = {}
+    for name, item in zip(names, query.items, strict=True):
+        mark = mark_of(item.expr, source)
+        if mark is not None and name not in marks:
+            moved = _moved(mark, query, names)
+            if moved is not None:
+                marks[name] = moved
+    unique = set(made.unique)
+    for name, item in zip(names, query.items, strict=True):
+        by = unique_by_number(item.expr, source)
+        if by is not None:
+            places = _translated(by, _places(query, names), source.closure(()))
+            if places is not None:
+                unique.add(places | {name})
+    unit = frozenset(
+        Column("", name) for name, item in zip(names, query.items, strict=True) if item.expr in source.unit
+    )
+    if source.by_row:
+        unit |= {
+            Column("", name)
+            for name, item in zip(names, query.items, strict=True)
+            if isinstance(item.expr, Constant) and item.expr.value is True and not source.strays
+        }
+    elif not unit:
+        proof.refuse("a projection without the unit", query)
+    if query.distinct:
+        if source.by_row:
+            proof.refuse("DISTINCT of rows that are units of their own", query)
+        unit_names = {u.name for u in unit if isinstance(u, Column)}
+        unique.add(frozenset(names) - unit_names)
+        marks = {}
+    return replace(
+        made,
+        unit=unit,
+        unique=frozenset(unique),
+        marks=marks,
+        merged=_merged(source, query, names),
+    )
+
+
+def _without_first(source: Relation, expr: Expr) -> Expr:
+    """Return an expression for `check_row`; a column that is passed on is no use of its value."""
+    if isinstance(expr, Column) and _of_first(source.marks.get(name_of(expr), Mark())):
+        return Constant(None, NULL)
+    return expr
+
+
+def _merged(source: Relation, query: Select, names: tuple[str, ...]) -> dict[str, int]:
+    places = _places(query, names)
+    return {places[name]: most for name, most in source.merged.items() if name in places}
+
+
+def _places(query: Select, names: tuple[str, ...]) -> dict[str, str]:
+    """Return the names of the columns that a projection passes on."""
+    found: dict[str, str] = {}
+    for name, item in zip(names, query.items, strict=True):
+        if isinstance(item.expr, Column):
+            found.setdefault(name_of(item.expr), name)
+    return found
+
+
+def _moved(mark: Mark, query: Select, names: tuple[str, ...]) -> Mark | None:
+    """Return a mark in the names of the result; None if a column that it names is not there."""
+    places = _places(query, names)
+    return mark.renamed(places) if mark.reads <= places.keys() else None
+
+
+def _translated(names: Names, places: dict[str, str], fixed: Names) -> Names | None:
+    """Return the names of columns in a result; those that are the same in all rows may be missing."""
+    found = {places.get(name) for name in names if name in places or name not in fixed}
+    return None if None in found else frozenset(n for n in found if n is not None)
+
+
+def project(query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
+    """Return what is known of the columns of a projection, beside its unit and marks."""
+    places = _places(query, names)
+    followed = [(name, follows_from(item.expr, source)) for name, item in zip(names, query.items, strict=True)]
+    fixed = source.closure(())
+
+    def reached(names: Names) -> Names:
+        closed = source.closure(names)
+        return frozenset(name for name, reads in followed if reads is not None and reads <= closed)
+
+    sets = dict.fromkeys(a for a, _ in source.depends if a)
+    sets.update(dict.fromkeys(source.unique))
+    depends = [(NONE, reached(NONE))]
+    for names_ in sets:
+        here = _translated(names_, places, fixed)
+        if here:
+            depends.append((here, reached(names_)))
+    few = [(reached(a), most) for a, most in source.few]
+    unique = (_translated(names_, places, fixed) for names_ in source.unique)
+    return Relation(
+        source.kind,
+        names,
+        by_row=source.by_row,
+        strays=source.strays,
+        unique=frozenset(found for found in unique if found is not None),
+        depends=tuple((a, b) for a, b in depends if not b <= a),
+        few=tuple((a, most) for a, most in few if a),
+    )

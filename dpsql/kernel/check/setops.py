@@ -1,0 +1,109 @@
+"""Relations of UNION, INTERSECT and EXCEPT.
+
+UNION ALL of owned rows with their units in the same column is owned: the rows of a unit are those of both
+sides. Other set operations compare rows with their units, so each unit's rows are compared among themselves;
+rows without a unit (NULL) are compared among those. Public rows may be added if their unit is NULL, and may be
+taken away or be what is left of INTERSECT: which rows of a unit remain is then a function of its own rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.kernel.check.proof import Proof, is_null
+from dpsql.kernel.check.relation import NONE, Kind, Names, Relation
+from dpsql.kernel.tree import Column, Query, Select, SetOperation
+
+WORDS = frozenset({"UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"})
+
+
+def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
+    """Return the relation of a set operation."""
+    a, b = proof.query(query.left, "left"), proof.query(query.right, "right")
+    if query.word not in WORDS or len(a.columns) != len(b.columns):
+        proof.refuse("an unknown set operation", query)
+    if a.outside and b.outside:
+        return _outside(query, a, b)
+    if a.by_row or b.by_row or not all(r.outside or r.kind is Kind.OWNED for r in (a, b)):
+        proof.refuse("a set operation of rows without units", query)
+    if Kind.TIED in (a.kind, b.kind):
+        proof.refuse("a set operation of rows of an outer unit", query)
+    places = _unit_places(a) & _unit_places(b) if a.kind is b.kind else _unit_places(a) | _unit_places(b)
+    if query.word == "UNION ALL":
+        places = {p for p in places if _null_at(query.left, a, p) and _null_at(query.right, b, p)}
+    elif a.kind is Kind.PUBLIC or (b.kind is Kind.PUBLIC and query.word.startswith("UNION")):
+        proof.refuse(f"{query.word} of public and private rows", query)
+    if not places:
+        proof.refuse("a set operation of rows with units in different columns", query)
+    proof.note("set operation", f"{query.word} compares the units of the rows, too")
+    unit = frozenset(Column("", a.columns[place]) for place in places)
+    columns = frozenset(a.columns) - {a.columns[place] for place in places}
+    unique: frozenset[Names] = frozenset()
+    if not query.word.endswith("ALL"):
+        unique = frozenset((columns,))
+    if not query.word.startswith("UNION"):
+        unique |= a.unique
+    facts = (NONE, frozenset(a.columns[place] for place in places))
+    depends = a.depends if not query.word.startswith("UNION") else ()
+    return Relation(
+        Kind.OWNED,
+        a.columns,
+        unit,
+        strays=a.strays or b.strays,
+        unique=unique,
+        depends=(facts, *depends),
+        few=a.few if not query.word.startswith("UNION") else (),
+    )
+
+
+def _outside(query: SetOperation, a: Relation, b: Relation) -> Relation:
+    kind = Kind.TIED if Kind.TIED in (a.kind, b.kind) else Kind.PUBLIC
+    unique: frozenset[Names] = frozenset()
+    if not query.word.endswith("ALL"):
+        unique = frozenset((frozenset(a.columns),))
+    if not query.word.startswith("UNION"):
+        unique |= a.unique
+    elif query.word == "UNION ALL":
+        unique = _told_apart(query, a, b)
+    return replace(a, kind=kind, unique=unique, depends=(), few=(), marks={})
+
+
+def _told_apart(query: SetOperation, a: Relation, b: Relation) -> frozenset[Names]:
+    """Return sets of columns that are unique in rows of both sides, by a column that differs between them.
+
+    Proof: a set S of columns that is unique in each side and in which no row of one side equals one of the
+    other is unique in the union.
+    """
+    if not isinstance(query.right, Select):
+        return frozenset()
+    here = dict(zip(b.columns, a.columns, strict=True))
+    other = frozenset(frozenset(here[name] for name in names) for names in b.unique)
+    lone = query.right.source is None and not query.right.group
+    found: set[Names] = set()
+    for names in a.unique:
+        if not (lone or names in other):
+            continue
+        for place, item in enumerate(query.right.items):
+            name = a.columns[place]
+            if _differs(query.left, a, name, item.expr):
+                found.add(names | {name})
+    return frozenset(found)
+
+
+def _differs(left: Query, a: Relation, name: str, expr: object) -> bool:
+    """Return whether a constant column of the right side has a value that the left side does not have."""
+    from dpsql.kernel.check.distinct import never
+
+    return never(left, name, expr)
+
+
+def _unit_places(relation: Relation) -> set[int]:
+    names = {unit.name for unit in relation.unit if isinstance(unit, Column)}
+    return {place for place, name in enumerate(relation.columns) if name in names}
+
+
+def _null_at(query: Query, relation: Relation, place: int) -> bool:
+    """Return whether rows have their unit in a column, or NULL if they are public."""
+    if relation.kind is Kind.OWNED:
+        return True
+    return isinstance(query, Select) and is_null(query.items[place].expr)

@@ -1,0 +1,61 @@
+"""Conditions and values of a row: which subqueries they may have.
+
+A condition on a row of the unit x keeps the row or not as a function of the row itself, of public rows, and of
+rows of x. So what is owned stays owned. A subquery is such a function if its rows are public, or tied to x: if
+it reads rows owned by y and one of its conditions is y = x. `x IN (SELECT y ..)`, of units y that are never
+NULL, asks whether the rows have one of the unit x, so it needs no such condition.
+"""
+
+from __future__ import annotations
+
+from dpsql.kernel.check.marks import First, FirstCount
+from dpsql.kernel.check.proof import Proof, operand_in, reads_of, subqueries
+from dpsql.kernel.check.relation import Kind, Relation
+from dpsql.kernel.tree import Column, Expr, Query, Select
+
+
+def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
+    """Refuse an expression of a row if it depends on rows of other units; return whether it is tied to one."""
+    firsts = {name for name, mark in relation.marks.items() if isinstance(mark, (First, FirstCount))}
+    if firsts and not firsts.isdisjoint(reads_of(expr)):
+        proof.refuse("a value that depends on which unit has it first", expr)
+    tied = False
+    for node, query in subqueries(expr):
+        proof.outer.append(relation)
+        proof.path.append("subquery")
+        found = proof.prove(proof, query)
+        proof.path.pop()
+        proof.outer.pop()
+        tied |= found.kind is Kind.TIED
+        if not found.outside and not _of_units(node, query, found, relation):
+            proof.refuse("a subquery that is not tied to the unit of the row", node)
+    return tied
+
+
+def _of_units(node: Expr, query: Query, found: Relation, relation: Relation) -> bool:
+    """Return whether an expression looks up the unit of the row among units."""
+    operand = operand_in(node)
+    return (
+        operand is not None
+        and relation.kind is Kind.OWNED
+        and operand in relation.unit
+        and not relation.by_row
+        and found.kind is Kind.OWNED
+        and not found.by_row
+        and not found.strays
+        and isinstance(query, Select)
+        and len(found.columns) == 1
+        and any(isinstance(unit, Column) and unit.name == found.columns[0] for unit in found.unit)
+    )
+
+
+def tied_to_outer(proof: Proof, relation: Relation, pairs: list[tuple[Expr, Expr, bool]]) -> bool:
+    """Return whether conditions equate the unit of rows with that of an outer row."""
+    if relation.by_row:
+        return False
+    return any(
+        not null and x in relation.unit and y in outer.unit
+        for x, y, null in pairs
+        for outer in proof.outer
+        if outer.kind is Kind.OWNED and not outer.by_row
+    )
