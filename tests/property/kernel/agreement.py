@@ -5,11 +5,10 @@ from __future__ import annotations
 from dpsql.analysis import Plan
 from dpsql.kernel.check import Certificate, Change, Keys, NotCertified, certify
 from dpsql.kernel.facts import Facts
+from dpsql.language import TopK, TopPerPartition
 from kernel.grounds import Compiled
 
 __all__ = ["disagreement", "lower_claims"]
-
-_PUBLIC = (Keys.ONE, Keys.DECLARED, Keys.SPARSE, Keys.CELLS)
 
 
 def disagreement(made: Compiled, facts: Facts) -> str:
@@ -20,9 +19,7 @@ def disagreement(made: Compiled, facts: Facts) -> str:
         return refused.rule
     except Exception as error:  # noqa: BLE001  whatever it is, nothing is counted
         return f"raised {type(error).__name__}: {str(error)[:80]}"
-    if made.ladder is not None:
-        return "" if claim.keys is Keys.RUNGS else f"the rungs of a search are {claim.keys.name}"
-    return "; ".join(lower_claims(made.plan, claim))
+    return "" if made.ladder is not None else "; ".join(lower_claims(made.plan, claim))
 
 
 def lower_claims(plan: Plan, claim: Certificate) -> list[str]:
@@ -38,32 +35,48 @@ def lower_claims(plan: Plan, claim: Certificate) -> list[str]:
         bound = 1 if place == plan.existence else count.bound
         if change.low < low or change.high > bound:
             found.append(f"{name} changes by {change.low} to {change.high}, claimed {low} to {bound}")
-        total, certified = plan.total(place), _total(claim, change)
+        total, certified = plan.total(place), _total(plan, claim, change)
         if total is not None and (certified is None or certified > total):
             found.append(f"{name} changes by {certified} in all groups, claimed {total}")
-        if place == plan.existence and name not in claim.existence:
-            found.append(f"{name} does not decide existence")
-    most = 1 if plan.one_group else plan.groups_per_unit
-    certified_groups = claim.most_groups
-    if not plan.key_types or plan.compiled.cells or most is None:
-        certified_groups = most = 1
-    if certified_groups is None or certified_groups > most:
-        found.append(f"one unit changes {certified_groups} groups, claimed {most}")
-    if plan.partitions is not None and hasattr(plan.selection, "keys"):
-        within = claim.within(frozenset(f"k{i}" for i in plan.selection.keys))
-        if within is None or within > plan.partitions.per_unit:
-            found.append(f"one unit is in {within} partitions, claimed {plan.partitions.per_unit}")
-    if (plan.domain_size is not None or not plan.key_types) and claim.keys not in _PUBLIC:
-        found.append(f"the groups are {claim.keys.name}, claimed public")
+    found += _groups(plan, claim)
     return found
 
 
-def _total(claim: Certificate, change: Change) -> int | None:
-    """Return the total of a number, also by the number of groups that a unit changes."""
+def _groups(plan: Plan, claim: Certificate) -> list[str]:
+    """Return what a plan says of its groups and is not certified."""
+    found, selection = list[str](), plan.selection
+    most = 1 if plan.one_group else plan.groups_per_unit
+    certified = claim.most_groups
+    if not plan.key_types or plan.compiled.cells or most is None:
+        certified = most = 1
+    if certified is None or certified > most:
+        found.append(f"one unit changes {certified} groups, claimed {most}")
+    if plan.partitions is not None and isinstance(selection, TopPerPartition):
+        within = claim.within(frozenset(f"k{i}" for i in selection.keys))
+        if within is None or within > plan.partitions.per_unit:
+            found.append(f"one unit is in {within} partitions, claimed {plan.partitions.per_unit}")
+    if plan.existence is not None and claim.decides != f"n{plan.existence}":
+        found.append(f"{claim.decides} decides which groups there are, claimed n{plan.existence}")
+    public = plan.domain_size is not None or not plan.key_types
+    if public and not plan.compiled.cells and not plan.sparse and claim.keys not in (Keys.ONE, Keys.DECLARED):
+        found.append(f"the groups are {claim.keys.name}, claimed public")
+    if not public and plan.existence is None and isinstance(selection, (TopK, TopPerPartition)):
+        place = selection.count
+        if claim.decides != f"n{place}" or (
+            claim.largest is not None and claim.largest.column != f"n{place}"
+        ):
+            found.append(f"{claim.decides} selects groups, claimed n{place}")
+    return found
+
+
+def _total(plan: Plan, claim: Certificate, change: Change) -> int | None:
+    """Return the total of a number, also by the number of groups that a unit changes, or that there are."""
     each = max(-change.low, change.high)
     found = [] if change.total is None else [change.total]
     if claim.keys is Keys.ONE:
         found.append(each)
     if claim.most_groups is not None:
         found.append(claim.most_groups * each)
+    if claim.keys is Keys.DECLARED and plan.domain_size is not None:
+        found.append(plan.domain_size * each)  # the groups are public, so is their number
     return min(found, default=None)

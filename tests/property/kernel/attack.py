@@ -18,7 +18,7 @@ from dpsql.kernel.check import Certificate, NotCertified
 from dpsql.kernel.check import certify as certified
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import Query, Scan, duckdb_sql, walk
-from kernel.claims import Broken, Counted, broken, count, uncut
+from kernel.claims import Broken, Counted, broken, count, cut_wrongly, uncut
 from kernel.edits import edited
 from kernel.grounds import Compiled, Ground
 
@@ -61,7 +61,7 @@ class Finding:
             f"tree as SQL: {duckdb_sql(c.query)}",
             f"from: {duckdb_sql(c.made.query)}",
             f"certificate: {claim.keys.name} {claim.columns} {claim.numbers} most_groups={claim.most_groups} "
-            f"existence={claim.existence} grouped_by={claim.grouped_by}",
+            f"decides={claim.decides} largest={claim.largest} grouped_by={claim.grouped_by}",
             *(f"  {step}" for step in claim.derivation),
             f"rows: {self.rows}",
             f"tree: {c.query!r}",
@@ -228,6 +228,12 @@ def _compared(
 ) -> tuple[str, str] | None:
     """Compare with the neighbours; what differs is counted again, exactly."""
     whole = by_name["whole"]
+    if claimed.claim.largest is not None:
+        ground.enter("whole")
+        (cut,) = ground.connection.extract_statements(duckdb_sql(claimed.query))
+        wrong = cut_wrongly(claimed.claim, whole, count(ground.connection, cut, claimed.claim))
+        if wrong:
+            return wrong, f"{ground.name} whole"
     for name, other in by_name.items():
         if not _difference(claimed.claim, name, whole, other):
             continue

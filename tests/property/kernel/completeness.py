@@ -71,7 +71,7 @@ def share_of(name: str, ground: Ground, texts: Iterable[str]) -> Share:
         found.accepted += 1
         found.queries += len(made)
         if reasons:
-            found.reasons.update({re.sub(r"\d{2,}", "N", reason) for reason in reasons})
+            found.reasons.update({re.sub(r"\d+", "N", reason) for reason in reasons})
             found.lacking.append((text, "; ".join(reasons)))
         else:
             found.certified += 1
