@@ -41,7 +41,7 @@ from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.analysis.whole_tables import cut_of_tables, cut_values, groups_left_out, left_out
 from dpsql.errors import Obstacle, QueryRefused
-from dpsql.kernel.tree import duckdb_sql
+from dpsql.kernel.tree import duckdb_sql, give_types
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 
@@ -156,7 +156,7 @@ def _analyse(
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
     compiled = seal(
-        counting.query,
+        give_types(counting.query, catalog.stored_types),
         sql,
         () if sparse is not None else tuple(k.type.held for k in block.keys),
         len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
@@ -261,7 +261,8 @@ def _searches(
         counts_only = confirm(compiler.catalog, sql, compiler.policy)
         used = tuple(sorted(compiler.used))
         size = ladder.sums(keys=bool(block.keys)).value
-        sealed = seal(query, sql, (), size, used, counts_only=counts_only, order=None, cells=True)
+        typed = give_types(query, compiler.catalog.stored_types)
+        sealed = seal(typed, sql, (), size, used, counts_only=counts_only, order=None, cells=True)
         made.append(BoundSearch(ladder, sealed))
     return tuple(made)
 

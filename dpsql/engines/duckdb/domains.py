@@ -79,6 +79,13 @@ class Domains:
         """Return the names of the tables that `create` makes, with the types of their values."""
         return {_name(*k): kind.held for k, (_, values, kind) in self._domains.items() if values is not None}
 
+    def types(self) -> dict[str, SqlType]:
+        """Return the types of the values in the tables of listed values, by the names of the tables."""
+        listed = (
+            (_name(*key), sql_type.held) for key, (_, texts, sql_type) in self._domains.items() if texts
+        )
+        return dict(listed)
+
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create the tables of listed values and of public columns; the public tables exist already."""
         connection.execute(f"CREATE SCHEMA {DOMAIN_SCHEMA}")

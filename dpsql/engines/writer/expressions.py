@@ -41,7 +41,9 @@ def _try(work: Writer, node: tree.Try, scope: ColumnScope) -> Value:
 
 def _apply(work: Writer, node: tree.Apply, scope: ColumnScope) -> Value:
     """Write what a form stands for; arguments that it names more than once are computed once."""
-    again = [a for i, a in enumerate(node.arguments) if node.form.count(f"{{{i}}}") > 1 and facts(a).reads]
+    again = [
+        a for i, a in enumerate(node.arguments) if node.form.template.count(f"{{{i}}}") > 1 and facts(a).reads
+    ]
     if all(work.copied(work.expression(argument, scope)) for argument in again):
         return work.expression(expanded(node), scope)
     read = {i: work.expression(a, scope) for i, a in enumerate(node.arguments) if facts(a).reads}

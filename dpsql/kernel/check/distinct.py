@@ -1,53 +1,203 @@
-"""Columns of public rows that never have a value."""
+"""Which columns of public rows are unique, so that no group of a domain is there twice.
+
+A column of a projection is as unique as the one it is computed from if different values stay different and none
+becomes NULL: conversions of whole numbers that fit, a day moved by a number of days, a time from milliseconds,
+and 1 or 0 for a truth value. In a UNION ALL, a set of columns that is unique in both sides is unique if one of them
+has no value in common: NULL on one side and never on the other, different constants, or intervals that do not meet.
+"""
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import is_null, stripped, whole_number
-from dpsql.kernel.tree import Column, Constant, Derived, DomainScan, Expr, IsNull, Query, Select, SetOperation
+from datetime import date
 
-BEYOND = 4611686018427387904
+from dpsql.kernel.check.proof import (
+    Proof,
+    conjuncts,
+    is_null,
+    is_whole,
+    stripped,
+    whole_number,
+)
+from dpsql.kernel.check.relation import Names, Relation, name_of
+from dpsql.kernel.tree import (
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Constant,
+    Derived,
+    DomainScan,
+    Expr,
+    IsNull,
+    Query,
+    Range,
+    Select,
+    SetOperation,
+    Values,
+)
+
+MILLISECONDS = 8 * 10**15
+"""Times of so many milliseconds from 1970 on are in the range of a TIMESTAMP."""
 
 
-def never(query: Query, name: str, expr: object) -> bool:
-    """Return whether a column of a public query never has the value of a constant."""
-    if not isinstance(expr, Expr):
-        return False
-    if isinstance(query, SetOperation):
-        return query.word == "UNION ALL" and False
+def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
+    """Return the column of which an expression has a different value for each value, and never NULL."""
+    expr = stripped(expr)
+    match expr:
+        case Column():
+            return expr
+        case Cast(x) if is_whole(expr):
+            value = proof.value(x, query)
+            if expr.type.name != "HUGEINT":
+                most = 1 << (expr.type.bits - expr.type.signed)
+                fits = (-most if expr.type.signed else 0) <= value.low <= value.high < most
+                if not fits and not _kept(query, expr):
+                    return None
+            return same_column(proof, x, query)
+        case Cast(x) if expr.type.name == "DATE":
+            return _moved_day(proof, x, query)
+        case Call(name, (x,)) if name == "epoch_ms":
+            value = proof.value(x, query)
+            fits = -MILLISECONDS <= value.low <= value.high <= MILLISECONDS
+            return same_column(proof, x, query) if fits else None
+        case Case(((condition, one),), default) if default is not None:
+            if (whole_number(one), whole_number(default)) == (1, 0):
+                found = same_column(proof, condition, query)
+                never = found is not None and never_null(proof, query, found)
+                return found if never else None
+    return None
+
+
+def _kept(query: Select, expr: Expr) -> bool:
+    """Return whether WHERE leaves out the rows where an expression is NULL."""
+    return any(isinstance(c, IsNull) and c.negated and stripped(c.operand) == expr for c in conjuncts(query.where))
+
+
+def _moved_day(proof: Proof, expr: Expr, query: Select) -> Column | None:
+    """Return the column of the days in `day + column`."""
+    expr = stripped(expr)
+    if not (isinstance(expr, Binary) and expr.operator == "+" and isinstance(expr.left, Constant)):
+        return None
+    first = expr.left.value
+    value = proof.value(expr.right, query)
+    if type(first) is not date or not isinstance(value.low, int) or not isinstance(value.high, int):
+        return None
+    low, high = first.toordinal() + value.low, first.toordinal() + value.high
+    if not date.min.toordinal() <= low <= high <= date.max.toordinal():
+        return None
+    return same_column(proof, expr.right, query)
+
+
+def never_null(proof: Proof, query: Query, expr: Expr) -> bool:
+    """Return whether an expression of a query is never NULL."""
+    expr = stripped(expr)
     if not isinstance(query, Select):
         return False
-    for item in query.items:
-        found = item.name or (item.expr.name if isinstance(item.expr, Column) else "")
-        if found == name:
-            return _differs(query, item.expr, expr)
-    return False
-
-
-def _differs(query: Select, mine: Expr, other: Expr) -> bool:
-    one, two = stripped(mine), stripped(other)
-    if isinstance(one, Constant) and isinstance(two, Constant) and not is_null(one) and not is_null(two):
-        return type(one.value) is type(two.value) and one.value != two.value
-    if is_null(two):
-        return _never_null(query, one)
-    return False
-
-
-def _never_null(query: Select, expr: Expr) -> bool:
-    from dpsql.kernel.check.proof import conjuncts
-
-    if any(isinstance(c, IsNull) and c.negated and stripped(c.operand) == expr for c in conjuncts(query.where)):
+    if _kept(query, expr):
         return True
+    if isinstance(expr, Constant):
+        return expr.value is not None
     if not isinstance(expr, Column):
-        return isinstance(expr, Constant) and expr.value is not None
+        return not proof.value(expr, query).nullable
     source = query.source
-    if isinstance(source, DomainScan):
+    if isinstance(source, (DomainScan, Range)):
         return True
-    if isinstance(source, Derived) and isinstance(source.query, Select) and expr.table in ("", source.alias):
-        for item in source.query.items:
-            found = item.name or (item.expr.name if isinstance(item.expr, Column) else "")
-            if found == expr.name:
-                return _never_null(source.query, stripped(item.expr))
-    return False
+    if isinstance(source, Values):
+        place = source.columns.index(expr.name) if expr.name in source.columns else -1
+        return place >= 0 and not any(is_null(row[place]) or not _plain(row[place]) for row in source.rows)
+    if isinstance(source, Derived) and expr.table in ("", source.alias):
+        return column_never_null(proof, source.query, expr.name)
+    return not proof.value(expr, query).nullable
 
 
-__all__ = ["never", "whole_number"]
+def _plain(cell: Expr) -> bool:
+    return isinstance(stripped(cell), Constant) or whole_number(cell) is not None
+
+
+def column_never_null(proof: Proof, query: Query, name: str) -> bool:
+    """Return whether a column of the result of a query is never NULL."""
+    found = _items(query, name)
+    return bool(found) and all(never_null(proof, select, expr) for select, expr in found)
+
+
+def _items(query: Query, name: str) -> list[tuple[Select, Expr]]:
+    """Return what a column of the result of a query is, in each of its SELECTs; none if that is not known."""
+    if isinstance(query, SetOperation):
+        place = place_of(query.left, name)
+        if place is None or query.word != "UNION ALL":
+            return []
+        left, right = _at(query.left, place), _at(query.right, place)
+        return left + right if left and right else []
+    place = place_of(query, name)
+    return [] if place is None else _at(query, place)
+
+
+def _at(query: Query, place: int) -> list[tuple[Select, Expr]]:
+    if isinstance(query, SetOperation):
+        if query.word != "UNION ALL":
+            return []
+        left, right = _at(query.left, place), _at(query.right, place)
+        return left + right if left and right else []
+    return [(query, query.items[place].expr)] if isinstance(query, Select) else []
+
+
+def place_of(query: Query, name: str) -> int | None:
+    """Return the place of a column in the result of a query."""
+    while isinstance(query, SetOperation):
+        query = query.left
+    if not isinstance(query, Select):
+        return None
+    for place, item in enumerate(query.items):
+        if (item.name or (item.expr.name if isinstance(item.expr, Column) else "")) == name:
+            return place
+    return None
+
+
+def unique_of_union(proof: Proof, query: SetOperation, a: Relation, b: Relation) -> frozenset[Names]:
+    """Return sets of columns that are unique in the rows of both sides of a UNION ALL together."""
+    here = dict(zip(b.columns, a.columns, strict=True))
+    other = frozenset(frozenset(here[name] for name in names) for names in b.unique)
+    lone = isinstance(query.right, Select) and query.right.source is None and not query.right.group
+    apart = [n for place, n in enumerate(a.columns) if _apart(proof, query, place)]
+    found = {
+        names | {name}
+        for names in a.unique
+        if lone or any(o <= names for o in other)
+        for name in apart
+    }
+    smallest = [s for s in found if not any(o < s for o in found)]
+    return frozenset(smallest)
+
+
+def _apart(proof: Proof, query: SetOperation, place: int) -> bool:
+    """Return whether a column has no value in common in the two sides."""
+    left, right = _at(query.left, place), _at(query.right, place)
+    return bool(left) and bool(right) and all(_differ(proof, x, y) for x in left for y in right)
+
+
+def _differ(proof: Proof, one: tuple[Select, Expr], other: tuple[Select, Expr]) -> bool:
+    x, y = stripped(one[1]), stripped(other[1])
+    if is_null(x):
+        return never_null(proof, *other)
+    if is_null(y):
+        return never_null(proof, *one)
+    if isinstance(x, Constant) and isinstance(y, Constant) and type(x.value) is type(y.value):
+        return x.value != y.value
+    first, second = proof.value(x, one[0]), proof.value(y, other[0])
+    if not (first.low <= first.high < second.low or second.low <= second.high < first.low):
+        return False
+    return never_null(proof, *one) or never_null(proof, *other)
+
+
+def places_of(proof: Proof, query: Select, names: tuple[str, ...], *, public: bool) -> dict[str, str]:
+    """Return the names of the columns that a projection passes on, or others that are as unique."""
+    found: dict[str, str] = {}
+    for name, item in zip(names, query.items, strict=True):
+        if isinstance(item.expr, Column):
+            found[name_of(item.expr)] = found.get(name_of(item.expr), name)
+        elif public:
+            column = same_column(proof, item.expr, query)
+            if column is not None:
+                found.setdefault(name_of(column), name)
+    return found

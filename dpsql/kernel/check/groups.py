@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dpsql.kernel.check.distinct import places_of
 from dpsql.kernel.check.proof import (
     Proof,
     conjuncts,
@@ -47,7 +48,8 @@ def _declared(
         if isinstance(x, Column) and isinstance(y, Column) and name_of(y) in groups.keys:
             if name_of(x) in a.columns:
                 of.setdefault(name_of(y), name_of(x))
-    if set(of) != set(groups.keys) or len(conditions) != len(of):
+    rest = tuple(key for key in groups.keys if key not in of)
+    if len(conditions) != len(of) or not all(key in groups.cells for key in rest):
         return proof.refuse("a domain that is not joined on all keys", join)
     if not a.single(of.values()):
         return proof.refuse("a domain that may have a group twice", join)
@@ -55,14 +57,20 @@ def _declared(
         return proof.refuse("a domain joined with some of the groups", join)
     proof.note("declared groups", "every group of the domain is there, and each once")
     numbers = {n: Number(m.low, m.high, m.total, null=True, rungs=m.rungs) for n, m in groups.numbers.items()}
-    few = tuple((frozenset(of[n] for n in by), most) for by, most in b.few)
+    few = tuple((frozenset(of.get(n, n) for n in by), most) for by, most in b.few)
+    unique = a.unique | {frozenset(of.values())}
     return Relation(
         Kind.GROUPS,
-        a.columns + tuple(numbers),
-        unique=a.unique | {frozenset(of.values())},
+        a.columns + rest + tuple(numbers),
+        unique=frozenset(names.union(rest) for names in unique),
         depends=a.depends,
         few=few,
-        groups=Groups(tuple(dict.fromkeys(of.values())), numbers, declared=True),
+        groups=Groups(
+            (*dict.fromkeys(of.values()), *rest),
+            numbers,
+            declared=not rest,
+            cells={key: groups.cells[key] for key in rest},
+        ),
     )
 
 
@@ -100,6 +108,8 @@ def relation_of_group_rows(
         if found is not None:
             numbers[name] = found[1]
             new.setdefault(found[0], name)
+        elif (cell := _cell(item.expr, groups)) is not None:
+            new.setdefault(cell, name)
         elif isinstance(item.expr, Window):
             ranks[name] = _rank(proof, item.expr, groups)
         elif subqueries(item.expr) or not reads_of(item.expr) <= plain:
@@ -114,7 +124,11 @@ def relation_of_group_rows(
         declared=groups.declared,
     )
     made = _limited(proof, query, groups, made, new)
-    unique = [frozenset(new[n] for n in s) for s in source.unique if s <= new.keys()]
+    places = {**new, **places_of(proof, query, names, public=True)} if groups.declared else new
+    unique = [frozenset(places[n] for n in s) for s in source.unique if s <= places.keys()]
+    if groups.declared:
+        also = [frozenset(new[n] for n in s) for s in source.unique if s <= new.keys()]
+        unique += also
     few = [(frozenset(new[n] for n in by if n in new), most) for by, most in source.few]
     lost = set(groups.keys) - new.keys()
     if lost:
@@ -152,6 +166,14 @@ def _number(expr: Expr, groups: Groups) -> tuple[str, Number] | None:
     if isinstance(expr, Column) and name_of(expr) in groups.numbers:
         return name_of(expr), groups.numbers[name_of(expr)]
     return None
+
+
+def _cell(expr: Expr, groups: Groups) -> str | None:
+    """Return the key of a cell that an expression is: itself, or 0 in a group without cells, which counts 0."""
+    expr = stripped(expr)
+    if isinstance(expr, Call) and expr.name.upper() == "COALESCE" and len(expr.arguments) == 2:
+        return _cell(expr.arguments[0], groups) if whole_number(expr.arguments[1]) == 0 else None
+    return name_of(expr) if isinstance(expr, Column) and name_of(expr) in groups.cells else None
 
 
 def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> Groups:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from dpsql.kernel.check.marks import First, FirstCount, Kept, Rank
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, stripped
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.sources import NOTHING, relation_of_item
@@ -30,6 +31,9 @@ from dpsql.kernel.facts import ByParent
 from dpsql.kernel.tree import Call, Column, Expr, Join, Source, Unnest
 
 MIRRORED = {"INNER": "INNER", "CROSS": "CROSS", "LEFT": "RIGHT", "RIGHT": "LEFT", "FULL": "FULL"}
+LASTING = (Rank, Kept)
+"""Marks that hold in each row by itself, or of how many values there are: also where rows are repeated."""
+
 MOST_SETS = 8
 """So many unique sets of columns are kept of a join."""
 
@@ -135,7 +139,7 @@ def _pairs(a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relat
     one_a = _at_most_one(b, a, conditions)
     unique: set[Names] = set()
     depends: list[tuple[Names, Names]] = []
-    marks: dict[str, object] = {}
+    marks = {n: m for n, m in (*a.marks.items(), *b.marks.items()) if isinstance(m, LASTING) and not isinstance(m, (First, FirstCount))}
     if kind != "FULL":
         unique = {s | t for s in a.unique for t in b.unique}
     if kind in ("INNER", "CROSS", "LEFT"):
@@ -163,7 +167,7 @@ def _pairs(a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relat
         unique=frozenset(kept),
         depends=tuple(depends),
         few=few,
-        marks=a.marks if marks else {},
+        marks=marks,
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
+from dpsql.kernel.check.distinct import places_of
 from dpsql.kernel.check.groups import relation_of_group_rows
 from dpsql.kernel.check.joins import equal_columns, relation_of
 from dpsql.kernel.check.marks import First, FirstCount, Mark, Rank
@@ -33,6 +34,7 @@ from dpsql.kernel.check.subqueries import check_row, tied_to_outer
 from dpsql.kernel.check.units import relation_of_merged_units, relation_of_units
 from dpsql.kernel.check.windows import check_windows, follows_from, mark_of, unique_by_number
 from dpsql.kernel.tree import (
+    Aggregate,
     Binary,
     Column,
     Constant,
@@ -149,15 +151,32 @@ def _outside(
     kind = Kind.TIED if tied else Kind.PUBLIC
     if aggregated:
         group = [_at_place(query, expr) for expr in query.group]
-        places = {item.expr: name for name, item in zip(names, query.items, strict=True)}
-        unique = frozenset()
-        if all(expr in places for expr in group):
-            unique = frozenset((frozenset(places[expr] for expr in group),))
-        return Relation(kind, names, unique=unique)
-    made = project(query, source, names)
+        return Relation(kind, names, unique=_unique_groups(query, source, names, group))
+    made = project(proof, query, source, names)
     if query.distinct:
         made = replace(made, unique=made.unique | {frozenset(names)})
     return replace(made, kind=kind)
+
+
+def _unique_groups(
+    query: Select, source: Relation, names: tuple[str, ...], group: list[Expr]
+) -> frozenset[Names]:
+    """Return sets of columns that are unique in groups of public rows.
+
+    The keys are. The least or greatest value of a unique column is, too: groups have different rows.
+    """
+    places = {item.expr: name for name, item in zip(names, query.items, strict=True)}
+    found: set[Names] = set()
+    if all(expr in places for expr in group):
+        found.add(frozenset(places[expr] for expr in group))
+    for name, item in zip(names, query.items, strict=True):
+        expr = item.expr
+        if not isinstance(expr, Aggregate) or expr.name.upper() not in ("MIN", "MAX") or expr.filter is not None:
+            continue
+        (x,) = expr.arguments
+        if isinstance(x, Column) and group and source.single((name_of(x),)):
+            found.add(frozenset((name,)))
+    return frozenset(found)
 
 
 def _ordered(query: Select) -> bool:
@@ -172,7 +191,7 @@ def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, 
         check_row(proof, _without_first(source, item.expr), source)
         check_windows(proof, item.expr, source)
         proof.path.pop()
-    made = project(query, source, names)
+    made = project(proof, query, source, names)
     marks = {}
     for name, item in zip(names, query.items, strict=True):
         mark = mark_of(item.expr, source)
@@ -246,9 +265,9 @@ def _translated(names: Names, places: dict[str, str], fixed: Names) -> Names | N
     return None if None in found else frozenset(n for n in found if n is not None)
 
 
-def project(query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
+def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
     """Return what is known of the columns of a projection, beside its unit and marks."""
-    places = _places(query, names)
+    places = places_of(proof, query, names, public=source.outside)
     followed = [(name, follows_from(item.expr, source)) for name, item in zip(names, query.items, strict=True)]
     fixed = source.closure(())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dpsql.kernel.check.distinct import unique_of_union
 from dpsql.kernel.check.proof import Proof, is_null
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation
 from dpsql.kernel.tree import Column, Query, Select, SetOperation
@@ -23,7 +24,7 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
     if query.word not in WORDS or len(a.columns) != len(b.columns):
         proof.refuse("an unknown set operation", query)
     if a.outside and b.outside:
-        return _outside(query, a, b)
+        return _outside(proof, query, a, b)
     if a.by_row or b.by_row or not all(r.outside or r.kind is Kind.OWNED for r in (a, b)):
         proof.refuse("a set operation of rows without units", query)
     if Kind.TIED in (a.kind, b.kind):
@@ -56,7 +57,7 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
     )
 
 
-def _outside(query: SetOperation, a: Relation, b: Relation) -> Relation:
+def _outside(proof: Proof, query: SetOperation, a: Relation, b: Relation) -> Relation:
     kind = Kind.TIED if Kind.TIED in (a.kind, b.kind) else Kind.PUBLIC
     unique: frozenset[Names] = frozenset()
     if not query.word.endswith("ALL"):
@@ -64,37 +65,8 @@ def _outside(query: SetOperation, a: Relation, b: Relation) -> Relation:
     if not query.word.startswith("UNION"):
         unique |= a.unique
     elif query.word == "UNION ALL":
-        unique = _told_apart(query, a, b)
+        unique = unique_of_union(proof, query, a, b)
     return replace(a, kind=kind, unique=unique, depends=(), few=(), marks={})
-
-
-def _told_apart(query: SetOperation, a: Relation, b: Relation) -> frozenset[Names]:
-    """Return sets of columns that are unique in rows of both sides, by a column that differs between them.
-
-    Proof: a set S of columns that is unique in each side and in which no row of one side equals one of the
-    other is unique in the union.
-    """
-    if not isinstance(query.right, Select):
-        return frozenset()
-    here = dict(zip(b.columns, a.columns, strict=True))
-    other = frozenset(frozenset(here[name] for name in names) for names in b.unique)
-    lone = query.right.source is None and not query.right.group
-    found: set[Names] = set()
-    for names in a.unique:
-        if not (lone or names in other):
-            continue
-        for place, item in enumerate(query.right.items):
-            name = a.columns[place]
-            if _differs(query.left, a, name, item.expr):
-                found.add(names | {name})
-    return frozenset(found)
-
-
-def _differs(left: Query, a: Relation, name: str, expr: object) -> bool:
-    """Return whether a constant column of the right side has a value that the left side does not have."""
-    from dpsql.kernel.check.distinct import never
-
-    return never(left, name, expr)
 
 
 def _unit_places(relation: Relation) -> set[int]:

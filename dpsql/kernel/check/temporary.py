@@ -24,7 +24,9 @@ class Temporary:
                 case Derived(query=q,alias=al) if al==c.table or c.table=='':
                     return self.out(q,c.name)
                 case Unnest(): return None
-                case DomainScan(): return (-I,I,False) if c.table=='' else None
+                case DomainScan(): return ((0,2**48,False) if c.name=='o' else (-I,I,False)) if c.table=='' else None
+                case Values(rows=rows,columns=cols,alias=al) if c.table in('',al) and c.name in cols:
+                    vs=[self.rng(r[cols.index(c.name)],select,{}) for r in rows]; return (min(v[0] for v in vs),max(v[1] for v in vs),any(v[2] for v in vs))
                 case Range(start=a,stop=b,alias=al): return (a,b-1,False) if c.table in ('',al) else None
                 case _: return None
         return find(select.source) or (-I,I,True)

@@ -1,103 +1,281 @@
-"""What is known of the values of a query: types, exact intervals, NULL; that no row makes it fail; determinism.
+"""What is known of the values of a query: types, exact intervals, NULL, and that no row makes it fail.
 
 This is the second, independent proof of what `dpsql.kernel.tree.guards` ensures when a query is made.
+`value_of` derives one expression from the scope of its query, each from its parts; `totality.check_total`
+walks a whole query. Here are the rules of columns, constants, conditions and CASE; `arithmetic`, `functions`
+and `aggregates` have the others.
 
-`check_total` walks a whole query once, innermost first. It proves that the query fails on no rows and that its
-result is a function of the rows as a set, and returns what is known of every column. `value_of` derives one
-expression in the scope of its query. What no rule derives is refused with `NotCertified(rule, node)`.
+That a result of CASE is computed only for rows for which its condition holds is used: there the condition
+narrows intervals. WHERE narrows none, since an engine computes what it likes before it drops rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from datetime import date, datetime, time
+from decimal import Decimal
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from dpsql.kernel.facts import Facts
-from dpsql.kernel.tree import Expr, Query, Select, Source
-from dpsql.types import SqlType
+from dpsql.kernel.check import aggregates, functions
+from dpsql.kernel.check.arithmetic import arithmetic
+from dpsql.kernel.check.certificate import NotCertified
+from dpsql.kernel.check.derive import (
+    ROWS,
+    Around,
+    Rows,
+    Scope,
+    bare,
+    comparable,
+    derive,
+    needs_try,
+    rule,
+    unified,
+)
+from dpsql.kernel.check.types_of import INFINITY, NOTHING, Number, Value, exact, natural
+from dpsql.kernel.facts import fold
+from dpsql.kernel.tree import (
+    Between,
+    Binary,
+    Case,
+    Column,
+    Constant,
+    Exists,
+    InList,
+    InQuery,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Paren,
+    ScalarQuery,
+)
+from dpsql.types import BOOLEAN, DOUBLE, VARCHAR
 
-INFINITY = float("inf")
-"""The end of an interval that has none; only ends that are infinite are floats."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-ROWS = (1 << 48) - 1
-"""The assumption: no relation that an engine makes has more rows. At a row each nanosecond it takes 78 hours."""
+    from dpsql.kernel.tree import Expr, Node
 
-Number = int | Fraction | float
+__all__ = ["INFINITY", "ROWS", "Number", "Rows", "Scope", "Value", "aggregates", "functions", "value_of"]
 
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """What is known of an expression, for all data.
-
-    Attributes
-    ----------
-    type
-        Its type as the engine has it, so that of an instant in a query is TIMESTAMP.
-    low, high
-        Where it is not NULL (and not NaN), a number is between these; of what is no number they are infinite.
-    nullable
-        Whether it can be NULL.
-    canonical
-        Whether equal values are the same: a DOUBLE has one zero and one NaN. Always true without DOUBLEs.
-    """
-
-    type: SqlType
-    low: Number = -INFINITY
-    high: Number = INFINITY
-    nullable: bool = True
-    canonical: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What is known of the rows of a query or of an item of FROM.
-
-    Attributes
-    ----------
-    columns
-        Its columns by name, in order.
-    unique
-        Sets of column names in which no two rows are equal (NULL is a value like any other).
-    most
-        At most so many rows.
-    """
-
-    columns: dict[str, Value]
-    unique: frozenset[frozenset[str]] = frozenset()
-    most: int = ROWS
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The columns that expressions of one query can read, by the alias of their item of FROM and their name."""
-
-    items: dict[str, Rows]
-    outer: Scope | None = None
-    """The scope of the query around a subquery."""
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A query that is proved total and deterministic; `scopes` has those of all SELECTs in it, by node."""
-
-    rows: Rows
-    scopes: dict[Select, Scope]
-
-    def value(self, expr: Expr, select: Select) -> Value:
-        """Return what is known of an expression of one of the query's SELECTs."""
-        return value_of(expr, self.scopes[select])
-
-
-def check_total(query: Query, facts: Facts) -> Checked:
-    """Prove that a query fails on no rows and that its result depends on no order of rows; refuse it if not."""
-    raise NotImplementedError
-
-
-def scope_of(source: Source | None, facts: Facts, outer: Scope | None = None) -> Scope:
-    """Return the scope of the expressions of a query that reads an item of FROM."""
-    raise NotImplementedError
+TRUTH = Value(BOOLEAN, 0, 1)
+CERTAIN = Value(BOOLEAN, 0, 1, nullable=False)
 
 
 def value_of(expr: Expr, scope: Scope) -> Value:
     """Return what is known of an expression; refused if it can fail on a row or no rule derives it."""
-    raise NotImplementedError
+    return derive(expr, Around(scope, found=[]))
+
+
+def column_value(table: str, name: str, scope: Scope | None) -> Value | None:
+    """Return what is known of a column; None if there is none."""
+    while scope is not None:
+        rows = scope.items.get(table)
+        if rows is not None and (found := rows.columns.get(name)) is not None:
+            if found.nullable:
+                return found._replace(nullable=False) if (table, name) in scope.present else found
+            return found._replace(nullable=True) if table in scope.padded else found
+        fitting = [] if table else [alias for alias, rows in scope.items.items() if name in rows.columns]
+        if len(fitting) == 1:
+            return column_value(fitting[0], name, scope)
+        scope = scope.outer if not fitting else None
+    return None
+
+
+@rule(Column)
+def _column(node: Column, at: Around) -> Value:
+    found = column_value(node.table, fold(node.name) if node.stored else node.name, at.scope)
+    if found is None:
+        raise NotCertified("a column of no item of FROM", node)
+    if node.type is not None and node.type is not found.type and node.type != found.type:
+        raise NotCertified("a column of another type than the tree says", node)
+    return found
+
+
+@rule(Constant)
+def _constant(node: Constant, at: Around) -> Value:
+    value = node.value
+    match value:
+        case None:
+            return NOTHING
+        case bool():
+            return Value(BOOLEAN, int(value), int(value), nullable=False)
+        case int() if (kind := natural(value)) != DOUBLE:
+            return Value(kind, value, value, nullable=False, literal=True)
+        case str():
+            return Value(VARCHAR, nullable=False, literal=True)
+        case float() if math.isfinite(value):
+            number = Fraction(value)
+            signed = value == 0 and math.copysign(1, value) < 0
+            return Value(DOUBLE, number, number, nullable=False, canonical=not signed)
+        case Decimal() if node.type.name == "DECIMAL":
+            number = Fraction(value)
+            return Value(node.type, number, number, nullable=not 0 < node.type.scale < node.type.precision)
+        case datetime() | date() | time():
+            return Value(node.type.held, nullable=False)
+    raise NotCertified("a constant of an unknown kind", node)
+
+
+@rule(Paren)
+def _paren(node: Paren, at: Around) -> Value:
+    return derive(node.inner, at)
+
+
+_COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
+_TEXT = frozenset(("LIKE", "ILIKE", "GLOB", "^@", "~", "SIMILAR TO"))
+
+
+@rule(Binary)
+def _binary(node: Binary, at: Around) -> Value:
+    operator = node.operator
+    if operator == "AND" or operator == "OR":
+        x, y = condition(node.left, at), condition(node.right, at)
+        return TRUTH if x.nullable or y.nullable else CERTAIN
+    x, y = derive(node.left, at), derive(node.right, at)
+    if operator in _COMPARISONS:
+        comparable((x, y), node, at)
+        return TRUTH if x.nullable or y.nullable else CERTAIN
+    if operator == "IS DISTINCT FROM" or operator == "IS NOT DISTINCT FROM":
+        comparable((x, y), node, at)
+        return CERTAIN
+    if operator in _TEXT or operator == "||":
+        _texts((x, y), node)
+        needs_try(node, at, "an operator on texts outside TRY")
+        return Value(VARCHAR) if operator == "||" else TRUTH
+    return arithmetic(node, operator, x, y, at)
+
+
+def _texts(values: Sequence[Value], node: Node) -> None:
+    if any(x.type.name not in ("VARCHAR", "NULL") for x in values):
+        raise NotCertified("an operator on texts of something else", node)
+
+
+def condition(node: Expr, at: Around) -> Value:
+    """Return what is known of a condition; refused if it is no truth value."""
+    found = derive(node, at)
+    if found.type.name not in ("BOOLEAN", "NULL"):
+        raise NotCertified("a condition that is no truth value", node)
+    return found
+
+
+@rule(Not)
+def _not(node: Not, at: Around) -> Value:
+    return TRUTH if condition(node.operand, at).nullable else CERTAIN
+
+
+@rule(IsNull)
+def _is_null(node: IsNull, at: Around) -> Value:
+    derive(node.operand, at)
+    return CERTAIN
+
+
+@rule(IsTruth)
+def _is_truth(node: IsTruth, at: Around) -> Value:
+    condition(node.operand, at)
+    return CERTAIN
+
+
+@rule(InList)
+def _in_list(node: InList, at: Around) -> Value:
+    operand = derive(node.operand, at)
+    comparable([operand, *(derive(item, at) for item in node.items)], node, at)
+    return TRUTH
+
+
+@rule(Between)
+def _between(node: Between, at: Around) -> Value:
+    comparable([derive(part, at) for part in (node.operand, node.low, node.high)], node, at)
+    return TRUTH
+
+
+@rule(Like)
+def _like(node: Like, at: Around) -> Value:
+    needs_try(node, at, "a search in a text outside TRY")
+    _texts([derive(part, at) for part in (node.operand, node.pattern)], node)
+    return TRUTH
+
+
+def _inner(node: InQuery | Exists | ScalarQuery, at: Around) -> Rows:
+    """Check a query in an expression; TRY around it would not catch its failures."""
+    if at.caught or at.given is not None:
+        raise NotCertified("a query under TRY", node)
+    return at.scope.walk.rows(node.query, at.scope)
+
+
+@rule(Exists)
+def _exists(node: Exists, at: Around) -> Value:
+    _inner(node, at)
+    return CERTAIN
+
+
+@rule(InQuery)
+def _in_query(node: InQuery, at: Around) -> Value:
+    columns = [*_inner(node, at).columns.values()]
+    if len(columns) != 1:
+        raise NotCertified("IN of a query of several columns", node)
+    comparable((derive(node.operand, at), columns[0]), node, at)
+    return TRUTH
+
+
+@rule(ScalarQuery)
+def _scalar_query(node: ScalarQuery, at: Around) -> Value:
+    rows = _inner(node, at)
+    if len(rows.columns) != 1 or not rows.single:
+        raise NotCertified("the value of a query that can have several rows", node)
+    (found,) = rows.columns.values()
+    return found._replace(nullable=True)
+
+
+@rule(Case)
+def _case(node: Case, at: Around) -> Value:
+    found, rest = [], at
+    for when, then in node.branches:
+        condition(when, rest)
+        found.append(derive(then, _narrow(when, rest, truth=True)))
+        rest = _narrow(when, rest, truth=False)
+    found.append(NOTHING if node.default is None else derive(node.default, rest))
+    return unified(found, node, caught=at.caught)
+
+
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+
+
+def _narrow(when: Expr, at: Around, *, truth: bool) -> Around:
+    """Return where an expression stands if a condition holds, or, without `truth`, if it does not or is NULL."""
+    when = bare(when)
+    if isinstance(when, Not):
+        return _narrow(when.operand, at, truth=False) if truth else at
+    if isinstance(when, IsNull):
+        if when.negated != truth:
+            return at
+        x = derive(when.operand, at)
+        return at._replace(narrowed={**(at.narrowed or {}), when.operand: x._replace(nullable=False)})
+    if not isinstance(when, Binary):
+        return at
+    operator, left, right = when.operator, when.left, when.right
+    if operator == ("AND" if truth else "OR"):
+        return _narrow(right, _narrow(left, at, truth=truth), truth=truth)
+    if operator not in _COMPARISONS:
+        return at
+    x, y = derive(left, at), derive(right, at)
+    if not all(exact(kind) or kind.name == "DECIMAL" for kind in (x.type, y.type)):
+        return at
+    operator = operator if truth else _OPPOSITE[operator]
+    made = dict(at.narrowed or {})
+    for node, value, other, sign in ((left, x, y, operator), (right, y, x, _MIRRORED[operator])):
+        if not value.literal and (truth or not other.nullable):
+            made[node] = made[bare(node)] = _within(value, other, sign, truth=truth)
+    return at._replace(narrowed=made)
+
+
+def _within(value: Value, other: Value, operator: str, *, truth: bool) -> Value:
+    """Narrow what is known of a number by a comparison; where the comparison is not true it can be NULL."""
+    step = 1 if exact(value.type) and exact(other.type) else 0
+    low, high = value.low, value.high
+    if operator in ("<", "<=", "="):
+        high = min(high, other.high - (step if operator == "<" else 0))
+    if operator in (">", ">=", "="):
+        low = max(low, other.low + (step if operator == ">" else 0))
+    return value._replace(low=low, high=high, nullable=value.nullable and not truth)

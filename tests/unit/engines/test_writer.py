@@ -196,7 +196,8 @@ def test_what_has_no_rule_is_refused(schema: SchemaDatabase, dialect: Dialect, q
 
 def test_a_form_is_written_as_the_expression_it_stands_for(schema: SchemaDatabase, dialect: Dialect) -> None:
     arguments = (tree.Column("b", "s"), tree.Constant("a$%%", VARCHAR), tree.Constant("$", VARCHAR))
-    form = tree.Apply("(NOT ({0} LIKE {1} ESCAPE {2}))", arguments)
+    template = tree.Form("", "", (), "(NOT ({0} LIKE {1} ESCAPE {2}))")
+    form = tree.Apply(template, arguments)
     meant = tree.Not(tree.Like(arguments[0], "LIKE", *arguments[1:]))
     one, other = (
         write(tree.Select((tree.Item(node, "x"),), ROW), dialect, schema, {"rows"}, {})

@@ -1,0 +1,166 @@
+"""Aggregates and windows: what they give, and that they depend on rows and on no order of them.
+
+A sum of DOUBLEs is rounded at each step, so it needs an order in which rows with different values never tie;
+the same holds of FIRST, LAST and LIST. MIN and MAX of DOUBLEs give one of several equal values, so there may
+be one zero only. All others give the same in every order. What windows need beyond that `orders` checks.
+"""
+
+from __future__ import annotations
+
+from dpsql.kernel.check.certificate import NotCertified
+from dpsql.kernel.check.derive import ROWS, Around, bare, derive, rule
+from dpsql.kernel.check.types_of import Number, Value, ends, exact, whole
+from dpsql.kernel.tree import Aggregate, Call, Expr, OrderTerm, Window, facts
+from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType
+
+_CHOSEN = ("FIRST", "LAST", "LIST")
+_BITS = ("BIT_AND", "BIT_OR", "BIT_XOR")
+_TRUTHS = ("BOOL_AND", "BOOL_OR")
+
+
+@rule(Aggregate)
+def _aggregate(node: Aggregate, at: Around) -> Value:
+    if at.found is None or at.caught:
+        raise NotCertified("an aggregate where none can be", node)
+    at.found.append(node)
+    inner = at._replace(found=None)
+    if node.filter is not None and derive(node.filter, inner).type.name not in ("BOOLEAN", "NULL"):
+        raise NotCertified("a condition that is no truth value", node)
+    check_order(node.order, inner)
+    values = [derive(argument, inner) for argument in node.arguments]
+    return of_aggregate(node, values)
+
+
+def check_order(terms: tuple[OrderTerm, ...], at: Around) -> None:
+    """Refuse terms of ORDER BY that have several zeros: rows that differ in them would tie."""
+    for term in terms:
+        if not derive(term.expr, at).canonical:
+            raise NotCertified("an order by a DOUBLE that has several zeros", term)
+
+
+def of_aggregate(node: Aggregate, values: list[Value]) -> Value:
+    """Return what is known of an aggregate of some values."""
+    name = node.name.upper()
+    if name == "COUNT" and len(values) <= 1:
+        return Value(BIGINT, 0, ROWS, nullable=False)
+    if len(values) != 1:
+        raise NotCertified(f"an aggregate that is not known: {name}", node)
+    (x,) = values
+    kind = x.type
+    if name in ("MIN", "MAX") and (kind.item is None and not kind.fields):
+        if not x.canonical:
+            raise NotCertified("the least or the largest of DOUBLEs that have several zeros", node)
+        return x._replace(nullable=True, literal=False)
+    if name in ("SUM", "AVG"):
+        return _sum(node, x, mean=name == "AVG")
+    if name in _TRUTHS and kind.name in ("BOOLEAN", "NULL"):
+        return Value(BOOLEAN, 0, 1)
+    if name in _BITS and exact(kind):
+        return whole(kind)
+    if name in _CHOSEN:
+        if not _ordered(node):
+            raise NotCertified(f"{name} in no order of its values", node)
+        return (
+            Value(SqlType("LIST", item=kind), canonical=x.canonical)
+            if name == "LIST"
+            else x._replace(nullable=True)
+        )
+    if name == "MEDIAN" and x.canonical:
+        if kind.name == "DECIMAL":
+            return x._replace(nullable=True)
+        if exact(kind) or kind == DOUBLE:
+            return Value(DOUBLE, canonical=False)
+    raise NotCertified(f"an aggregate that is not known: {name}", node)
+
+
+def _ordered(node: Aggregate) -> bool:
+    """Return whether rows that tie in the aggregate's order have one value, so that their order is the same."""
+    argument = bare(node.arguments[0])
+    return not facts(argument).reads or any(bare(term.expr) == argument for term in node.order)
+
+
+def _sum(node: Aggregate, x: Value, *, mean: bool) -> Value:
+    kind = x.type
+    if kind == DOUBLE:
+        if not _ordered(node):
+            raise NotCertified("a sum of DOUBLEs in no order of its values", node)
+        return Value(DOUBLE, canonical=False)
+    if kind.name == "DECIMAL":
+        made = SqlType("DECIMAL", 38, kind.scale)
+    elif exact(kind) or kind.name in ("BOOLEAN", "NULL"):
+        made = HUGEINT
+    else:
+        raise NotCertified("a sum of what is no number", node)
+    low, high = multiplied(x)
+    least, most = ends(made)
+    if low <= high and (low < least or most < high):
+        raise NotCertified("a sum that can overflow", node)
+    if not mean:
+        return Value(made, low, high)
+    if kind == HUGEINT or kind.name in ("BOOLEAN", "UBIGINT"):
+        raise NotCertified("an average of whole numbers that the engine makes DOUBLEs", node)
+    return Value(DOUBLE, canonical=False)
+
+
+def multiplied(x: Value) -> tuple[Number, Number]:
+    """Return the ends of a sum of any number of values, at least one, and of its parts."""
+    if x.low > x.high:
+        return x.low, x.high
+    return min(x.low, x.low * ROWS), max(x.high, x.high * ROWS)
+
+
+_RANKS = {"ROW_NUMBER": (1, ROWS), "RANK": (1, ROWS), "DENSE_RANK": (1, ROWS)}
+_SHARES = ("PERCENT_RANK", "CUME_DIST")
+_NEAR = {"LAG": 2, "LEAD": 2, "FIRST_VALUE": 1, "LAST_VALUE": 1, "NTH_VALUE": 2}
+"""Functions of another row, with the most arguments that they have."""
+
+
+@rule(Window)
+def _window(node: Window, at: Around) -> Value:
+    if at.found is None or at.caught:
+        raise NotCertified("a window where none can be", node)
+    at.found.append(node)
+    inner = at._replace(found=None)
+    for part in node.partition:
+        if not derive(part, inner).canonical:
+            raise NotCertified("a partition by a DOUBLE that has several zeros", node)
+    check_order(node.order, inner)
+    frame = node.frame
+    if (
+        frame is not None
+        and frame.unit == "RANGE"
+        and any(b and b.offset is not None for b in (frame.start, frame.end))
+    ):
+        raise NotCertified("a frame of RANGE with an offset", node)
+    if isinstance(node.function, Aggregate):
+        return _aggregate_window(node.function, inner)
+    if isinstance(node.function, Call):
+        return _call_window(node.function, inner)
+    raise NotCertified("a window of an unknown kind", node)
+
+
+def _aggregate_window(function: Aggregate, at: Around) -> Value:
+    if function.distinct or function.order or function.filter is not None or function.name.upper() in _CHOSEN:
+        raise NotCertified("a window of an aggregate with DISTINCT, ORDER BY or FILTER", function)
+    found = of_aggregate(function, [derive(argument, at) for argument in function.arguments])
+    # A frame can have no rows: the sum is then NULL, the number 0.
+    return found if function.name.upper() == "COUNT" else found._replace(nullable=True)
+
+
+def _call_window(function: Call, at: Around) -> Value:
+    name, arguments = function.name.upper(), function.arguments
+    if name in _RANKS and not arguments:
+        return Value(BIGINT, *_RANKS[name], nullable=False)
+    if name in _SHARES and not arguments:
+        return Value(DOUBLE, 0, 1, nullable=False)
+    if name == "NTILE" and len(arguments) == 1 and _positive(arguments[0], at):
+        return Value(BIGINT, 1, ROWS, nullable=False)
+    if name in _NEAR and 1 <= len(arguments) <= _NEAR[name] and all(_positive(a, at) for a in arguments[1:]):
+        return derive(arguments[0], at)._replace(nullable=True, literal=False)
+    raise NotCertified(f"a window of a function that is not known: {name}", function)
+
+
+def _positive(node: Expr, at: Around) -> bool:
+    """Return whether an expression is one positive whole number."""
+    x = derive(node, at)
+    return exact(x.type) and x.low == x.high and x.low >= 1

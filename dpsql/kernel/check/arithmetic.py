@@ -1,0 +1,241 @@
+"""Arithmetic and conversions: the ends of numbers, and that none overflows.
+
+Of exact numbers the ends are exact. What is computed as a DOUBLE has ends that are wide enough for every
+rounding, or none. A DOUBLE with two ends is never NaN: where NaN or an infinity can come, there are none.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpsql.kernel.check.certificate import NotCertified
+from dpsql.kernel.check.derive import Around, bare, computed, derive, needs_try, rule
+from dpsql.kernel.check.types_of import (
+    INFINITY,
+    Number,
+    Value,
+    common,
+    digits_kept,
+    ends,
+    exact,
+    fits,
+    natural,
+    whole,
+)
+from dpsql.kernel.tree import Binary, Call, Cast, Constant, Expr, Paren, Unary
+from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, INTERVAL, TIMESTAMP, SqlType
+
+
+@rule(Unary)
+def _unary(node: Unary, at: Around) -> Value:
+    x = derive(node.operand, at)
+    if node.operator == "~" and exact(x.type):
+        return whole(x.type)
+    if node.operator != "-":
+        raise NotCertified("an operator that has no rule", node)
+    if not (exact(x.type) or x.type.name in ("DECIMAL", "DOUBLE", "NULL")):
+        raise NotCertified("a sign of what is no number", node)
+    made = x._replace(low=-x.high, high=-x.low, canonical=x.type != DOUBLE or x.low > 0 or x.high < 0)
+    return made._replace(type=natural(int(made.low))) if x.literal else computed(made, node, at)
+
+
+def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
+    kind = common(x, y, computed=True)
+    nullable = x.nullable or y.nullable
+    if kind is None or not (exact(kind) or kind.name in ("DECIMAL", "DOUBLE", "NULL")):
+        return _of_dates(node, operator, x, y, at)
+    if kind.name == "NULL" or x.low > x.high or y.low > y.high:
+        return Value(kind, INFINITY, -INFINITY)
+    if operator == "/" or (kind == DOUBLE and operator in ("+", "-", "*", "%")):
+        if operator in ("/", "%") and at.given is None and _has_zero(node.right, y):
+            raise NotCertified("a division by what can be 0", node)
+        return _double(operator, x, y, nullable)
+    if not exact(kind):
+        if kind == DOUBLE or operator not in ("+", "-"):
+            raise NotCertified("an operator on numbers with a point that has no rule", node)
+        kind = SqlType("DECIMAL", min(38, kind.precision + 1), kind.scale)
+    if not (fits(x, kind) and fits(y, kind)):
+        needs_try(node, at, "a conversion for arithmetic that can fail")
+    match operator:
+        case "+":
+            low, high = x.low + y.low, x.high + y.high
+        case "-":
+            low, high = _difference(node, at) or (x.low - y.high, x.high - y.low)
+        case "*":
+            corners = [p * q for p in (x.low, x.high) for q in (y.low, y.high)]
+            low, high = min(corners), max(corners)
+        case "//" | "%":
+            if _has_zero(node.right, y):
+                needs_try(node, at, "a division by what can be 0")
+                nullable = True
+            low, high = _quotients(node, x, y, at) if operator == "//" else _rests(x, y)
+        case "&" | "|" | ">>":
+            return whole(kind)
+        case _:
+            raise NotCertified("an operator that has no rule", node)
+    return computed(Value(kind, low, high, nullable), node, at)
+
+
+def _double(operator: str, x: Value, y: Value, nullable: bool) -> Value:
+    """Return what is known of arithmetic on DOUBLEs: twice the exact ends are beyond every rounding."""
+    most, other = max(abs(x.low), abs(x.high)), max(abs(y.low), abs(y.high))
+    if operator == "+" and y.low == 0 == y.high:  # of its two zeros this makes one
+        return Value(DOUBLE, x.low, x.high, nullable, canonical=most < INFINITY)
+    least = min(abs(y.low), abs(y.high)) if y.low > 0 or y.high < 0 else 0
+    reached = INFINITY
+    if max(most, other) < INFINITY and operator in ("+", "-", "*"):
+        reached = 2 * (most * other if operator == "*" else most + other)
+    elif max(most, other) < INFINITY and operator == "/" and least > 0:
+        reached = 2 * (Fraction(most) / Fraction(least))
+    if reached > _FINITE:
+        return Value(DOUBLE, nullable=nullable, canonical=False)
+    return Value(DOUBLE, -reached, reached, nullable, canonical=False)
+
+
+_FINITE = 1 << 1000
+"""Twice so much is a DOUBLE that is not infinite."""
+_DAYS = 1 << 30
+"""From a date that is written, so many days lead to a DATE: the years of a constant are from 1 to 9999."""
+
+
+def _of_dates(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
+    near = isinstance(bare(node.left), Constant) and -_DAYS <= y.low and y.high <= _DAYS
+    if not (near and operator == "+" and x.type == DATE and exact(y.type)):
+        needs_try(node, at, "arithmetic on dates outside TRY")
+    one, two = x.type.name, y.type.name
+    if operator == "-" and one == two == "DATE":
+        return whole(BIGINT)
+    if operator == "-" and one == two == "TIMESTAMP":
+        return Value(INTERVAL)
+    if operator in ("+", "-") and two == "INTERVAL" and one in ("DATE", "TIMESTAMP"):
+        return Value(TIMESTAMP)
+    if operator in ("+", "-") and one == "DATE" and (exact(y.type) or two == "NULL"):
+        return Value(DATE, nullable=x.nullable or y.nullable or not near)
+    raise NotCertified("an operator on values of types that have no rule", node)
+
+
+def _difference(node: Binary, at: Around) -> tuple[Number, Number] | None:
+    """Return the ends of `(k * x + o) // d - (k * (x - r) + o) // d` for `k` and `r` from 0 on and `d` from 1 on.
+
+    A quotient that is rounded towards 0 does not fall where its dividend rises, and two of them differ by at
+    most 1 more than the quotients themselves, of which `k * r / d` is the difference.
+    """
+    one, two = bare(node.left), bare(node.right)
+    if not (isinstance(one, Binary) and isinstance(two, Binary) and one.operator == two.operator == "//"):
+        return None
+    parts = [_line(bare(quotient.left)) for quotient in (one, two)]
+    if one.right != two.right or parts[0] is None or parts[1] is None:
+        return None
+    (k, x, o), (m, y, p) = parts
+    less = bare(y)
+    if (k, o) != (m, p) or not (
+        isinstance(less, Binary) and less.operator == "-" and bare(less.left) == bare(x)
+    ):
+        return None
+    factor, fall, divisor = derive(k, at), derive(less.right, at), derive(one.right, at)
+    if factor.low < 0 or fall.low < 0 or divisor.low < 1:
+        return None
+    return 0, factor.high * fall.high + 1
+
+
+def _line(node: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """Return `k`, `x` and `o` of `k * x + o`."""
+    if isinstance(node, Binary) and node.operator == "+":
+        product = bare(node.left)
+        if isinstance(product, Binary) and product.operator == "*":
+            return product.left, product.right, node.right
+    return None
+
+
+def _has_zero(node: Expr, value: Value) -> bool:
+    while isinstance(node, (Paren, Cast)):
+        node = node.inner if isinstance(node, Paren) else node.operand
+    if isinstance(node, Call) and node.name.upper() == "NULLIF" and len(node.arguments) == 2:
+        return number(node.arguments[1]) != 0
+    return value.low <= 0 <= value.high
+
+
+def number(node: Expr) -> object:
+    """Return the whole number that a constant is; None if it is none."""
+    while isinstance(node, (Paren, Cast)):
+        node = node.inner if isinstance(node, Paren) else node.operand
+    if isinstance(node, Unary) and node.operator == "-":
+        found = number(node.operand)
+        return -found if isinstance(found, int) else None
+    return node.value if isinstance(node, Constant) and type(node.value) is int else None
+
+
+def _cut(x: Number, y: Number) -> int:
+    """Return a quotient of whole numbers, rounded towards 0."""
+    quotient = abs(int(x)) // abs(int(y))
+    return quotient if (x < 0) == (y < 0) else -quotient
+
+
+def _quotients(node: Binary, x: Value, y: Value, at: Around) -> tuple[Number, Number]:
+    share = _share(node, at)
+    if share is not None:
+        return share
+    if y.low >= 1 or y.high <= -1:
+        corners = [_cut(p, q) for p in (x.low, x.high) for q in (y.low, y.high)]
+        return min(corners), max(corners)
+    most = max(abs(x.low), abs(x.high))
+    return -most if x.low < 0 or y.low < 0 else 0, most
+
+
+def _share(node: Binary, at: Around) -> tuple[Number, Number] | None:
+    """Return the ends of `(LEAST(x, n * w) * k) // n`, from 0 to `w * k`, for an `x` and an `n` that are from 0 on."""
+    below = bare(node.right)
+    if isinstance(below, Call) and below.name.upper() == "NULLIF":
+        below = bare(below.arguments[0])
+    above, factor = bare(node.left), 1
+    if isinstance(above, Binary) and above.operator == "*" and isinstance(found := number(above.right), int):
+        above, factor = bare(above.left), found
+    if not (isinstance(above, Call) and above.name.upper() == "LEAST" and len(above.arguments) == 2):
+        return None
+    x, top, most = above.arguments[0], bare(above.arguments[1]), 1
+    if isinstance(top, Binary) and top.operator == "*" and isinstance(found := number(top.right), int):
+        top, most = bare(top.left), found
+    if top != below or factor < 0 or most < 0 or derive(x, at).low < 0 or derive(top, at).low < 0:
+        return None
+    return 0, most * factor
+
+
+def _rests(x: Value, y: Value) -> tuple[Number, Number]:
+    most = max(abs(y.low), abs(y.high)) - 1
+    return max(x.low, -most) if x.low < 0 else 0, min(x.high, most) if x.high > 0 else 0
+
+
+@rule(Cast)
+def _cast(node: Cast, at: Around) -> Value:
+    x, kind = derive(node.operand, at), node.type.held
+    if "TIMESTAMPTZ" in (x.type.name, node.type.name):
+        raise NotCertified("a conversion that depends on the zone of the session", node)
+    certain = fits(x, kind)
+    if not node.safe and not certain:
+        needs_try(node, at, "a conversion that can fail")
+    low, high = ends(kind)
+    if (low, high) != (-INFINITY, INFINITY) or kind == DOUBLE:
+        low, high = _converted(x, kind, low, high)
+    return Value(
+        kind, low, high, x.nullable or not certain, x.canonical or x.type.name not in ("DOUBLE", "LIST")
+    )
+
+
+def _converted(x: Value, kind: SqlType, low: Number, high: Number) -> tuple[Number, Number]:
+    """Return the ends of a number after a conversion; what is beyond those of its type has no value."""
+    if x.low > x.high:
+        return x.low, x.high
+    if kind == DOUBLE and (x.type == DOUBLE or (exact(x.type) and max(abs(x.low), abs(x.high)) <= 1 << 53)):
+        return x.low, x.high  # it has all these whole numbers
+    if kind == DOUBLE and (exact(x.type) or x.type.name == "DECIMAL"):
+        return min(2 * x.low, Fraction(x.low) / 2), max(2 * x.high, Fraction(x.high) / 2)
+    if not (exact(x.type) or x.type.name in ("DECIMAL", "DOUBLE", "BOOLEAN")):
+        return low, high
+    if kind.name == "DECIMAL" or exact(x.type) or x.type == BOOLEAN:
+        rounded = kind.name == "DECIMAL" and not digits_kept(x.type, kind)
+        unit = Fraction(1, 10**kind.scale) if rounded else 0
+        return max(low, x.low - unit), min(high, x.high + unit)
+    down = x.low if x.low == -INFINITY else math.floor(x.low)
+    up = x.high if x.high == INFINITY else math.ceil(x.high)
+    return max(low, down), min(high, up)

@@ -1,0 +1,165 @@
+"""How expressions are derived: what is known of rows, where an expression stands, and the rule of each node.
+
+A rule refuses (`NotCertified`) what can fail on a row, unless it is under TRY, which makes NULL of it; what
+depends on the session, on time or on chance; and whatever it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from dpsql.kernel.check.certificate import NotCertified
+from dpsql.kernel.check.types_of import Value, common, ends, fits
+from dpsql.kernel.tree import Expr, Node, Paren
+
+if TYPE_CHECKING:
+    from dpsql.kernel.check.totality import Walk
+
+ROWS = (1 << 48) - 1
+"""The assumption: no relation that an engine makes has more rows. At a row each nanosecond that is three days."""
+LENGTH = 1 << 30
+"""The assumption: no text has more bytes, no list more items."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """What is known of the rows of a query or of an item of FROM.
+
+    Attributes
+    ----------
+    columns
+        Its columns by name, in order.
+    unique
+        Sets of column names in which no two rows are equal; NULL is a value like any other.
+    single
+        Whether it has one row at most.
+    loose
+        Columns that some order of rows decides, with the columns for each: of these and the column, the rows are
+        the same in every order, with no others.
+    """
+
+    columns: dict[str, Value]
+    unique: frozenset[frozenset[str]] = frozenset()
+    single: bool = False
+    loose: dict[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """The columns that expressions of one query can read.
+
+    Attributes
+    ----------
+    items
+        The items of FROM by alias.
+    walk
+        What checks the queries in expressions.
+    outer
+        The scope of the query around a subquery.
+    padded
+        Aliases of items whose rows an outer join can replace by NULL.
+    present
+        Columns that WHERE says are not NULL, by alias and name.
+    """
+
+    items: dict[str, Rows]
+    walk: Walk
+    outer: Scope | None = None
+    padded: frozenset[str] = frozenset()
+    present: frozenset[tuple[str, str]] = frozenset()
+
+
+class Around(NamedTuple):
+    """Where an expression stands."""
+
+    scope: Scope
+    caught: bool = False
+    """Whether it is under TRY."""
+    narrowed: dict[Expr, Value] | None = None
+    """What conditions of CASE say of expressions."""
+    parameters: dict[str, Value] | None = None
+    given: tuple[Value, ...] | None = None
+    """What is known of the arguments of the form that is derived."""
+    found: list[Expr] | None = None
+    """Where aggregates and windows are noted; None where there may be none."""
+
+
+_Rule = Callable[[Any, Around], Value]
+_F = TypeVar("_F", bound=_Rule)
+RULES: dict[type[Node], _Rule] = {}
+"""The rule of each kind of node."""
+
+
+def rule(*kinds: type[Node]) -> Callable[[_F], _F]:
+    """Make a function the rule of some kinds of nodes."""
+
+    def register(found: _F) -> _F:
+        RULES.update(dict.fromkeys(kinds, found))
+        return found
+
+    return register
+
+
+def derive(node: Expr, at: Around) -> Value:
+    """Return what is known of an expression at its place."""
+    if at.narrowed and (known := at.narrowed.get(node)) is not None:
+        return known
+    found = RULES.get(type(node))
+    if found is None:
+        raise NotCertified("an expression of an unknown kind", node)
+    return found(node, at)
+
+
+def bare(node: Expr) -> Expr:
+    """Return an expression without parentheses around it."""
+    while isinstance(node, Paren):
+        node = node.inner
+    return node
+
+
+def needs_try(node: Node, at: Around, what: str) -> None:
+    """Refuse what can fail if no TRY is around it."""
+    if not at.caught:
+        raise NotCertified(what, node)
+
+
+def computed(made: Value, node: Node, at: Around) -> Value:
+    """Refuse a number beyond the ends of its type; under TRY it is NULL."""
+    low, high = ends(made.type)
+    if made.low > made.high or (low <= made.low and made.high <= high):
+        return made
+    needs_try(node, at, "arithmetic that can overflow")
+    return made._replace(low=max(low, made.low), high=min(high, made.high), nullable=True)
+
+
+def comparable(values: Sequence[Value], node: Node, at: Around) -> None:
+    """Refuse a comparison before which a conversion could fail."""
+    first = values[0]
+    for other in values[1:]:
+        if first.type == other.type:
+            continue
+        kind = common(first, other)
+        if kind is None:
+            raise NotCertified("a comparison of types that have no rule", node)
+        if not (fits(first, kind) and fits(other, kind)):
+            needs_try(node, at, "a comparison before which a conversion can fail")
+
+
+def unified(values: Sequence[Value], node: Node, *, caught: bool = False) -> Value:
+    """Return what is known of a value that is one of several, after their conversion to one type."""
+    made = values[0]
+    for other in values[1:]:
+        if made.type == other.type and made.literal == other.literal:
+            continue
+        kind = common(made, other)
+        if kind is None:
+            raise NotCertified("values of types that have no common one", node)
+        ends_of_both = min(made.low, other.low), max(made.high, other.high)
+        made = Value(kind, *ends_of_both, literal=made.literal and other.literal)
+    if not caught and not all(fits(x, made.type) for x in values):
+        raise NotCertified("a conversion to a common type that can fail", node)
+    low, high = min(x.low for x in values), max(x.high for x in values)
+    nullable, canonical = any(x.nullable for x in values), all(x.canonical for x in values)
+    return Value(made.type, low, high, nullable, canonical)
