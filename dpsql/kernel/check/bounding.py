@@ -11,6 +11,9 @@ group is from C min(L, 0) to C max(H, 0), and their absolute values add up to at
 
 *Cap.* The same with a at least the sum of |X_g|, of any column X: the values add up to at most C.
 
+*First groups.* ``CASE WHEN b <= C THEN x ELSE 0 END``, where x is a sum that is never negative and b the sum of x up to
+this group: the last group that counts has as b the sum of all that count, so that is at most C.
+
 *Telescoping.* ``CASE WHEN a <= C THEN x ELSE f(b) - f(b - x) END``, where x counts rows, b is the sum of x up to
 this group, and f(t) = (min(a, C) t + o) // a with one o from 0 to a - 1 for the unit. f does not decrease, is 0 at
 0, and at most C at a or less. The intervals from b - x to b do not overlap, so the differences are from 0 on and
@@ -41,7 +44,7 @@ from dpsql.kernel.check.proof import (
     whole_number,
 )
 from dpsql.kernel.check.relation import Relation, name_of
-from dpsql.kernel.check.values import INFINITY, Number
+from dpsql.kernel.check.types_of import INFINITY, Number
 from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Column, Expr, Select
 
 Terms = dict[Term, int]
@@ -202,9 +205,14 @@ def _weighted(proof: Proof, expr: Case, query: Select, source: Relation) -> Shar
     if not isinstance(a, Column) or most is None or most < 1:
         return None
     whole = source.marks.get(name_of(a))
+    y = converted(expr.default)
+    if isinstance(whole, UpTo) and whole_number(y) == 0 and _is_column(x, whole.column):
+        proof.note("first groups", f"the first groups of one unit count, {most} in all")
+        terms = source.marks.get(whole.column)
+        high = 1 if isinstance(terms, Sums) and proof.value(x, query).high <= 1 else most
+        return Share(0, high, most)
     if not isinstance(whole, Whole):
         return None
-    y = converted(expr.default)
     if isinstance(y, Binary) and y.operator == "//" and converted(y.right) == a:
         return _ratio(proof, x, y.left, a, most, whole, query, source)
     if isinstance(y, Binary) and y.operator == "-" and not whole.absolute:
@@ -226,7 +234,8 @@ def _ratio(
             return None
         value = proof.value(y, query)
         proof.note("cap", f"absolute values of one unit add up to at most {most}")
-        return Share(-most if value.low < 0 else 0, most if value.high > 0 else 0, most)
+        low, high = -most if value.low < 0 else 0, most if value.high > 0 else 0
+        return Share(low, high, most, whole.column, most)
     found = sums_of(proof, x, query, source)
     counted = source.marks.get(whole.column)
     if found is None or not isinstance(counted, Sums) or counted.of != found[0].of:

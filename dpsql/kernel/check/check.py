@@ -6,7 +6,7 @@ from dpsql.kernel.check.certificate import _SEAL, Certificate, Change, Keys, Mos
 from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.relation import Kind, Relation
-from dpsql.kernel.check.temporary import Temporary
+from dpsql.kernel.check.totality import check_total
 from dpsql.kernel.facts import Facts, fold
 from dpsql.kernel.tree import Column, Node, Query, replaced
 
@@ -30,12 +30,12 @@ def _folded(node: Node) -> Node:
 
 
 def _certified(query: Query, facts: Facts) -> Certificate:
-    proof = Proof(facts, Temporary(facts), relation_of_query)
+    proof = Proof(facts, check_total(query, facts), relation_of_query)
     found = relation_of_query(proof, query)
     groups = found.groups
     if found.kind is not Kind.GROUPS or groups is None:
         return proof.refuse("a query that counts no groups", query)
-    most = found.groups_of_unit(frozenset(groups.keys)) if groups.keys else 1
+    most = groups.most
     numbers = []
     for name, number in groups.numbers.items():
         total = number.total

@@ -18,6 +18,7 @@ constants, keeps all bounds.
 from __future__ import annotations
 
 from dpsql.kernel.check.bounding import Share, ends_of_row, share_of, sums_of
+from dpsql.kernel.check.distinct import never_null
 from dpsql.kernel.check.marks import FirstCount, Kept, OfUnit, Sums
 from dpsql.kernel.check.proof import (
     NONE,
@@ -33,7 +34,7 @@ from dpsql.kernel.check.proof import (
 from dpsql.kernel.check.relation import Groups, Kind, Names, Number, Relation, name_of
 from dpsql.kernel.check.rungs import relation_of_rungs
 from dpsql.kernel.check.subqueries import check_row
-from dpsql.kernel.check.values import INFINITY, Number as Real
+from dpsql.kernel.check.types_of import INFINITY, Number as Real
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
@@ -110,14 +111,16 @@ def relation_of_groups(
     cells = {}
     for name, expr in keys.items():
         value = proof.value(expr, query)
-        if not value.nullable and isinstance(value.low, int) and isinstance(value.high, int):
+        never = not value.nullable or never_null(proof, query, expr)
+        if never and isinstance(value.low, int) and isinstance(value.high, int):
             cells[name] = (value.low, value.high)
+    most = min((m for by, m in few if by >= keys.keys()), default=None)
     return Relation(
         Kind.GROUPS,
         names,
         unique=frozenset((frozenset(keys),)),
         few=few,
-        groups=Groups(tuple(keys), numbers, declared=not group, cells=cells),
+        groups=Groups(tuple(keys), numbers, declared=not group, cells=cells, most=most),
     )
 
 
@@ -250,8 +253,22 @@ class _Counted:
             return self.proof.refuse("a count of rows without a unit", expr)
         if self.single:
             self.proof.note("single rows", "a unit has at most one row in each group")
-            return Number(0, 1)
+            return Number(0, 1, self._where_positive(x))
         return self.proof.refuse("a count of rows of which a unit may have any number", expr)
+
+    def _where_positive(self, x: Expr | None) -> int | None:
+        """Return in how many groups a unit is counted at most by COUNT(CASE WHEN v > 0 THEN .. END).
+
+        v is a whole number from 0 on, so that it is at least 1 in each of them.
+        """
+        case = None if x is None else stripped(x)
+        if not isinstance(case, Case) or len(case.branches) != 1:
+            return None
+        condition = stripped(case.branches[0][0])
+        if not (isinstance(condition, Binary) and condition.operator == ">" and whole_number(condition.right) == 0):
+            return None
+        share = share_of(self.proof, condition.left, self.query, self.source)
+        return share.total if share.low >= 0 else None
 
     def _sum(self, expr: Aggregate, x: Expr) -> Number:
         source = self.source

@@ -70,6 +70,7 @@ def _declared(
             numbers,
             declared=not rest,
             cells={key: groups.cells[key] for key in rest},
+            most=groups.most,
         ),
     )
 
@@ -130,27 +131,13 @@ def relation_of_group_rows(
         also = [frozenset(new[n] for n in s) for s in source.unique if s <= new.keys()]
         unique += also
     few = [(frozenset(new[n] for n in by if n in new), most) for by, most in source.few]
-    lost = set(groups.keys) - new.keys()
-    if lost:
-        few = [pair for pair in few if pair[1] >= 1]
     return Relation(
         Kind.GROUPS,
         names,
         unique=frozenset(unique),
-        few=tuple(_whole_few(source, groups, new, few)),
+        few=tuple(few),
         groups=made,
     )
-
-
-def _whole_few(
-    source: Relation, groups: Groups, new: dict[str, str], few: list[tuple[Names, int]]
-) -> list[tuple[Names, int]]:
-    """Return the bounds on different keys; those of all keys stay bounds on groups if keys are left out."""
-    found = list(few)
-    for by, most in source.few:
-        if set(groups.keys) <= by:
-            found.append((frozenset(new.values()), most))
-    return found
 
 
 def _number(expr: Expr, groups: Groups) -> tuple[str, Number] | None:

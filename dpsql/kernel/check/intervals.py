@@ -7,7 +7,7 @@ n = 0, and else at most n W k / n = W k, and from 0 on.
 from __future__ import annotations
 
 from dpsql.kernel.check.proof import Proof, converted, is_null, whole_number
-from dpsql.kernel.check.values import Number
+from dpsql.kernel.check.types_of import Number
 from dpsql.kernel.tree import Binary, Call, Case, Expr, Select
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dpsql.kernel.check.marks import First, FirstCount, Kept, Rank
+from dpsql.kernel.check.marks import Kept, Rank
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, stripped
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.sources import NOTHING, relation_of_item
@@ -65,6 +65,8 @@ def _unnest(proof: Proof, left: Relation, right: Unnest, join: Join) -> Relation
         proof.refuse("an outer join with the elements of a list", join)
     if left.kind not in (Kind.PUBLIC, Kind.TIED, Kind.OWNED):
         proof.refuse("elements of a list beside groups", join)
+    if left.shared or left.merged:
+        proof.refuse("a join of rows that depend on several units", join)
     tied = check_row(proof, right.items, left) and left.kind is Kind.PUBLIC
     columns = (*left.columns, f"{right.alias}.c0")
     proof.note("elements of a list", "each row is repeated for the elements of its list")
@@ -74,6 +76,8 @@ def _unnest(proof: Proof, left: Relation, right: Unnest, join: Join) -> Relation
 
 def _joined(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Relation:
     conditions = conjuncts(join.on)
+    if a.shared or b.shared or a.merged or b.merged:
+        proof.refuse("a join of rows that depend on several units", join)
     if b.kind is Kind.PARENTS or a.kind is Kind.CHILDREN:
         return _children(proof, a, kind, b, conditions, join)
     if Kind.GROUPS in (a.kind, b.kind):
@@ -139,7 +143,7 @@ def _pairs(a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relat
     one_a = _at_most_one(b, a, conditions)
     unique: set[Names] = set()
     depends: list[tuple[Names, Names]] = []
-    marks = {n: m for n, m in (*a.marks.items(), *b.marks.items()) if isinstance(m, LASTING) and not isinstance(m, (First, FirstCount))}
+    marks = {n: m for n, m in (*a.marks.items(), *b.marks.items()) if isinstance(m, LASTING)}
     if kind != "FULL":
         unique = {s | t for s in a.unique for t in b.unique}
     if kind in ("INNER", "CROSS", "LEFT"):

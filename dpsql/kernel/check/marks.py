@@ -1,5 +1,8 @@
 """What a column counts of a unit's rows: facts about columns beyond their type and interval.
 
+Of most marks it is enough to forget them. `First` and `FirstCount` also say that the column depends on rows of
+other units: they are never dropped, and where they would be, the query is refused.
+
 A mark of a column speaks of the rows of one relation. It survives if rows are left out or columns renamed, and
 is dropped where rows may be repeated or joined with others.
 
@@ -28,6 +31,10 @@ Term = tuple[str, Expr | None]
 ("square", x) x times x, or 0 for NULL."""
 
 
+LOST = "?"
+"""The name of a column that a mark names and that is no longer there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A fact about a column."""
@@ -52,6 +59,11 @@ class Sums(Mark):
     of: Select
     terms: tuple[tuple[Term, int], ...]
     cut: bool = False
+
+    @property
+    def positive(self) -> bool:
+        """Whether the sum is never negative."""
+        return all(kind != "sum" and factor >= 0 for (kind, _), factor in self.terms)
 
     def count(self) -> Term | None:
         """Return the term that is counted, if the column counts rows."""
@@ -118,13 +130,8 @@ class Kept(Mark):
     within: frozenset[str]
 
     def renamed(self, new: Mapping[str, str]) -> Mark:
-        """See `Mark`."""
-        return replace(self, within=frozenset(new[name] for name in self.within))
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """See `Mark`."""
-        return self.within
+        """See `Mark`; a column that is lost gets a name that no column has."""
+        return replace(self, within=frozenset(new.get(name, LOST) for name in self.within))
 
 
 @dataclass(frozen=True, slots=True)

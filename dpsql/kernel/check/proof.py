@@ -8,7 +8,9 @@ from typing import NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
-from dpsql.kernel.check.values import Checked, Value
+from dpsql.kernel.check.totality import Checked
+from dpsql.kernel.check.types_of import Value
+from dpsql.kernel.check.values import value_of
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import (
     OPAQUE,
@@ -80,7 +82,7 @@ class Proof:
 
     def value(self, expr: Expr, select: Select) -> Value:
         """Return the type and the interval of an expression of a SELECT."""
-        return self.values.value(expr, select)
+        return value_of(expr, self.values.scopes[select])
 
 
 def stripped(expr: Expr) -> Expr:

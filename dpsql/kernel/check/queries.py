@@ -4,7 +4,7 @@
 `x = y` add what follows from what, and `u IS NOT NULL` leaves out rows without a unit. In a subquery, a
 condition `u = x` with the unit x of an outer row leaves the rows of that unit: they are tied.
 
-*Projection* keeps the unit of each row as a column, or the rows lose their unit and are refused. A column is
+*Projection* keeps the unit of each row as a column. Without it each row still has one, but no column tells which. A column is
 equal in two rows (of a unit) if all columns that its expression reads are.
 
 *DISTINCT* compares rows with their units, so it keeps the rows of each unit to themselves; after it all
@@ -19,7 +19,7 @@ from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
 from dpsql.kernel.check.distinct import places_of
 from dpsql.kernel.check.groups import relation_of_group_rows
 from dpsql.kernel.check.joins import equal_columns, relation_of
-from dpsql.kernel.check.marks import First, FirstCount, Mark, Rank
+from dpsql.kernel.check.marks import LOST, First, FirstCount, Mark, Rank
 from dpsql.kernel.check.proof import (
     Proof,
     conjuncts,
@@ -108,13 +108,18 @@ def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
         strays=source.strays and not there,
         depends=source.depends + tuple(equal_columns(conditions)),
         few=source.few + _ranked(source, conditions),
-        marks=source.marks if only else {n: m for n, m in source.marks.items() if not _of_first(m)},
+        marks=source.marks if only else {n: _lost(m) for n, m in source.marks.items()},
         table=source.table if only else None,
     )
-    if tied_to_outer(proof, made, [*equalities(conditions)]):
+    if not source.shared and tied_to_outer(proof, made, [*equalities(conditions)]):
         proof.note("subquery of the unit", "the rows of the subquery are those of the unit of the outer row")
         return replace(made, kind=Kind.TIED, unit=frozenset(), strays=False, marks={}, merged={}, table=None)
     return made
+
+
+def _lost(mark: Mark) -> Mark:
+    """Return a mark where some rows are left out: the first of several units is then no longer one of each."""
+    return replace(mark, within=frozenset((LOST,))) if isinstance(mark, (First, FirstCount)) else mark
 
 
 def _of_first(mark: Mark) -> bool:
@@ -215,10 +220,10 @@ def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, 
             for name, item in zip(names, query.items, strict=True)
             if isinstance(item.expr, Constant) and item.expr.value is True and not source.strays
         }
-    elif not unit:
+    elif not unit and (source.strays or source.shared):
         proof.refuse("a projection without the unit", query)
     if query.distinct:
-        if source.by_row:
+        if source.by_row or source.shared or not unit:
             proof.refuse("DISTINCT of rows that are units of their own", query)
         unit_names = {u.name for u in unit if isinstance(u, Column)}
         unique.add(frozenset(names) - unit_names)
@@ -226,6 +231,7 @@ def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, 
     return replace(
         made,
         unit=unit,
+        by_row=source.by_row or not unit,
         unique=frozenset(unique),
         marks=marks,
         merged=_merged(source, query, names),

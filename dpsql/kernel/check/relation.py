@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from dpsql.kernel.check.marks import Mark
+from dpsql.kernel.check.marks import First, FirstCount, Mark
 from dpsql.kernel.tree import Column, Expr
 
 Names = frozenset[str]
@@ -94,6 +94,10 @@ class Groups:
         Columns that are the place of a group by a number, and among which groups.
     cells
         Integer keys with their least and largest value.
+    most
+        In at most how many groups a unit is; None: any number.
+    public
+        Whether each group is one of a public domain, by public rows that it is joined with.
     """
 
     keys: tuple[str, ...]
@@ -103,6 +107,8 @@ class Groups:
     largest: Largest | None = None
     ranks: dict[str, tuple[str, Names]] = field(default_factory=dict)
     cells: dict[str, tuple[int, int]] = field(default_factory=dict)
+    most: int | None = None
+    public: bool = False
 
     def renamed(self, new: Mapping[str, str]) -> Groups:
         """Return the same with other names of columns; those without a new name are left out."""
@@ -122,6 +128,8 @@ class Groups:
                 if name in new
             },
             {new[name]: ends for name, ends in self.cells.items() if name in new},
+            self.most,
+            self.public,
         )
 
 
@@ -138,7 +146,7 @@ class Relation:
     unit
         Expressions that are the unit of the row.
     by_row
-        Whether each row of one declared table is a unit; then no expression tells units apart.
+        Whether no column tells units apart: each row has one, as where each row of a table is a unit.
     strays
         Whether rows without a unit may depend on rows of units.
     unique
@@ -174,6 +182,11 @@ class Relation:
     def outside(self) -> bool:
         """Whether its rows are the same for all data, or for the data of the outer row's unit."""
         return self.kind is Kind.PUBLIC or self.kind is Kind.TIED
+
+    @property
+    def shared(self) -> bool:
+        """Whether a column depends on rows of other units than its own."""
+        return any(isinstance(mark, (First, FirstCount)) for mark in self.marks.values())
 
     def closure(self, names: Iterable[str]) -> Names:
         """Return all columns whose values follow from those of some, within a unit.

@@ -27,6 +27,8 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
         return _outside(proof, query, a, b)
     if a.by_row or b.by_row or not all(r.outside or r.kind is Kind.OWNED for r in (a, b)):
         proof.refuse("a set operation of rows without units", query)
+    if a.shared or b.shared or a.merged or b.merged:
+        proof.refuse("a set operation of rows that depend on several units", query)
     if Kind.TIED in (a.kind, b.kind):
         proof.refuse("a set operation of rows of an outer unit", query)
     places = _unit_places(a) & _unit_places(b) if a.kind is b.kind else _unit_places(a) | _unit_places(b)

@@ -85,7 +85,7 @@ def _listed(alias: str, names: tuple[str, ...], unique: frozenset[Names]) -> Rel
         return Relation(Kind.PUBLIC, bare, unique=frozenset(frozenset(f".{n}" for n in s) for s in unique))
     columns = tuple(f"{alias}.{name}" for name in names)
     both = [(frozenset((a,)), frozenset((b,))) for a, b in zip(bare, columns, strict=True)]
-    sets = frozenset(frozenset(f"{alias}.{n}" for n in s) for s in unique)
+    sets = frozenset(frozenset(f"{a}.{n}" for n in s) for s in unique for a in (alias, ""))
     return Relation(
         Kind.PUBLIC, (*columns, *bare), unique=sets, depends=(*both, *((b, a) for a, b in both))
     )

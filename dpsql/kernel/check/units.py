@@ -39,10 +39,13 @@ def relation_of_units(
 ) -> Relation:
     """Return the rows of a GROUP BY of the unit."""
     unit, keys, marks = set[str](), set[str](), dict[str, Mark]()
+    if source.merged:
+        proof.refuse("units that share a row, grouped again", query)
+    places = {name_of(i.expr): n for n, i in zip(names, query.items, strict=True) if isinstance(i.expr, Column)}
     for name, item in zip(names, query.items, strict=True):
         first = _first_count(item.expr, source)
         if first is not None:
-            marks[name] = first
+            marks[name] = first.renamed(places)
             continue
         check_row(proof, item.expr, source)
         if has_window(item.expr):
@@ -57,7 +60,7 @@ def relation_of_units(
                 marks[name] = found[0]
         elif not _of_keys(item.expr, group, source):
             proof.refuse("a column that is no key of its group", item.expr)
-    if not unit:
+    if not unit and (source.strays or any(isinstance(m, FirstCount) for m in marks.values())):
         return proof.refuse("groups of a unit without the unit", query)
     proof.note("group by unit", "each group has rows of one unit")
     return _grouped(query, source, names, group, unit, keys, marks)
@@ -98,6 +101,7 @@ def _grouped(
         Kind.OWNED,
         names,
         frozenset(Column("", name) for name in unit),
+        by_row=not unit,
         strays=source.strays,
         unique=unique,
         depends=tuple((a, b) for a, b in depends if not b <= a),
@@ -137,12 +141,12 @@ def relation_of_merged_units(
         return None
     alias = join.right.alias
     unit = next((e for e in group if isinstance(e, Column) and e.table == alias), None)
-    if unit is None or source.by_row:
+    if unit is None or source.by_row or source.shared:
         return None
     found = _few(proof, query, join, unit)
     if found is None:
         return proof.refuse("groups of units that share a row, without a number that tells them", query)
-    most, totals = found
+    most, totals, sizes = found
     marks: dict[str, Mark] = {}
     merged: dict[str, int] = {}
     keys, whole = set[str](), set[str]()
@@ -165,13 +169,13 @@ def relation_of_merged_units(
             merged[counted] = most[total]
             whole.add(name)
             continue
-        if not (isinstance(item.expr, Aggregate) and item.expr.name.upper() in ("COUNT", "SUM")):
-            return proof.refuse("units that share a row, with an aggregate that does not add up", item.expr)
-        if item.expr.distinct or item.expr.filter is not None:
-            return proof.refuse("units that share a row, with an aggregate that does not add up", item.expr)
         sums = sums_of(proof, item.expr, query, source)
-        if sums is not None:
-            marks[name] = sums[0]
+        if sums is None:
+            return proof.refuse("units that share a row, with an aggregate that does not add up", item.expr)
+        marks[name] = sums[0]
+        absolute = next((bound for x, bound in sizes if sums[0].terms == ((("sum", x), 1),)), None)
+        if absolute is not None:
+            merged[name] = absolute
     if not named or len(keys) + 1 != len(group) or not merged:
         return proof.refuse("units that share a row, without all keys", query)
     proof.note("units that share a row", "units with few rows share one row in each group, which adds up theirs")
@@ -203,8 +207,11 @@ def _total(expr: Expr, alias: str) -> str | None:
 
 def _few(
     proof: Proof, query: Select, join: Join, unit: Column
-) -> tuple[dict[str, int], dict[str, Expr]] | None:
-    """Return the most that a number is of a unit that is not in h, and the aggregate that it is, by column."""
+) -> tuple[dict[str, int], dict[str, Expr], list[tuple[Expr, int]]] | None:
+    """Return the most that a number is of a unit that is not in h, and the aggregate that it is, by column.
+
+    Last are the values of which the sum of absolute values is at most so much in such a unit.
+    """
     right, left = join.right, join.left
     if not isinstance(right, Derived) or not isinstance(left, Derived):
         return None
@@ -243,7 +250,32 @@ def _few(
         for new, old in passed.items()
         if old in most and isinstance(of.get(old), Aggregate) and _is_count(of[old])
     }
-    return {new: most[passed[new]] for new in counted}, counted
+    sizes = [
+        (size[0], most[old])
+        for old in most
+        if (size := _absolute(of.get(old))) is not None and most[old] < size[1]
+    ]
+    return {new: most[passed[new]] for new in counted}, counted, sizes
+
+
+def _absolute(expr: Expr | None) -> tuple[Expr, int] | None:
+    """Return x and B of LEAST(GREATEST(COALESCE(SUM(abs(x)), 0), -B), B)."""
+    inner = expr if expr is None else converted(expr)
+    if not (isinstance(inner, Call) and inner.name.upper() == "LEAST" and len(inner.arguments) == 2):
+        return None
+    end = whole_number(inner.arguments[1])
+    inner = converted(inner.arguments[0])
+    if not (isinstance(inner, Call) and inner.name.upper() == "GREATEST" and len(inner.arguments) == 2):
+        return None
+    inner = converted(inner.arguments[0])
+    if isinstance(inner, Call) and inner.name.upper() == "COALESCE" and whole_number(inner.arguments[1]) == 0:
+        inner = converted(inner.arguments[0])
+    if end is None or not isinstance(inner, Aggregate) or inner.name.upper() != "SUM" or inner.distinct:
+        return None
+    x = converted(inner.arguments[0])
+    if inner.filter is not None or not (isinstance(x, Call) and x.name.upper() == "ABS"):
+        return None
+    return converted(x.arguments[0]), end
 
 
 def _is_count(expr: Expr) -> bool:

@@ -119,12 +119,32 @@ def mark_of(expr: Expr, relation: Relation) -> Mark | None:
     if isinstance(expr, Window):
         return _up_to(expr, relation) or (Rank() if _function(expr) in RANKS else None)
     if isinstance(expr, Case):
-        return kept_values(expr, relation) or first_of_units(expr, relation) or _of_unit(expr, relation)
+        return (
+            kept_values(expr, relation)
+            or first_of_units(expr, relation)
+            or _of_unit(expr, relation)
+            or _whole_of_units(expr, relation)
+        )
+    return None if relation.merged else _greatest(expr, relation)
+
+
+def _greatest(expr: Expr, relation: Relation) -> Mark | None:
     inner = converted(expr)
     if isinstance(inner, Call) and inner.name.upper() == "GREATEST" and len(inner.arguments) == 2:
         if whole_number(inner.arguments[1]) == 1:
             return _whole(converted(inner.arguments[0]), relation)
     return None
+
+
+def _whole_of_units(expr: Case, relation: Relation) -> Mark | None:
+    """Return the mark of CASE WHEN u IS NULL THEN 1 ELSE GREATEST(x, 1) END, where units share a row without one."""
+    if len(expr.branches) != 1 or expr.default is None:
+        return None
+    condition, value = expr.branches[0]
+    condition = stripped(condition)
+    if not (isinstance(condition, IsNull) and not condition.negated and condition.operand in relation.unit):
+        return None
+    return _greatest(expr.default, relation) if whole_number(value) == 1 else None
 
 
 def _sum_of(expr: Expr, relation: Relation) -> tuple[str, bool] | None:
@@ -141,13 +161,10 @@ def _measured(expr: Expr, relation: Relation) -> tuple[str, bool] | None:
     if isinstance(x, Call) and x.name.upper() == "ABS" and len(x.arguments) == 1:
         y = stripped(x.arguments[0])
         return (name_of(y), True) if isinstance(y, Column) else None
-    if isinstance(x, Column) and _counts(relation.marks.get(name_of(x))):
+    mark = relation.marks.get(name_of(x)) if isinstance(x, Column) else None
+    if isinstance(x, Column) and isinstance(mark, Sums) and mark.positive:
         return name_of(x), False
     return None
-
-
-def _counts(mark: Mark | None) -> bool:
-    return isinstance(mark, Sums) and mark.count() is not None
 
 
 def _whole(expr: Expr, relation: Relation) -> Mark | None:
