@@ -44,7 +44,7 @@ from dpsql.kernel.check.proof import (
     whole_number,
 )
 from dpsql.kernel.check.relation import Relation, name_of
-from dpsql.kernel.check.types_of import INFINITY, Number
+from dpsql.kernel.check.types_of import INFINITY, Number, exact
 from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Column, Expr, Select
 
 Terms = dict[Term, int]
@@ -115,6 +115,8 @@ def _term(proof: Proof, expr: Aggregate, query: Select, source: Relation) -> Ter
         return "count", None if every else x
     if name == "SUM" and len(expr.arguments) == 1:
         x = stripped(expr.arguments[0])
+        if not exact(proof.value(x, query).type):
+            return None
         if isinstance(x, Binary) and x.operator == "*" and x.left == x.right:
             return "square", stripped(x.left)
         return "sum", x
@@ -177,7 +179,7 @@ def _polynomial(c0: int, c1: int, c2: int, low: Number, high: Number) -> tuple[N
 
 def share_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> Share:
     """Return what an expression of a unit's row in a group adds to the number of the group."""
-    expr = converted(expr)
+    whole, expr = expr, converted(expr)
     if isinstance(expr, Call) and expr.name.upper() in ("LEAST", "GREATEST") and len(expr.arguments) == 2:
         found, end = share_of(proof, expr.arguments[0], query, source), whole_number(expr.arguments[1])
         least = expr.name.upper() == "LEAST"
@@ -192,7 +194,7 @@ def share_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> Share
         difference = _difference(proof, expr, query, source)
         if difference is not None:
             return difference
-    return Share(*ends_of(proof, expr, query))
+    return Share(*ends_of(proof, whole, query))
 
 
 def _weighted(proof: Proof, expr: Case, query: Select, source: Relation) -> Share | None:

@@ -35,6 +35,10 @@ def _certified(query: Query, facts: Facts) -> Certificate:
     groups = found.groups
     if found.kind is not Kind.GROUPS or groups is None:
         return proof.refuse("a query that counts no groups", query)
+    if any(number.null for number in groups.numbers.values()):
+        proof.refuse("a number that can be NULL", query)
+    if not found.unique:
+        proof.refuse("groups that no columns tell apart", query)
     most = groups.most
     numbers = []
     for name, number in groups.numbers.items():

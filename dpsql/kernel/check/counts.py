@@ -34,7 +34,8 @@ from dpsql.kernel.check.proof import (
 from dpsql.kernel.check.relation import Groups, Kind, Names, Number, Relation, name_of
 from dpsql.kernel.check.rungs import relation_of_rungs
 from dpsql.kernel.check.subqueries import check_row
-from dpsql.kernel.check.types_of import INFINITY, Number as Real
+from dpsql.kernel.check.types_of import INFINITY, exact
+from dpsql.kernel.check.types_of import Number as Real
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
@@ -174,9 +175,11 @@ class _Counted:
 
     def _fitting(self, expr: Cast, found: Number) -> Number:
         """Return the number if the conversion never fails, which would make nothing of it."""
-        if expr.type.name == "HUGEINT" or not expr.safe:
-            return found
         value = self.proof.value(expr.operand, self.query)
+        if not exact(value.type):
+            self.proof.refuse("a number that a conversion may round", expr)
+        if expr.type.name == "HUGEINT":
+            return found
         most = 1 << (expr.type.bits - (1 if expr.type.signed else 0))
         if not (-most if expr.type.signed else 0) <= value.low <= value.high < most and not self._of_rows(expr):
             self.proof.refuse("a number that may not fit its type", expr)
@@ -188,7 +191,7 @@ class _Counted:
         Then it is at most the number of all rows, which fits. Weights of counts are never more than the count.
         """
         total = converted(expr.operand)
-        if not (isinstance(total, Aggregate) and total.name.upper() == "SUM" and len(total.arguments) == 1):
+        if expr.type.bits < 64 or not (isinstance(total, Aggregate) and total.name.upper() == "SUM" and len(total.arguments) == 1):
             return False
         x = converted(total.arguments[0])
         while isinstance(x, Call) and x.name.upper() == "LEAST":
@@ -280,6 +283,8 @@ class _Counted:
             return Number(0, mark.most, null=True)
         if not self.single:
             return self.proof.refuse("a sum of rows of which a unit may have any number", expr)
+        if not exact(self.proof.value(x, self.query).type):
+            return self.proof.refuse("a sum of what is no whole number", expr)
         share = share_of(self.proof, x, self.query, source)
         if source.merged:
             if source.merged.get(share.column) != share.most or share.total is None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.types_of import Value, common, ends, fits
+from dpsql.kernel.check.written import CHECKS
 from dpsql.kernel.tree import Expr, Node, Paren
 
 if TYPE_CHECKING:
@@ -106,9 +107,13 @@ def derive(node: Expr, at: Around) -> Value:
     """Return what is known of an expression at its place."""
     if at.narrowed and (known := at.narrowed.get(node)) is not None:
         return known
-    found = RULES.get(type(node))
+    kind = type(node)
+    found = RULES.get(kind)
     if found is None:
         raise NotCertified("an expression of an unknown kind", node)
+    check = CHECKS.get(kind)
+    if check is not None:
+        check(node)
     return found(node, at)
 
 

@@ -9,6 +9,7 @@ has no value in common: NULL on one side and never on the other, different const
 from __future__ import annotations
 
 from datetime import date
+from itertools import islice, product
 
 from dpsql.kernel.check.proof import (
     Proof,
@@ -39,6 +40,10 @@ from dpsql.kernel.tree import (
 
 MILLISECONDS = 8 * 10**15
 """Times of so many milliseconds from 1970 on are in the range of a TIMESTAMP."""
+
+
+MOST_SPELLINGS = 8
+"""So many ways are kept to name the columns of one unique set."""
 
 
 def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
@@ -142,6 +147,14 @@ def _at(query: Query, place: int) -> list[tuple[Select, Expr]]:
     return [(query, query.items[place].expr)] if isinstance(query, Select) else []
 
 
+def items_at(query: Query, place: int) -> list[tuple[Select, Expr]]:
+    """Return the expressions of a column of a query, of all SELECTs that its set operations join."""
+    if isinstance(query, SetOperation):
+        left, right = items_at(query.left, place), items_at(query.right, place)
+        return left + right if left and right else []
+    return [(query, query.items[place].expr)] if isinstance(query, Select) else []
+
+
 def place_of(query: Query, name: str) -> int | None:
     """Return the place of a column in the result of a query."""
     while isinstance(query, SetOperation):
@@ -190,14 +203,23 @@ def _differ(proof: Proof, one: tuple[Select, Expr], other: tuple[Select, Expr]) 
     return never_null(proof, *one) or never_null(proof, *other)
 
 
-def places_of(proof: Proof, query: Select, names: tuple[str, ...], *, public: bool) -> dict[str, str]:
+def places_of(proof: Proof, query: Select, names: tuple[str, ...], *, public: bool) -> dict[str, list[str]]:
     """Return the names of the columns that a projection passes on, or others that are as unique."""
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for name, item in zip(names, query.items, strict=True):
-        if isinstance(item.expr, Column):
-            found[name_of(item.expr)] = found.get(name_of(item.expr), name)
-        elif public:
+        column = item.expr if isinstance(item.expr, Column) else None
+        if column is None and public:
             column = same_column(proof, item.expr, query)
-            if column is not None:
-                found.setdefault(name_of(column), name)
+        if column is not None:
+            found.setdefault(name_of(column), []).append(name)
     return found
+
+
+def unique_after(unique: frozenset[Names], places: dict[str, list[str]], fixed: Names) -> frozenset[Names]:
+    """Return the unique sets of columns in the names of a projection; columns that never differ may be missing."""
+    found: set[Names] = set()
+    for names in unique:
+        needed = [places.get(name, []) for name in names if name in places or name not in fixed]
+        if all(needed):
+            found.update(frozenset(each) for each in islice(product(*needed), MOST_SPELLINGS))
+    return frozenset(found)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.kernel.check.distinct import places_of
+from dpsql.kernel.check.distinct import places_of, unique_after
 from dpsql.kernel.check.proof import (
     Proof,
     conjuncts,
@@ -25,7 +25,7 @@ from dpsql.kernel.check.proof import (
     subqueries,
     whole_number,
 )
-from dpsql.kernel.check.relation import Groups, Kind, Largest, Names, Number, Relation, name_of
+from dpsql.kernel.check.relation import NONE, Groups, Kind, Largest, Names, Number, Relation, name_of
 from dpsql.kernel.tree import Binary, Call, Column, Expr, IsNull, Join, Select, Window
 
 
@@ -46,7 +46,7 @@ def _declared(
     of: dict[str, str] = {}
     for x, y, _ in equalities(conditions):
         if isinstance(x, Column) and isinstance(y, Column) and name_of(y) in groups.keys:
-            if name_of(x) in a.columns:
+            if name_of(x) in a.columns and proof.keeps(x, y) and proof.keeps(y, x):
                 of.setdefault(name_of(y), name_of(x))
     rest = tuple(key for key in groups.keys if key not in of)
     if len(conditions) != len(of) or not all(key in groups.cells for key in rest):
@@ -85,7 +85,7 @@ def _restricted(proof: Proof, a: Relation, b: Relation, conditions: list[Expr], 
         if not reads_of(condition) <= set(groups.keys) | set(b.columns) or subqueries(condition):
             return proof.refuse("groups joined by something else than their keys", join)
     for x, y, _ in equalities(conditions):
-        if isinstance(y, Column) and reads_of(x) <= set(groups.keys):
+        if isinstance(y, Column) and reads_of(x) <= set(groups.keys) and proof.keeps(y, x):
             fixed.add(name_of(y))
     if not b.single(fixed & set(b.columns)):
         return proof.refuse("groups that a join may repeat", join)
@@ -125,16 +125,15 @@ def relation_of_group_rows(
         declared=groups.declared,
     )
     made = _limited(proof, query, groups, made, new)
-    places = {**new, **places_of(proof, query, names, public=True)} if groups.declared else new
-    unique = [frozenset(places[n] for n in s) for s in source.unique if s <= places.keys()]
-    if groups.declared:
-        also = [frozenset(new[n] for n in s) for s in source.unique if s <= new.keys()]
-        unique += also
+    spelled = places_of(proof, query, names, public=groups.declared)
+    for column, name in new.items():
+        spelled.setdefault(column, [name])
+    unique = unique_after(source.unique, spelled, NONE)
     few = [(frozenset(new[n] for n in by if n in new), most) for by, most in source.few]
     return Relation(
         Kind.GROUPS,
         names,
-        unique=frozenset(unique),
+        unique=unique,
         few=tuple(few),
         groups=made,
     )

@@ -6,14 +6,14 @@ n = 0, and else at most n W k / n = W k, and from 0 on.
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import Proof, converted, is_null, whole_number
+from dpsql.kernel.check.proof import Proof, closed, converted, is_null, whole_number
 from dpsql.kernel.check.types_of import Number
 from dpsql.kernel.tree import Binary, Call, Case, Expr, Select
 
 
 def ends_of(proof: Proof, expr: Expr, query: Select) -> tuple[Number, Number]:
     """Return the least and the greatest value of an expression where it is not NULL."""
-    inner = converted(expr)
+    inner = closed(expr)
     match inner:
         case Binary("//"):
             found = _mean(proof, inner, query)
@@ -58,7 +58,7 @@ def _mean(proof: Proof, expr: Binary, query: Select) -> tuple[Number, Number] | 
     each: int | None = 1
     if isinstance(product, Binary) and product.operator == "*":
         each, product = whole_number(product.right), converted(product.left)
-    if each is None or each < 0 or product != n:
+    if each is None or each < 0 or product != n or proof.value(bound, query).nullable:
         return None
     if proof.value(x, query).low < 0 or proof.value(n, query).low < 0:
         return None

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dpsql.kernel.check.marks import Kept, Rank
-from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, stripped
+from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, stripped, subqueries
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.sources import NOTHING, relation_of_item
 from dpsql.kernel.check.subqueries import check_row
@@ -54,6 +54,8 @@ def relation_of(proof: Proof, source: Source | None) -> Relation:
         return made
     right = relation_of(proof, source.right)
     proof.path.pop()
+    if isinstance(source.right, Join):
+        proof.refuse("a join on the right of a join", source)
     if kind not in MIRRORED and kind not in ("SEMI", "ANTI"):
         proof.refuse("an unknown kind of join", source)
     return _joined(proof, left, kind, right, source)
@@ -88,7 +90,7 @@ def _joined(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Re
     tied = join.on is not None and check_row(proof, join.on, scope)
     if a.outside and b.outside:
         tied |= Kind.TIED in (a.kind, b.kind)
-        return replace(_pairs(a, kind, b, conditions), kind=Kind.TIED if tied else Kind.PUBLIC)
+        return replace(_pairs(proof, a, kind, b, conditions), kind=Kind.TIED if tied else Kind.PUBLIC)
     if a.outside:
         if kind in ("SEMI", "ANTI"):
             proof.refuse("public rows that private ones keep or leave out", join)
@@ -100,7 +102,7 @@ def _joined(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Re
 
 def _with_public(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
     """Return the join of owned rows with public ones."""
-    made = _pairs(a, kind, b, conditions)
+    made = _pairs(proof, a, kind, b, conditions)
     strays = a.strays or kind in ("RIGHT", "FULL")
     proof.note("join with public rows", f"each row keeps its unit in the {kind} JOIN with public rows")
     return replace(made, kind=Kind.OWNED, unit=a.unit, by_row=a.by_row, strays=strays)
@@ -111,10 +113,13 @@ def _of_units(
 ) -> Relation:
     if a.by_row or b.by_row:
         proof.refuse("a join of rows that are units of their own", join)
-    same = any(not null and x in a.unit and y in b.unit for x, y, null in equalities(conditions))
+    same = any(
+        not null and x in a.unit and y in b.unit and proof.keeps(x, y) and proof.keeps(y, x)
+        for x, y, null in equalities(conditions)
+    )
     if not same:
         proof.refuse("a join of private rows without equal units", join)
-    made = _pairs(a, kind, b, conditions)
+    made = _pairs(proof, a, kind, b, conditions)
     proof.note("join of units", f"the conditions of the {kind} JOIN have the units of both sides equal")
     strays = (a.strays and kind != "INNER" and kind != "RIGHT") or (
         b.strays and kind in ("RIGHT", "FULL")
@@ -133,14 +138,14 @@ def _of_units(
     return replace(made, kind=Kind.OWNED, unit=unit, strays=strays)
 
 
-def _pairs(a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
+def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
     """Return what is known of the columns of a join within a unit, beside its unit."""
     if kind in ("SEMI", "ANTI"):
         return replace(a, table=None)
     columns = a.columns + b.columns
     left, right = frozenset(a.columns), frozenset(b.columns)
-    one_b = _at_most_one(a, b, conditions)
-    one_a = _at_most_one(b, a, conditions)
+    one_b = _at_most_one(proof, a, b, conditions)
+    one_a = _at_most_one(proof, b, a, conditions)
     unique: set[Names] = set()
     depends: list[tuple[Names, Names]] = []
     marks = {n: m for n, m in (*a.marks.items(), *b.marks.items()) if isinstance(m, LASTING)}
@@ -160,7 +165,7 @@ def _pairs(a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relat
             unique |= b.unique
             depends.append((_read(conditions) & right, left))
     if kind in ("INNER", "CROSS"):
-        depends += equal_columns(conditions)
+        depends += equal_columns(proof, conditions)
     few = (a.few if kind in ("INNER", "CROSS", "LEFT") else ()) + (
         b.few if kind in ("INNER", "CROSS", "RIGHT") else ()
     )
@@ -184,20 +189,24 @@ def _read(conditions: list[Expr]) -> Names:
     return frozenset().union(*(reads_of(condition) for condition in conditions)) if conditions else NONE
 
 
-def _at_most_one(a: Relation, b: Relation, conditions: list[Expr]) -> bool:
+def _at_most_one(proof: Proof, a: Relation, b: Relation, conditions: list[Expr]) -> bool:
     """Return whether the conditions let each row of `a` have at most one partner in `b`, within a unit."""
     mine = frozenset(a.columns)
-    fixed = {name_of(y) for x, y, _ in equalities(conditions) if isinstance(y, Column) and reads_of(x) <= mine}
+    fixed = {
+        name_of(y)
+        for x, y, _ in equalities(conditions)
+        if isinstance(y, Column) and reads_of(x) <= mine and proof.keeps(y, x)
+    }
     return b.single(fixed & set(b.columns))
 
 
-def equal_columns(conditions: list[Expr]) -> list[tuple[Names, Names]]:
+def equal_columns(proof: Proof, conditions: list[Expr]) -> list[tuple[Names, Names]]:
     """Return which columns follow from others, or from nothing, because conditions equate them."""
     found = []
     for x, y, _ in equalities(conditions):
         if not isinstance(y, Column):
             continue
-        if isinstance(x, Column) or not reads_of(x):
+        if (isinstance(x, Column) or not reads_of(x)) and not subqueries(x) and proof.keeps(y, x):
             found.append((reads_of(x), frozenset((name_of(y),))))
     return found
 
@@ -219,7 +228,11 @@ def _children(
     if b.kind is not Kind.PARENTS or b.table != (unit.table, unit.key) or kind != "INNER":
         return proof.refuse("rows of a table without the unit of their parent", join)
     key = Column(alias, unit.column, stored=True)
-    if not any(x == key and isinstance(y, Column) and b.groups is not None and name_of(y) == b.groups.keys[0] for x, y, _ in equalities(conditions)):
+    if not any(
+        x == key and isinstance(y, Column) and b.groups is not None and name_of(y) == b.groups.keys[0]
+        and proof.keeps(y, x)
+        for x, y, _ in equalities(conditions)
+    ):
         return proof.refuse("rows joined with parents by other columns", join)
     if len(conditions) != 1:
         return proof.refuse("a condition beside that of the parent's key", join)
@@ -230,7 +243,7 @@ def _children(
         a.columns + b.columns,
         b.unit,
         unique=a.unique,
-        depends=((NONE, names), *equal_columns(conditions)),
+        depends=((NONE, names), *equal_columns(proof, conditions)),
         table=a.table,
     )
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 from dpsql.kernel.check.certificate import NotCertified, Step
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.check.totality import Checked
-from dpsql.kernel.check.types_of import Value
+from dpsql.kernel.check.types_of import Value, common, exact
 from dpsql.kernel.check.values import value_of
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import (
@@ -33,6 +33,7 @@ from dpsql.kernel.tree import (
     parts,
     walk,
 )
+from dpsql.types import SqlType
 
 
 @dataclass(slots=True)
@@ -49,6 +50,8 @@ class Proof:
         Derives the relation of a query.
     outer
         The relations of the queries around a subquery, the outermost first.
+    selects
+        The SELECTs around the node that is looked at, the outermost first.
     path
         The names of the parts of the tree that lead to the node.
     """
@@ -57,6 +60,7 @@ class Proof:
     values: Checked
     prove: Callable[[Proof, Query], Relation]
     outer: list[Relation] = field(default_factory=list)
+    selects: list[Select] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     known: dict[Query, Relation] = field(default_factory=dict)
@@ -80,9 +84,33 @@ class Proof:
             self.known[query] = made
         return made
 
+    def keeps(self, expr: Expr, other: Expr) -> bool:
+        """Return whether different values of an expression are different where it is compared with another."""
+        if expr == other:
+            return True
+        one, two = self._typed(expr), self._typed(other)
+        kind = common(one, two)
+        return kind is not None and _injective(one.type, kind)
+
+    def _typed(self, expr: Expr) -> Value:
+        """Return the type of an expression; that of a column is written in it, and was compared by the walk."""
+        if isinstance(expr, Column) and expr.type is not None:
+            return Value(expr.type)
+        return self.value(expr, self.selects[-1])
+
     def value(self, expr: Expr, select: Select) -> Value:
         """Return the type and the interval of an expression of a SELECT."""
         return value_of(expr, self.values.scopes[select])
+
+
+def _injective(one: SqlType, other: SqlType) -> bool:
+    """Return whether a conversion between types has a different value for each."""
+    if one == other or one.name == "NULL" or (exact(one) and (exact(other) or other.name == "DECIMAL")):
+        return True
+    pair = (one.name, other.name)
+    if pair in (("ENUM", "VARCHAR"), ("DATE", "TIMESTAMP")):
+        return True
+    return other.name == "DOUBLE" and one.integer and one.bits <= 32
 
 
 def stripped(expr: Expr) -> Expr:
@@ -106,6 +134,17 @@ def converted(expr: Expr) -> Expr:
             return expr
 
 
+def closed(expr: Expr) -> Expr:
+    """Return an expression without parentheses and conversions to 64 bits or more around it."""
+    while True:
+        if isinstance(expr, Paren):
+            expr = expr.inner
+        elif isinstance(expr, Cast) and (expr.type.name == "HUGEINT" or (expr.type.integer and expr.type.bits == 64)):
+            expr = expr.operand
+        else:
+            return expr
+
+
 def is_whole(cast: Cast) -> bool:
     """Return whether a conversion is to whole numbers."""
     return cast.type.integer or cast.type.name == "HUGEINT"
@@ -113,13 +152,25 @@ def is_whole(cast: Cast) -> bool:
 
 def whole_number(expr: Expr) -> int | None:
     """Return the value of a constant whole number; None for other expressions."""
-    expr = converted(expr)
-    if isinstance(expr, Unary) and expr.operator == "-":
-        value = whole_number(expr.operand)
-        return None if value is None else -value
-    if isinstance(expr, Constant) and type(expr.value) is int:
-        return expr.value
+    match expr:
+        case Constant(value) if type(value) is int:
+            return value
+        case Paren(inner):
+            return whole_number(inner)
+        case Unary("-", operand):
+            value = whole_number(operand)
+            return None if value is None else -value
+        case Cast(operand) if is_whole(expr):
+            value = whole_number(operand)
+            return value if value is not None and _fits(value, expr) else None
     return None
+
+
+def _fits(value: int, cast: Cast) -> bool:
+    if cast.type.name == "HUGEINT":
+        return -(1 << 127) <= value < 1 << 127
+    most = 1 << (cast.type.bits - cast.type.signed)
+    return (-most if cast.type.signed else 0) <= value < most
 
 
 def is_null(expr: Expr) -> bool:
@@ -205,6 +256,7 @@ def operand_in(expr: Expr) -> Expr | None:
 __all__ = [
     "NONE",
     "Proof",
+    "closed",
     "conjuncts",
     "converted",
     "equalities",

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
-from dpsql.kernel.check.distinct import places_of
+from dpsql.kernel.check.distinct import places_of, unique_after
 from dpsql.kernel.check.groups import relation_of_group_rows
 from dpsql.kernel.check.joins import equal_columns, relation_of
 from dpsql.kernel.check.marks import LOST, First, FirstCount, Mark, Rank
@@ -33,6 +33,7 @@ from dpsql.kernel.check.setops import relation_of_operation
 from dpsql.kernel.check.subqueries import check_row, tied_to_outer
 from dpsql.kernel.check.units import relation_of_merged_units, relation_of_units
 from dpsql.kernel.check.windows import check_windows, follows_from, mark_of, unique_by_number
+from dpsql.kernel.facts import fold
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
@@ -53,15 +54,30 @@ def relation_of_query(proof: Proof, query: Query) -> Relation:
         return relation_of_operation(proof, query)
     if not isinstance(query, Select):
         return proof.refuse("an unknown kind of query", query)
+    proof.selects.append(query)
+    made = _relation_of_select(proof, query)
+    proof.selects.pop()
+    return made
+
+
+def _relation_of_select(proof: Proof, query: Select) -> Relation:
     proof.path.append("source")
     source = relation_of(proof, query.source)
     proof.path.pop()
     names = tuple(_name(item.name, item.expr) for item in query.items)
+    known = [fold(name) for name in names if name]
+    if len(set(known)) < len(known):
+        proof.refuse("two columns of one name", query)
+    if proof.outer:
+        _check_aliases(proof, query, source)
     if source.kind is Kind.GROUPS:
         return relation_of_group_rows(proof, query, source, names)
     if source.kind in (Kind.CHILDREN, Kind.PARENTS):
         return proof.refuse("rows of which no unit is known", query)
     source = _kept(proof, query, source)
+    for term in query.order:
+        if check_row(proof, term.expr, source) and source.kind is Kind.PUBLIC:
+            source = replace(source, kind=Kind.TIED)
     aggregated = bool(query.group) or any(has_aggregate(item.expr) for item in query.items)
     if source.outside:
         return _outside(proof, query, source, names, aggregated)
@@ -77,6 +93,14 @@ def relation_of_query(proof: Proof, query: Query) -> Relation:
         if made is not None:
             return made
     return relation_of_groups(proof, query, source, names, group)
+
+
+def _check_aliases(proof: Proof, query: Select, source: Relation) -> None:
+    """Refuse a subquery that gives a name of an outer query to rows of its own."""
+    here = {name.partition(".")[0] for name in source.columns} - {""}
+    for outer in proof.outer:
+        if any(name.partition(".")[0] in here for name in outer.columns):
+            proof.refuse("a subquery with an alias of an outer query", query)
 
 
 def _name(name: str, expr: Expr) -> str:
@@ -101,12 +125,12 @@ def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
     there = [c for c in conditions if isinstance(c, IsNull) and c.negated and c.operand in source.unit]
     if source.outside:
         kind = Kind.TIED if tied else source.kind
-        return replace(source, kind=kind, depends=source.depends + tuple(equal_columns(conditions)))
+        return replace(source, kind=kind, depends=source.depends + tuple(equal_columns(proof, conditions)))
     only = len(there) == len(conditions)
     made = replace(
         source,
         strays=source.strays and not there,
-        depends=source.depends + tuple(equal_columns(conditions)),
+        depends=source.depends + tuple(equal_columns(proof, conditions)),
         few=source.few + _ranked(source, conditions),
         marks=source.marks if only else {n: _lost(m) for n, m in source.marks.items()},
         table=source.table if only else None,
@@ -273,7 +297,8 @@ def _translated(names: Names, places: dict[str, str], fixed: Names) -> Names | N
 
 def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
     """Return what is known of the columns of a projection, beside its unit and marks."""
-    places = places_of(proof, query, names, public=source.outside)
+    spelled = places_of(proof, query, names, public=source.outside and not proof.outer)
+    places = {column: named[0] for column, named in spelled.items()}
     followed = [(name, follows_from(item.expr, source)) for name, item in zip(names, query.items, strict=True)]
     fixed = source.closure(())
 
@@ -289,13 +314,12 @@ def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...
         if here:
             depends.append((here, reached(names_)))
     few = [(reached(a), most) for a, most in source.few]
-    unique = (_translated(names_, places, fixed) for names_ in source.unique)
     return Relation(
         source.kind,
         names,
         by_row=source.by_row,
         strays=source.strays,
-        unique=frozenset(found for found in unique if found is not None),
+        unique=unique_after(source.unique, spelled, fixed),
         depends=tuple((a, b) for a, b in depends if not b <= a),
         few=tuple((a, most) for a, most in few if a),
     )

@@ -9,14 +9,17 @@ one rung are shown together.
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import NONE, Proof, converted, stripped, whole_number
+from dpsql.kernel.check.proof import NONE, Proof, converted, is_whole, nodes_of_row, stripped, whole_number
 from dpsql.kernel.check.relation import Groups, Kind, Number, Relation, name_of
-from dpsql.kernel.check.types_of import INFINITY, Number as Real
+from dpsql.kernel.check.types_of import INFINITY, exact
+from dpsql.kernel.check.types_of import Number as Real
+from dpsql.kernel.check.types_of import ends as ends_of_type
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,
     Case,
+    Cast,
     Column,
     Derived,
     Expr,
@@ -45,7 +48,7 @@ def relation_of_rungs(
     shown = ""
     places: list[int] = []
     for name, item in zip(names, query.items, strict=True):
-        if any(isinstance(n, Aggregate) for n in _nodes(item.expr)):
+        if any(isinstance(n, Aggregate) for n in nodes_of_row(item.expr)):
             continue
         ends = [_ends(proof, item.expr, cell) for cell in cells]
         if shown or not all(low == high and isinstance(low, int) for low, high in ends):
@@ -74,12 +77,6 @@ def relation_of_rungs(
     )
 
 
-def _nodes(expr: Expr) -> list[Expr]:
-    from dpsql.kernel.check.proof import nodes_of_row
-
-    return list(nodes_of_row(expr))
-
-
 def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
     """Return the intervals of k and a in each cell."""
     inner = source.query
@@ -94,6 +91,8 @@ def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
     if measured is None or len(leaves) > MOST_CELLS:
         return None
     whole = proof.value(measured, inner)
+    if whole.nullable or not exact(whole.type) or proof.value(tree, inner).nullable:
+        return None
     others = {name: expr for name, expr in of.items() if name != key.name}
     cells: list[Known] = []
     for k, low, high in leaves:
@@ -240,7 +239,13 @@ def _of_key(proof: Proof, expr: Expr, cell: Known, key: Column) -> int:
 
 def _ends(proof: Proof, expr: Expr, cell: Known) -> Ends:
     """Return the least and greatest value of an expression of a unit's row in a cell."""
-    expr = converted(expr)
+    expr = stripped(expr)
+    if isinstance(expr, Cast) and is_whole(expr):
+        low, high = _ends(proof, expr.operand, cell)
+        least, most = ends_of_type(expr.type)
+        if not least <= low <= high <= most:
+            proof.refuse("a value of cells that may not fit its type", expr)
+        return low, high
     value = whole_number(expr)
     if value is not None:
         return value, value

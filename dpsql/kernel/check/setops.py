@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.kernel.check.distinct import unique_of_union
+from dpsql.kernel.check.distinct import items_at, unique_of_union
 from dpsql.kernel.check.proof import Proof, is_null
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation
+from dpsql.kernel.check.types_of import exact
 from dpsql.kernel.tree import Column, Query, Select, SetOperation
 
 WORDS = frozenset({"UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"})
@@ -20,6 +21,7 @@ WORDS = frozenset({"UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT",
 
 def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
     """Return the relation of a set operation."""
+    _check_written(proof, query)
     a, b = proof.query(query.left, "left"), proof.query(query.right, "right")
     if query.word not in WORDS or len(a.columns) != len(b.columns):
         proof.refuse("an unknown set operation", query)
@@ -36,6 +38,7 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
         places = {p for p in places if _null_at(query.left, a, p) and _null_at(query.right, b, p)}
     elif a.kind is Kind.PUBLIC or (b.kind is Kind.PUBLIC and query.word.startswith("UNION")):
         proof.refuse(f"{query.word} of public and private rows", query)
+    places = {place for place in places if _same_types(proof, query, place)}
     if not places:
         proof.refuse("a set operation of rows with units in different columns", query)
     proof.note("set operation", f"{query.word} compares the units of the rows, too")
@@ -57,6 +60,25 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
         depends=(facts, *depends),
         few=a.few if not query.word.startswith("UNION") else (),
     )
+
+
+def _check_written(proof: Proof, query: SetOperation) -> None:
+    """Refuse operands that the text would not have as the tree has them: it has no parentheses."""
+    for side in (query.left, query.right):
+        if isinstance(side, Select) and (side.order or side.limit is not None):
+            proof.refuse("an ordered operand of a set operation", query)
+    left, right = query.left, query.right
+    if isinstance(right, SetOperation) and not query.word == right.word == "UNION ALL":
+        proof.refuse("operands of set operations in another order", query)
+    if isinstance(left, SetOperation) and query.word.startswith("INTERSECT"):
+        if not left.word.startswith("INTERSECT"):
+            proof.refuse("operands of set operations in another order", query)
+
+
+def _same_types(proof: Proof, query: SetOperation, place: int) -> bool:
+    """Return whether a column has one type on both sides, or whole numbers."""
+    kinds = {proof.value(expr, select).type for select, expr in items_at(query, place)}
+    return len(kinds) == 1 or (bool(kinds) and all(exact(kind) for kind in kinds))
 
 
 def _outside(proof: Proof, query: SetOperation, a: Relation, b: Relation) -> Relation:

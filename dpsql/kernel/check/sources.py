@@ -106,7 +106,8 @@ def _values(proof: Proof, source: Values) -> Relation:
     unique: set[Names] = set()
     for name, cells in zip(source.columns, zip(*source.rows, strict=True), strict=True):
         found = [_constant(cell) for cell in cells]
-        if None not in found and len(set(found)) == len(found):
+        kinds = {type(value) for value in found}
+        if len(kinds) == 1 and None not in found and len(set(found)) == len(found):
             unique.add(frozenset((name,)))
     return _listed(source.alias, source.columns, frozenset(unique))
 
@@ -117,5 +118,5 @@ def _constant(cell: Expr) -> object:
     if number is not None:
         return number
     if isinstance(cell, Constant) and isinstance(cell.value, (str, bool)):
-        return (type(cell.value), cell.value)
+        return cell.value
     return None

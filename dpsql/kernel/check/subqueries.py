@@ -11,6 +11,7 @@ from __future__ import annotations
 from dpsql.kernel.check.marks import First, FirstCount
 from dpsql.kernel.check.proof import Proof, operand_in, reads_of, subqueries
 from dpsql.kernel.check.relation import Kind, Relation
+from dpsql.kernel.check.types_of import exact
 from dpsql.kernel.tree import Column, Expr, Query, Select
 
 
@@ -27,12 +28,12 @@ def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
         proof.path.pop()
         proof.outer.pop()
         tied |= found.kind is Kind.TIED
-        if not found.outside and not _of_units(node, query, found, relation):
+        if not found.outside and not _of_units(proof, node, query, found, relation):
             proof.refuse("a subquery that is not tied to the unit of the row", node)
     return tied
 
 
-def _of_units(node: Expr, query: Query, found: Relation, relation: Relation) -> bool:
+def _of_units(proof: Proof, node: Expr, query: Query, found: Relation, relation: Relation) -> bool:
     """Return whether an expression looks up the unit of the row among units."""
     operand = operand_in(node)
     return (
@@ -46,15 +47,28 @@ def _of_units(node: Expr, query: Query, found: Relation, relation: Relation) -> 
         and isinstance(query, Select)
         and len(found.columns) == 1
         and any(isinstance(unit, Column) and unit.name == found.columns[0] for unit in found.unit)
+        and _same_type(proof, operand, query)
     )
+
+
+def _same_type(proof: Proof, operand: Expr, query: Select) -> bool:
+    """Return whether a unit has the type of the units among which it is looked up."""
+    one, other = proof.value(operand, proof.selects[-1]), proof.value(query.items[0].expr, query)
+    return one.type == other.type or (exact(one.type) and exact(other.type))
 
 
 def tied_to_outer(proof: Proof, relation: Relation, pairs: list[tuple[Expr, Expr, bool]]) -> bool:
     """Return whether conditions equate the unit of rows with that of an outer row."""
     if relation.by_row:
         return False
+    mine = frozenset(relation.columns)
     return any(
-        not null and x in relation.unit and y in outer.unit
+        not null
+        and x in relation.unit
+        and y in outer.unit
+        and mine.isdisjoint(reads_of(y))
+        and proof.keeps(x, y)
+        and proof.keeps(y, x)
         for x, y, null in pairs
         for outer in proof.outer
         if outer.kind is Kind.OWNED and not outer.by_row

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import Around, Rows, Scope, bare, derive, unified
+from dpsql.kernel.check.derive import ROWS, Around, Rows, Scope, bare, derive, unified
 from dpsql.kernel.check.types_of import Value, whole
 from dpsql.kernel.check.values import condition
 from dpsql.kernel.facts import Facts, fold
@@ -132,7 +132,7 @@ class Walk:
                 kind = self.facts.domain(name)
                 if kind is None:
                     raise NotCertified("a domain that is not declared", source)
-                columns = {"v": whole(kind, nullable=False), "o": whole(BIGINT, nullable=False)}
+                columns = {"v": whole(kind, nullable=False), "o": Value(BIGINT, 0, ROWS, False)}
                 return _alone("", Rows(columns, frozenset((frozenset("v"), frozenset("o")))))
             case Range(start, stop, step, alias, column):
                 low, high = (start, stop - 1) if (step or 1) > 0 else (stop + 1, start)

@@ -42,6 +42,10 @@ def relation_of_units(
     if source.merged:
         proof.refuse("units that share a row, grouped again", query)
     places = {name_of(i.expr): n for n, i in zip(names, query.items, strict=True) if isinstance(i.expr, Column)}
+    for expr in group:
+        check_row(proof, expr, source)
+        if has_window(expr):
+            proof.refuse("a window among keys", expr)
     for name, item in zip(names, query.items, strict=True):
         first = _first_count(item.expr, source)
         if first is not None:
@@ -176,7 +180,9 @@ def relation_of_merged_units(
         absolute = next((bound for x, bound in sizes if sums[0].terms == ((("sum", x), 1),)), None)
         if absolute is not None:
             merged[name] = absolute
-    if not named or len(keys) + 1 != len(group) or not merged:
+    for expr in group:
+        check_row(proof, expr, source)
+    if not named or len(keys) + 1 != len(set(group)) or len(set(group)) != len(group) or not merged:
         return proof.refuse("units that share a row, without all keys", query)
     proof.note("units that share a row", "units with few rows share one row in each group, which adds up theirs")
     return Relation(
