@@ -27,7 +27,7 @@
                    ``narrowing`` those within the conditions of WHERE
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``output_layout``  where the columns of a release stand, and what is free beside them
-``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
+``compiled_query`` the counting query, certified; ``plan`` the statement's; ``catalog`` the schema database's protocol
 ``provenance``   what a block groups by, and whether it refers to the rows around it
 ``binder``         the second check: the plan that the engine's binder makes of the SQL, in the words of its
                    ``vocabulary``
@@ -44,14 +44,13 @@ from dpsql.analysis.expressions import function_name
 from dpsql.analysis.kept_bounds import CutValues, Kept, KeptLadders, LeftOut
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.output_layout import layout
+from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder
 from dpsql.analysis.plan import (
     OF_NUMBERS,
     BoundSearch,
-    CompiledQuery,
     Output,
     Partitions,
     Plan,
-    PublicOrder,
     ValuesOfGroup,
     max_candidates,
     wished_way,

@@ -153,15 +153,13 @@ def _analyse(
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
     order = () if order is None and block.values is not None else order
     counting = groups.counting(order) if groups else _counting(block, options, kept, partitions, sparse)
-    sql = duckdb_sql(counting.query)
-    counts_only = confirm(catalog, sql, policy)
     compiled = seal(
-        give_types(counting.query, catalog.stored_types),
-        sql,
-        () if sparse is not None else tuple(k.type.held for k in block.keys),
-        len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
+        counting.query,
+        catalog,
+        policy,
         tuple(sorted(compiler.used)),
-        counts_only=counts_only,
+        len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
+        keys=() if sparse is not None else tuple(k.type.held for k in block.keys),
         order=counting.order,
         cells=cells_of(block.counts) is not None,
         groups=groups,
@@ -170,7 +168,7 @@ def _analyse(
     places: dict[ReleasedAggregate, int] = {}
     own = [d for d in block.domains if d.keys[0] < len(block.own_keys)]
     origins = " x ".join(dict.fromkeys(d.domain.origin for d in own))
-    return Plan(
+    return check_claims(Plan(
         query,
         compiled,
         block.selection,
@@ -257,12 +255,8 @@ def _searches(
     for ladder in compiler.ladders:
         rows = block.rows if every and ladder.of is not Contribution.GROUPS else among
         query = rows.rungs(ladder, server=compiler.policy.engine != "duckdb")
-        sql = duckdb_sql(query)
-        counts_only = confirm(compiler.catalog, sql, compiler.policy)
-        used = tuple(sorted(compiler.used))
-        size = ladder.sums(keys=bool(block.keys)).value
-        typed = give_types(query, compiler.catalog.stored_types)
-        sealed = seal(typed, sql, (), size, used, counts_only=counts_only, order=None, cells=True)
+        used, size = tuple(sorted(compiler.used)), ladder.sums(keys=bool(block.keys)).value
+        sealed = seal(query, compiler.catalog, compiler.policy, used, size, order=None, cells=True)
         made.append(BoundSearch(ladder, sealed))
     return tuple(made)
 

@@ -36,6 +36,9 @@ class Catalog(Protocol):
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a declared table's columns, in declared order."""
 
+    def facts(self, policy: Policy) -> Facts:
+        """Return what the owner declares of all tables, as the kernel takes it."""
+
     def stored_types(self, source: Scan | DomainScan) -> Mapping[str, SqlType]:
         """Return the types of the columns of a declared table or domain, as a query has them."""
 

@@ -81,6 +81,7 @@ class SchemaDatabase:
         self.confirmed: dict[str, bool] = {}
         self.relations: dict[str, tuple[Policy, Relation]] = {}
         self.kept_ladders: KeptLadders | None = None
+        self._facts: tuple[Policy, Facts] | None = None
         self._types: dict[str, SqlType] = {}
         self._stored: dict[Scan | DomainScan, dict[str, SqlType]] = {}
         self._values: dict[str, object] = {}
@@ -138,6 +139,12 @@ class SchemaDatabase:
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """See `Catalog`."""
         return self._readers[fold(table)].columns
+
+    def facts(self, policy: Policy) -> Facts:
+        """See `Catalog`; they are made again for another policy."""
+        if self._facts is None or self._facts[0] is not policy:
+            self._facts = policy, facts_of(policy, self)
+        return self._facts[1]
 
     def stored_types(self, source: Scan | DomainScan) -> Mapping[str, SqlType]:
         """See `Catalog`: of a private table, an instant is the TIMESTAMP of UTC."""
