@@ -11,10 +11,11 @@ from sqlglot import exp
 
 from dpsql.analysis import blocks
 from dpsql.analysis.advice import Statement, advise
-from dpsql.analysis.binder import confirm
 from dpsql.analysis.bounds import assumed_groups, default_groups, default_rows, groups_by_ladder
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.claims import check_claims
 from dpsql.analysis.common_noise import groups_kept, noise_matters
+from dpsql.analysis.compiled_query import seal
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.each_value import is_known_better, is_left, may_count_units
@@ -31,7 +32,7 @@ from dpsql.analysis.key_domains import domain_size, is_sparse, undeclared
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.partitions import partitions_of
-from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, seal
+from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
@@ -41,7 +42,6 @@ from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.analysis.whole_tables import cut_of_tables, cut_values, groups_left_out, left_out
 from dpsql.errors import Obstacle, QueryRefused
-from dpsql.kernel.tree import duckdb_sql, give_types
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 
@@ -168,7 +168,7 @@ def _analyse(
     places: dict[ReleasedAggregate, int] = {}
     own = [d for d in block.domains if d.keys[0] < len(block.own_keys)]
     origins = " x ".join(dict.fromkeys(d.domain.origin for d in own))
-    return check_claims(Plan(
+    plan = Plan(
         query,
         compiled,
         block.selection,
@@ -196,6 +196,7 @@ def _analyse(
         cut_values=tuple(cut_values(compiler, count) for count in block.counts),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
     )
+    return check_claims(plan)
 
 
 def _differs_less(block: OuterQuery, policy: Policy, options: Options) -> bool:

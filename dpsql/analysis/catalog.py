@@ -10,6 +10,7 @@ from typing import Protocol
 from dpsql.analysis.kept_bounds import KeptLadders
 from dpsql.analysis.relation import Relation
 from dpsql.analysis.vocabulary import Vocabulary
+from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import DomainScan, Query, Scan
 from dpsql.policy import Policy
 from dpsql.types import SqlType

@@ -1,4 +1,4 @@
-"""The compiled counting query: what the analysis proved, the engine's binder confirmed and the kernel certified."""
+"""The compiled counting query: confirmed by the engine's binder, certified by the kernel."""
 
 from __future__ import annotations
 
@@ -122,9 +122,7 @@ def seal(
     )
 
 
-def with_query(
-    compiled: CompiledQuery, query: tree.Query, catalog: Catalog, policy: Policy
-) -> CompiledQuery:
+def with_query(compiled: CompiledQuery, query: tree.Query, catalog: Catalog, policy: Policy) -> CompiledQuery:
     """Return the compiled query with other constants: a bound that was found, or a released value.
 
     It is confirmed and certified again. The numbers may change by other amounts than before: the caller

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from math import gcd, lcm
 from typing import Literal
 
-from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.compiled_query import CompiledQuery
 from dpsql.analysis.kept_bounds import CutValues, LeftOut
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Owner
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells_of
-from dpsql.analysis.sparse import SparseDomain
 from dpsql.epsilon_division import Layout, Way, lay_out
 from dpsql.errors import InternalError
 from dpsql.estimates import Formula, RowCount, SumOfRows
-from dpsql.kernel import tree
 from dpsql.kernel.loss import Charge, Filter
 from dpsql.language import Options, Query, Selection
 from dpsql.lazy_dataclass import dataclass

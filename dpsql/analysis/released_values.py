@@ -14,14 +14,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.expressions import Compiler, Rule
 from dpsql.analysis.compiled_query import CompiledQuery, with_query
+from dpsql.analysis.expressions import Compiler, Rule
 from dpsql.analysis.plan import Plan
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import Typed
-from dpsql.kernel.tree import Cast, Constant, Expr, Item, ScalarQuery, Select, duckdb_sql, replaced
+from dpsql.kernel.tree import Cast, Constant, Expr, Item, ScalarQuery, Select, replaced
 from dpsql.language import all_of
 from dpsql.policy import Policy
 from dpsql.types import DOUBLE, NULL, VARCHAR

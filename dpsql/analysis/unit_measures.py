@@ -13,14 +13,13 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import blocks
-from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.grids import BEYOND, huge, in_least_steps, in_search, whole, within
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.kept_bounds import ROWS, total_of
-from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released.auto import HIGHEST, HIGHEST_ROWS, power_of
 from dpsql.analysis.rules import RULES_BY_NODE
@@ -37,7 +36,6 @@ from dpsql.kernel.tree import (
     IsNull,
     Item,
     Select,
-    duckdb_sql,
     items,
     quote,
 )

@@ -13,14 +13,13 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import blocks
-from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.column_bounds import bounds_of_column
+from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.grids import grid_of, huge, saturated, whole
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.joins import from_clause
-from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.typed import Bounds
@@ -35,7 +34,6 @@ from dpsql.kernel.tree import (
     IsNull,
     Paren,
     Select,
-    duckdb_sql,
     items,
     quote,
 )
