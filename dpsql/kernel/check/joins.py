@@ -24,7 +24,7 @@ from dataclasses import replace
 from dpsql.kernel.check.marks import Kept, Rank
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, stripped, subqueries
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
-from dpsql.kernel.check.sources import NOTHING, relation_of_item
+from dpsql.kernel.check.sources import NOTHING, check_name, relation_of_item
 from dpsql.kernel.check.subqueries import check_row
 from dpsql.kernel.check.conditions import equal_columns
 from dpsql.kernel.check.groups import join_groups
@@ -66,6 +66,7 @@ def _unnest(proof: Proof, left: Relation, right: Unnest, join: Join) -> Relation
     """Return the rows of a relation, each once for each element of a list: what is unique is lost."""
     if join.kind not in ("CROSS", "", "INNER") or join.on is not None:
         proof.refuse("an outer join with the elements of a list", join)
+    check_name(proof, right.alias, right)
     if left.kind not in (Kind.PUBLIC, Kind.TIED, Kind.OWNED):
         proof.refuse("elements of a list beside groups", join)
     if left.shared or left.merged:
@@ -155,6 +156,8 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
     if kind in ("SEMI", "ANTI"):
         return replace(a, table=None)
     columns = a.columns + b.columns
+    if {c.partition(".")[0] for c in a.columns if c[0] != "."} & {c.partition(".")[0] for c in b.columns}:
+        proof.refuse("two items of FROM with one alias")
     left, right = frozenset(a.columns), frozenset(b.columns)
     one_b = _at_most_one(proof, a, b, conditions)
     one_a = _at_most_one(proof, b, a, conditions)

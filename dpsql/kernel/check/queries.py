@@ -31,11 +31,12 @@ from dpsql.kernel.check.proof import (
     whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
+from dpsql.kernel.check.sampled import relation_of_sampled_rows
 from dpsql.kernel.check.setops import relation_of_operation
+from dpsql.kernel.check.sources import check_name
 from dpsql.kernel.check.subqueries import check_row, tied_to_outer
 from dpsql.kernel.check.units import relation_of_merged_units, relation_of_units
 from dpsql.kernel.check.windows import check_windows, follows_from, mark_of, unique_by_number
-from dpsql.kernel.facts import fold
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
@@ -65,11 +66,16 @@ def relation_of_query(proof: Proof, query: Query) -> Relation:
 
 
 def _relation_of_select(proof: Proof, query: Select) -> Relation:
+    sampled = relation_of_sampled_rows(proof, query)
+    if sampled is not None:
+        return sampled
     proof.path.append("source")
     source = relation_of(proof, query.source)
     proof.path.pop()
     names = tuple(_name(item.name, item.expr) for item in query.items)
-    known = [fold(name) for name in names if name]
+    known = [name for name in names if name]
+    for name in known:
+        check_name(proof, name, query)
     if len(set(known)) < len(known):
         proof.refuse("two columns of one name", query)
     if proof.outer:
