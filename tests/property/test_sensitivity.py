@@ -109,7 +109,7 @@ def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant) -> None:
 
 
 def refusal_without_rows(campaign: Campaign, found: Finding) -> str:
-    """Why the checker does not let the wrong query be counted; nothing if it does, or if no query is wrong."""
+    """Return why the checker refuses the wrong query; nothing if it does not, or if no query is wrong."""
     if found.plan is None:
         return ""
     world = next(s.world for s in campaign.stages if found.where.startswith(s.world.name))
