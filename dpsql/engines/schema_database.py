@@ -22,7 +22,7 @@ from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled
 from dpsql.engines.unbound import unbound
 from dpsql.engines.worker import running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
-from dpsql.kernel.tree import DomainScan, Scan, duckdb_sql, literal_sql
+from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql, literal_sql
 from dpsql.policy import BooleanDomain, EnumDomain, fold
 from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
 
@@ -220,6 +220,14 @@ class SchemaDatabase:
     def listed_domains(self) -> dict[str, SqlType]:
         """Return the names of the tables of listed domains, with the types of their values."""
         return self.domains.listed()
+
+    def places_of_domains(self) -> dict[str, int]:
+        """Return for each table of a listed domain a number that all its places are less than."""
+        found = {}
+        for name in self.domains.listed():
+            ((most,),) = self._fetch(f"SELECT COALESCE(MAX(o) + 1, 0) FROM {DOMAIN_SCHEMA}.{name}")
+            found[name] = int(most)
+        return found
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """See `Catalog`."""

@@ -99,18 +99,22 @@ class Facts:
     """All tables, and the tables of listed domains.
 
     A table of a domain has the columns `v`, the values, which are distinct and public, and `o`, their
-    places, which are distinct whole numbers. `v` is never NULL.
+    places, which are distinct whole numbers from 0 on. `v` is never NULL.
     """
 
     tables: tuple[TableFacts, ...]
     domains: tuple[tuple[str, SqlType], ...] = ()
     """The names of the tables of domains, and the types of their values."""
+    places: tuple[tuple[str, int], ...] = ()
+    """For tables of domains, a number that all places are less than."""
     _tables: dict[str, TableFacts] = field(init=False, repr=False, compare=False, default_factory=dict)
     _domains: dict[str, SqlType] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _places: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_tables", {table.name: table for table in self.tables})
         object.__setattr__(self, "_domains", dict(self.domains))
+        object.__setattr__(self, "_places", dict(self.places))
         if len(self._tables) < len(self.tables) or len(self._domains) < len(self.domains):
             raise InternalError("two tables of the facts have one name")
 
@@ -121,6 +125,10 @@ class Facts:
     def domain(self, name: str) -> SqlType | None:
         """Return the type of the values of a domain's table; None if there is none of that name."""
         return self._domains.get(name)
+
+    def places_of(self, name: str) -> int | None:
+        """Return a number that all places of a domain's table are less than; None if none is known."""
+        return self._places.get(name)
 
     def lines(self) -> Iterator[str]:
         """Return the facts as lines of text, one for each table and domain."""
@@ -133,7 +141,7 @@ class Facts:
                 f"never NULL {not_null or 'none'}"
             )
         for name, sql_type in sorted(self.domains, key=lambda found: found[0]):
-            yield f"{name}: distinct public values of type {sql_type}"
+            yield f"{name}: distinct public values of type {sql_type}, places below {self._places.get(name)}"
 
     @property
     def digest(self) -> str:

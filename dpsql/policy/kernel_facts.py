@@ -27,11 +27,15 @@ class KnownTables(Protocol):
     def listed_domains(self) -> Mapping[str, SqlType]:
         """Return the names of the tables of listed domains, with the types of their values."""
 
+    def places_of_domains(self) -> Mapping[str, int]:
+        """Return for each of these tables a number that all its places are less than."""
+
 
 def facts_of(policy: Policy, known: KnownTables) -> Facts:
     """Return the facts on which proofs rest."""
     tables = tuple(_table(table, known) for table in policy.tables.values())
-    return Facts(tables, tuple(sorted(known.listed_domains().items())))
+    domains = sorted(known.listed_domains().items(), key=lambda found: found[0])
+    return Facts(tables, tuple(domains), tuple(sorted(known.places_of_domains().items())))
 
 
 def _table(table: Table, known: KnownTables) -> TableFacts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import TypeGuard
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import Around, bare, computed, derive, needs_try, rule
@@ -64,7 +65,7 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
             low, high = _difference(node, at) or (x.low - y.high, x.high - y.low)
         case "*":
             corners = [p * q for p in (x.low, x.high) for q in (y.low, y.high)]
-            low, high = min(corners), max(corners)
+            low, high = _rest_of_rung(node, at) or (min(corners), max(corners))
         case "//" | "%":
             if _has_zero(node.right, y):
                 needs_try(node, at, "a division by what can be 0")
@@ -137,6 +138,34 @@ def _difference(node: Binary, at: Around) -> tuple[Number, Number] | None:
     if factor.low < 0 or fall.low < 0 or divisor.low < 1:
         return None
     return 0, factor.high * fall.high + 1
+
+
+def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
+    """Return the ends of `LEAST(a - k, k) * GREATEST(d // GREATEST(k, 1), 1)` for `a`, `k` and `d` from 0 on.
+
+    The first factor is from -k to k, and k times the second is at most d, or k if that is more.
+    """
+    least, greatest = bare(node.left), bare(node.right)
+    if not (_is_call(least, "LEAST") and _is_call(greatest, "GREATEST") and number(greatest.arguments[1]) == 1):
+        return None
+    rest, k = bare(least.arguments[0]), bare(least.arguments[1])
+    quotient = bare(greatest.arguments[0])
+    if not (isinstance(rest, Binary) and rest.operator == "-" and bare(rest.right) == k):
+        return None
+    if not (isinstance(quotient, Binary) and quotient.operator == "//"):
+        return None
+    d, divisor = number(quotient.left), bare(quotient.right)
+    if not (_is_call(divisor, "GREATEST") and bare(divisor.arguments[0]) == k and number(divisor.arguments[1]) == 1):
+        return None
+    rung = derive(k, at)
+    if not isinstance(d, int) or d < 0 or rung.low < 0 or rung.nullable or derive(rest.left, at).low < 0:
+        return None
+    most = max(d, rung.high)
+    return -most, most
+
+
+def _is_call(node: Expr, name: str) -> TypeGuard[Call]:
+    return isinstance(node, Call) and node.name.upper() == name and len(node.arguments) == 2
 
 
 def _line(node: Expr) -> tuple[Expr, Expr, Expr] | None:

@@ -42,6 +42,7 @@ class Keys(Enum):
     ONE = "one group"
     DECLARED = "every group of a public domain, once, whatever the rows are"
     UNKNOWN = "groups that have rows: those of which a number is more than 0, or the largest of them"
+    SPARSE = "the groups of a public domain that have rows, by public columns: one that is missing counts 0"
     CELLS = "every group that has rows: one that is missing counts 0"
 
 

@@ -71,4 +71,6 @@ def _kind(proof: Proof, query: Query, found: Relation) -> Keys:
         return Keys.DECLARED if groups.keys else Keys.ONE
     if groups.decides is not None:
         return Keys.UNKNOWN
+    if groups.listed:
+        return Keys.SPARSE
     return Keys.CELLS

@@ -203,7 +203,7 @@ class _Counted:
 
     def _rows(self, expr: Expr) -> Number | None:
         """Return the change of a sum of terms of single rows."""
-        if not self.single or self.source.merged or self.source.strays:
+        if not self.single or self.source.merged or self.source.strays or self.source.shared:
             return None
         found = sums_of(self.proof, expr, self.query, self.source)
         if found is None:

@@ -19,8 +19,9 @@ from dpsql.kernel.check.proof import (
     stripped,
     whole_number,
 )
-from dpsql.kernel.check.relation import Names, Relation, name_of
+from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.tree import (
+    Aggregate,
     Binary,
     Call,
     Case,
@@ -67,11 +68,36 @@ def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
             fits = -MILLISECONDS <= value.low <= value.high <= MILLISECONDS
             return same_column(proof, x, query) if fits else None
         case Case(((condition, one),), default) if default is not None:
+            if isinstance(stripped(condition), IsNull):
+                return _place_or(proof, stripped(condition), one, default, query)
             if (whole_number(one), whole_number(default)) == (1, 0):
                 found = same_column(proof, condition, query)
                 never = found is not None and never_null(proof, query, found)
                 return found if never else None
     return None
+
+
+def _place_or(proof: Proof, condition: Expr, one: Expr, default: Expr, query: Select) -> Column | None:
+    """Return the column o of CASE WHEN v IS NULL THEN c ELSE o END, if o is never c where v is not NULL.
+
+    That is as unique as o if there is one row at most where v is NULL, since v is unique.
+    """
+    v, o, end = (stripped(e) for e in (condition.operand if isinstance(condition, IsNull) else condition, default, one))
+    source, place = query.source, whole_number(end)
+    if not (isinstance(v, Column) and isinstance(o, Column) and isinstance(source, Derived)) or place is None:
+        return None
+    if isinstance(condition, IsNull) and condition.negated:
+        return None
+    if v.table != source.alias or o.table != source.alias:
+        return None
+    unique = proof.query(source.query, "source.query").unique
+    if frozenset((v.name,)) not in unique or frozenset((o.name,)) not in unique:
+        return None
+    found = leaves(source.query, o.name, frozenset((v.name,)))
+    values = [proof.value(expr, select) for select, expr in found]
+    apart = all(value.high < place or value.low > place for value in values)
+    never = all(never_null(proof, select, expr) for select, expr in found)
+    return o if found and apart and never else None
 
 
 def _kept(query: Select, expr: Expr) -> bool:
@@ -103,6 +129,8 @@ def never_null(proof: Proof, query: Query, expr: Expr) -> bool:
         return True
     if isinstance(expr, Constant):
         return expr.value is not None
+    if isinstance(expr, Aggregate) and expr.name.upper() in ("MIN", "MAX") and query.group:
+        return expr.filter is None and never_null(proof, query, expr.arguments[0])
     if not isinstance(expr, Column):
         return not proof.value(expr, query).nullable
     source = query.source
@@ -185,8 +213,65 @@ def unique_of_union(proof: Proof, query: SetOperation, a: Relation, b: Relation)
 
 def _apart(proof: Proof, query: SetOperation, place: int) -> bool:
     """Return whether a column has no value in common in the two sides."""
-    left, right = _at(query.left, place), _at(query.right, place)
+    left, right = _leaves_at(query.left, place), _leaves_at(query.right, place)
     return bool(left) and bool(right) and all(_differ(proof, x, y) for x in left for y in right)
+
+
+def _leaves_at(query: Query, place: int) -> list[tuple[Select, Expr]]:
+    first = query
+    while isinstance(first, SetOperation):
+        first = first.left
+    if not isinstance(first, Select):
+        return []
+    item = first.items[place]
+    name = item.name or (item.expr.name if isinstance(item.expr, Column) else "")
+    return leaves(query, name, NONE)
+
+
+def leaves(query: Query, name: str, present: Names) -> list[tuple[Select, Expr]]:
+    """Return what a column of a query is computed as in the SELECTs from which its rows come.
+
+    Rows in which a column of `present` is NULL are none of them. Nothing is returned if that is not known.
+    """
+    if isinstance(query, SetOperation):
+        place = place_of(query, name)
+        kept = {p for n in present if (p := place_of(query, n)) is not None}
+        if place is None or query.word != "UNION ALL":
+            return []
+        found = []
+        for side in (query.left, query.right):
+            here = _names_of(side)
+            made = leaves(side, here[place], frozenset(here[p] for p in kept))
+            if not made and not _is_left_out(side, kept):
+                return []
+            found += made
+        return found
+    if not isinstance(query, Select):
+        return []
+    items = dict(zip(_names_of(query), (stripped(item.expr) for item in query.items), strict=True))
+    if any(is_null(items[n]) for n in present if n in items):
+        return []
+    expr, source = items[name], query.source
+    if not (isinstance(expr, Column) and isinstance(source, Derived)) or query.group or expr.table not in ("", source.alias):
+        return [(query, expr)]
+    inner = {e.name for n in present if isinstance(e := items.get(n), Column)}
+    for condition in conjuncts(query.where):
+        if isinstance(condition, IsNull) and condition.negated and isinstance(condition.operand, Column):
+            inner.add(condition.operand.name)
+    return leaves(source.query, expr.name, frozenset(inner))
+
+
+def _names_of(query: Query) -> list[str]:
+    while isinstance(query, SetOperation):
+        query = query.left
+    if not isinstance(query, Select):
+        return []
+    return [item.name or (item.expr.name if isinstance(item.expr, Column) else "") for item in query.items]
+
+
+def _is_left_out(query: Query, kept: set[int]) -> bool:
+    """Return whether all rows of a SELECT have NULL in one of some places."""
+    return isinstance(query, Select) and any(is_null(query.items[place].expr) for place in kept)
 
 
 def _differ(proof: Proof, one: tuple[Select, Expr], other: tuple[Select, Expr]) -> bool:

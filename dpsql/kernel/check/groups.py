@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dpsql.kernel.check.conditions import equal_columns
 from dpsql.kernel.check.distinct import places_of, unique_after
 from dpsql.kernel.check.proof import (
     Proof,
@@ -89,7 +90,22 @@ def _restricted(proof: Proof, a: Relation, b: Relation, conditions: list[Expr], 
             fixed.add(name_of(y))
     if not b.single(fixed & set(b.columns)):
         return proof.refuse("groups that a join may repeat", join)
-    return replace(a, columns=a.columns + b.columns)
+    depends = [*a.depends, *((names, frozenset(b.columns)) for names in b.unique), *equal_columns(proof, conditions)]
+    listed = groups.listed | {name for name in groups.keys if _is_listed(name, b, conditions)}
+    return replace(
+        a,
+        columns=a.columns + b.columns,
+        depends=tuple(depends),
+        groups=replace(groups, listed=listed, places=groups.places | b.unique),
+    )
+
+
+def _is_listed(key: str, b: Relation, conditions: list[Expr]) -> bool:
+    """Return whether a key is equal to a column of public rows."""
+    return any(
+        isinstance(x, Column) and isinstance(y, Column) and name_of(x) == key and name_of(y) in b.columns
+        for x, y, _ in equalities(conditions)
+    )
 
 
 def relation_of_group_rows(
@@ -130,6 +146,8 @@ def relation_of_group_rows(
         spelled.setdefault(column, [name])
     unique = unique_after(source.unique, spelled, NONE)
     few = [(frozenset(new[n] for n in by if n in new), most) for by, most in source.few]
+    if not unique and groups.listed >= set(groups.keys):
+        unique = _by_places(source, groups, new)
     return Relation(
         Kind.GROUPS,
         names,
@@ -137,6 +155,15 @@ def relation_of_group_rows(
         few=tuple(few),
         groups=made,
     )
+
+
+def _by_places(source: Relation, groups: Groups, new: dict[str, str]) -> frozenset[Names]:
+    """Return the public columns of groups by which they are told apart, if they are.
+
+    Each key is equal to a column of public rows, of which one column that is passed on is unique.
+    """
+    places = {name for names in groups.places if len(names) == 1 for name in names if name in new}
+    return frozenset((frozenset(new[name] for name in places),)) if source.single(places) else frozenset()
 
 
 def _number(expr: Expr, groups: Groups) -> tuple[str, Number] | None:

@@ -24,8 +24,9 @@ from dataclasses import replace
 from dpsql.kernel.check.marks import Kept, Rank
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, stripped, subqueries
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
-from dpsql.kernel.check.sources import NOTHING, relation_of_item
+from dpsql.kernel.check.sources import NOTHING, check_name, relation_of_item
 from dpsql.kernel.check.subqueries import check_row
+from dpsql.kernel.check.conditions import equal_columns
 from dpsql.kernel.check.groups import join_groups
 from dpsql.kernel.facts import ByParent
 from dpsql.kernel.tree import Call, Column, Expr, Join, Source, Unnest
@@ -65,6 +66,7 @@ def _unnest(proof: Proof, left: Relation, right: Unnest, join: Join) -> Relation
     """Return the rows of a relation, each once for each element of a list: what is unique is lost."""
     if join.kind not in ("CROSS", "", "INNER") or join.on is not None:
         proof.refuse("an outer join with the elements of a list", join)
+    check_name(proof, right.alias, right)
     if left.kind not in (Kind.PUBLIC, Kind.TIED, Kind.OWNED):
         proof.refuse("elements of a list beside groups", join)
     if left.shared or left.merged:
@@ -101,8 +103,8 @@ def _joined(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Re
 
 
 def _with_public(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
-    """Return the join of owned rows with public ones."""
-    made = _pairs(proof, a, kind, b, conditions)
+    """Return the join of owned rows with public ones; of rows with a unit, a RIGHT JOIN is an INNER one."""
+    made = _pairs(proof, a, {"RIGHT": "INNER", "FULL": "LEFT"}.get(kind, kind), b, conditions)
     strays = a.strays or kind in ("RIGHT", "FULL")
     proof.note("join with public rows", f"each row keeps its unit in the {kind} JOIN with public rows")
     return replace(made, kind=Kind.OWNED, unit=a.unit, by_row=a.by_row, strays=strays)
@@ -119,7 +121,8 @@ def _of_units(
     )
     if not same:
         proof.refuse("a join of private rows without equal units", join)
-    made = _pairs(proof, a, kind, b, conditions)
+    whole = kind == "FULL" and all(_equates_units(c, a, b) for c in conditions)
+    made = _pairs(proof, a, "UNITS" if whole else kind, b, conditions)
     proof.note("join of units", f"the conditions of the {kind} JOIN have the units of both sides equal")
     strays = (a.strays and kind != "INNER" and kind != "RIGHT") or (
         b.strays and kind in ("RIGHT", "FULL")
@@ -138,11 +141,23 @@ def _of_units(
     return replace(made, kind=Kind.OWNED, unit=unit, strays=strays)
 
 
+def _equates_units(condition: Expr, a: Relation, b: Relation) -> bool:
+    """Return whether a condition equates units of both sides, and nothing else."""
+    pairs = equalities([condition])
+    return any(not null and x in a.unit and y in b.unit for x, y, null in pairs)
+
+
 def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
-    """Return what is known of the columns of a join within a unit, beside its unit."""
+    """Return what is known of the columns of a join within a unit, beside its unit.
+
+    UNITS is a FULL JOIN whose only conditions equate units: all rows of a unit have both sides, or all have only
+    one of them. So within a unit it is an INNER JOIN, or one side alone with the other NULL.
+    """
     if kind in ("SEMI", "ANTI"):
         return replace(a, table=None)
     columns = a.columns + b.columns
+    if {c.partition(".")[0] for c in a.columns if c[0] != "."} & {c.partition(".")[0] for c in b.columns}:
+        proof.refuse("two items of FROM with one alias")
     left, right = frozenset(a.columns), frozenset(b.columns)
     one_b = _at_most_one(proof, a, b, conditions)
     one_a = _at_most_one(proof, b, a, conditions)
@@ -151,14 +166,14 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
     marks = {n: m for n, m in (*a.marks.items(), *b.marks.items()) if isinstance(m, LASTING)}
     if kind != "FULL":
         unique = {s | t for s in a.unique for t in b.unique}
-    if kind in ("INNER", "CROSS", "LEFT"):
+    if kind in ("INNER", "CROSS", "LEFT", "UNITS"):
         depends += a.depends
         depends += _unique_depends(a, left)
         if one_b:
             unique |= a.unique
             depends.append((_read(conditions) & left, right))
             marks.update(a.marks)
-    if kind in ("INNER", "CROSS", "RIGHT"):
+    if kind in ("INNER", "CROSS", "RIGHT", "UNITS"):
         depends += b.depends
         depends += _unique_depends(b, right)
         if one_a:
@@ -166,8 +181,8 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
             depends.append((_read(conditions) & right, left))
     if kind in ("INNER", "CROSS"):
         depends += equal_columns(proof, conditions)
-    few = (a.few if kind in ("INNER", "CROSS", "LEFT") else ()) + (
-        b.few if kind in ("INNER", "CROSS", "RIGHT") else ()
+    few = (a.few if kind in ("INNER", "CROSS", "LEFT", "UNITS") else ()) + (
+        b.few if kind in ("INNER", "CROSS", "RIGHT", "UNITS") else ()
     )
     kept = sorted(unique, key=len)[:MOST_SETS]
     return Relation(
@@ -198,17 +213,6 @@ def _at_most_one(proof: Proof, a: Relation, b: Relation, conditions: list[Expr])
         if isinstance(y, Column) and reads_of(x) <= mine and proof.keeps(y, x)
     }
     return b.single(fixed & set(b.columns))
-
-
-def equal_columns(proof: Proof, conditions: list[Expr]) -> list[tuple[Names, Names]]:
-    """Return which columns follow from others, or from nothing, because conditions equate them."""
-    found = []
-    for x, y, _ in equalities(conditions):
-        if not isinstance(y, Column):
-            continue
-        if (isinstance(x, Column) or not reads_of(x)) and not subqueries(x) and proof.keeps(y, x):
-            found.append((reads_of(x), frozenset((name_of(y),))))
-    return found
 
 
 def _children(
@@ -246,6 +250,3 @@ def _children(
         depends=((NONE, names), *equal_columns(proof, conditions)),
         table=a.table,
     )
-
-
-__all__ = ["equal_columns", "relation_of", "stripped"]

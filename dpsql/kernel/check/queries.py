@@ -16,9 +16,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
+from dpsql.kernel.check.conditions import equal_columns
 from dpsql.kernel.check.distinct import places_of, unique_after
 from dpsql.kernel.check.groups import relation_of_group_rows
-from dpsql.kernel.check.joins import equal_columns, relation_of
+from dpsql.kernel.check.joins import relation_of
 from dpsql.kernel.check.marks import LOST, First, FirstCount, Mark, Rank
 from dpsql.kernel.check.proof import (
     Proof,
@@ -26,17 +27,19 @@ from dpsql.kernel.check.proof import (
     equalities,
     has_aggregate,
     reads_of,
+    stripped,
     whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.setops import relation_of_operation
+from dpsql.kernel.check.sources import check_name
 from dpsql.kernel.check.subqueries import check_row, tied_to_outer
 from dpsql.kernel.check.units import relation_of_merged_units, relation_of_units
 from dpsql.kernel.check.windows import check_windows, follows_from, mark_of, unique_by_number
-from dpsql.kernel.facts import fold
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
+    Call,
     Column,
     Constant,
     Expr,
@@ -44,6 +47,7 @@ from dpsql.kernel.tree import (
     Query,
     Select,
     SetOperation,
+    Window,
 )
 from dpsql.types import NULL
 
@@ -65,7 +69,9 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
     source = relation_of(proof, query.source)
     proof.path.pop()
     names = tuple(_name(item.name, item.expr) for item in query.items)
-    known = [fold(name) for name in names if name]
+    known = [name for name in names if name]
+    for name in known:
+        check_name(proof, name, query)
     if len(set(known)) < len(known):
         proof.refuse("two columns of one name", query)
     if proof.outer:
@@ -182,9 +188,20 @@ def _outside(
         group = [_at_place(query, expr) for expr in query.group]
         return Relation(kind, names, unique=_unique_groups(query, source, names, group))
     made = project(proof, query, source, names)
-    if query.distinct:
-        made = replace(made, unique=made.unique | {frozenset(names)})
-    return replace(made, kind=kind)
+    numbered = {frozenset((n,)) for n, i in zip(names, query.items, strict=True) if _numbers_all(i.expr)}
+    unique = made.unique | numbered | ({frozenset(names)} if query.distinct else set())
+    return replace(made, kind=kind, unique=unique)
+
+
+def _numbers_all(expr: Expr) -> bool:
+    """Return whether an expression numbers all rows."""
+    window = stripped(expr)
+    return (
+        isinstance(window, Window)
+        and not window.partition
+        and isinstance(window.function, Call)
+        and window.function.name.upper() == "ROW_NUMBER"
+    )
 
 
 def _unique_groups(

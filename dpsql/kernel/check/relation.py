@@ -96,8 +96,10 @@ class Groups:
         Integer keys with their least and largest value.
     most
         In at most how many groups a unit is; None: any number.
-    public
-        Whether each group is one of a public domain, by public rows that it is joined with.
+    listed
+        Of groups that have rows: keys that are equal to columns of public rows.
+    places
+        Unique sets of columns of those public rows.
     """
 
     keys: tuple[str, ...]
@@ -108,7 +110,8 @@ class Groups:
     ranks: dict[str, tuple[str, Names]] = field(default_factory=dict)
     cells: dict[str, tuple[int, int]] = field(default_factory=dict)
     most: int | None = None
-    public: bool = False
+    listed: frozenset[str] = frozenset()
+    places: frozenset[Names] = frozenset()
 
     def renamed(self, new: Mapping[str, str]) -> Groups:
         """Return the same with other names of columns; those without a new name are left out."""
@@ -129,7 +132,7 @@ class Groups:
             },
             {new[name]: ends for name, ends in self.cells.items() if name in new},
             self.most,
-            self.public,
+            frozenset(new.get(name, name) for name in self.listed) if set(self.keys) <= self.listed else NONE,
         )
 
 

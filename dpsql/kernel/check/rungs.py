@@ -186,7 +186,7 @@ def _change(proof: Proof, expr: Expr, cell: Known, key: Column) -> Ends:
         case Binary("-" | "+" as operator, x, y):
             one, other = _change(proof, x, cell, key), _change(proof, y, cell, key)
             if operator == "-" and _is_excess(x, y, cell, key):
-                return _excess(proof, x, cell, key)
+                return _excess(proof, x, y, cell, key)
             if operator == "+":
                 return one[0] + other[0], one[1] + other[1]
             return one[0] - other[1], one[1] - other[0]
@@ -208,19 +208,23 @@ def _is_excess(x: Expr, y: Expr, cell: Known, key: Column) -> bool:
     return (
         isinstance(one, Aggregate)
         and one.name.upper() == "SUM"
+        and len(one.arguments) == 1
+        and not one.distinct
+        and one.filter is None
         and isinstance(two, Binary)
         and two.operator == "*"
         and converted(two.left) == Aggregate("COUNT")
     )
 
 
-def _excess(proof: Proof, x: Expr, cell: Known, key: Column) -> Ends:
-    total = converted(x)
-    assert isinstance(total, Aggregate)  # noqa: S101  `_is_excess` has tested it
+def _excess(proof: Proof, x: Expr, y: Expr, cell: Known, key: Column) -> Ends:
+    """Return what a unit adds to SUM(a) - COUNT(*) * c, where c is a constant of the cell."""
+    total, product = converted(x), converted(y)
+    if not isinstance(total, Aggregate) or not isinstance(product, Binary):
+        return proof.refuse("an unknown number of cells", x)
     low, high = _ends(proof, total.arguments[0], cell)
-    k = cell[name_of(key)][0]
-    factor = max(k, 0)
-    return min(low - factor, -factor), high - factor
+    c = _of_key(proof, product.right, cell, key)
+    return low - c, high - c
 
 
 def _of_key(proof: Proof, expr: Expr, cell: Known, key: Column) -> int:

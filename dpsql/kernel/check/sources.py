@@ -9,6 +9,8 @@ a unit. Rows of a public table are public.
 
 from __future__ import annotations
 
+import re
+
 from dpsql.kernel.check.proof import Proof, subqueries, whole_number
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, under
 from dpsql.kernel.facts import ByColumn, ByParent, ByRow
@@ -18,18 +20,22 @@ from dpsql.kernel.tree import (
     Derived,
     DomainScan,
     Expr,
+    Node,
     Range,
     Scan,
     Source,
     Values,
 )
 
+_NAME = re.compile("[a-z][a-z0-9_]*")
 NOTHING = Relation(Kind.PUBLIC, unique=frozenset((NONE,)))
 """What a query without FROM reads: one row without columns."""
 
 
 def relation_of_item(proof: Proof, source: Source) -> Relation:
     """Return the relation of an item of FROM that is no join."""
+    for name in (getattr(source, "alias", ""), getattr(source, "column", "")):
+        check_name(proof, name, source)
     match source:
         case Scan():
             return _scan(proof, source)
@@ -44,6 +50,12 @@ def relation_of_item(proof: Proof, source: Source) -> Relation:
         case Derived(query, alias):
             return under(proof.query(query, "source.query"), alias)
     return proof.refuse("an unknown item of FROM", source)
+
+
+def check_name(proof: Proof, name: str, node: Node) -> None:
+    """Refuse a name of the query's own that an engine reads as another one: it compares names without case."""
+    if name and not _NAME.fullmatch(name):
+        proof.refuse("a name that is no word in lower case", node)
 
 
 def _scan(proof: Proof, scan: Scan) -> Relation:
@@ -103,6 +115,10 @@ def _values(proof: Proof, source: Values) -> Relation:
         for cell in row:
             if subqueries(cell):
                 proof.refuse("a subquery in a list of rows", source)
+    for name in source.columns:
+        check_name(proof, name, source)
+    if len(set(source.columns)) < len(source.columns):
+        proof.refuse("two columns of one name", source)
     unique: set[Names] = set()
     for name, cells in zip(source.columns, zip(*source.rows, strict=True), strict=True):
         found = [_constant(cell) for cell in cells]

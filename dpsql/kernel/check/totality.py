@@ -132,7 +132,9 @@ class Walk:
                 kind = self.facts.domain(name)
                 if kind is None:
                     raise NotCertified("a domain that is not declared", source)
-                columns = {"v": whole(kind, nullable=False), "o": Value(BIGINT, 0, ROWS, False)}
+                places = self.facts.places_of(name)
+                most = ROWS if places is None else places - 1
+                columns = {"v": whole(kind, nullable=False), "o": Value(BIGINT, 0, most, False)}
                 return _alone("", Rows(columns, frozenset((frozenset("v"), frozenset("o")))))
             case Range(start, stop, step, alias, column):
                 low, high = (start, stop - 1) if (step or 1) > 0 else (stop + 1, start)

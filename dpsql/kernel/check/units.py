@@ -192,9 +192,24 @@ def relation_of_merged_units(
         strays=True,
         unique=frozenset((frozenset(keys),)),
         depends=((NONE, frozenset((named, *whole))),),
+        few=_few_groups(query, source, names, keys),
         marks=marks,
         merged=merged,
     )
+
+
+def _few_groups(
+    query: Select, source: Relation, names: tuple[str, ...], keys: set[str]
+) -> tuple[tuple[Names, int], ...]:
+    """Return in how many different values of keys a unit has rows, also one that shares its rows with others."""
+    of = [(n, reads_of(item.expr)) for n, item in zip(names, query.items, strict=True) if n in keys]
+    found: list[tuple[Names, int]] = []
+    for by, most in ((NONE, 1), *source.few):
+        closed = source.closure(by)
+        reached = frozenset(name for name, reads in of if reads <= closed)
+        if reached or not keys:
+            found.append((reached, most))
+    return tuple(found)
 
 
 def _total(expr: Expr, alias: str) -> str | None:
