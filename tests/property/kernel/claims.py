@@ -140,7 +140,8 @@ def _there(claim: Certificate, whole: Counted) -> str:
     for name, (low, high) in claim.cells:
         place = whole.names.index(name)
         there = [group[place] for group, row in whole.numbers.items() if any(row)]
-        beyond = [cell for cell in there if not low <= int(cell) <= high]
+        numbers = {cell: int(cell == "True") if cell in ("True", "False") else int(cell) for cell in there}
+        beyond = [cell for cell, number in numbers.items() if not low <= number <= high]
         if beyond:
             return f"the cell {beyond[0]} of {name} is not between {low} and {high}"
     return ""
