@@ -6,7 +6,15 @@ from tests.unit.kernel.trees_by_hand import UNITS
 
 __all__ = ["MORE_CERTIFIED", "MORE_REFUSED"]
 
+KEYED = (
+    'SELECT d0.k AS k0, COALESCE(g.n0, 0) AS n0 FROM (SELECT {} AS k FROM main."fees" AS b {}) AS d0 '
+    "LEFT JOIN (SELECT s.c2 AS k0, COUNT(DISTINCT s.u) AS n0 FROM ({{visits}}) AS s GROUP BY s.c2) AS g ON g.k0 = d0.k"
+)
+
 MORE_CERTIFIED = {
+    "a domain of numbers that fit": KEYED.format(
+        'TRY_CAST(b."i" AS TINYINT)', 'WHERE TRY_CAST(b."i" AS TINYINT) IS NOT NULL'
+    ),
     "units of rows without them": (
         "SELECT s.c1 AS k0, COUNT(*) AS n0 FROM (SELECT l.c1 AS c1 FROM ({likes}) AS l) AS s GROUP BY s.c1"
     ),
@@ -219,4 +227,16 @@ MORE_REFUSED = {
         "AS m FROM (SELECT s.u AS u, COUNT(s.f) AS m FROM ({first}) AS s GROUP BY s.u, s.k0) AS "
         "g) AS h"
     ),
+    "a domain of rounded values": KEYED.format('TRY_CAST(b."fee" AS HUGEINT)', ""),
+    "a domain of rounded doubles": KEYED.format(
+        'TRY_CAST(b."w" AS BIGINT)', 'WHERE TRY_CAST(b."w" AS BIGINT) IS NOT NULL'
+    ),
+    "a domain of texts that are numbers": KEYED.format(
+        'TRY_CAST(b."t" AS BIGINT)', 'WHERE TRY_CAST(b."t" AS BIGINT) IS NOT NULL'
+    ),
+    "a domain of numbers that do not fit": KEYED.format('TRY_CAST(b."i" AS TINYINT)', ""),
+    "a divisor that is rounded to 0": UNITS
+    + "({visits}) AS s WHERE 10 // CAST(NULLIF(s.c4, 0) AS BIGINT) > 1",
+    "a remainder by what is rounded to 0": UNITS
+    + "({visits}) AS s WHERE 10 % TRY_CAST(NULLIF(s.c4, 0) AS BIGINT) > 1",
 }

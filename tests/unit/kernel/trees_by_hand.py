@@ -21,7 +21,11 @@ def _table(name: str, unit: Unit | None, columns: str, *unique: str, kind: str =
 OWNED = ByColumn("user_id")
 FACTS = Facts(
     (
-        _table("visits", OWNED, "user_id BIGINT; page VARCHAR; ms INTEGER; note VARCHAR; score DOUBLE"),
+        _table(
+            "visits",
+            OWNED,
+            "user_id BIGINT; page VARCHAR; ms INTEGER; note VARCHAR; price DECIMAL(9,2); score DOUBLE",
+        ),
         _table("users", OWNED, "user_id BIGINT; city VARCHAR; age INTEGER", "user_id"),
         _table("likes", OWNED, "user_id BIGINT; page VARCHAR; stars TINYINT", "user_id page"),
         _table("orders", OWNED, "order_id BIGINT; user_id BIGINT; page VARCHAR; big BIGINT", "order_id"),
@@ -32,6 +36,7 @@ FACTS = Facts(
         _table("times", OWNED, "user_id BIGINT; d DATE; ts TIMESTAMP"),
         _table("logs", ByRow(), "level VARCHAR; ms BIGINT", kind="row"),
         _table("pages", None, "page VARCHAR; category VARCHAR; rank INTEGER", "page"),
+        _table("fees", None, "fee DECIMAL(9,2); w DOUBLE; t VARCHAR; i BIGINT", "fee", "w", "t", "i"),
         _table("twice", None, "page VARCHAR; rank INTEGER"),
     )
 )
@@ -41,7 +46,7 @@ PARENTS = (
     'WHERE p."user_id" IS NOT NULL GROUP BY p."order_id"'
 )
 PARTS = {
-    "visits": 'SELECT b."user_id" AS u, b."page" AS c1, b."ms" AS c2, b."note" AS c3 '
+    "visits": 'SELECT b."user_id" AS u, b."page" AS c1, b."ms" AS c2, b."note" AS c3, b."price" AS c4 '
     'FROM main."visits" AS b WHERE b."user_id" IS NOT NULL',
     "users": 'SELECT b."user_id" AS u, b."city" AS c1, b."age" AS c2 FROM main."users" AS b '
     'WHERE b."user_id" IS NOT NULL',
