@@ -8,7 +8,8 @@ __all__ = ["MORE_CERTIFIED", "MORE_REFUSED"]
 
 KEYED = (
     'SELECT d0.k AS k0, COALESCE(g.n0, 0) AS n0 FROM (SELECT {} AS k FROM main."fees" AS b {}) AS d0 '
-    "LEFT JOIN (SELECT s.c2 AS k0, COUNT(DISTINCT s.u) AS n0 FROM ({{visits}}) AS s GROUP BY s.c2) AS g ON g.k0 = d0.k"
+    "LEFT JOIN (SELECT s.c2 AS k0, COUNT(DISTINCT s.u) AS n0 FROM ({{visits}}) AS s GROUP BY s.c2) AS g "
+    "ON g.k0 = d0.k"
 )
 
 MORE_CERTIFIED = {
@@ -235,8 +236,4 @@ MORE_REFUSED = {
         'TRY_CAST(b."t" AS BIGINT)', 'WHERE TRY_CAST(b."t" AS BIGINT) IS NOT NULL'
     ),
     "a domain of numbers that do not fit": KEYED.format('TRY_CAST(b."i" AS TINYINT)', ""),
-    "a divisor that is rounded to 0": UNITS
-    + "({visits}) AS s WHERE 10 // CAST(NULLIF(s.c4, 0) AS BIGINT) > 1",
-    "a remainder by what is rounded to 0": UNITS
-    + "({visits}) AS s WHERE 10 % TRY_CAST(NULLIF(s.c4, 0) AS BIGINT) > 1",
 }
