@@ -28,7 +28,7 @@ def _aggregate(node: Aggregate, at: Around) -> Value:
         raise NotCertified("a condition that is no truth value", node)
     check_order(node.order, inner)
     values = [derive(argument, inner) for argument in node.arguments]
-    return of_aggregate(node, values)
+    return of_aggregate(node, values, at)
 
 
 def check_order(terms: tuple[OrderTerm, ...], at: Around) -> None:
@@ -38,7 +38,7 @@ def check_order(terms: tuple[OrderTerm, ...], at: Around) -> None:
             raise NotCertified("an order by a DOUBLE that has several zeros", term)
 
 
-def of_aggregate(node: Aggregate, values: list[Value]) -> Value:
+def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None) -> Value:
     """Return what is known of an aggregate of some values."""
     name = node.name.upper()
     if name == "COUNT" and len(values) <= 1:
@@ -52,7 +52,7 @@ def of_aggregate(node: Aggregate, values: list[Value]) -> Value:
             raise NotCertified("the least or the largest of DOUBLEs that have several zeros", node)
         return x._replace(nullable=True, literal=False)
     if name in ("SUM", "AVG"):
-        return _sum(node, x, mean=name == "AVG")
+        return _sum(node, x, at, mean=name == "AVG")
     if name in _TRUTHS and kind.name in ("BOOLEAN", "NULL"):
         return Value(BOOLEAN, 0, 1)
     if name in _BITS and exact(kind):
@@ -79,7 +79,7 @@ def _ordered(node: Aggregate) -> bool:
     return not facts(argument).reads or any(bare(term.expr) == argument for term in node.order)
 
 
-def _sum(node: Aggregate, x: Value, *, mean: bool) -> Value:
+def _sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -> Value:
     kind = x.type
     if kind == DOUBLE:
         if not _ordered(node):
@@ -94,7 +94,10 @@ def _sum(node: Aggregate, x: Value, *, mean: bool) -> Value:
     low, high = multiplied(x)
     least, most = ends(made)
     if low <= high and (low < least or most < high):
-        raise NotCertified("a sum that can overflow", node)
+        if mean or made != HUGEINT or at is None or at.caught:
+            raise NotCertified("a sum that can overflow", node)
+        at.scope.walk.large.append(node)
+        low, high = least, most
     if not mean:
         return Value(made, low, high)
     if kind == HUGEINT or kind.name in ("BOOLEAN", "UBIGINT"):

@@ -39,6 +39,9 @@ def _certified(query: Query, facts: Facts) -> Certificate:
         proof.refuse("a number that can be NULL", query)
     if not found.unique:
         proof.refuse("groups that no columns tell apart", query)
+    large = [node for node in proof.values.large if node not in proof.fitting]
+    if large:
+        proof.refuse("a sum that can overflow", large[0])
     most = groups.most
     numbers = []
     for name, number in groups.numbers.items():
@@ -71,6 +74,8 @@ def _kind(proof: Proof, query: Query, found: Relation) -> Keys:
         return Keys.DECLARED if groups.keys else Keys.ONE
     if groups.decides is not None:
         return Keys.UNKNOWN
-    if groups.listed:
+    if groups.listed >= set(groups.keys):
         return Keys.SPARSE
+    if not groups.listed | groups.cells.keys() >= set(groups.keys):
+        return proof.refuse("groups of private keys, whatever their numbers are", query)
     return Keys.CELLS

@@ -110,8 +110,11 @@ def relation_of_groups(
     few = _few(source, keys)
     proof.note("numbers of groups", f"{len(numbers)} numbers of groups by {len(keys)} keys")
     cells = {}
+    whole = {}
     for name, expr in keys.items():
         value = proof.value(expr, query)
+        if exact(value.type):
+            whole[name] = (-INFINITY, INFINITY)
         never = not value.nullable or never_null(proof, query, expr)
         if never and isinstance(value.low, int) and isinstance(value.high, int):
             cells[name] = (value.low, value.high)
@@ -121,7 +124,7 @@ def relation_of_groups(
         names,
         unique=frozenset((frozenset(keys),)),
         few=few,
-        groups=Groups(tuple(keys), numbers, declared=not group, cells=cells, most=most),
+        groups=Groups(tuple(keys), numbers, declared=not group, cells=cells, whole=whole, most=most),
     )
 
 
@@ -297,6 +300,7 @@ class _Counted:
         if INFINITY in (-share.low, share.high):
             return self.proof.refuse("a sum of values without bounds", expr)
         low, high = _floor(min(share.low, 0)), -_floor(-max(share.high, 0))
+        self.proof.sum_fits(expr, low, high)
         self.proof.note("sum of single rows", f"a unit adds from {low} to {high} in each group")
         return Number(low, high, share.total, null=True)
 

@@ -18,8 +18,11 @@ from dpsql.kernel.tree import Expr, Node, Paren
 if TYPE_CHECKING:
     from dpsql.kernel.check.totality import Walk
 
-ROWS = (1 << 48) - 1
-"""The assumption: no relation that an engine makes has more rows. At a row each nanosecond that is three days."""
+ROWS = (1 << 41) - 1
+"""The assumption: no relation that an engine makes has more rows, 2 * 10^12.
+
+It is what sums of whole numbers rest on: values up to 2^85 in absolute value then fit 128 bits.
+"""
 LENGTH = 1 << 30
 """The assumption: no text has more bytes, no list more items."""
 

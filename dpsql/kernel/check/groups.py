@@ -27,6 +27,7 @@ from dpsql.kernel.check.proof import (
     whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Groups, Kind, Largest, Names, Number, Relation, name_of
+from dpsql.kernel.check.types_of import INFINITY
 from dpsql.kernel.tree import Binary, Call, Column, Expr, IsNull, Join, Select, Window
 
 
@@ -72,6 +73,7 @@ def _declared(
             declared=not rest,
             cells={key: groups.cells[key] for key in rest},
             most=groups.most,
+            listed=frozenset(of.values()),
         ),
     )
 
@@ -196,6 +198,7 @@ def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> 
         if subqueries(condition):
             proof.refuse("a subquery that decides which groups there are", condition)
         if reads_of(condition) <= plain:
+            groups = _within(groups, condition)
             continue
         if groups.declared or not isinstance(condition, Binary) or not isinstance(condition.left, Column):
             proof.refuse("a number that decides which groups there are", condition)
@@ -212,6 +215,25 @@ def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> 
         else:
             proof.refuse("a number that decides which groups there are", condition)
     return groups
+
+
+def _within(groups: Groups, condition: Expr) -> Groups:
+    """Return groups with the ends that a condition sets to a key, which is then a whole number, not NULL."""
+    if not (isinstance(condition, Binary) and isinstance(condition.left, Column)):
+        return groups
+    name, end = name_of(condition.left), whole_number(condition.right)
+    if end is None or name not in groups.keys or name not in groups.whole:
+        return groups
+    low, high = groups.whole[name]
+    if condition.operator == ">=":
+        low = max(low, end)
+    elif condition.operator == "<=":
+        high = min(high, end)
+    else:
+        return groups
+    whole = {**groups.whole, name: (low, high)}
+    cells = {**groups.cells, name: (int(low), int(high))} if INFINITY not in (-low, high) else groups.cells
+    return replace(groups, whole=whole, cells=cells)
 
 
 def _rank(proof: Proof, window: Window, groups: Groups) -> tuple[str, Names]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
+from dpsql.kernel.check.derive import ROWS
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.check.totality import Checked
-from dpsql.kernel.check.types_of import Value, common, exact
+from dpsql.kernel.check.types_of import Number, Value, common, exact
 from dpsql.kernel.check.values import value_of
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import (
@@ -52,6 +53,8 @@ class Proof:
         The relations of the queries around a subquery, the outermost first.
     selects
         The SELECTs around the node that is looked at, the outermost first.
+    fitting
+        Sums that do not overflow, since a unit adds little to each.
     path
         The names of the parts of the tree that lead to the node.
     """
@@ -64,6 +67,12 @@ class Proof:
     path: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     known: dict[Query, Relation] = field(default_factory=dict)
+    fitting: list[Node] = field(default_factory=list)
+
+    def sum_fits(self, node: Node, low: Number, high: Number) -> None:
+        """Record that a sum over one row a unit is of values between two ends, so that it does not overflow."""
+        if max(-low, high) * ROWS < 1 << 127:
+            self.fitting.append(node)
 
     def refuse(self, rule: str, node: Node | None = None) -> NoReturn:
         """Stop the proof: no rule derives what is needed."""

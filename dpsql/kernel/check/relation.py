@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from dpsql.kernel.check.marks import First, FirstCount, Mark
+from dpsql.kernel.check.types_of import Number as Number_
 from dpsql.kernel.tree import Column, Expr
 
 Names = frozenset[str]
@@ -94,6 +95,8 @@ class Groups:
         Columns that are the place of a group by a number, and among which groups.
     cells
         Integer keys with their least and largest value.
+    whole
+        Keys that are whole numbers, with their ends so far.
     most
         In at most how many groups a unit is; None: any number.
     listed
@@ -109,6 +112,7 @@ class Groups:
     largest: Largest | None = None
     ranks: dict[str, tuple[str, Names]] = field(default_factory=dict)
     cells: dict[str, tuple[int, int]] = field(default_factory=dict)
+    whole: dict[str, tuple[Number_, Number_]] = field(default_factory=dict)
     most: int | None = None
     listed: frozenset[str] = frozenset()
     places: frozenset[Names] = frozenset()
@@ -131,8 +135,9 @@ class Groups:
                 if name in new
             },
             {new[name]: ends for name, ends in self.cells.items() if name in new},
+            {new[name]: ends for name, ends in self.whole.items() if name in new},
             self.most,
-            frozenset(new.get(name, name) for name in self.listed) if set(self.keys) <= self.listed else NONE,
+            frozenset(new[name] for name in self.listed if name in new),
         )
 
 

@@ -9,7 +9,7 @@ one rung are shown together.
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import NONE, Proof, converted, is_whole, nodes_of_row, stripped, whole_number
+from dpsql.kernel.check.proof import NONE, Proof, closed, converted, is_whole, nodes_of_row, stripped, whole_number
 from dpsql.kernel.check.relation import Groups, Kind, Number, Relation, name_of
 from dpsql.kernel.check.types_of import INFINITY, exact
 from dpsql.kernel.check.types_of import Number as Real
@@ -59,7 +59,7 @@ def relation_of_rungs(
     for name, item in zip(names, query.items, strict=True):
         if name == shown:
             continue
-        changes = [_change(proof, item.expr, cell, key) for cell in cells]
+        changes = [_change(proof, item.expr, cell) for cell in cells]
         low, high = min(min(c) for c in changes), max(max(c) for c in changes)
         if INFINITY in (-low, high):
             return proof.refuse("a number of cells without bounds", item.expr)
@@ -86,8 +86,9 @@ def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
     tree = of.get(key.name)
     if tree is None or not isinstance(converted(tree), Case):
         return None
+    same = _narrow_columns(inner)
     leaves: list[tuple[int, Real, Real]] = []
-    measured = _leaves(tree, -INFINITY, INFINITY, leaves, None)
+    measured = _leaves(tree, -INFINITY, INFINITY, leaves, None, same)
     if measured is None or len(leaves) > MOST_CELLS:
         return None
     whole = proof.value(measured, inner)
@@ -104,11 +105,34 @@ def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
         for name, expr in others.items():
             if expr == measured:
                 cell[f"{source.alias}.{name}"] = (least, most)
+            elif expr in same and same[expr][0] == measured:
+                top = same[expr][1]
+                cell[f"{source.alias}.{name}"] = (min(least, top), min(most, top))
             else:
                 value = proof.value(expr, inner)
                 cell[f"{source.alias}.{name}"] = (value.low, value.high)
         cells.append(cell)
     return _signed(source, of, measured, cells)
+
+
+def _narrow_columns(inner: Select) -> dict[Expr, tuple[Expr, int]]:
+    """Return columns that are LEAST(a, most) of another column of the same rows, by themselves."""
+    source = inner.source
+    if not isinstance(source, Derived) or not isinstance(source.query, Select):
+        return {}
+    names = {
+        stripped(item.expr): item.name or (item.expr.name if isinstance(item.expr, Column) else "")
+        for item in source.query.items
+    }
+    found: dict[Expr, tuple[Expr, int]] = {}
+    for item in source.query.items:
+        least = closed(item.expr)
+        if not (isinstance(least, Call) and least.name.upper() == "LEAST" and len(least.arguments) == 2):
+            continue
+        most, a = whole_number(least.arguments[1]), names.get(stripped(least.arguments[0]))
+        if most is not None and a is not None and item.name and most < 1 << 63:
+            found[Column(source.alias, item.name)] = (Column(source.alias, a), most)
+    return found
 
 
 def _signed(source: Derived, of: dict[str, Expr], measured: Expr, cells: list[Known]) -> list[Known]:
@@ -140,7 +164,12 @@ def _signed(source: Derived, of: dict[str, Expr], measured: Expr, cells: list[Kn
 
 
 def _leaves(
-    expr: Expr, low: Real, high: Real, found: list[tuple[int, Real, Real]], measured: Expr | None
+    expr: Expr,
+    low: Real,
+    high: Real,
+    found: list[tuple[int, Real, Real]],
+    measured: Expr | None,
+    same: dict[Expr, tuple[Expr, int]],
 ) -> Expr | None:
     """Collect the constants of a tree of CASE WHEN a > c, with the interval of a; return a, or None if it is none."""
     expr = converted(expr)
@@ -155,14 +184,16 @@ def _leaves(
     if not (isinstance(condition, Binary) and condition.operator == ">"):
         return None
     a, end = stripped(condition.left), whole_number(condition.right)
+    if end is not None and a in same and end < same[a][1]:
+        a = same[a][0]
     if end is None or not isinstance(a, Column) or (measured is not None and a != measured):
         return None
-    if _leaves(above, max(low, end + 1), high, found, a) is None:
+    if _leaves(above, max(low, end + 1), high, found, a, same) is None:
         return None
-    return _leaves(expr.default, low, min(high, end), found, a)
+    return _leaves(expr.default, low, min(high, end), found, a, same)
 
 
-def _change(proof: Proof, expr: Expr, cell: Known, key: Column) -> Ends:
+def _change(proof: Proof, expr: Expr, cell: Known) -> Ends:
     """Return what one unit of a cell adds to a number of the cell."""
     expr = converted(expr)
     match expr:
@@ -173,26 +204,27 @@ def _change(proof: Proof, expr: Expr, cell: Known, key: Column) -> Ends:
             return 0, 1
         case Aggregate("SUM", (x,), False, (), None):
             low, high = _ends(proof, x, cell)
+            proof.sum_fits(expr, low, high)
             return min(low, 0) if _may_be_null(x) else low, max(high, 0) if _may_be_null(x) else high
         case Call(name, (x, y)) if name.upper() == "COALESCE" and whole_number(y) == 0:
-            return _change(proof, x, cell, key)
+            return _change(proof, x, cell)
         case Call(name, (x, y)) if name.upper() in ("LEAST", "GREATEST"):
             end = whole_number(y)
             if end is None or (end > 0) != (name.upper() == "LEAST"):
                 proof.refuse("a number that is cut to an interval without 0", expr)
             size = abs(end)
-            low, high = _change(proof, x, cell, key)
+            low, high = _change(proof, x, cell)
             return max(min(low, 0), -2 * size), min(max(high, 0), 2 * size)
         case Binary("-" | "+" as operator, x, y):
-            one, other = _change(proof, x, cell, key), _change(proof, y, cell, key)
-            if operator == "-" and _is_excess(x, y, cell, key):
-                return _excess(proof, x, y, cell, key)
+            one, other = _change(proof, x, cell), _change(proof, y, cell)
+            if operator == "-" and _is_excess(x, y):
+                return _excess(proof, x, y, cell)
             if operator == "+":
                 return one[0] + other[0], one[1] + other[1]
             return one[0] - other[1], one[1] - other[0]
         case Binary("*", x, y):
-            factor = _of_key(proof, y, cell, key)
-            low, high = _change(proof, x, cell, key)
+            factor = _of_key(proof, y, cell)
+            low, high = _change(proof, x, cell)
             ends = (_times(low, factor), _times(high, factor))
             return min(ends), max(ends)
     return proof.refuse("an unknown number of cells", expr)
@@ -202,7 +234,7 @@ def _may_be_null(expr: Expr) -> bool:
     return whole_number(expr) is None
 
 
-def _is_excess(x: Expr, y: Expr, cell: Known, key: Column) -> bool:
+def _is_excess(x: Expr, y: Expr) -> bool:
     """Return whether a difference is SUM(a) - COUNT(*) * k."""
     one, two = converted(x), converted(y)
     return (
@@ -217,28 +249,22 @@ def _is_excess(x: Expr, y: Expr, cell: Known, key: Column) -> bool:
     )
 
 
-def _excess(proof: Proof, x: Expr, y: Expr, cell: Known, key: Column) -> Ends:
+def _excess(proof: Proof, x: Expr, y: Expr, cell: Known) -> Ends:
     """Return what a unit adds to SUM(a) - COUNT(*) * c, where c is a constant of the cell."""
     total, product = converted(x), converted(y)
     if not isinstance(total, Aggregate) or not isinstance(product, Binary):
         return proof.refuse("an unknown number of cells", x)
     low, high = _ends(proof, total.arguments[0], cell)
-    c = _of_key(proof, product.right, cell, key)
+    c = _of_key(proof, product.right, cell)
     return low - c, high - c
 
 
-def _of_key(proof: Proof, expr: Expr, cell: Known, key: Column) -> int:
+def _of_key(proof: Proof, expr: Expr, cell: Known) -> int:
     """Return the value of an expression of the key in a cell, where MAX of the key is the key."""
-    expr = converted(expr)
-    value = whole_number(expr)
-    if value is not None:
-        return value
-    if isinstance(expr, Aggregate) and expr.name.upper() == "MAX" and expr.arguments == (key,):
-        return int(cell[name_of(key)][0])
-    if isinstance(expr, Call) and expr.name.upper() in ("GREATEST", "LEAST"):
-        values = [_of_key(proof, x, cell, key) for x in expr.arguments]
-        return max(values) if expr.name.upper() == "GREATEST" else min(values)
-    return proof.refuse("an unknown number of cells", expr)
+    low, high = _ends(proof, expr, cell)
+    if low != high or not isinstance(low, int):
+        return proof.refuse("an unknown number of cells", expr)
+    return low
 
 
 def _ends(proof: Proof, expr: Expr, cell: Known) -> Ends:
@@ -256,6 +282,10 @@ def _ends(proof: Proof, expr: Expr, cell: Known) -> Ends:
     match expr:
         case Column() if name_of(expr) in cell:
             return cell[name_of(expr)]
+        case Aggregate("MAX" | "MIN", (Column() as x,), False, (), None) if name_of(x) in cell:
+            low, high = cell[name_of(x)]
+            if low == high:
+                return low, high
         case Call(name, arguments) if name.upper() in ("LEAST", "GREATEST"):
             ends = [_ends(proof, x, cell) for x in arguments]
             pick = min if name.upper() == "LEAST" else max

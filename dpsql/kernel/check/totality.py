@@ -68,16 +68,20 @@ class Checked:
     scopes
         The scope of the items of each SELECT in it, by node; of a SELECT that is in several subqueries, that
         of the last.
+    large
+        Sums of whole numbers of which only what they count of one unit can show that they do not overflow.
     """
 
     rows: Rows
     scopes: dict[Select, Scope]
+    large: tuple[Node, ...] = ()
 
 
 def check_total(query: Query, facts: Facts) -> Checked:
     """Prove that a query fails on no rows and that its result depends on no order of them; refuse it if not."""
     checking = Walk(facts)
-    return Checked(checking.rows(query, None), checking.scopes)
+    rows = checking.rows(query, None)
+    return Checked(rows, checking.scopes, tuple(checking.large))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +103,7 @@ class Walk:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.scopes: dict[Select, Scope] = {}
+        self.large: list[Node] = []
         self._rows: dict[Query, Rows] = {}
         self._tables: dict[str, Rows] = {}
 
