@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.kernel.trees_by_hand import UNITS
+from tests.unit.kernel.trees_by_hand import UNITS, of_pages
 
 __all__ = ["MORE_CERTIFIED", "MORE_REFUSED"]
 
@@ -16,10 +16,10 @@ MORE_CERTIFIED = {
     "a domain of numbers that fit": KEYED.format(
         'TRY_CAST(b."i" AS TINYINT)', 'WHERE TRY_CAST(b."i" AS TINYINT) IS NOT NULL'
     ),
-    "units of rows without them": (
+    "units of rows without them": of_pages(
         "SELECT s.c1 AS k0, COUNT(*) AS n0 FROM (SELECT l.c1 AS c1 FROM ({likes}) AS l) AS s GROUP BY s.c1"
     ),
-    "first values": (
+    "first values": of_pages(
         "SELECT g.k0 AS k0, COALESCE(SUM(g.m), 0) AS n0 FROM (SELECT s.u AS u, s.k0 AS k0, "
         "COUNT(s.f) AS m FROM ({first}) AS s GROUP BY s.u, s.k0) AS g GROUP BY g.k0"
     ),

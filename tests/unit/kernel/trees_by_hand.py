@@ -9,7 +9,7 @@ from __future__ import annotations
 from dpsql.kernel.facts import ByColumn, ByParent, ByRow, Facts, TableFacts, Unit
 from dpsql.types import column_type
 
-__all__ = ["CERTIFIED", "FACTS", "REFUSED", "written"]
+__all__ = ["CERTIFIED", "FACTS", "REFUSED", "UNITS", "of_pages", "written"]
 
 
 def _table(name: str, unit: Unit | None, columns: str, *unique: str, kind: str = "person") -> TableFacts:
@@ -80,6 +80,11 @@ LISTED += (
 UNITS = "SELECT COUNT(DISTINCT s.u) AS n0 FROM "
 
 
+def of_pages(text: str) -> str:
+    """Return all groups of the domain of pages, for groups by page."""
+    return DECLARED.replace("{groups}", text)
+
+
 def written(text: str) -> str:
     """Return the SQL of a tree."""
     return text.format(**PARTS)
@@ -87,7 +92,7 @@ def written(text: str) -> str:
 
 CERTIFIED = {
     "units": UNITS + "({visits}) AS s",
-    "single rows": "SELECT s.c1 AS k0, COUNT(s.u) AS n0 FROM ({likes}) AS s GROUP BY s.c1",
+    "single rows": of_pages("SELECT s.c1 AS k0, COUNT(s.u) AS n0 FROM ({likes}) AS s GROUP BY s.c1"),
     "children": UNITS + "({items}) AS s",
     "a domain": DECLARED,
     "a list": LISTED.format("(CAST(1 AS TINYINT)), (CAST(2 AS TINYINT))"),
