@@ -12,6 +12,8 @@ KEYED = (
     "ON g.k0 = d0.k"
 )
 
+SQUARES = "SELECT o.u AS u, (CAST(o.c2 AS HUGEINT) * CAST(o.c2 AS HUGEINT)) AS v FROM ({orders}) AS o"
+
 MORE_CERTIFIED = {
     "a domain of numbers that fit": KEYED.format(
         'TRY_CAST(b."i" AS TINYINT)', 'WHERE TRY_CAST(b."i" AS TINYINT) IS NOT NULL'
@@ -236,4 +238,12 @@ MORE_REFUSED = {
         'TRY_CAST(b."t" AS BIGINT)', 'WHERE TRY_CAST(b."t" AS BIGINT) IS NOT NULL'
     ),
     "a domain of numbers that do not fit": KEYED.format('TRY_CAST(b."i" AS TINYINT)', ""),
+    "a sum that overflows under the name of one that does not": (
+        "SELECT COALESCE(SUM(s.v), 0) AS n0 FROM (SELECT s.u AS u, LEAST(GREATEST(COALESCE(SUM(s.v), 0), 0), 10) "
+        f"AS v FROM ({SQUARES}) AS s GROUP BY s.u) AS s"
+    ),
+    "a sum that overflows in a subquery": (
+        "SELECT COALESCE(SUM(s.v), 0) AS n0 FROM (SELECT t.u AS u, LEAST(GREATEST(t.c2, 0), 10) AS v "
+        f"FROM ({{users}}) AS t WHERE (SELECT SUM(s.v) FROM ({SQUARES}) AS s WHERE s.u = t.u) > 3) AS s"
+    ),
 }
