@@ -239,8 +239,8 @@ MORE_REFUSED = {
     ),
     "a domain of numbers that do not fit": KEYED.format('TRY_CAST(b."i" AS TINYINT)', ""),
     "a sum that overflows under the name of one that does not": (
-        "SELECT COALESCE(SUM(s.v), 0) AS n0 FROM (SELECT s.u AS u, LEAST(GREATEST(COALESCE(SUM(s.v), 0), 0), 10) "
-        f"AS v FROM ({SQUARES}) AS s GROUP BY s.u) AS s"
+        "SELECT COALESCE(SUM(s.v), 0) AS n0 FROM (SELECT s.u AS u, LEAST(GREATEST(COALESCE(SUM(s.v), 0), 0), "
+        f"10) AS v FROM ({SQUARES}) AS s GROUP BY s.u) AS s"
     ),
     "a sum that overflows in a subquery": (
         "SELECT COALESCE(SUM(s.v), 0) AS n0 FROM (SELECT t.u AS u, LEAST(GREATEST(t.c2, 0), 10) AS v "
