@@ -319,8 +319,8 @@ def run_all(
         tried.removed.update(dict.fromkeys(made.saw, tried.removals - before))
         if stage.data.repeated:
             tried.removed["repeated parent keys"] += (tried.removals - before) * ("table items" in made.saw)
-        for what, where in broken:
-            where = f"{stage.world.name} {where}"
+        for what, name in broken:
+            where = f"{stage.world.name} {name}"
             tried.findings.append(Finding(what, made.text, plan.compiled.sql, where, plan))
 
 

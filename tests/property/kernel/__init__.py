@@ -2,7 +2,7 @@
 
 ==================  ==========================================================================
 `sites`             the places in a query tree, and the tree with another node at one of them
-`edits`             random edits: what is dropped, changed, swapped or repeated
+`edits`             random edits, by the rules of `expression_edits` and `query_edits`
 `grounds`           the queries that are edited, and random databases without each unit
 `claims`            whether a certificate holds of counts with and without a unit
 `attack`            rounds of edits: refused or accepted, and each accepted claim that breaks

@@ -51,10 +51,11 @@ def _groups(plan: Plan, claim: Certificate) -> list[str]:
         certified = most = 1
     if certified is None or certified > most:
         found.append(f"one unit changes {certified} groups, claimed {most}")
-    if plan.partitions is not None and isinstance(selection, TopPerPartition):
+    parts = plan.partitions
+    if parts is not None and isinstance(selection, TopPerPartition) and parts.per_unit < parts.number:
         within = claim.within(frozenset(f"k{i}" for i in selection.keys))
-        if within is None or within > plan.partitions.per_unit:
-            found.append(f"one unit is in {within} partitions, claimed {plan.partitions.per_unit}")
+        if within is None or within > parts.per_unit:
+            found.append(f"one unit is in {within} partitions, claimed {parts.per_unit}")
     if plan.existence is not None and claim.decides != f"n{plan.existence}":
         found.append(f"{claim.decides} decides which groups there are, claimed n{plan.existence}")
     public = plan.domain_size is not None or not plan.key_types

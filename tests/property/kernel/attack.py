@@ -22,7 +22,7 @@ from kernel.claims import Broken, Counted, broken, count, cut_wrongly, uncut
 from kernel.edits import edited
 from kernel.grounds import Compiled, Ground
 
-__all__ = ["Attack", "Claimed", "Figures", "Finding", "hold"]
+__all__ = ["FILLS", "Attack", "Claimed", "Figures", "Finding", "hold"]
 
 Certify = Callable[[Query, Facts], Certificate]
 

@@ -15,18 +15,18 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from kernel.attack import Attack, Figures
+from kernel.attack import FILLS, Attack, Figures
 from kernel.grounds import grounds
 
 
-def run(edits: int, seed: int) -> Figures:
+def run(edits: int, seed: int, fills: int) -> Figures:
     """Edit as many trees in this process."""
     found = grounds()
     attack = Attack(found, seed)
     try:
         while attack.figures.edits < edits:
-            attack.round()
-            if attack.rounds % 25 == 0:
+            attack.round(fills=fills)
+            if attack.rounds % 10 == 0:
                 print(f"seed {seed}: {attack.figures}", file=sys.stderr, flush=True)
     finally:
         for ground in found:
@@ -40,13 +40,14 @@ def main() -> None:
     parser.add_argument("--edits", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=Random().randrange(2**32))
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--fills", type=int, default=FILLS, help="databases for each accepted tree")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     begin, total = time.monotonic(), Figures()
     if asked.workers == 1:
-        total = run(asked.edits, asked.seed)
+        total = run(asked.edits, asked.seed, asked.fills)
     else:
-        tasks = [(asked.edits // asked.workers, asked.seed + i) for i in range(asked.workers)]
+        tasks = [(asked.edits // asked.workers, asked.seed + i, asked.fills) for i in range(asked.workers)]
         with multiprocessing.get_context("spawn").Pool(asked.workers) as pool:
             for figures in pool.starmap(run, tasks):
                 total.add(figures)

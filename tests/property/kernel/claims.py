@@ -99,7 +99,7 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
             if not low <= after - before <= high:
                 return f"{change.column} of {group} goes from {before} to {after}, certified [{low}, {high}]"
             together[place] += abs(after - before)
-            if after != before or absent:
+            if after != before or (absent and claim.keys is Keys.UNKNOWN):
                 touched.add(group)
     for change, moves in zip(claim.numbers, together, strict=True):
         if change.total is not None and moves > change.total:
@@ -139,7 +139,9 @@ def _there(claim: Certificate, whole: Counted) -> str:
                 return f"{change.column} decides which groups there are, but is below 1 in {wrong[0]}"
     for name, (low, high) in claim.cells:
         place = whole.names.index(name)
-        beyond = [group[place] for group in whole.numbers if not low <= int(group[place]) <= high]
+        there = [group[place] for group, row in whole.numbers.items() if any(row)]
+        numbers = {cell: int(cell == "True") if cell in ("True", "False") else int(cell) for cell in there}
+        beyond = [cell for cell, number in numbers.items() if not low <= number <= high]
         if beyond:
             return f"the cell {beyond[0]} of {name} is not between {low} and {high}"
     return ""

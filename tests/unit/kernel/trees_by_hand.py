@@ -9,7 +9,7 @@ from __future__ import annotations
 from dpsql.kernel.facts import ByColumn, ByParent, ByRow, Facts, TableFacts, Unit
 from dpsql.types import column_type
 
-__all__ = ["CERTIFIED", "FACTS", "REFUSED", "written"]
+__all__ = ["CERTIFIED", "FACTS", "REFUSED", "UNITS", "of_pages", "written"]
 
 
 def _table(name: str, unit: Unit | None, columns: str, *unique: str, kind: str = "person") -> TableFacts:
@@ -21,7 +21,11 @@ def _table(name: str, unit: Unit | None, columns: str, *unique: str, kind: str =
 OWNED = ByColumn("user_id")
 FACTS = Facts(
     (
-        _table("visits", OWNED, "user_id BIGINT; page VARCHAR; ms INTEGER; score DOUBLE"),
+        _table(
+            "visits",
+            OWNED,
+            "user_id BIGINT; page VARCHAR; ms INTEGER; note VARCHAR; price DECIMAL(9,2); score DOUBLE",
+        ),
         _table("users", OWNED, "user_id BIGINT; city VARCHAR; age INTEGER", "user_id"),
         _table("likes", OWNED, "user_id BIGINT; page VARCHAR; stars TINYINT", "user_id page"),
         _table("orders", OWNED, "order_id BIGINT; user_id BIGINT; page VARCHAR; big BIGINT", "order_id"),
@@ -29,8 +33,10 @@ FACTS = Facts(
             "items", ByParent("order_id", "orders", "order_id"), "order_id BIGINT; sku VARCHAR; qty INTEGER"
         ),
         _table("texts", OWNED, "user_id VARCHAR; page VARCHAR"),
+        _table("times", OWNED, "user_id BIGINT; d DATE; ts TIMESTAMP"),
         _table("logs", ByRow(), "level VARCHAR; ms BIGINT", kind="row"),
         _table("pages", None, "page VARCHAR; category VARCHAR; rank INTEGER", "page"),
+        _table("fees", None, "fee DECIMAL(9,2); w DOUBLE; t VARCHAR; i BIGINT", "fee", "w", "t", "i"),
         _table("twice", None, "page VARCHAR; rank INTEGER"),
     )
 )
@@ -40,7 +46,7 @@ PARENTS = (
     'WHERE p."user_id" IS NOT NULL GROUP BY p."order_id"'
 )
 PARTS = {
-    "visits": 'SELECT b."user_id" AS u, b."page" AS c1, b."ms" AS c2, b."score" AS c3 '
+    "visits": 'SELECT b."user_id" AS u, b."page" AS c1, b."ms" AS c2, b."note" AS c3, b."price" AS c4 '
     'FROM main."visits" AS b WHERE b."user_id" IS NOT NULL',
     "users": 'SELECT b."user_id" AS u, b."city" AS c1, b."age" AS c2 FROM main."users" AS b '
     'WHERE b."user_id" IS NOT NULL',
@@ -55,6 +61,15 @@ PARTS = {
     "items": 'SELECT q.u AS u, b."sku" AS c1 FROM main."items" AS b '
     f'JOIN ({PARENTS}) AS q ON b."order_id" = q.k',
 }
+KEPT = (
+    "SELECT s.u AS u, s.c1 AS k0, CASE WHEN s.u IS NOT NULL AND DENSE_RANK() OVER "
+    "(PARTITION BY s.u, s.c1, s.c3 IS NULL ORDER BY s.c3) <= 3 THEN s.c3 END AS v0 "
+    f"FROM ({PARTS['visits']}) AS s"
+)
+PARTS["first"] = (
+    "SELECT s.u AS u, s.k0 AS k0, CASE WHEN ROW_NUMBER() OVER (PARTITION BY s.k0, s.v0 ORDER BY s.u) = 1 "
+    f"THEN s.v0 END AS f FROM ({KEPT}) AS s"
+)
 PARTS["groups"] = f"SELECT s.c1 AS k0, COUNT(DISTINCT s.u) AS n0 FROM ({PARTS['visits']}) AS s GROUP BY s.c1"
 DECLARED = "SELECT d0.c0 AS k0, COALESCE(g.n0, 0) AS n0 FROM ({pages}) AS d0 "
 DECLARED += "LEFT JOIN ({groups}) AS g ON g.k0 = d0.c0"
@@ -65,6 +80,11 @@ LISTED += (
 UNITS = "SELECT COUNT(DISTINCT s.u) AS n0 FROM "
 
 
+def of_pages(text: str) -> str:
+    """Return all groups of the domain of pages, for groups by page."""
+    return DECLARED.replace("{groups}", text)
+
+
 def written(text: str) -> str:
     """Return the SQL of a tree."""
     return text.format(**PARTS)
@@ -72,7 +92,7 @@ def written(text: str) -> str:
 
 CERTIFIED = {
     "units": UNITS + "({visits}) AS s",
-    "single rows": "SELECT s.c1 AS k0, COUNT(s.u) AS n0 FROM ({likes}) AS s GROUP BY s.c1",
+    "single rows": of_pages("SELECT s.c1 AS k0, COUNT(s.u) AS n0 FROM ({likes}) AS s GROUP BY s.c1"),
     "children": UNITS + "({items}) AS s",
     "a domain": DECLARED,
     "a list": LISTED.format("(CAST(1 AS TINYINT)), (CAST(2 AS TINYINT))"),
