@@ -1,9 +1,10 @@
 """Which columns of public rows are unique, so that no group of a domain is there twice.
 
-A column of a projection is as unique as the one it is computed from if different values stay different and none
-becomes NULL: conversions of whole numbers that fit, a day moved by a number of days, a time from milliseconds,
-and 1 or 0 for a truth value. In a UNION ALL, a set of columns that is unique in both sides is unique if one of them
-has no value in common: NULL on one side and never on the other, different constants, or intervals that do not meet.
+A column of a projection is as unique as the one it is computed from if different values stay different and
+none becomes NULL: conversions of whole numbers that fit, a day moved by a number of days, a time from
+milliseconds, and 1 or 0 for a truth value. In a UNION ALL, a set of columns that is unique in both sides is
+unique if one of them has no value in common: NULL on one side and never on the other, different constants,
+or intervals that do not meet.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dpsql.kernel.check.proof import (
     whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
+from dpsql.kernel.check.types_of import exact
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
@@ -55,16 +57,20 @@ def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
             return expr
         case Cast(x) if is_whole(expr):
             value = proof.value(x, query)
+            if not exact(value.type):
+                return None
             if expr.type.name != "HUGEINT":
                 most = 1 << (expr.type.bits - expr.type.signed)
                 fits = (-most if expr.type.signed else 0) <= value.low <= value.high < most
                 if not fits and not _kept(query, expr):
                     return None
             return same_column(proof, x, query)
-        case Cast(x) if expr.type.name == "DATE":
+        case Cast(x) if expr.type.name == "DATE" and proof.value(x, query).type.name == "DATE":
             return _moved_day(proof, x, query)
         case Call(name, (x,)) if name == "epoch_ms":
             value = proof.value(x, query)
+            if not exact(value.type):
+                return None
             fits = -MILLISECONDS <= value.low <= value.high <= MILLISECONDS
             return same_column(proof, x, query) if fits else None
         case Case(((condition, one),), default) if default is not None:
@@ -82,7 +88,9 @@ def _place_or(proof: Proof, condition: Expr, one: Expr, default: Expr, query: Se
 
     That is as unique as o if there is one row at most where v is NULL, since v is unique.
     """
-    v, o, end = (stripped(e) for e in (condition.operand if isinstance(condition, IsNull) else condition, default, one))
+    v, o, end = (
+        stripped(e) for e in (condition.operand if isinstance(condition, IsNull) else condition, default, one)
+    )
     source, place = query.source, whole_number(end)
     if not (isinstance(v, Column) and isinstance(o, Column) and isinstance(source, Derived)) or place is None:
         return None
@@ -102,7 +110,9 @@ def _place_or(proof: Proof, condition: Expr, one: Expr, default: Expr, query: Se
 
 def _kept(query: Select, expr: Expr) -> bool:
     """Return whether WHERE leaves out the rows where an expression is NULL."""
-    return any(isinstance(c, IsNull) and c.negated and stripped(c.operand) == expr for c in conjuncts(query.where))
+    return any(
+        isinstance(c, IsNull) and c.negated and stripped(c.operand) == expr for c in conjuncts(query.where)
+    )
 
 
 def _moved_day(proof: Proof, expr: Expr, query: Select) -> Column | None:
@@ -127,8 +137,6 @@ def never_null(proof: Proof, query: Query, expr: Expr) -> bool:
         return False
     if _kept(query, expr):
         return True
-    if isinstance(expr, Constant):
-        return expr.value is not None
     if isinstance(expr, Aggregate) and expr.name.upper() in ("MIN", "MAX") and query.group:
         return expr.filter is None and never_null(proof, query, expr.arguments[0])
     if not isinstance(expr, Column):
@@ -138,14 +146,10 @@ def never_null(proof: Proof, query: Query, expr: Expr) -> bool:
         return True
     if isinstance(source, Values):
         place = source.columns.index(expr.name) if expr.name in source.columns else -1
-        return place >= 0 and not any(is_null(row[place]) or not _plain(row[place]) for row in source.rows)
+        return place >= 0 and not proof.value(expr, query).nullable
     if isinstance(source, Derived) and expr.table in ("", source.alias):
         return column_never_null(proof, source.query, expr.name)
     return not proof.value(expr, query).nullable
-
-
-def _plain(cell: Expr) -> bool:
-    return isinstance(stripped(cell), Constant) or whole_number(cell) is not None
 
 
 def column_never_null(proof: Proof, query: Query, name: str) -> bool:
@@ -201,12 +205,7 @@ def unique_of_union(proof: Proof, query: SetOperation, a: Relation, b: Relation)
     other = frozenset(frozenset(here[name] for name in names) for names in b.unique)
     lone = isinstance(query.right, Select) and query.right.source is None and not query.right.group
     apart = [n for place, n in enumerate(a.columns) if _apart(proof, query, place)]
-    found = {
-        names | {name}
-        for names in a.unique
-        if lone or any(o <= names for o in other)
-        for name in apart
-    }
+    found = {names | {name} for names in a.unique if lone or any(o <= names for o in other) for name in apart}
     smallest = [s for s in found if not any(o < s for o in found)]
     return frozenset(smallest)
 
@@ -252,7 +251,11 @@ def leaves(query: Query, name: str, present: Names) -> list[tuple[Select, Expr]]
     if any(is_null(items[n]) for n in present if n in items):
         return []
     expr, source = items[name], query.source
-    if not (isinstance(expr, Column) and isinstance(source, Derived)) or query.group or expr.table not in ("", source.alias):
+    if (
+        not (isinstance(expr, Column) and isinstance(source, Derived))
+        or query.group
+        or expr.table not in ("", source.alias)
+    ):
         return [(query, expr)]
     inner = {e.name for n in present if isinstance(e := items.get(n), Column)}
     for condition in conjuncts(query.where):
@@ -301,7 +304,7 @@ def places_of(proof: Proof, query: Select, names: tuple[str, ...], *, public: bo
 
 
 def unique_after(unique: frozenset[Names], places: dict[str, list[str]], fixed: Names) -> frozenset[Names]:
-    """Return the unique sets of columns in the names of a projection; columns that never differ may be missing."""
+    """Return the unique sets in the names of a projection; columns that never differ may be missing."""
     found: set[Names] = set()
     for names in unique:
         needed = [places.get(name, []) for name in names if name in places or name not in fixed]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NoReturn
+from functools import lru_cache
+from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
-from dpsql.kernel.check.derive import ROWS
+from dpsql.kernel.check.derive import ROWS, Scope
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.check.totality import Checked
 from dpsql.kernel.check.types_of import Number, Value, common, exact
@@ -68,12 +69,19 @@ class Proof:
     path: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     known: dict[Query, Relation] = field(default_factory=dict)
-    fitting: list[Node] = field(default_factory=list)
+    fitting: list[tuple[Scope, Node]] = field(default_factory=list)
 
-    def sum_fits(self, node: Node, low: Number, high: Number) -> None:
-        """Record that a sum over one row a unit is of values between two ends, so that it does not overflow."""
+    def sum_fits(self, node: Node, select: Select, low: Number, high: Number) -> None:
+        """Record that a sum of one row a unit is of values between two ends, so that it does not overflow."""
         if max(-low, high) * ROWS < 1 << 127:
-            self.fitting.append(node)
+            self.fitting.append((self.values.scopes[select], node))
+
+    def overflowing(self) -> Node | None:
+        """Return a sum of which nothing shows that it does not overflow; None if there is none."""
+        for scope, node in self.values.large:
+            if not any(scope is other and node == found for other, found in self.fitting):
+                return node
+        return None
 
     def refuse(self, rule: str, node: Node | None = None) -> NoReturn:
         """Stop the proof: no rule derives what is needed."""
@@ -95,7 +103,7 @@ class Proof:
         return made
 
     def keeps(self, expr: Expr, other: Expr) -> bool:
-        """Return whether different values of an expression are different where it is compared with another."""
+        """Return whether different values of an expression differ where it is compared with another one."""
         if expr == other:
             return True
         one, two = self._typed(expr), self._typed(other)
@@ -103,7 +111,7 @@ class Proof:
         return kind is not None and _injective(one.type, kind)
 
     def _typed(self, expr: Expr) -> Value:
-        """Return the type of an expression; that of a column is written in it, and was compared by the walk."""
+        """Return the type of an expression; that of a column is written in it, and the walk compared it."""
         if isinstance(expr, Column) and expr.type is not None:
             return Value(expr.type)
         return self.value(expr, self.selects[-1])
@@ -149,7 +157,9 @@ def closed(expr: Expr) -> Expr:
     while True:
         if isinstance(expr, Paren):
             expr = expr.inner
-        elif isinstance(expr, Cast) and (expr.type.name == "HUGEINT" or (expr.type.integer and expr.type.bits == 64)):
+        elif isinstance(expr, Cast) and (
+            expr.type.name == "HUGEINT" or (expr.type.integer and expr.type.bits == 64)
+        ):
             expr = expr.operand
         else:
             return expr
@@ -237,39 +247,64 @@ def nodes_of_row(expr: Expr) -> Iterator[Expr]:
         waiting += [part for part in parts(node) if not isinstance(part, (Query, Source))]
 
 
+class Traits(NamedTuple):
+    """What an expression has among its nodes, those of its subqueries aside."""
+
+    aggregates: bool
+    """Whether it aggregates rows, beside in windows."""
+    windows: bool
+    subqueries: tuple[tuple[Expr, Query], ...]
+    """The subqueries, with the nodes that have them."""
+    reads: Names
+    """The columns that it reads, also in subqueries."""
+
+
+_LEAVES = (Column, Constant)
+
+
+@lru_cache(maxsize=16384)
+def _traits(expr: Expr) -> Traits:
+    aggregates = windows = False
+    found: list[tuple[Expr, Query]] = []
+    waiting: list[tuple[Node, bool]] = [(expr, False)]
+    while waiting:
+        node, inside = waiting.pop()
+        if isinstance(node, _LEAVES):
+            continue
+        if isinstance(node, Window):
+            windows = inside = True
+        elif isinstance(node, Aggregate):
+            aggregates |= not inside
+        for part in parts(node):
+            if isinstance(part, Query):
+                found.append((node, part))
+            elif not isinstance(part, Source):
+                waiting.append((part, inside))
+    reads = facts(expr).reads
+    if OPAQUE in reads:
+        reads = frozenset(name_of(node) for node in walk(expr) if isinstance(node, Column))
+    return Traits(aggregates, windows, tuple(found), reads)
+
+
 def has_aggregate(expr: Expr) -> bool:
     """Return whether an expression aggregates the rows of its query, beside in windows."""
-    waiting: list[Node] = [expr]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Aggregate):
-            return True
-        if isinstance(node, Window):
-            continue
-        waiting += [part for part in parts(node) if not isinstance(part, (Query, Source))]
-    return False
+    return not isinstance(expr, _LEAVES) and _traits(expr).aggregates
 
 
 def has_window(expr: Expr) -> bool:
     """Return whether an expression has a window function, beside those in subqueries."""
-    return OPAQUE in facts(expr).reads and any(isinstance(node, Window) for node in nodes_of_row(expr))
+    return not isinstance(expr, _LEAVES) and _traits(expr).windows
 
 
-def subqueries(expr: Expr) -> list[tuple[Expr, Query]]:
+def subqueries(expr: Expr) -> tuple[tuple[Expr, Query], ...]:
     """Return the subqueries of an expression, but not those in them, with the nodes that have them."""
-    if OPAQUE not in facts(expr).reads and not any(isinstance(n, Aggregate) for n in nodes_of_row(expr)):
-        return []
-    return [
-        (node, part) for node in nodes_of_row(expr) for part in parts(node) if isinstance(part, Query)
-    ]
+    return () if isinstance(expr, _LEAVES) else _traits(expr).subqueries
 
 
 def reads_of(expr: Expr) -> Names:
     """Return all columns that an expression reads, also in subqueries."""
     found = facts(expr).reads
-    if OPAQUE not in found:
-        return found
-    return frozenset(name_of(node) for node in walk(expr) if isinstance(node, Column))
+    return found if OPAQUE not in found else _traits(expr).reads
 
 
 def operand_in(expr: Expr) -> Expr | None:
