@@ -41,7 +41,7 @@ class Catalog(Protocol):
         """Return what the owner declares of all tables, as the kernel takes it."""
 
     def stored_types(self, source: Scan | DomainScan) -> Mapping[str, SqlType]:
-        """Return the types of the columns of a declared table or domain, as a query has them."""
+        """Return the types of a declared table or domain, as a query has them; none for an unknown name."""
 
     def has_instants(self, table: str) -> bool:
         """Return whether a declared table has a column of type TIMESTAMPTZ; False for an unknown name."""

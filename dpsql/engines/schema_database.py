@@ -152,13 +152,17 @@ class SchemaDatabase:
         """See `Catalog`: of a private table, an instant is the TIMESTAMP of UTC."""
         found = self._stored.get(source)
         if found is None:
-            if isinstance(source, DomainScan):
-                found = {"v": self.domains.types()[source.name], "o": BIGINT}
-            else:
-                reader = self._readers[fold(source.table)]
-                found = {n: k if reader.table.public else k.held for n, k in reader.columns}
-            self._stored[source] = found
+            found = self._stored[source] = self._types_of(source)
         return found
+
+    def _types_of(self, source: Scan | DomainScan) -> dict[str, SqlType]:
+        if isinstance(source, DomainScan):
+            of_values = self.domains.types().get(source.name)
+            return {} if of_values is None else {"v": of_values, "o": BIGINT}
+        reader = self._readers.get(fold(source.table))
+        if reader is None:
+            return {}
+        return {name: kind if reader.table.public else kind.held for name, kind in reader.columns}
 
     def public_columns(self, table: str) -> tuple[str, ...] | None:
         """Return the names of a public table's columns; None if there is no such table."""

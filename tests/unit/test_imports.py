@@ -69,6 +69,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "estimates": {"kernel.loss", "kernel.mechanisms"},
     "analysis": {
         "epsilon_division",
+        "kernel.check",
+        "kernel.facts",
         "kernel.mechanisms",
         "errors",
         "places",
