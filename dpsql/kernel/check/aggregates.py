@@ -96,7 +96,7 @@ def _sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -> Value:
     if low <= high and (low < least or most < high):
         if mean or made != HUGEINT or at is None or at.caught:
             raise NotCertified("a sum that can overflow", node)
-        at.scope.walk.large.append(node)
+        at.scope.walk.large.append((at.scope, node))
         low, high = least, most
     if not mean:
         return Value(made, low, high)

@@ -32,7 +32,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import permutations
 
+from dpsql.kernel.check.implied import implies
 from dpsql.kernel.check.intervals import ends_of
 from dpsql.kernel.check.marks import Sums, Term, UpTo, Whole
 from dpsql.kernel.check.proof import (
@@ -74,7 +76,7 @@ def sums_of(
             term = _term(proof, expr, query, source)
             if term is None:
                 return None
-            return Sums(query, ((term, 1),)), term[0] != "count"
+            return Sums(query, ((term, 1),), unit=source.unit), term[0] != "count"
         case Column():
             mark = source.marks.get(name_of(expr))
             if not isinstance(mark, Sums):
@@ -150,9 +152,13 @@ def ends_of_row(proof: Proof, sums: Sums, only: Expr | None = None) -> tuple[Num
                 return None
             low, high = low + n, high + n
             continue
-        if only is not None and x != only and n:
+        if only is not None and x != only and n and not implies(x, only, sums.of, sums.unit):
             return None
         by_value.setdefault(x, [0, 0, 0])[("count", "sum", "square").index(kind)] += n
+    if only is None or isinstance(only, Case):
+        joint = _joint(proof, sums, by_value, low)
+        if joint is not None:
+            return joint
     for x, (c0, c1, c2) in by_value.items():
         value = proof.value(x, sums.of) if c1 or c2 else None
         ends = (0, 0) if value is None else (value.low, value.high)
@@ -161,6 +167,26 @@ def ends_of_row(proof: Proof, sums: Sums, only: Expr | None = None) -> tuple[Num
             least, most = min(least, 0), max(most, 0)
         low, high = low + least, high + most
     return low, high
+
+
+def _joint(
+    proof: Proof, sums: Sums, by_value: dict[Expr, list[int]], alone: Number
+) -> tuple[Number, Number] | None:
+    """Return the ends of what a row adds if one value is counted and another is there only where it is.
+
+    A row has neither, the first alone, or both.
+    """
+    if len(by_value) != 2:
+        return None
+    for y, x in permutations(by_value):
+        (c0, c1, c2), (d0, d1, d2) = by_value[y], by_value[x]
+        if c1 or c2 or not implies(x, y, sums.of, sums.unit):
+            continue
+        value = proof.value(x, sums.of) if d1 or d2 else None
+        ends = (0, 0) if value is None else (value.low, value.high)
+        least, most = _polynomial(c0 + d0, d1, d2, *ends)
+        return alone + min(0, c0, least), alone + max(0, c0, most)
+    return None
 
 
 def _polynomial(c0: int, c1: int, c2: int, low: Number, high: Number) -> tuple[Number, Number]:

@@ -39,9 +39,9 @@ def _certified(query: Query, facts: Facts) -> Certificate:
         proof.refuse("a number that can be NULL", query)
     if not found.unique:
         proof.refuse("groups that no columns tell apart", query)
-    large = [node for node in proof.values.large if node not in proof.fitting]
-    if large:
-        proof.refuse("a sum that can overflow", large[0])
+    large = proof.overflowing()
+    if large is not None:
+        proof.refuse("a sum that can overflow", large)
     most = groups.most
     numbers = []
     for name, number in groups.numbers.items():

@@ -300,7 +300,7 @@ class _Counted:
         if INFINITY in (-share.low, share.high):
             return self.proof.refuse("a sum of values without bounds", expr)
         low, high = _floor(min(share.low, 0)), -_floor(-max(share.high, 0))
-        self.proof.sum_fits(expr, low, high)
+        self.proof.sum_fits(expr, self.query, low, high)
         self.proof.note("sum of single rows", f"a unit adds from {low} to {high} in each group")
         return Number(low, high, share.total, null=True)
 

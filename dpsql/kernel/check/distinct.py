@@ -19,6 +19,7 @@ from dpsql.kernel.check.proof import (
     stripped,
     whole_number,
 )
+from dpsql.kernel.check.types_of import exact
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.tree import (
     Aggregate,
@@ -55,16 +56,20 @@ def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
             return expr
         case Cast(x) if is_whole(expr):
             value = proof.value(x, query)
+            if not exact(value.type):
+                return None
             if expr.type.name != "HUGEINT":
                 most = 1 << (expr.type.bits - expr.type.signed)
                 fits = (-most if expr.type.signed else 0) <= value.low <= value.high < most
                 if not fits and not _kept(query, expr):
                     return None
             return same_column(proof, x, query)
-        case Cast(x) if expr.type.name == "DATE":
+        case Cast(x) if expr.type.name == "DATE" and proof.value(x, query).type.name == "DATE":
             return _moved_day(proof, x, query)
         case Call(name, (x,)) if name == "epoch_ms":
             value = proof.value(x, query)
+            if not exact(value.type):
+                return None
             fits = -MILLISECONDS <= value.low <= value.high <= MILLISECONDS
             return same_column(proof, x, query) if fits else None
         case Case(((condition, one),), default) if default is not None:
@@ -127,8 +132,6 @@ def never_null(proof: Proof, query: Query, expr: Expr) -> bool:
         return False
     if _kept(query, expr):
         return True
-    if isinstance(expr, Constant):
-        return expr.value is not None
     if isinstance(expr, Aggregate) and expr.name.upper() in ("MIN", "MAX") and query.group:
         return expr.filter is None and never_null(proof, query, expr.arguments[0])
     if not isinstance(expr, Column):
@@ -138,14 +141,10 @@ def never_null(proof: Proof, query: Query, expr: Expr) -> bool:
         return True
     if isinstance(source, Values):
         place = source.columns.index(expr.name) if expr.name in source.columns else -1
-        return place >= 0 and not any(is_null(row[place]) or not _plain(row[place]) for row in source.rows)
+        return place >= 0 and not proof.value(expr, query).nullable
     if isinstance(source, Derived) and expr.table in ("", source.alias):
         return column_never_null(proof, source.query, expr.name)
     return not proof.value(expr, query).nullable
-
-
-def _plain(cell: Expr) -> bool:
-    return isinstance(stripped(cell), Constant) or whole_number(cell) is not None
 
 
 def column_never_null(proof: Proof, query: Query, name: str) -> bool:

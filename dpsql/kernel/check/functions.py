@@ -6,8 +6,10 @@ lists. No other function is known, so none that reads the session, the time or a
 
 from __future__ import annotations
 
+from datetime import date
+
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import LENGTH, Around, comparable, computed, derive, needs_try, rule, unified
+from dpsql.kernel.check.derive import LENGTH, Around, bare, comparable, computed, derive, needs_try, rule, unified
 from dpsql.kernel.check.templates import template
 from dpsql.kernel.check.types_of import UBIGINT, Value, ends, exact, fits, result, whole
 from dpsql.kernel.tree import (
@@ -18,6 +20,7 @@ from dpsql.kernel.tree import (
     Constant,
     Cut,
     Element,
+    Expr,
     Interval,
     Lambda,
     ListOf,
@@ -62,6 +65,8 @@ def _call(node: Call, at: Around) -> Value:
         raise NotCertified(f"a function that is not known: {name}", node)
     if name == "epoch_ms" and kind == TIMESTAMP and -_MOST <= arguments[0].low and arguments[0].high <= _MOST:
         return Value(TIMESTAMP, nullable=arguments[0].nullable)
+    if name == "date_diff" and (days := _days_between(node)) is not None:
+        return Value(BIGINT, *days, nullable=False)
     if name not in _TOTAL:
         needs_try(node, at, f"a function that can fail: {name}")
     if name == "nullif":
@@ -77,6 +82,28 @@ def _call(node: Call, at: Around) -> Value:
         least = 0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
         return computed(Value(kind, least, max(abs(x.low), abs(x.high)), x.nullable), node, at)
     return found._replace(low=0, high=min(found.high, LENGTH)) if name in _LENGTHS else found
+
+
+def _days_between(node: Call) -> tuple[int, int] | None:
+    """Return the ends of date_diff('day', first, LEAST(GREATEST(x, low), high)), whatever x is."""
+    if len(node.arguments) != 3 or bare(node.arguments[0]) != Constant("day", VARCHAR):
+        return None
+    first, least = _day(node.arguments[1]), bare(node.arguments[2])
+    if not (isinstance(least, Call) and least.name.lower() == "least" and len(least.arguments) == 2):
+        return None
+    greatest, high = bare(least.arguments[0]), _day(least.arguments[1])
+    if not (isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2):
+        return None
+    low = _day(greatest.arguments[1])
+    if first is None or low is None or high is None:
+        return None
+    return min(low, high) - first, high - first
+
+
+def _day(node: Expr) -> int | None:
+    """Return the number of a day that is written."""
+    node = bare(node)
+    return node.value.toordinal() if isinstance(node, Constant) and type(node.value) is date else None
 
 
 _MOST = (1 << 63) // 1001

@@ -37,6 +37,8 @@ def join_groups(
     """Return the join of groups with public rows."""
     if a.kind is Kind.PUBLIC and b.groups is not None and kind == "LEFT":
         return _declared(proof, a, b, b.groups, conditions, join)
+    if a.groups is not None and b.groups is not None and kind == "LEFT":
+        return _with_cells(proof, a, a.groups, b, b.groups, conditions, join)
     if a.groups is not None and b.kind is Kind.PUBLIC and kind == "INNER":
         return _restricted(proof, a, b, conditions, join)
     return proof.refuse("a join of groups", join)
@@ -55,7 +57,7 @@ def _declared(
         return proof.refuse("a domain that is not joined on all keys", join)
     if not a.single(of.values()):
         return proof.refuse("a domain that may have a group twice", join)
-    if groups.decides is not None or groups.largest is not None:
+    if groups.largest is not None or (groups.decides is not None and len(groups.numbers) > 1):
         return proof.refuse("a domain joined with some of the groups", join)
     proof.note("declared groups", "every group of the domain is there, and each once")
     numbers = {n: Number(m.low, m.high, m.total, null=True, rungs=m.rungs) for n, m in groups.numbers.items()}
@@ -74,6 +76,43 @@ def _declared(
             cells={key: groups.cells[key] for key in rest},
             most=groups.most,
             listed=frozenset(of.values()),
+        ),
+    )
+
+
+def _with_cells(
+    proof: Proof, a: Relation, groups: Groups, b: Relation, cells: Groups, conditions: list[Expr], join: Join
+) -> Relation:
+    """Return groups that a number decides, each with its cells: one row without a number if it has none.
+
+    Adding a unit changes the numbers of a group as before, and those of a cell as in `cells`.
+    """
+    of: dict[str, str] = {}
+    for x, y, null in equalities(conditions):
+        if isinstance(x, Column) and isinstance(y, Column) and name_of(y) in cells.keys and null:
+            if name_of(x) in groups.keys and proof.keeps(x, y) and proof.keeps(y, x):
+                of.setdefault(name_of(y), name_of(x))
+    rest = tuple(key for key in cells.keys if key not in of)
+    exact_keys = set(of.values()) == set(groups.keys) and len(of) == len(groups.keys) == len(conditions)
+    if not exact_keys or not all(key in cells.cells for key in rest) or groups.decides is None:
+        return proof.refuse("a join of groups", join)
+    if cells.decides is not None or cells.largest is not None or groups.largest is not None:
+        return proof.refuse("a join of groups", join)
+    numbers = {n: Number(m.low, m.high, m.total, null=True, rungs=m.rungs) for n, m in cells.numbers.items()}
+    repeated = {n: Number(m.low, m.high, None, m.null) for n, m in groups.numbers.items()}
+    few = tuple((frozenset(of.get(n, n) for n in by), most) for by, most in (*a.few, *b.few))
+    proof.note("cells of groups", "each group that a number decides has its cells")
+    return Relation(
+        Kind.GROUPS,
+        a.columns + b.columns,
+        unique=frozenset((frozenset((*groups.keys, *rest)),)),
+        few=few,
+        groups=Groups(
+            (*groups.keys, *rest),
+            {**numbers, **repeated},
+            decides=groups.decides,
+            cells={key: cells.cells[key] for key in rest},
+            most=cells.most,
         ),
     )
 
@@ -148,7 +187,7 @@ def relation_of_group_rows(
         spelled.setdefault(column, [name])
     unique = unique_after(source.unique, spelled, NONE)
     few = [(frozenset(new[n] for n in by if n in new), most) for by, most in source.few]
-    if not unique and groups.listed >= set(groups.keys):
+    if not unique and groups.listed:
         unique = _by_places(source, groups, new)
     return Relation(
         Kind.GROUPS,
@@ -165,6 +204,7 @@ def _by_places(source: Relation, groups: Groups, new: dict[str, str]) -> frozens
     Each key is equal to a column of public rows, of which one column that is passed on is unique.
     """
     places = {name for names in groups.places if len(names) == 1 for name in names if name in new}
+    places |= {name for name in groups.keys if name in new}
     return frozenset((frozenset(new[name] for name in places),)) if source.single(places) else frozenset()
 
 
@@ -206,7 +246,9 @@ def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> 
         if condition.operator == ">" and most == 0 and name in groups.numbers and groups.decides in (None, name):
             if groups.numbers[name].low < 0 or groups.largest is not None:
                 proof.refuse("a number that can be negative decides which groups there are", condition)
-            groups = replace(groups, decides=name)
+            public = groups.cells.keys() | groups.listed >= set(groups.keys)
+            missing = public and len(groups.numbers) == 1 and query.limit is None and not _ranks(query)
+            groups = groups if missing else replace(groups, decides=name)
         elif condition.operator == "<=" and most is not None and name in groups.ranks:
             number, within = groups.ranks[name]
             if groups.largest is not None:
@@ -215,6 +257,10 @@ def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> 
         else:
             proof.refuse("a number that decides which groups there are", condition)
     return groups
+
+
+def _ranks(query: Select) -> bool:
+    return any(isinstance(item.expr, Window) for item in query.items)
 
 
 def _within(groups: Groups, condition: Expr) -> Groups:

@@ -53,12 +53,13 @@ class Mark:
 class Sums(Mark):
     """A weighted sum of terms over the rows of one unit in one group of `of`, or NULL where that is 0.
 
-    `cut` says that it is then cut to an interval that has 0.
+    `cut` says that it is then cut to an interval that has 0; `unit` are expressions of the unit in `of`.
     """
 
     of: Select
     terms: tuple[tuple[Term, int], ...]
     cut: bool = False
+    unit: frozenset[Expr] = frozenset()
 
     @property
     def positive(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
-from dpsql.kernel.check.derive import ROWS
+from dpsql.kernel.check.derive import ROWS, Scope
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.check.totality import Checked
 from dpsql.kernel.check.types_of import Number, Value, common, exact
@@ -17,6 +17,7 @@ from dpsql.kernel.tree import (
     OPAQUE,
     Aggregate,
     Binary,
+    Call,
     Cast,
     Column,
     Constant,
@@ -67,12 +68,19 @@ class Proof:
     path: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     known: dict[Query, Relation] = field(default_factory=dict)
-    fitting: list[Node] = field(default_factory=list)
+    fitting: list[tuple[Scope, Node]] = field(default_factory=list)
 
-    def sum_fits(self, node: Node, low: Number, high: Number) -> None:
+    def sum_fits(self, node: Node, select: Select, low: Number, high: Number) -> None:
         """Record that a sum over one row a unit is of values between two ends, so that it does not overflow."""
         if max(-low, high) * ROWS < 1 << 127:
-            self.fitting.append(node)
+            self.fitting.append((self.values.scopes[select], node))
+
+    def overflowing(self) -> Node | None:
+        """Return a sum of which nothing shows that it does not overflow; None if there is none."""
+        for scope, node in self.values.large:
+            if not any(scope is other and node == found for other, found in self.fitting):
+                return node
+        return None
 
     def refuse(self, rule: str, node: Node | None = None) -> NoReturn:
         """Stop the proof: no rule derives what is needed."""
@@ -152,6 +160,20 @@ def closed(expr: Expr) -> Expr:
             expr = expr.operand
         else:
             return expr
+
+
+def absolute_of(expr: Expr) -> Expr | None:
+    """Return x of abs(x), or of GREATEST(x, 0 - x); None for other expressions."""
+    expr = converted(expr)
+    if not isinstance(expr, Call):
+        return None
+    if expr.name.upper() == "ABS" and len(expr.arguments) == 1:
+        return converted(expr.arguments[0])
+    if expr.name.upper() == "GREATEST" and len(expr.arguments) == 2:
+        x, less = converted(expr.arguments[0]), converted(expr.arguments[1])
+        if isinstance(less, Binary) and less.operator == "-" and whole_number(less.left) == 0:
+            return x if converted(less.right) == x else None
+    return None
 
 
 def is_whole(cast: Cast) -> bool:
@@ -265,6 +287,7 @@ def operand_in(expr: Expr) -> Expr | None:
 __all__ = [
     "NONE",
     "Proof",
+    "absolute_of",
     "closed",
     "conjuncts",
     "converted",

@@ -31,6 +31,7 @@ from dpsql.kernel.check.proof import (
     whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
+from dpsql.kernel.check.sampled import relation_of_sampled_rows
 from dpsql.kernel.check.setops import relation_of_operation
 from dpsql.kernel.check.sources import check_name
 from dpsql.kernel.check.subqueries import check_row, tied_to_outer
@@ -65,6 +66,9 @@ def relation_of_query(proof: Proof, query: Query) -> Relation:
 
 
 def _relation_of_select(proof: Proof, query: Select) -> Relation:
+    sampled = relation_of_sampled_rows(proof, query)
+    if sampled is not None:
+        return sampled
     proof.path.append("source")
     source = relation_of(proof, query.source)
     proof.path.pop()

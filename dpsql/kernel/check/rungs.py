@@ -204,7 +204,7 @@ def _change(proof: Proof, expr: Expr, cell: Known) -> Ends:
             return 0, 1
         case Aggregate("SUM", (x,), False, (), None):
             low, high = _ends(proof, x, cell)
-            proof.sum_fits(expr, low, high)
+            proof.sum_fits(expr, proof.selects[-1], low, high)
             return min(low, 0) if _may_be_null(x) else low, max(high, 0) if _may_be_null(x) else high
         case Call(name, (x, y)) if name.upper() == "COALESCE" and whole_number(y) == 0:
             return _change(proof, x, cell)
@@ -222,6 +222,12 @@ def _change(proof: Proof, expr: Expr, cell: Known) -> Ends:
             if operator == "+":
                 return one[0] + other[0], one[1] + other[1]
             return one[0] - other[1], one[1] - other[0]
+        case Binary("//", x, y):
+            divisor = _of_key(proof, y, cell)
+            if divisor < 1:
+                return proof.refuse("an unknown number of cells", expr)
+            low, high = _change(proof, x, cell)
+            return _floor(low, divisor), -_floor(-high, divisor)
         case Binary("*", x, y):
             factor = _of_key(proof, y, cell)
             low, high = _change(proof, x, cell)
@@ -327,6 +333,10 @@ def _holds(proof: Proof, condition: Expr, cell: Known) -> bool | None:
     if x[1] < y[0] or (strict and x[1] <= y[0]):
         return False
     return None
+
+
+def _floor(x: Real, divisor: int) -> Real:
+    return x // divisor if isinstance(x, int) else x
 
 
 def _times(x: Real, factor: Real) -> Real:

@@ -69,12 +69,13 @@ class Checked:
         The scope of the items of each SELECT in it, by node; of a SELECT that is in several subqueries, that
         of the last.
     large
-        Sums of whole numbers of which only what they count of one unit can show that they do not overflow.
+        Sums of whole numbers, with their scopes, of which only what they count of one unit can show that they
+        do not overflow.
     """
 
     rows: Rows
     scopes: dict[Select, Scope]
-    large: tuple[Node, ...] = ()
+    large: tuple[tuple[Scope, Node], ...] = ()
 
 
 def check_total(query: Query, facts: Facts) -> Checked:
@@ -103,7 +104,7 @@ class Walk:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.scopes: dict[Select, Scope] = {}
-        self.large: list[Node] = []
+        self.large: list[tuple[Scope, Node]] = []
         self._rows: dict[Query, Rows] = {}
         self._tables: dict[str, Rows] = {}
 
@@ -241,7 +242,7 @@ class Walk:
             loose = _loose(windows, query, source, names)
         unique = self._grouped(query, at, names) if aggregated else _kept(query, source, names)
         if query.distinct:
-            _check_distinct(query, columns, source)
+            self._check_distinct(query, columns, source)
             unique |= {frozenset(columns)}
         if query.limit is not None:
             self._check_limit(query, at, unique, names)
@@ -249,6 +250,28 @@ class Walk:
         if loose and (query.distinct or query.limit is not None):
             raise NotCertified("a window in an order that is not total", query)
         return Rows(columns, unique, single, loose)
+
+    def _check_distinct(self, query: Select, columns: dict[str, Value], source: _From) -> None:
+        """Refuse DISTINCT of DOUBLEs with several zeros, unless they are computed from columns beside them.
+
+        Of public rows either zero may be kept: that says nothing of private ones.
+        """
+        settled = {
+            token(item.expr)
+            for item in query.items
+            if columns[item.name or getattr(item.expr, "name", "")].canonical
+        }
+        for item in query.items:
+            name = item.name or getattr(item.expr, "name", "")
+            if columns[name].canonical or _read(item, source=source) <= settled:
+                continue
+            if not self._is_public(query):
+                raise NotCertified("DISTINCT of DOUBLEs that have several zeros", item)
+
+    def _is_public(self, query: Query) -> bool:
+        """Return whether a query reads public rows alone."""
+        tables = [self.facts.table(node.table) for node in walk(query) if isinstance(node, Scan)]
+        return all(table is not None and table.public for table in tables)
 
     def _grouped(self, query: Select, at: Around, names: dict[object, str]) -> frozenset[frozenset[str]]:
         """Check GROUP BY; return the set of its columns, if all of them are in the result."""
@@ -436,19 +459,6 @@ def aggregates_of(query: Select) -> Iterator[Node]:
     for item in query.items:
         found = [node for node in walk(item) if isinstance(node, Aggregate)]
         yield from found or [item]
-
-
-def _check_distinct(query: Select, columns: dict[str, Value], source: _From) -> None:
-    """Refuse DISTINCT of DOUBLEs with several zeros, unless they are computed from columns beside them."""
-    settled = {
-        token(item.expr)
-        for item in query.items
-        if columns[item.name or getattr(item.expr, "name", "")].canonical
-    }
-    for item in query.items:
-        name = item.name or getattr(item.expr, "name", "")
-        if not columns[name].canonical and not _read(item, source=source) <= settled:
-            raise NotCertified("DISTINCT of DOUBLEs that have several zeros", item)
 
 
 def _of_peers(window: Window) -> bool:

@@ -10,6 +10,7 @@ from dpsql.kernel.check.bounding import sums_of
 from dpsql.kernel.check.marks import FirstCount, First, Mark, Whole
 from dpsql.kernel.check.proof import (
     Proof,
+    absolute_of,
     conjuncts,
     converted,
     equalities,
@@ -167,11 +168,12 @@ def relation_of_merged_units(
             keys.add(name)
             continue
         total = _total(item.expr, alias)
-        if total is not None and total in totals and totals[total] in aggregates:
-            counted = aggregates[totals[total]]
-            marks[name] = Whole(counted)
-            merged[counted] = most[total]
+        if total is not None:
             whole.add(name)
+            if total in totals and totals[total] in aggregates:
+                counted = aggregates[totals[total]]
+                marks[name] = Whole(counted)
+                merged[counted] = most[total]
             continue
         sums = sums_of(proof, item.expr, query, source)
         if sums is None:
@@ -293,10 +295,8 @@ def _absolute(expr: Expr | None) -> tuple[Expr, int] | None:
         inner = converted(inner.arguments[0])
     if end is None or not isinstance(inner, Aggregate) or inner.name.upper() != "SUM" or inner.distinct:
         return None
-    x = converted(inner.arguments[0])
-    if inner.filter is not None or not (isinstance(x, Call) and x.name.upper() == "ABS"):
-        return None
-    return converted(x.arguments[0]), end
+    x = absolute_of(inner.arguments[0])
+    return None if inner.filter is not None or x is None else (x, end)
 
 
 def _is_count(expr: Expr) -> bool:

@@ -22,6 +22,7 @@ from dpsql.kernel.check.marks import (
 )
 from dpsql.kernel.check.proof import (
     Proof,
+    absolute_of,
     conjuncts,
     converted,
     has_window,
@@ -158,8 +159,8 @@ def _sum_of(expr: Expr, relation: Relation) -> tuple[str, bool] | None:
 
 def _measured(expr: Expr, relation: Relation) -> tuple[str, bool] | None:
     x = stripped(expr)
-    if isinstance(x, Call) and x.name.upper() == "ABS" and len(x.arguments) == 1:
-        y = stripped(x.arguments[0])
+    y = absolute_of(x)
+    if y is not None:
         return (name_of(y), True) if isinstance(y, Column) else None
     mark = relation.marks.get(name_of(x)) if isinstance(x, Column) else None
     if isinstance(x, Column) and isinstance(mark, Sums) and mark.positive:

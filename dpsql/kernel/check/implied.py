@@ -1,0 +1,100 @@
+"""Whether a value is there only in rows in which another one is.
+
+``COUNT(CASE WHEN c THEN u END)`` counts the rows where c holds, and ``COUNT(x)`` those where x is not NULL. If x is
+computed so that it is NULL wherever e is, and c says that e is not NULL, then x is there only where c holds. Both
+are followed through queries that pass them on to the query that computes them.
+"""
+
+from __future__ import annotations
+
+from dpsql.kernel.check.proof import conjuncts, stripped
+from dpsql.kernel.tree import (
+    Binary,
+    Case,
+    Cast,
+    Column,
+    Cut,
+    Derived,
+    Expr,
+    IsNull,
+    Join,
+    Paren,
+    Query,
+    Select,
+    Steps,
+    Try,
+    Unscaled,
+)
+
+_STRICT = frozenset(("+", "-", "*", "//", "%", "=", "<>", "<", "<=", ">", ">="))
+
+
+def implies(x: Expr, y: Expr, query: Select, unit: frozenset[Expr]) -> bool:
+    """Return whether, in each row of a unit that a query reads, x is not NULL only if y is not NULL."""
+    case = stripped(y)
+    if x == y:
+        return True
+    if not isinstance(case, Case) or len(case.branches) != 1 or case.default is not None:
+        return False
+    condition, value = case.branches[0]
+    if value not in unit:
+        return False
+    known, where = _definition(stripped(condition), query)
+    made, here = _definition(stripped(x), query)
+    if where is not here:
+        return False
+    return all(_follows(made, each) for each in conjuncts(known))
+
+
+def _follows(made: Expr, condition: Expr) -> bool:
+    """Return whether a condition holds wherever a value is not NULL."""
+    made = stripped(made)
+    if isinstance(made, Case) and len(made.branches) == 1 and made.default is None:
+        guard, value = made.branches[0]
+        if any(each == condition for each in conjuncts(guard)):
+            return True
+        return _follows(value, condition)
+    return isinstance(condition, IsNull) and condition.negated and _null_with(made, stripped(condition.operand))
+
+
+def _null_with(made: Expr, e: Expr) -> bool:
+    """Return whether an expression is NULL wherever `e` is."""
+    made = stripped(made)
+    if made == e:
+        return True
+    match made:
+        case Paren(inner):
+            return _null_with(inner, e)
+        case Cast(operand) | Try(operand) | Steps(operand) | Unscaled(operand) | Cut(_, operand):
+            return _null_with(operand, e)
+        case Binary(operator, left, right) if operator in _STRICT:
+            return _null_with(left, e) or _null_with(right, e)
+        case Case(branches, default):
+            never = all(_null_with(condition, e) or _null_with(value, e) for condition, value in branches)
+            return never and (default is None or _null_with(default, e))
+    return False
+
+
+def _definition(expr: Expr, query: Select) -> tuple[Expr, Query]:
+    """Return what a column is computed as, and the query that computes it."""
+    while isinstance(expr, Column):
+        below = _derived(query, expr.table)
+        if below is None:
+            break
+        items = {i.name or (i.expr.name if isinstance(i.expr, Column) else ""): i.expr for i in below.items}
+        if expr.name not in items or below.group or below.distinct:
+            break
+        expr, query = stripped(items[expr.name]), below
+    return expr, query
+
+
+def _derived(query: Select, alias: str) -> Select | None:
+    """Return the SELECT whose rows an alias names; None if they may be NULL, or are of something else."""
+    source = query.source
+    while isinstance(source, Join):
+        if source.kind in ("RIGHT", "FULL"):
+            return None
+        source = source.left
+    if isinstance(source, Derived) and source.alias == alias and isinstance(source.query, Select):
+        return source.query
+    return None
