@@ -8,7 +8,7 @@ be one zero only. All others give the same in every order. What windows need bey
 from __future__ import annotations
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import ROWS, Around, bare, derive, rule
+from dpsql.kernel.check.derive import ROWS, Around, bare, decided, derive, rule
 from dpsql.kernel.check.types_of import Number, Value, ends, exact, whole
 from dpsql.kernel.tree import Aggregate, Call, Expr, OrderTerm, Window, facts
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType
@@ -45,6 +45,7 @@ def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None)
         return Value(BIGINT, 0, ROWS, nullable=False)
     if len(values) != 1:
         raise NotCertified(f"an aggregate that is not known: {name}", node)
+    decided(values, node)
     (x,) = values
     kind = x.type
     if name in ("MIN", "MAX") and (kind.item is None and not kind.fields):
@@ -74,7 +75,7 @@ def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None)
 
 
 def _ordered(node: Aggregate) -> bool:
-    """Return whether rows that tie in the aggregate's order have one value, so that their order is the same."""
+    """Return whether rows that tie in the aggregate's order have one value."""
     argument = bare(node.arguments[0])
     return not facts(argument).reads or any(bare(term.expr) == argument for term in node.order)
 
@@ -100,8 +101,8 @@ def _sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -> Value:
         low, high = least, most
     if not mean:
         return Value(made, low, high)
-    if kind == HUGEINT or kind.name in ("BOOLEAN", "UBIGINT"):
-        raise NotCertified("an average of whole numbers that the engine makes DOUBLEs", node)
+    if kind.name in ("BOOLEAN", "NULL"):
+        raise NotCertified("an average of what is no number", node)
     return Value(DOUBLE, canonical=False)
 
 

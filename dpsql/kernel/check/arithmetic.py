@@ -11,17 +11,20 @@ from fractions import Fraction
 from typing import TypeGuard
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import Around, bare, computed, derive, needs_try, rule
+from dpsql.kernel.check.derive import Around, bare, computed, decided, derive, needs_try, rule
 from dpsql.kernel.check.types_of import (
     INFINITY,
     Number,
     Value,
     common,
     digits_kept,
+    distance,
     ends,
     exact,
     fits,
+    floating,
     natural,
+    size,
     whole,
 )
 from dpsql.kernel.tree import Binary, Call, Cast, Constant, Expr, Paren, Unary
@@ -31,6 +34,7 @@ from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, INTERVAL, TIMESTAMP, SqlT
 @rule(Unary)
 def _unary(node: Unary, at: Around) -> Value:
     x = derive(node.operand, at)
+    decided((x,), node)
     if node.operator == "~" and exact(x.type):
         return whole(x.type)
     if node.operator != "-":
@@ -42,6 +46,8 @@ def _unary(node: Unary, at: Around) -> Value:
 
 
 def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
+    """Return what is known of an operator's result for two values."""
+    decided((x, y), node)
     kind = common(x, y, computed=True)
     nullable = x.nullable or y.nullable
     if kind is None or not (exact(kind) or kind.name in ("DECIMAL", "DOUBLE", "NULL")):
@@ -80,11 +86,10 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
 
 def _double(operator: str, x: Value, y: Value, nullable: bool) -> Value:
     """Return what is known of arithmetic on DOUBLEs: twice the exact ends are beyond every rounding."""
-    most, other = max(abs(x.low), abs(x.high)), max(abs(y.low), abs(y.high))
+    most, other, least = size(x), size(y), distance(y)
     if operator == "+" and y.low == 0 == y.high:  # of its two zeros this makes one
         return Value(DOUBLE, x.low, x.high, nullable, canonical=most < INFINITY)
-    least = min(abs(y.low), abs(y.high)) if y.low > 0 or y.high < 0 else 0
-    reached = INFINITY
+    reached: Number = INFINITY
     if max(most, other) < INFINITY and operator in ("+", "-", "*"):
         reached = 2 * (most * other if operator == "*" else most + other)
     elif max(most, other) < INFINITY and operator == "/" and least > 0:
@@ -101,7 +106,7 @@ _DAYS = 1 << 30
 
 
 def _of_dates(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
-    near = isinstance(bare(node.left), Constant) and -_DAYS <= y.low and y.high <= _DAYS
+    near = isinstance(bare(node.left), Constant) and size(y) <= _DAYS
     if not (near and operator == "+" and x.type == DATE and exact(y.type)):
         needs_try(node, at, "arithmetic on dates outside TRY")
     one, two = x.type.name, y.type.name
@@ -117,7 +122,7 @@ def _of_dates(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Va
 
 
 def _difference(node: Binary, at: Around) -> tuple[Number, Number] | None:
-    """Return the ends of `(k * x + o) // d - (k * (x - r) + o) // d` for `k` and `r` from 0 on and `d` from 1 on.
+    """Return the ends of `(k * x + o) // d - (k * (x - r) + o) // d`, for `k` and `r` from 0, `d` from 1 on.
 
     A quotient that is rounded towards 0 does not fall where its dividend rises, and two of them differ by at
     most 1 more than the quotients themselves, of which `k * r / d` is the difference.
@@ -125,10 +130,10 @@ def _difference(node: Binary, at: Around) -> tuple[Number, Number] | None:
     one, two = bare(node.left), bare(node.right)
     if not (isinstance(one, Binary) and isinstance(two, Binary) and one.operator == two.operator == "//"):
         return None
-    parts = [_line(bare(quotient.left)) for quotient in (one, two)]
-    if one.right != two.right or parts[0] is None or parts[1] is None:
+    line, lower = _line(bare(one.left)), _line(bare(two.left))
+    if one.right != two.right or line is None or lower is None:
         return None
-    (k, x, o), (m, y, p) = parts
+    (k, x, o), (m, y, p) = line, lower
     less = bare(y)
     if (k, o) != (m, p) or not (
         isinstance(less, Binary) and less.operator == "-" and bare(less.left) == bare(x)
@@ -146,7 +151,9 @@ def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
     The first factor is from -k to k, and k times the second is at most d, or k if that is more.
     """
     least, greatest = bare(node.left), bare(node.right)
-    if not (_is_call(least, "LEAST") and _is_call(greatest, "GREATEST") and number(greatest.arguments[1]) == 1):
+    if not (
+        _is_call(least, "LEAST") and _is_call(greatest, "GREATEST") and number(greatest.arguments[1]) == 1
+    ):
         return None
     rest, k = bare(least.arguments[0]), bare(least.arguments[1])
     quotient = bare(greatest.arguments[0])
@@ -155,7 +162,11 @@ def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
     if not (isinstance(quotient, Binary) and quotient.operator == "//"):
         return None
     d, divisor = number(quotient.left), bare(quotient.right)
-    if not (_is_call(divisor, "GREATEST") and bare(divisor.arguments[0]) == k and number(divisor.arguments[1]) == 1):
+    if not (
+        _is_call(divisor, "GREATEST")
+        and bare(divisor.arguments[0]) == k
+        and number(divisor.arguments[1]) == 1
+    ):
         return None
     rung = derive(k, at)
     if not isinstance(d, int) or d < 0 or rung.low < 0 or rung.nullable or derive(rest.left, at).low < 0:
@@ -178,8 +189,7 @@ def _line(node: Expr) -> tuple[Expr, Expr, Expr] | None:
 
 
 def _has_zero(node: Expr, value: Value) -> bool:
-    while isinstance(node, (Paren, Cast)):
-        node = node.inner if isinstance(node, Paren) else node.operand
+    node = bare(node)
     if isinstance(node, Call) and node.name.upper() == "NULLIF" and len(node.arguments) == 2:
         return number(node.arguments[1]) != 0
     return value.low <= 0 <= value.high
@@ -208,12 +218,12 @@ def _quotients(node: Binary, x: Value, y: Value, at: Around) -> tuple[Number, Nu
     if y.low >= 1 or y.high <= -1:
         corners = [_cut(p, q) for p in (x.low, x.high) for q in (y.low, y.high)]
         return min(corners), max(corners)
-    most = max(abs(x.low), abs(x.high))
+    most = size(x)
     return -most if x.low < 0 or y.low < 0 else 0, most
 
 
 def _share(node: Binary, at: Around) -> tuple[Number, Number] | None:
-    """Return the ends of `(LEAST(x, n * w) * k) // n`, from 0 to `w * k`, for an `x` and an `n` that are from 0 on."""
+    """Return the ends of `(LEAST(x, n * w) * k) // n`, which are 0 and `w * k`, for `x` and `n` from 0 on."""
     below = bare(node.right)
     if isinstance(below, Call) and below.name.upper() == "NULLIF":
         below = bare(below.arguments[0])
@@ -231,13 +241,14 @@ def _share(node: Binary, at: Around) -> tuple[Number, Number] | None:
 
 
 def _rests(x: Value, y: Value) -> tuple[Number, Number]:
-    most = max(abs(y.low), abs(y.high)) - 1
+    most = size(y) - 1
     return max(x.low, -most) if x.low < 0 else 0, min(x.high, most) if x.high > 0 else 0
 
 
 @rule(Cast)
 def _cast(node: Cast, at: Around) -> Value:
     x, kind = derive(node.operand, at), node.type.held
+    decided((x,), node)
     if "TIMESTAMPTZ" in (x.type.name, node.type.name):
         raise NotCertified("a conversion that depends on the zone of the session", node)
     certain = fits(x, kind)
@@ -246,16 +257,23 @@ def _cast(node: Cast, at: Around) -> Value:
     low, high = ends(kind)
     if (low, high) != (-INFINITY, INFINITY) or kind == DOUBLE:
         low, high = _converted(x, kind, low, high)
-    return Value(
-        kind, low, high, x.nullable or not certain, x.canonical or x.type.name not in ("DOUBLE", "LIST")
-    )
+    # A text can be that of another zero or NaN, which has a sign.
+    known = floating(x.type) or exact(x.type) or x.type.name in ("DECIMAL", "BOOLEAN", "NULL")
+    canonical = (x.canonical and known) or not floating(kind) or (kind == DOUBLE and _unsigned(node.operand))
+    return Value(kind, low, high, x.nullable or not certain, canonical)
+
+
+def _unsigned(node: Expr) -> bool:
+    """Return whether an expression is a text that is written, without the sign of a zero or NaN."""
+    node = bare(node)
+    return isinstance(node, Constant) and isinstance(node.value, str) and "-" not in node.value
 
 
 def _converted(x: Value, kind: SqlType, low: Number, high: Number) -> tuple[Number, Number]:
     """Return the ends of a number after a conversion; what is beyond those of its type has no value."""
     if x.low > x.high:
         return x.low, x.high
-    if kind == DOUBLE and (x.type == DOUBLE or (exact(x.type) and max(abs(x.low), abs(x.high)) <= 1 << 53)):
+    if kind == DOUBLE and (x.type == DOUBLE or (exact(x.type) and size(x) <= 1 << 53)):
         return x.low, x.high  # it has all these whole numbers
     if kind == DOUBLE and (exact(x.type) or x.type.name == "DECIMAL"):
         return min(2 * x.low, Fraction(x.low) / 2), max(2 * x.high, Fraction(x.high) / 2)

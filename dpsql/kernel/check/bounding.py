@@ -4,28 +4,30 @@ Let a unit have the rows R in all groups and R_g in the group g, and let each ro
 degree 2 in one value whose interval is known: p(r) is from L to H. A column with `Sums` has X_g, the sum of
 p(r) over R_g, and one with `Whole` has a, at least the number of rows in R that X adds up.
 
-*Ratio.* ``CASE WHEN a <= C THEN X ELSE X * C // a END``. Let c_g be the number of rows that X_g adds up, so that
-c_g L <= X_g <= c_g H and the c_g add up to at most a. If a <= C the absolute values of X_g add up to at most
-a max(|L|, |H|). Otherwise each is multiplied by C/a and rounded towards zero. So in each case the value of a
-group is from C min(L, 0) to C max(H, 0), and their absolute values add up to at most C max(|L|, |H|).
+*Ratio.* ``CASE WHEN a <= C THEN X ELSE X * C // a END``. Let c_g be the number of rows that X_g adds up, so
+that c_g L <= X_g <= c_g H and the c_g add up to at most a. If a <= C the absolute values of X_g add up to
+at most a max(|L|, |H|). Otherwise each is multiplied by C/a and rounded towards zero. So in each case the
+value of a group is from C min(L, 0) to C max(H, 0), and their absolute values add up to at most C max(|L|,
+|H|).
 
 *Cap.* The same with a at least the sum of |X_g|, of any column X: the values add up to at most C.
 
-*First groups.* ``CASE WHEN b <= C THEN x ELSE 0 END``, where x is a sum that is never negative and b the sum of x up to
-this group: the last group that counts has as b the sum of all that count, so that is at most C.
+*First groups.* ``CASE WHEN b <= C THEN x ELSE 0 END``, where x is a sum that is never negative and b the
+sum of x up to this group: the last group that counts has as b the sum of all that count, so that is at most
+C.
 
-*Telescoping.* ``CASE WHEN a <= C THEN x ELSE f(b) - f(b - x) END``, where x counts rows, b is the sum of x up to
-this group, and f(t) = (min(a, C) t + o) // a with one o from 0 to a - 1 for the unit. f does not decrease, is 0 at
-0, and at most C at a or less. The intervals from b - x to b do not overlap, so the differences are from 0 on and
-add up to at most C.
+*Telescoping.* ``CASE WHEN a <= C THEN x ELSE f(b) - f(b - x) END``, where x counts rows, b is the sum of x
+up to this group, and f(t) = (min(a, C) t + o) // a with one o from 0 to a - 1 for the unit. f does not
+decrease, is 0 at 0, and at most C at a or less. The intervals from b - x to b do not overlap, so the
+differences are from 0 on and add up to at most C.
 
-*Difference.* first - second - .., each by the ratio with equal a and C, where no p of the others is negative and
-neither is p(first) - p(second) - ..: rounding down the first and the others leaves the difference from 0 to the
-first, which is at most C H and adds up to that.
+*Difference.* first - second - .., each by the ratio with equal a and C, where no p of the others is
+negative and neither is p(first) - p(second) - ..: rounding down the first and the others leaves the
+difference from 0 to the first, which is at most C H and adds up to that.
 
-A value that is cut by LEAST and GREATEST to an interval that has 0 keeps its sign and does not grow, so all of this
-holds for it, too. For units that share a row, see `units`: the values must add up there, so only ratio, difference
-and telescoping are used, whose first branch is the sum itself.
+A value that is cut by LEAST and GREATEST to an interval that has 0 keeps its sign and does not grow, so all
+of this holds for it, too. For units that share a row, see `units`: the values must add up there, so only
+ratio, difference and telescoping are used, whose first branch is the sum itself.
 """
 
 from __future__ import annotations
@@ -67,10 +69,8 @@ class Share:
     terms: Sums | None = None
 
 
-def sums_of(
-    proof: Proof, expr: Expr, query: Select, source: Relation
-) -> tuple[Sums, bool] | None:
-    """Return an expression as a sum of terms over the rows of a group of a unit, and whether it may be NULL."""
+def sums_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> tuple[Sums, bool] | None:
+    """Return an expression as a sum of terms over a unit's rows in a group, and whether it may be NULL."""
     match expr:
         case Aggregate():
             term = _term(proof, expr, query, source)
@@ -283,9 +283,7 @@ def _down(x: Number) -> int:
     return x // 1 if isinstance(x, Fraction) else int(x)
 
 
-def _telescoped(
-    x: Expr, y: Binary, a: Column, most: int, whole: Whole, source: Relation
-) -> Share | None:
+def _telescoped(x: Expr, y: Binary, a: Column, most: int, whole: Whole, source: Relation) -> Share | None:
     fixed = source.closure(NONE)
     name = whole.column
     if name_of(a) not in fixed or not _is_column(x, name):

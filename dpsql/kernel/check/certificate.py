@@ -55,13 +55,13 @@ class Change:
     column
         The name of the number's column.
     low, high
-        In each group the number changes by at least `low`, at most 0, and by at most `high`, at least 0. A group
-        that is missing counts 0.
+        In each group the number changes by at least `low`, at most 0, and by at most `high`, at least 0. A
+        group that is missing counts 0.
     total
         The sum of the changes of all groups, each without its sign, is at most this; None: that has no bound.
     rungs
-        Of a search of bounds: in the group whose key is the first of each triple, it changes by something between
-        the two others.
+        Of a search of bounds: in the group whose key is the first of each triple, it changes by something
+        between the two others.
     """
 
     column: str
@@ -118,14 +118,14 @@ class Certificate:
     columns
         The public or private columns that tell groups apart.
     distinct
-        Sets of columns in which no two groups are equal. If the groups are declared, these are public, so their
-        order is public, too.
+        Sets of columns in which no two groups are equal. If the groups are declared, these are public, so
+        their order is public, too.
     most_groups
-        In at most how many groups adding one unit changes any number; None: that has no bound. Groups that come
-        into being by one unit are among them.
+        In at most how many groups adding one unit changes any number; None: that has no bound. Groups that
+        come into being by one unit are among them.
     decides
-        Of groups that are not declared: the number that is more than 0 in those that are there. Where it changes
-        by at most 1, a group that comes into being by a unit has this unit alone.
+        Of groups that are not declared: the number that is more than 0 in those that are there. Where it
+        changes by at most 1, a group that comes into being by a unit has this unit alone.
     largest
         If only the largest of them are there.
     grouped_by

@@ -1,18 +1,19 @@
 """Numbers of groups that hold rows of many units, and the units of the values of a key.
 
-Rows of a unit are in groups by their keys. A number of a group adds up what its rows add, or counts units; without
-the rows of the unit u it changes by what the rows of u in the group add, since all other rows are the same.
+Rows of a unit are in groups by their keys. A number of a group adds up what its rows add, or counts units;
+without the rows of the unit u it changes by what the rows of u in the group add, since all other rows are
+the same.
 
 *Units.* COUNT(DISTINCT u), of the unit or of the unit where a condition holds: u adds one, or nothing.
-*Single rows.* If a unit has at most one row in a group, COUNT changes by at most 1, and SUM(x) of values from L to
-H by something between min(L, 0) and max(H, 0). If it has at most m rows, by m times that.
-*Different values.* COUNT(DISTINCT v): the values of a group are the union of those of its units; without u, at most
-those are lost that u has.
+*Single rows.* If a unit has at most one row in a group, COUNT changes by at most 1, and SUM(x) of values
+from L to H by something between min(L, 0) and max(H, 0). If it has at most m rows, by m times that.
+*Different values.* COUNT(DISTINCT v): the values of a group are the union of those of its units; without u,
+at most those are lost that u has.
 *First values.* The sum of FirstCount over a group of equal `within` counts each value once: the same number.
 Rows without a unit add nothing, as each rule makes sure of.
 
-A function of a number that does not decrease, is 0 at 0 and does not grow distances, such as LEAST and GREATEST with
-constants, keeps all bounds.
+A function of a number that does not decrease, is 0 at 0 and does not grow distances, such as LEAST and
+GREATEST with constants, keeps all bounds.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def relation_of_parents(
 ) -> Relation | None:
     """Return the unit of each value of a column of a declared table: the least one; None for other queries.
 
-    All rows of the table that have a unit are read, so it is the unit to which a row of a child table belongs.
+    All rows of the table that have a unit are read, so it is the unit to which a row of a child table
+    belongs.
     """
     if source.table is None or len(group) != 1 or source.strays or len(names) != 2:
         return None
@@ -141,9 +143,9 @@ def _few(source: Relation, keys: dict[str, Expr]) -> tuple[tuple[Names, int], ..
 
 
 class _Counted:
-    """What is counted: the query, its rows, the columns of its keys, and whether a unit has one row in a group."""
+    """What is counted: the query, its rows, its plain keys, and whether a unit has one row in a group."""
 
-    def __init__(self, proof: Proof, query: Select, source: Relation, keys: Names, single: bool) -> None:  # noqa: FBT001
+    def __init__(self, proof: Proof, query: Select, source: Relation, keys: Names, single: bool) -> None:
         self.proof = proof
         self.query = query
         self.source = source
@@ -184,17 +186,22 @@ class _Counted:
         if expr.type.name == "HUGEINT":
             return found
         most = 1 << (expr.type.bits - (1 if expr.type.signed else 0))
-        if not (-most if expr.type.signed else 0) <= value.low <= value.high < most and not self._of_rows(expr):
+        if not (-most if expr.type.signed else 0) <= value.low <= value.high < most and not self._of_rows(
+            expr
+        ):
             self.proof.refuse("a number that may not fit its type", expr)
         return found
 
     def _of_rows(self, expr: Cast) -> bool:
         """Return whether a number adds up numbers of rows, or less, of each unit.
 
-        Then it is at most the number of all rows, which fits. Weights of counts are never more than the count.
+        Then it is at most the number of all rows, which fits. Weights of counts are never more than the
+        count.
         """
         total = converted(expr.operand)
-        if expr.type.bits < 64 or not (isinstance(total, Aggregate) and total.name.upper() == "SUM" and len(total.arguments) == 1):
+        if expr.type.bits < 64 or not (
+            isinstance(total, Aggregate) and total.name.upper() == "SUM" and len(total.arguments) == 1
+        ):
             return False
         x = converted(total.arguments[0])
         while isinstance(x, Call) and x.name.upper() == "LEAST":
@@ -271,7 +278,9 @@ class _Counted:
         if not isinstance(case, Case) or len(case.branches) != 1:
             return None
         condition = stripped(case.branches[0][0])
-        if not (isinstance(condition, Binary) and condition.operator == ">" and whole_number(condition.right) == 0):
+        if not (
+            isinstance(condition, Binary) and condition.operator == ">" and whole_number(condition.right) == 0
+        ):
             return None
         share = share_of(self.proof, condition.left, self.query, self.source)
         return share.total if share.low >= 0 else None

@@ -40,8 +40,8 @@ class Rows:
     single
         Whether it has one row at most.
     loose
-        Columns that some order of rows decides, with the columns for each: of these and the column, the rows are
-        the same in every order, with no others.
+        Columns that an order of rows decides, and other columns for each: the rows of these and of the column
+        are the same in every order.
     """
 
     columns: dict[str, Value]
@@ -120,6 +120,12 @@ def derive(node: Expr, at: Around) -> Value:
     return found(node, at)
 
 
+def decided(values: Sequence[Value], node: Node) -> None:
+    """Refuse a function of what rows do not decide."""
+    if not all(x.settled for x in values):
+        raise NotCertified("a function of a DOUBLE of which an order of rows decides the sign", node)
+
+
 def bare(node: Expr) -> Expr:
     """Return an expression without parentheses around it."""
     while isinstance(node, Paren):
@@ -143,16 +149,9 @@ def computed(made: Value, node: Node, at: Around) -> Value:
 
 
 def comparable(values: Sequence[Value], node: Node, at: Around) -> None:
-    """Refuse a comparison before which a conversion could fail."""
-    first = values[0]
-    for other in values[1:]:
-        if first.type == other.type:
-            continue
-        kind = common(first, other)
-        if kind is None:
-            raise NotCertified("a comparison of types that have no rule", node)
-        if not (fits(first, kind) and fits(other, kind)):
-            needs_try(node, at, "a comparison before which a conversion can fail")
+    """Refuse a comparison before which a conversion to one type could fail."""
+    if any(x.type != values[0].type for x in values):
+        unified(values, node, caught=at.caught)
 
 
 def unified(values: Sequence[Value], node: Node, *, caught: bool = False) -> Value:
@@ -170,4 +169,4 @@ def unified(values: Sequence[Value], node: Node, *, caught: bool = False) -> Val
         raise NotCertified("a conversion to a common type that can fail", node)
     low, high = min(x.low for x in values), max(x.high for x in values)
     nullable, canonical = any(x.nullable for x in values), all(x.canonical for x in values)
-    return Value(made.type, low, high, nullable, canonical)
+    return Value(made.type, low, high, nullable, canonical, settled=all(x.settled for x in values))

@@ -1,9 +1,10 @@
 """Which columns of public rows are unique, so that no group of a domain is there twice.
 
-A column of a projection is as unique as the one it is computed from if different values stay different and none
-becomes NULL: conversions of whole numbers that fit, a day moved by a number of days, a time from milliseconds,
-and 1 or 0 for a truth value. In a UNION ALL, a set of columns that is unique in both sides is unique if one of them
-has no value in common: NULL on one side and never on the other, different constants, or intervals that do not meet.
+A column of a projection is as unique as the one it is computed from if different values stay different and
+none becomes NULL: conversions of whole numbers that fit, a day moved by a number of days, a time from
+milliseconds, and 1 or 0 for a truth value. In a UNION ALL, a set of columns that is unique in both sides is
+unique if one of them has no value in common: NULL on one side and never on the other, different constants,
+or intervals that do not meet.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from dpsql.kernel.check.proof import (
     stripped,
     whole_number,
 )
-from dpsql.kernel.check.types_of import exact
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
+from dpsql.kernel.check.types_of import exact
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
@@ -87,7 +88,9 @@ def _place_or(proof: Proof, condition: Expr, one: Expr, default: Expr, query: Se
 
     That is as unique as o if there is one row at most where v is NULL, since v is unique.
     """
-    v, o, end = (stripped(e) for e in (condition.operand if isinstance(condition, IsNull) else condition, default, one))
+    v, o, end = (
+        stripped(e) for e in (condition.operand if isinstance(condition, IsNull) else condition, default, one)
+    )
     source, place = query.source, whole_number(end)
     if not (isinstance(v, Column) and isinstance(o, Column) and isinstance(source, Derived)) or place is None:
         return None
@@ -107,7 +110,9 @@ def _place_or(proof: Proof, condition: Expr, one: Expr, default: Expr, query: Se
 
 def _kept(query: Select, expr: Expr) -> bool:
     """Return whether WHERE leaves out the rows where an expression is NULL."""
-    return any(isinstance(c, IsNull) and c.negated and stripped(c.operand) == expr for c in conjuncts(query.where))
+    return any(
+        isinstance(c, IsNull) and c.negated and stripped(c.operand) == expr for c in conjuncts(query.where)
+    )
 
 
 def _moved_day(proof: Proof, expr: Expr, query: Select) -> Column | None:
@@ -200,12 +205,7 @@ def unique_of_union(proof: Proof, query: SetOperation, a: Relation, b: Relation)
     other = frozenset(frozenset(here[name] for name in names) for names in b.unique)
     lone = isinstance(query.right, Select) and query.right.source is None and not query.right.group
     apart = [n for place, n in enumerate(a.columns) if _apart(proof, query, place)]
-    found = {
-        names | {name}
-        for names in a.unique
-        if lone or any(o <= names for o in other)
-        for name in apart
-    }
+    found = {names | {name} for names in a.unique if lone or any(o <= names for o in other) for name in apart}
     smallest = [s for s in found if not any(o < s for o in found)]
     return frozenset(smallest)
 
@@ -251,7 +251,11 @@ def leaves(query: Query, name: str, present: Names) -> list[tuple[Select, Expr]]
     if any(is_null(items[n]) for n in present if n in items):
         return []
     expr, source = items[name], query.source
-    if not (isinstance(expr, Column) and isinstance(source, Derived)) or query.group or expr.table not in ("", source.alias):
+    if (
+        not (isinstance(expr, Column) and isinstance(source, Derived))
+        or query.group
+        or expr.table not in ("", source.alias)
+    ):
         return [(query, expr)]
     inner = {e.name for n in present if isinstance(e := items.get(n), Column)}
     for condition in conjuncts(query.where):
@@ -300,7 +304,7 @@ def places_of(proof: Proof, query: Select, names: tuple[str, ...], *, public: bo
 
 
 def unique_after(unique: frozenset[Names], places: dict[str, list[str]], fixed: Names) -> frozenset[Names]:
-    """Return the unique sets of columns in the names of a projection; columns that never differ may be missing."""
+    """Return the unique sets in the names of a projection; columns that never differ may be missing."""
     found: set[Names] = set()
     for names in unique:
         needed = [places.get(name, []) for name in names if name in places or name not in fixed]

@@ -7,11 +7,34 @@ lists. No other function is known, so none that reads the session, the time or a
 from __future__ import annotations
 
 from datetime import date
+from fractions import Fraction
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import LENGTH, Around, bare, comparable, computed, derive, needs_try, rule, unified
+from dpsql.kernel.check.derive import (
+    LENGTH,
+    Around,
+    bare,
+    comparable,
+    computed,
+    decided,
+    derive,
+    needs_try,
+    rule,
+    unified,
+)
 from dpsql.kernel.check.templates import template
-from dpsql.kernel.check.types_of import UBIGINT, Value, ends, exact, fits, result, whole
+from dpsql.kernel.check.types_of import (
+    UBIGINT,
+    Value,
+    distance,
+    ends,
+    exact,
+    fits,
+    result,
+    size,
+    whole,
+    words,
+)
 from dpsql.kernel.tree import (
     Apply,
     Argument,
@@ -38,13 +61,17 @@ from dpsql.kernel.tree.forms import is_known
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
 
 _CHOICES = frozenset(("coalesce", "ifnull", "least", "greatest"))
-_TOTAL = frozenset(
-    "hash nullif abs bit_count sign strlen isnan isinf isfinite signbit sqrt cbrt exp ln log log2 log10 sin cos tan "
-    "asin acos atan sinh cosh tanh asinh acosh atanh cot gamma lgamma degrees radians ceil ceiling floor even atan2 "
-    "nextafter fmod fdiv pow power pi".split()
+_TOTAL = {"pi": 0, "nullif": 2} | dict.fromkeys(words("atan2 nextafter fmod fdiv pow power"), 2)
+_TOTAL |= dict.fromkeys(
+    words(
+        "abs bit_count sign strlen isnan isinf isfinite signbit sqrt cbrt exp ln log log2 log10 sin cos tan "
+        "asin acos atan sinh cosh tanh asinh acosh atanh cot gamma lgamma degrees radians ceil ceiling floor "
+        "even"
+    ),
+    1,
 )
-"""Functions that fail on no value; those of DOUBLEs give NaN or an infinity, as the engine's settings say."""
-_LENGTHS = frozenset("strlen length len char_length array_length bit_count".split())
+"""Functions of so many arguments that fail on no value: DOUBLEs become NaN or infinite, by the settings."""
+_LENGTHS = words("strlen length len char_length array_length bit_count")
 
 
 @rule(Call)
@@ -54,6 +81,7 @@ def _call(node: Call, at: Around) -> Value:
         return _choice(name, node, at)
     lists = [argument for argument in node.arguments if isinstance(argument, Lambda)]
     arguments = [derive(argument, at) for argument in node.arguments if not isinstance(argument, Lambda)]
+    decided(arguments, node)
     if lists:
         return _of_items(name, node, lists, arguments, at)
     ends_of = [a.value if isinstance(a, Constant) else None for a in (node.arguments or (None,))]
@@ -63,11 +91,11 @@ def _call(node: Call, at: Around) -> Value:
     kind = result(name, arguments, ends_of[0], last)
     if kind is None:
         raise NotCertified(f"a function that is not known: {name}", node)
-    if name == "epoch_ms" and kind == TIMESTAMP and -_MOST <= arguments[0].low and arguments[0].high <= _MOST:
+    if name == "epoch_ms" and kind == TIMESTAMP and size(arguments[0]) <= _MOST:
         return Value(TIMESTAMP, nullable=arguments[0].nullable)
     if name == "date_diff" and (days := _days_between(node)) is not None:
         return Value(BIGINT, *days, nullable=False)
-    if name not in _TOTAL:
+    if len(node.arguments) != _TOTAL.get(name, -1) and name != "hash":
         needs_try(node, at, f"a function that can fail: {name}")
     if name == "nullif":
         comparable(arguments, node, at)
@@ -76,11 +104,10 @@ def _call(node: Call, at: Around) -> Value:
         if not all(x.canonical for x in arguments):
             raise NotCertified("a hash of a DOUBLE that has several zeros", node)
         return Value(UBIGINT, *ends(UBIGINT), nullable=False)
-    found = whole(kind, canonical=name in _ITEMS)
+    found = whole(kind, canonical=name in _ITEMS and all(x.canonical for x in arguments))
     if name == "abs" and (exact(kind) or kind.name == "DECIMAL"):
         x = arguments[0]
-        least = 0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
-        return computed(Value(kind, least, max(abs(x.low), abs(x.high)), x.nullable), node, at)
+        return computed(Value(kind, distance(x), size(x), x.nullable), node, at)
     return found._replace(low=0, high=min(found.high, LENGTH)) if name in _LENGTHS else found
 
 
@@ -92,7 +119,9 @@ def _days_between(node: Call) -> tuple[int, int] | None:
     if not (isinstance(least, Call) and least.name.lower() == "least" and len(least.arguments) == 2):
         return None
     greatest, high = bare(least.arguments[0]), _day(least.arguments[1])
-    if not (isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2):
+    if not (
+        isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2
+    ):
         return None
     low = _day(greatest.arguments[1])
     if first is None or low is None or high is None:
@@ -108,7 +137,18 @@ def _day(node: Expr) -> int | None:
 
 _MOST = (1 << 63) // 1001
 """So many milliseconds, before or after 1970, are a TIMESTAMP."""
-_ITEMS = frozenset(("list_first", "list_last", "list_slice", "list_filter"))
+_ITEMS = frozenset(
+    (
+        "list_first",
+        "list_last",
+        "list_slice",
+        "list_max",
+        "list_min",
+        "list_sort",
+        "list_reverse_sort",
+        "list_distinct",
+    )
+)
 """Functions that give items of a list as they are."""
 
 
@@ -131,7 +171,7 @@ def _choice(name: str, node: Call, at: Around) -> Value:
 
 
 def _of_items(name: str, node: Call, lists: list[Lambda], arguments: list[Value], at: Around) -> Value:
-    """A function of each item of a list: `list_filter` or `list_transform`."""
+    """Return what is known of a function of each item of a list: `list_filter` or `list_transform`."""
     needs_try(node, at, "a function of the items of a list outside TRY")
     if name not in ("list_filter", "list_transform") or len(lists) != 1 or len(arguments) != 1:
         raise NotCertified(f"a function of items that is not known: {name}", node)
@@ -162,7 +202,10 @@ def _apply(node: Apply, at: Around) -> Value:
     if not (is_known(form) and form.deterministic and len(node.arguments) >= len(form.arguments)):
         raise NotCertified(f"a form that is not in the table of functions: {form.name}", node)
     given = tuple(derive(argument, at) for argument in node.arguments)
-    found = derive(template(form.template), at._replace(given=given, narrowed=None, parameters=None, found=None))
+    decided(given, node)
+    found = derive(
+        template(form.template), at._replace(given=given, narrowed=None, parameters=None, found=None)
+    )
     last = given[-1] if given else None
     digits = int(last.low) if last is not None and last.literal and exact(last.type) else None
     stated = form.result_type([x.type for x in given], digits)
@@ -186,6 +229,7 @@ def _interval(node: Interval, at: Around) -> Value:
 @rule(ListOf)
 def _list_of(node: ListOf, at: Around) -> Value:
     values = [derive(item, at) for item in node.items]
+    decided(values, node)
     item = unified(values, node, caught=at.caught) if values else Value(NULL)
     return Value(SqlType("LIST", item=item.type), nullable=False, canonical=item.canonical)
 
@@ -219,7 +263,7 @@ def _canonical(node: Canonical, at: Around) -> Value:
     x = derive(node.operand, at)
     if x.type not in (DOUBLE, NULL):
         raise NotCertified("one zero and one NaN of what is no DOUBLE", node)
-    return x._replace(type=DOUBLE, canonical=True)
+    return x._replace(type=DOUBLE, canonical=True, settled=True)
 
 
 @rule(UtcTime)
@@ -240,16 +284,20 @@ def _moved(node: Moved, at: Around) -> Value:
 
 @rule(Steps)
 def _steps(node: Steps, at: Around) -> Value:
-    """Every result is an end or between them: a product with a power of two is not rounded."""
-    x = derive(node.operand, at)
-    power = (
-        node.step.numerator & (node.step.numerator - 1)
-        == 0
-        == node.step.denominator & (node.step.denominator - 1)
-    )
-    if x.type not in (DOUBLE, NULL) or node.low > node.high or not power:
+    """Return the ends: every result is one or between them.
+
+    They are DOUBLEs, and a product with a power of two is not rounded. The sum of a whole number and a half
+    is, from 2 to the 52nd on, to an even number: it exceeds the upper end only if that one is odd.
+    """
+    x, low, high = derive(node.operand, at), node.low, node.high
+    decided((x,), node)
+    powers = all(part & (part - 1) == 0 for part in (node.step.numerator, node.step.denominator))
+    written = all(Fraction(float(end * node.step)) == end * node.step for end in (low, high))
+    if x.type not in (DOUBLE, NULL) or low > high:
         raise NotCertified("steps of what is no DOUBLE", node)
-    return Value(HUGEINT if node.wide else BIGINT, node.low, node.high)
+    if not (powers and written and (high < 1 << 52 or high % 2 == 0)):
+        raise NotCertified("steps with an end that is rounded", node)
+    return Value(HUGEINT if node.wide else BIGINT, low, high)
 
 
 @rule(Unscaled)

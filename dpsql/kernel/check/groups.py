@@ -1,12 +1,13 @@
 """Groups of rows, joined with public rows and selected.
 
-*Declared groups.* Public rows c LEFT JOIN groups g, where the conditions equate every key of g with a column of c:
-each row of c meets at most one group. If the equated columns are unique in c, each group is met at most once. So
-there is one row for each row of c, whatever the data are, and its numbers are those of its group, or NULL, that is 0.
+*Declared groups.* Public rows c LEFT JOIN groups g, where the conditions equate every key of g with a
+column of c: each row of c meets at most one group. If the equated columns are unique in c, each group is
+met at most once. So there is one row for each row of c, whatever the data are, and its numbers are those of
+its group, or NULL, that is 0.
 
-*Groups that have rows.* Without such a join there is a row for each group of the data. A condition `n > 0` leaves
-those that the number n decides. ORDER BY n DESC with LIMIT leaves the largest; so does a rank by n within
-partitions. Conditions on keys leave groups out whatever their rows are.
+*Groups that have rows.* Without such a join there is a row for each group of the data. A condition `n > 0`
+leaves those that the number n decides. ORDER BY n DESC with LIMIT leaves the largest; so does a rank by n
+within partitions. Conditions on keys leave groups out whatever their rows are.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ def _declared(
 ) -> Relation:
     of: dict[str, str] = {}
     for x, y, _ in equalities(conditions):
-        if isinstance(x, Column) and isinstance(y, Column) and name_of(y) in groups.keys:
-            if name_of(x) in a.columns and proof.keeps(x, y) and proof.keeps(y, x):
-                of.setdefault(name_of(y), name_of(x))
+        if not (isinstance(x, Column) and isinstance(y, Column) and name_of(y) in groups.keys):
+            continue
+        if name_of(x) in a.columns and proof.keeps(x, y) and proof.keeps(y, x):
+            of.setdefault(name_of(y), name_of(x))
     rest = tuple(key for key in groups.keys if key not in of)
     if len(conditions) != len(of) or not all(key in groups.cells for key in rest):
         return proof.refuse("a domain that is not joined on all keys", join)
@@ -89,9 +91,10 @@ def _with_cells(
     """
     of: dict[str, str] = {}
     for x, y, null in equalities(conditions):
-        if isinstance(x, Column) and isinstance(y, Column) and name_of(y) in cells.keys and null:
-            if name_of(x) in groups.keys and proof.keeps(x, y) and proof.keeps(y, x):
-                of.setdefault(name_of(y), name_of(x))
+        if not (null and isinstance(x, Column) and isinstance(y, Column) and name_of(y) in cells.keys):
+            continue
+        if name_of(x) in groups.keys and proof.keeps(x, y) and proof.keeps(y, x):
+            of.setdefault(name_of(y), name_of(x))
     rest = tuple(key for key in cells.keys if key not in of)
     exact_keys = set(of.values()) == set(groups.keys) and len(of) == len(groups.keys) == len(conditions)
     if not exact_keys or not all(key in cells.cells for key in rest) or groups.decides is None:
@@ -131,7 +134,11 @@ def _restricted(proof: Proof, a: Relation, b: Relation, conditions: list[Expr], 
             fixed.add(name_of(y))
     if not b.single(fixed & set(b.columns)):
         return proof.refuse("groups that a join may repeat", join)
-    depends = [*a.depends, *((names, frozenset(b.columns)) for names in b.unique), *equal_columns(proof, conditions)]
+    depends = [
+        *a.depends,
+        *((names, frozenset(b.columns)) for names in b.unique),
+        *equal_columns(proof, conditions),
+    ]
     listed = groups.listed | {name for name in groups.keys if _is_listed(name, b, conditions)}
     return replace(
         a,
@@ -149,9 +156,7 @@ def _is_listed(key: str, b: Relation, conditions: list[Expr]) -> bool:
     )
 
 
-def relation_of_group_rows(
-    proof: Proof, query: Select, source: Relation, names: tuple[str, ...]
-) -> Relation:
+def relation_of_group_rows(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
     """Return the result of a query of groups."""
     groups = source.groups
     if groups is None or query.group or query.distinct:
@@ -178,7 +183,10 @@ def relation_of_group_rows(
     made = replace(
         made,
         numbers=numbers,
-        ranks={name: (new.get(number, ""), frozenset(new.get(n, "") for n in by)) for name, (number, by) in ranks.items()},
+        ranks={
+            name: (new.get(number, ""), frozenset(new.get(n, "") for n in by))
+            for name, (number, by) in ranks.items()
+        },
         declared=groups.declared,
     )
     made = _limited(proof, query, groups, made, new)
@@ -212,19 +220,18 @@ def _number(expr: Expr, groups: Groups) -> tuple[str, Number] | None:
     """Return the number that an expression is, if it is one: itself, or 0 where there is none."""
     expr = stripped(expr)
     if isinstance(expr, Call) and expr.name.upper() == "COALESCE" and len(expr.arguments) == 2:
-        if whole_number(expr.arguments[1]) == 0:
-            found = _number(expr.arguments[0], groups)
-            if found is None:
-                return None
-            n = found[1]
-            return found[0], Number(n.low, n.high, n.total, null=False, rungs=n.rungs)
+        found = _number(expr.arguments[0], groups)
+        if found is None or whole_number(expr.arguments[1]) != 0:
+            return None
+        n = found[1]
+        return found[0], Number(n.low, n.high, n.total, null=False, rungs=n.rungs)
     if isinstance(expr, Column) and name_of(expr) in groups.numbers:
         return name_of(expr), groups.numbers[name_of(expr)]
     return None
 
 
 def _cell(expr: Expr, groups: Groups) -> str | None:
-    """Return the key of a cell that an expression is: itself, or 0 in a group without cells, which counts 0."""
+    """Return the key of a cell that an expression is: itself, or 0 in a group without cells."""
     expr = stripped(expr)
     if isinstance(expr, Call) and expr.name.upper() == "COALESCE" and len(expr.arguments) == 2:
         return _cell(expr.arguments[0], groups) if whole_number(expr.arguments[1]) == 0 else None
@@ -243,7 +250,12 @@ def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> 
         if groups.declared or not isinstance(condition, Binary) or not isinstance(condition.left, Column):
             proof.refuse("a number that decides which groups there are", condition)
         name, most = name_of(condition.left), whole_number(condition.right)
-        if condition.operator == ">" and most == 0 and name in groups.numbers and groups.decides in (None, name):
+        if (
+            condition.operator == ">"
+            and most == 0
+            and name in groups.numbers
+            and groups.decides in (None, name)
+        ):
             if groups.numbers[name].low < 0 or groups.largest is not None:
                 proof.refuse("a number that can be negative decides which groups there are", condition)
             public = groups.cells.keys() | groups.listed >= set(groups.keys)

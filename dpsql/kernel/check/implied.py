@@ -1,8 +1,8 @@
 """Whether a value is there only in rows in which another one is.
 
-``COUNT(CASE WHEN c THEN u END)`` counts the rows where c holds, and ``COUNT(x)`` those where x is not NULL. If x is
-computed so that it is NULL wherever e is, and c says that e is not NULL, then x is there only where c holds. Both
-are followed through queries that pass them on to the query that computes them.
+``COUNT(CASE WHEN c THEN u END)`` counts the rows where c holds, and ``COUNT(x)`` those where x is not NULL.
+If x is computed so that it is NULL wherever e is, and c says that e is not NULL, then x is there only where
+c holds. Both are followed through queries that pass them on to the query that computes them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def _follows(made: Expr, condition: Expr) -> bool:
         if any(each == condition for each in conjuncts(guard)):
             return True
         return _follows(value, condition)
-    return isinstance(condition, IsNull) and condition.negated and _null_with(made, stripped(condition.operand))
+    return (
+        isinstance(condition, IsNull) and condition.negated and _null_with(made, stripped(condition.operand))
+    )
 
 
 def _null_with(made: Expr, e: Expr) -> bool:

@@ -1,7 +1,7 @@
 """Intervals of a unit's values that no rule for one operator gives: means, and what is computed of them.
 
-*Mean.* ``LEAST(x, n W) * k // NULLIF(n, 0)`` with x and n from 0 on, and W and k constants from 0 on: it is NULL for
-n = 0, and else at most n W k / n = W k, and from 0 on.
+*Mean.* ``LEAST(x, n W) * k // NULLIF(n, 0)`` with x and n from 0 on, and W and k constants from 0 on: it is
+NULL for n = 0, and else at most n W k / n = W k, and from 0 on.
 """
 
 from __future__ import annotations

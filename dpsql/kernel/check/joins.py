@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from dpsql.kernel.check.conditions import equal_columns
+from dpsql.kernel.check.groups import join_groups
 from dpsql.kernel.check.marks import Kept, Rank
-from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, stripped, subqueries
+from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.sources import NOTHING, check_name, relation_of_item
 from dpsql.kernel.check.subqueries import check_row
-from dpsql.kernel.check.conditions import equal_columns
-from dpsql.kernel.check.groups import join_groups
 from dpsql.kernel.facts import ByParent
 from dpsql.kernel.tree import Call, Column, Expr, Join, Source, Unnest
 
@@ -124,9 +124,7 @@ def _of_units(
     whole = kind == "FULL" and all(_equates_units(c, a, b) for c in conditions)
     made = _pairs(proof, a, "UNITS" if whole else kind, b, conditions)
     proof.note("join of units", f"the conditions of the {kind} JOIN have the units of both sides equal")
-    strays = (a.strays and kind != "INNER" and kind != "RIGHT") or (
-        b.strays and kind in ("RIGHT", "FULL")
-    )
+    strays = (a.strays and kind not in ("INNER", "RIGHT")) or (b.strays and kind in ("RIGHT", "FULL"))
     match kind:
         case "INNER" | "CROSS":
             unit = a.unit | b.unit
@@ -150,8 +148,8 @@ def _equates_units(condition: Expr, a: Relation, b: Relation) -> bool:
 def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
     """Return what is known of the columns of a join within a unit, beside its unit.
 
-    UNITS is a FULL JOIN whose only conditions equate units: all rows of a unit have both sides, or all have only
-    one of them. So within a unit it is an INNER JOIN, or one side alone with the other NULL.
+    UNITS is a FULL JOIN whose only conditions equate units: all rows of a unit have both sides, or all have
+    only one of them. So within a unit it is an INNER JOIN, or one side alone with the other NULL.
     """
     if kind in ("SEMI", "ANTI"):
         return replace(a, table=None)
@@ -233,7 +231,10 @@ def _children(
         return proof.refuse("rows of a table without the unit of their parent", join)
     key = Column(alias, unit.column, stored=True)
     if not any(
-        x == key and isinstance(y, Column) and b.groups is not None and name_of(y) == b.groups.keys[0]
+        x == key
+        and isinstance(y, Column)
+        and b.groups is not None
+        and name_of(y) == b.groups.keys[0]
         and proof.keeps(y, x)
         for x, y, _ in equalities(conditions)
     ):

@@ -1,10 +1,10 @@
 """What a column counts of a unit's rows: facts about columns beyond their type and interval.
 
-Of most marks it is enough to forget them. `First` and `FirstCount` also say that the column depends on rows of
-other units: they are never dropped, and where they would be, the query is refused.
+Of most marks it is enough to forget them. `First` and `FirstCount` also say that the column depends on rows
+of other units: they are never dropped, and where they would be, the query is refused.
 
-A mark of a column speaks of the rows of one relation. It survives if rows are left out or columns renamed, and
-is dropped where rows may be repeated or joined with others.
+A mark of a column speaks of the rows of one relation. It survives if rows are left out or columns renamed,
+and is dropped where rows may be repeated or joined with others.
 
 =============  =================================================================================
 `Sums`         the column is a sum, over the rows of the unit in one group, of a row's terms

@@ -71,7 +71,7 @@ class Proof:
     fitting: list[tuple[Scope, Node]] = field(default_factory=list)
 
     def sum_fits(self, node: Node, select: Select, low: Number, high: Number) -> None:
-        """Record that a sum over one row a unit is of values between two ends, so that it does not overflow."""
+        """Record that a sum of one row a unit is of values between two ends, so that it does not overflow."""
         if max(-low, high) * ROWS < 1 << 127:
             self.fitting.append((self.values.scopes[select], node))
 
@@ -102,7 +102,7 @@ class Proof:
         return made
 
     def keeps(self, expr: Expr, other: Expr) -> bool:
-        """Return whether different values of an expression are different where it is compared with another."""
+        """Return whether different values of an expression differ where it is compared with another one."""
         if expr == other:
             return True
         one, two = self._typed(expr), self._typed(other)
@@ -110,7 +110,7 @@ class Proof:
         return kind is not None and _injective(one.type, kind)
 
     def _typed(self, expr: Expr) -> Value:
-        """Return the type of an expression; that of a column is written in it, and was compared by the walk."""
+        """Return the type of an expression; that of a column is written in it, and the walk compared it."""
         if isinstance(expr, Column) and expr.type is not None:
             return Value(expr.type)
         return self.value(expr, self.selects[-1])
@@ -156,7 +156,9 @@ def closed(expr: Expr) -> Expr:
     while True:
         if isinstance(expr, Paren):
             expr = expr.inner
-        elif isinstance(expr, Cast) and (expr.type.name == "HUGEINT" or (expr.type.integer and expr.type.bits == 64)):
+        elif isinstance(expr, Cast) and (
+            expr.type.name == "HUGEINT" or (expr.type.integer and expr.type.bits == 64)
+        ):
             expr = expr.operand
         else:
             return expr
@@ -266,9 +268,7 @@ def subqueries(expr: Expr) -> list[tuple[Expr, Query]]:
     """Return the subqueries of an expression, but not those in them, with the nodes that have them."""
     if OPAQUE not in facts(expr).reads and not any(isinstance(n, Aggregate) for n in nodes_of_row(expr)):
         return []
-    return [
-        (node, part) for node in nodes_of_row(expr) for part in parts(node) if isinstance(part, Query)
-    ]
+    return [(node, part) for node in nodes_of_row(expr) for part in parts(node) if isinstance(part, Query)]
 
 
 def reads_of(expr: Expr) -> Names:

@@ -1,11 +1,12 @@
 """Relations of the results of queries.
 
-*WHERE* keeps a row or not by what `subqueries` allows, so what is owned stays owned. Of conditions, `x = c` and
+*WHERE* keeps a row or not by what `subqueries` allows, so what is owned stays owned. Of conditions, `x = c`
+and
 `x = y` add what follows from what, and `u IS NOT NULL` leaves out rows without a unit. In a subquery, a
 condition `u = x` with the unit x of an outer row leaves the rows of that unit: they are tied.
 
-*Projection* keeps the unit of each row as a column. Without it each row still has one, but no column tells which. A column is
-equal in two rows (of a unit) if all columns that its expression reads are.
+*Projection* keeps the unit of each row as a column. Without it each row still has one, but no column tells
+which. A column is equal in two rows (of a unit) if all columns that its expression reads are.
 
 *DISTINCT* compares rows with their units, so it keeps the rows of each unit to themselves; after it all
 columns but the unit are unique within a unit.
@@ -15,8 +16,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
 from dpsql.kernel.check.conditions import equal_columns
+from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
 from dpsql.kernel.check.distinct import places_of, unique_after
 from dpsql.kernel.check.groups import relation_of_group_rows
 from dpsql.kernel.check.joins import relation_of
@@ -26,7 +27,6 @@ from dpsql.kernel.check.proof import (
     conjuncts,
     equalities,
     has_aggregate,
-    reads_of,
     stripped,
     whole_number,
 )
@@ -152,7 +152,7 @@ def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
 
 
 def _lost(mark: Mark) -> Mark:
-    """Return a mark where some rows are left out: the first of several units is then no longer one of each."""
+    """Return a mark where rows are left out: then the first of several units need not be there."""
     return replace(mark, within=frozenset((LOST,))) if isinstance(mark, (First, FirstCount)) else mark
 
 
@@ -221,7 +221,11 @@ def _unique_groups(
         found.add(frozenset(places[expr] for expr in group))
     for name, item in zip(names, query.items, strict=True):
         expr = item.expr
-        if not isinstance(expr, Aggregate) or expr.name.upper() not in ("MIN", "MAX") or expr.filter is not None:
+        if (
+            not isinstance(expr, Aggregate)
+            or expr.name.upper() not in ("MIN", "MAX")
+            or expr.filter is not None
+        ):
             continue
         (x,) = expr.arguments
         if isinstance(x, Column) and group and source.single((name_of(x),)):
@@ -320,7 +324,9 @@ def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...
     """Return what is known of the columns of a projection, beside its unit and marks."""
     spelled = places_of(proof, query, names, public=source.outside and not proof.outer)
     places = {column: named[0] for column, named in spelled.items()}
-    followed = [(name, follows_from(item.expr, source)) for name, item in zip(names, query.items, strict=True)]
+    followed = [
+        (name, follows_from(item.expr, source)) for name, item in zip(names, query.items, strict=True)
+    ]
     fixed = source.closure(())
 
     def reached(names: Names) -> Names:

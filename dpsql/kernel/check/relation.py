@@ -5,7 +5,8 @@ Let D be the data, and D - u the data without all rows of the unit u. A relation
 *public*   if its rows are the same for all data;
 *tied*     if its rows are a function of one unit's own rows and of public ones: the rows of a subquery for
            one row of the unit;
-*owned*    if each of its rows has a unit, or none (NULL, or a unit that is no column where each row of a table
+*owned*    if each of its rows has a unit, or none (NULL, or a unit that is no column where each row of a
+table
            is one), so that the rows of each unit are a function of that unit's own rows and of public ones.
            Then the rows of D - u are those of D without those of u, except rows without a unit;
 *groups*   if each row is one group of rows of many units, with numbers of which `Number` says what u changes;
@@ -166,7 +167,8 @@ class Relation:
     marks
         What columns count of a unit's rows.
     groups
-        Of groups: what is known of them. `unique` then speaks of all groups, `few` of those with rows of a unit.
+        Of groups: what is known of them. `unique` then speaks of all groups, `few` of those with rows of a
+        unit.
     table
         The declared table whose rows these are, all of them, and its alias; of parents the table and its key.
     merged

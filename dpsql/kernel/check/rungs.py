@@ -1,15 +1,24 @@
 """Cells of a search: units by the rung of a ladder that their number exceeds, with what they add up in each.
 
-The query groups by k, a tree of CASE WHEN a > constant over one number a of a unit, whose leaves are constants: the
-rung that a exceeds. A unit is one row, so it is in one cell, and there a lies between two constants. What it adds to
-a number of the cell follows from the constant k and that interval, rung by rung. So for each number there is what
-one unit changes in each cell, and no unit changes two cells. The key that is shown may be any function of k: units of
-one rung are shown together.
+The query groups by k, a tree of CASE WHEN a > constant over one number a of a unit, whose leaves are
+constants: the rung that a exceeds. A unit is one row, so it is in one cell, and there a lies between two
+constants. What it adds to a number of the cell follows from the constant k and that interval, rung by rung.
+So for each number there is what one unit changes in each cell, and no unit changes two cells. The key that
+is shown may be any function of k: units of one rung are shown together.
 """
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import NONE, Proof, closed, converted, is_whole, nodes_of_row, stripped, whole_number
+from dpsql.kernel.check.proof import (
+    NONE,
+    Proof,
+    closed,
+    converted,
+    is_whole,
+    nodes_of_row,
+    stripped,
+    whole_number,
+)
 from dpsql.kernel.check.relation import Groups, Kind, Number, Relation, name_of
 from dpsql.kernel.check.types_of import INFINITY, exact
 from dpsql.kernel.check.types_of import Number as Real
@@ -71,9 +80,7 @@ def relation_of_rungs(
         names,
         unique=frozenset((frozenset((shown,)),)) if len(set(places)) == len(places) else frozenset(),
         few=((frozenset((shown,)), 1),),
-        groups=Groups(
-            (shown,), numbers, cells={shown: (min(places), max(places))}, most=1
-        ),
+        groups=Groups((shown,), numbers, cells={shown: (min(places), max(places))}, most=1),
     )
 
 
@@ -82,7 +89,10 @@ def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
     inner = source.query
     if not isinstance(inner, Select) or inner.group or inner.distinct:
         return None
-    of = {item.name or (item.expr.name if isinstance(item.expr, Column) else ""): item.expr for item in inner.items}
+    of = {
+        item.name or (item.expr.name if isinstance(item.expr, Column) else ""): item.expr
+        for item in inner.items
+    }
     tree = of.get(key.name)
     if tree is None or not isinstance(converted(tree), Case):
         return None
@@ -151,7 +161,9 @@ def _signed(source: Derived, of: dict[str, Expr], measured: Expr, cells: list[Kn
         if not (isinstance(expr, Column) and expr.table == below.alias):
             continue
         other = items.get(expr.name)
-        absolute = isinstance(defined, Call) and defined.name.upper() == "ABS" and defined.arguments == (other,)
+        absolute = (
+            isinstance(defined, Call) and defined.name.upper() == "ABS" and defined.arguments == (other,)
+        )
         if not absolute and defined != other:
             continue
         column = next(f"{source.alias}.{n}" for n, e in of.items() if e == measured)
@@ -171,7 +183,7 @@ def _leaves(
     measured: Expr | None,
     same: dict[Expr, tuple[Expr, int]],
 ) -> Expr | None:
-    """Collect the constants of a tree of CASE WHEN a > c, with the interval of a; return a, or None if it is none."""
+    """Collect the constants of a tree of CASE WHEN a > c, with the intervals of a; return a."""
     expr = converted(expr)
     value = whole_number(expr)
     if value is not None:

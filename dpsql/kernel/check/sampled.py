@@ -1,12 +1,12 @@
 """Counts of rows by cells, of which at most so many of each unit count: all rows, less those that do not.
 
-``SELECT k.., f, SUM(n) FROM (SELECT k.., f, COUNT(f) AS n FROM p GROUP BY k.., f UNION ALL SELECT k.., f, 0 - COUNT(*)
-FROM z GROUP BY k.., f) GROUP BY k.., f``, where p has rows of units, and z those rows of p with f not NULL that a
-numbering of them puts beyond C, of the units that have more than C rows in p.
+``SELECT k.., f, SUM(n) FROM (SELECT k.., f, COUNT(f) AS n FROM p GROUP BY k.., f UNION ALL
+SELECT k.., f, 0 - COUNT(*) FROM z GROUP BY k.., f) GROUP BY k.., f``, where p has rows of units, and z those rows of p with f not NULL
+that a numbering of them puts beyond C, of the units that have more than C rows in p.
 
-*Lemma.* A unit with at most C rows in p has none in z, and counts with at most C rows. Of another one all rows with f
-are numbered 1, 2, .., so all but C of them are in z: C rows or fewer count. In each cell a unit counts with some of
-its rows, from 0 to C. Which these are is a function of its own rows.
+*Lemma.* A unit with at most C rows in p has none in z, and counts with at most C rows. Of another one all
+rows with f are numbered 1, 2, .., so all but C of them are in z: C rows or fewer count. In each cell a unit
+counts with some of its rows, from 0 to C. Which these are is a function of its own rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def relation_of_sampled_rows(proof: Proof, query: Select) -> Relation | None:
     every, beyond = union.left, union.right
     if union.word != "UNION ALL" or not isinstance(every, Select) or not isinstance(beyond, Select):
         return None
-    if not (isinstance(every.source, Derived) and isinstance(beyond.source, Derived)) or query.where is not None:
+    if (
+        not (isinstance(every.source, Derived) and isinstance(beyond.source, Derived))
+        or query.where is not None
+    ):
         return None
     if not _is_less(beyond) or proof.outer:
         return None
@@ -49,7 +52,14 @@ def relation_of_sampled_rows(proof: Proof, query: Select) -> Relation | None:
         return None
     p = every.source.query
     rows = proof.query(p, "source.left.source.query")
-    if rows.kind is not Kind.OWNED or rows.by_row or rows.strays or rows.shared or not isinstance(p, Select) or rows.merged:
+    if (
+        rows.kind is not Kind.OWNED
+        or rows.by_row
+        or rows.strays
+        or rows.shared
+        or not isinstance(p, Select)
+        or rows.merged
+    ):
         return None
     if Column("", "u") not in rows.unit:
         return None
@@ -70,9 +80,7 @@ def relation_of_sampled_rows(proof: Proof, query: Select) -> Relation | None:
         tuple(_names(query)),
         unique=frozenset((frozenset((*shown, cell)),)),
         few=_few(rows, keys, shown),
-        groups=Groups(
-            (*shown, cell), {total: Number(0, most, most)}, cells={cell: (ends.low, ends.high)}
-        ),
+        groups=Groups((*shown, cell), {total: Number(0, most, most)}, cells={cell: (ends.low, ends.high)}),
     )
 
 
@@ -135,7 +143,12 @@ def _summed(
 
 def _beyond(query: Query, p: Select, keys: list[str], value: str) -> int | None:
     """Return C if a query has the rows of `p` with a value that are numbered beyond C, of units with more."""
-    if not isinstance(query, Select) or not isinstance(query.source, Derived) or query.group or query.distinct:
+    if (
+        not isinstance(query, Select)
+        or not isinstance(query.source, Derived)
+        or query.group
+        or query.distinct
+    ):
         return None
     kept = [*keys, value]
     numbered = query.source.query
@@ -158,7 +171,10 @@ def _beyond(query: Query, p: Select, keys: list[str], value: str) -> int | None:
 
 def _passes(query: Select, alias: str, names: list[str]) -> bool:
     """Return whether a query has columns of an item of FROM under their own names."""
-    there = {item.name or (item.expr.name if isinstance(item.expr, Column) else ""): item.expr for item in query.items}
+    there = {
+        item.name or (item.expr.name if isinstance(item.expr, Column) else ""): item.expr
+        for item in query.items
+    }
     return all(there.get(name) == Column(alias, name) for name in names)
 
 
@@ -180,13 +196,15 @@ def _numbering(query: Select, rank: str | None, kept: list[str]) -> Query | None
             return None
         if rank is not None and item.name == rank and window.partition != (Column(alias, "u"),):
             return None
-    if rank is not None and not any(item.name == rank and isinstance(stripped(item.expr), Window) for item in query.items):
+    if rank is not None and not any(
+        item.name == rank and isinstance(stripped(item.expr), Window) for item in query.items
+    ):
         return None
     return query.source.query
 
 
 def _of_large_units(query: Select, p: Select, kept: list[str], value: str, most: int) -> bool:
-    """Return whether a query has the rows of `p` with a value, of the units with more than `most` rows in `p`."""
+    """Return whether a query has the rows of `p` with a value, of units with more than `most` in `p`."""
     join = query.source
     if not isinstance(join, Join) or join.kind not in ("", "INNER") or query.where is not None or query.group:
         return False
@@ -217,7 +235,12 @@ def _with_value(query: Query, p: Select, value: str) -> bool:
 
 def _large(query: Query, p: Select, most: int) -> bool:
     """Return whether a query has the units with more than `most` rows in `p`, each once."""
-    if not isinstance(query, Select) or not isinstance(query.source, Derived) or query.group or query.distinct:
+    if (
+        not isinstance(query, Select)
+        or not isinstance(query.source, Derived)
+        or query.group
+        or query.distinct
+    ):
         return False
     alias, inner = query.source.alias, query.source.query
     if [item.expr for item in query.items] != [Column(alias, "u")] or not isinstance(inner, Select):
@@ -231,7 +254,9 @@ def _large(query: Query, p: Select, most: int) -> bool:
     if unit.expr != Column(below, "u") or converted(number.expr) != Aggregate("COUNT"):
         return False
     conditions = conjuncts(query.where)
-    return len(conditions) == 1 and conditions[0] == Binary(">", Column(alias, number.name), _constant_of(conditions[0], most))
+    return len(conditions) == 1 and conditions[0] == Binary(
+        ">", Column(alias, number.name), _constant_of(conditions[0], most)
+    )
 
 
 def _constant_of(condition: Expr, most: int) -> Expr:

@@ -2,8 +2,9 @@
 
 UNION ALL of owned rows with their units in the same column is owned: the rows of a unit are those of both
 sides. Other set operations compare rows with their units, so each unit's rows are compared among themselves;
-rows without a unit (NULL) are compared among those. Public rows may be added if their unit is NULL, and may be
-taken away or be what is left of INTERSECT: which rows of a unit remain is then a function of its own rows.
+rows without a unit (NULL) are compared among those. Public rows may be added if their unit is NULL, and may
+be taken away or be what is left of INTERSECT: which rows of a unit remain is then a function of its own
+rows.
 """
 
 from __future__ import annotations
@@ -70,9 +71,9 @@ def _check_written(proof: Proof, query: SetOperation) -> None:
     left, right = query.left, query.right
     if isinstance(right, SetOperation) and not query.word == right.word == "UNION ALL":
         proof.refuse("operands of set operations in another order", query)
-    if isinstance(left, SetOperation) and query.word.startswith("INTERSECT"):
-        if not left.word.startswith("INTERSECT"):
-            proof.refuse("operands of set operations in another order", query)
+    looser = isinstance(left, SetOperation) and not left.word.startswith("INTERSECT")
+    if looser and query.word.startswith("INTERSECT"):
+        proof.refuse("operands of set operations in another order", query)
 
 
 def _same_types(proof: Proof, query: SetOperation, place: int) -> bool:

@@ -3,8 +3,8 @@
 Scan. A table whose unit is a column u: its rows are those of D, and the rows with u = x are by definition the
 rows of the unit x. So it is owned by u. Rows where u is NULL have no unit: they are strays, which no number
 counts; a condition u IS NOT NULL leaves them out. Declared unique columns are unique in all rows, so also in
-those of a unit. A table each row of which is a unit: every unit has one row, so the empty set is unique within
-a unit. Rows of a public table are public.
+those of a unit. A table each row of which is a unit: every unit has one row, so the empty set is unique
+within a unit. Rows of a public table are public.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def relation_of_item(proof: Proof, source: Source) -> Relation:
 
 
 def check_name(proof: Proof, name: str, node: Node) -> None:
-    """Refuse a name of the query's own that an engine reads as another one: it compares names without case."""
+    """Refuse a name of the query's own that an engine may read as another one, without case."""
     if name and not _NAME.fullmatch(name):
         proof.refuse("a name that is no word in lower case", node)
 
@@ -98,9 +98,7 @@ def _listed(alias: str, names: tuple[str, ...], unique: frozenset[Names]) -> Rel
     columns = tuple(f"{alias}.{name}" for name in names)
     both = [(frozenset((a,)), frozenset((b,))) for a, b in zip(bare, columns, strict=True)]
     sets = frozenset(frozenset(f"{a}.{n}" for n in s) for s in unique for a in (alias, ""))
-    return Relation(
-        Kind.PUBLIC, (*columns, *bare), unique=sets, depends=(*both, *((b, a) for a, b in both))
-    )
+    return Relation(Kind.PUBLIC, (*columns, *bare), unique=sets, depends=(*both, *((b, a) for a, b in both)))
 
 
 def _range(proof: Proof, source: Range) -> Relation:

@@ -1,9 +1,9 @@
 """Conditions and values of a row: which subqueries they may have.
 
-A condition on a row of the unit x keeps the row or not as a function of the row itself, of public rows, and of
-rows of x. So what is owned stays owned. A subquery is such a function if its rows are public, or tied to x: if
-it reads rows owned by y and one of its conditions is y = x. `x IN (SELECT y ..)`, of units y that are never
-NULL, asks whether the rows have one of the unit x, so it needs no such condition.
+A condition on a row of the unit x keeps the row or not as a function of the row itself, of public rows, and
+of rows of x. So what is owned stays owned. A subquery is such a function if its rows are public, or tied to
+x: if it reads rows owned by y and one of its conditions is y = x. `x IN (SELECT y ..)`, of units y that are
+never NULL, asks whether the rows have one of the unit x, so it needs no such condition.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpsql.kernel.tree import Column, Expr, Query, Select
 
 
 def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
-    """Refuse an expression of a row if it depends on rows of other units; return whether it is tied to one."""
+    """Refuse an expression of a row that depends on other units; return whether it is tied to one."""
     firsts = {name for name, mark in relation.marks.items() if isinstance(mark, (First, FirstCount))}
     if firsts and not firsts.isdisjoint(reads_of(expr)):
         proof.refuse("a value that depends on which unit has it first", expr)

@@ -54,7 +54,7 @@ def template(form: str) -> Expr:
 
 
 def _bounded(node: Expr, *, limited: bool) -> bool:
-    """Return whether what makes texts longer is in a CASE that asks for their length, or has a number for it."""
+    """Return whether what makes texts longer is in a CASE that asks for their length, or is told it."""
     if isinstance(node, Case):
         limited = limited or any(
             isinstance(part, Call) and part.name == "strlen"

@@ -1,4 +1,4 @@
-"""The types of DuckDB: the range of each, the common type of several, which conversions never fail, functions.
+"""The types of DuckDB: the ends of each, the common type of several, conversions that never fail, functions.
 
 The rules are DuckDB's (`max_logical_type`, the numeric operators, the casts); where it would convert in a way
 that can fail or round, there is no rule here, and the query is refused.
@@ -47,6 +47,8 @@ class Value(NamedTuple):
         Whether equal values are the same: a DOUBLE has one zero and one NaN. True of what has no DOUBLE.
     literal
         Whether it is a whole number or a text as it is written, which takes the type of what it meets.
+    settled
+        Whether rows decide it up to the sign of a zero or NaN. If not, no function may read it.
     """
 
     type: SqlType
@@ -55,6 +57,26 @@ class Value(NamedTuple):
     nullable: bool = True
     canonical: bool = True
     literal: bool = False
+    settled: bool = True
+
+
+def size(x: Value) -> Number:
+    """Return the largest distance of a number from 0."""
+    return max(-x.low, x.high)
+
+
+def distance(x: Value) -> Number:
+    """Return the least distance of a number from 0."""
+    return max(0, x.low, -x.high)
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text.
+
+    >>> sorted(words("floor ceil"))
+    ['ceil', 'floor']
+    """
+    return frozenset(text.split())
 
 
 NOTHING = Value(NULL, INFINITY, -INFINITY)
@@ -198,21 +220,21 @@ def digits_kept(x: SqlType, sql_type: SqlType) -> bool:
 _RESULTS = {
     BOOLEAN: "isnan isinf isfinite signbit contains starts_with ends_with prefix suffix regexp_matches "
     "regexp_full_match json_valid json_exists list_contains list_has list_has_any list_has_all",
-    BIGINT: "length len char_length character_length strlen bit_length octet_length length_grapheme instr strpos "
-    "levenshtein damerau_levenshtein hamming array_length date_diff datediff date_sub datesub year month day "
-    "quarter dayofweek dayofmonth dayofyear weekday isodow century decade week weekofyear yearweek isoyear hour "
-    "minute second millisecond microsecond",
+    BIGINT: "length len char_length character_length strlen bit_length octet_length length_grapheme "
+    "instr strpos levenshtein damerau_levenshtein hamming array_length date_diff datediff date_sub datesub "
+    "year month day quarter dayofweek dayofmonth dayofyear weekday isodow century decade week weekofyear "
+    "yearweek isoyear hour minute second millisecond microsecond",
     INTEGER: "ascii unicode ord list_position",
     TINYINT: "sign",
     UBIGINT: "hash list_unique json_array_length",
     HUGEINT: "gcd lcm factorial",
-    DOUBLE: "sqrt cbrt exp ln log log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh cot gamma "
-    "lgamma degrees radians even atan2 nextafter fmod fdiv pow power pi jaro_similarity jaro_winkler_similarity "
-    "jaccard epoch",
-    VARCHAR: "lower upper lcase ucase trim ltrim rtrim reverse strip_accents nfc_normalize md5 sha1 sha256 left "
-    "right substring substr split_part translate replace regexp_escape to_base64 hex url_encode url_decode chr "
-    "parse_filename parse_dirname dayname monthname array_to_string regexp_extract strftime json_extract_string "
-    "json_type lpad rpad concat concat_ws regexp_replace overlay",
+    DOUBLE: "sqrt cbrt exp ln log log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh cot "
+    "gamma lgamma degrees radians even atan2 nextafter fmod fdiv pow power pi jaro_similarity "
+    "jaro_winkler_similarity jaccard epoch",
+    VARCHAR: "lower upper lcase ucase trim ltrim rtrim reverse strip_accents nfc_normalize md5 sha1 sha256 "
+    "left right substring substr split_part translate replace regexp_escape to_base64 hex url_encode "
+    "url_decode chr parse_filename parse_dirname dayname monthname array_to_string regexp_extract strftime "
+    "json_extract_string json_type lpad rpad concat concat_ws regexp_replace overlay",
     SqlType("LIST", item=VARCHAR): "string_split str_split split string_to_array regexp_extract_all "
     "string_split_regex json_keys",
     BLOB: "encode from_base64 unhex",
@@ -222,13 +244,13 @@ _RESULTS = {
 """The functions whose result has one type. None of them depends on the session, on time or on chance."""
 RESULTS = {name: kind for kind, names in _RESULTS.items() for name in names.split()}
 
-_FIRST = frozenset("abs list_sort list_reverse_sort list_distinct list_slice list_filter xor nullif".split())
+_FIRST = words("abs list_sort list_reverse_sort list_distinct list_slice list_filter xor nullif")
 """Functions whose result has the type of the first argument."""
-_ITEM = frozenset("list_first list_last list_max list_min".split())
-_ROUNDED = frozenset("ceil ceiling floor trunc round".split())
-GROWING = frozenset(
-    "replace concat concat_ws overlay regexp_replace regexp_escape translate to_base64 hex url_encode lpad rpad "
-    "array_to_string strip_accents nfc_normalize".split()
+_ITEM = words("list_first list_last list_max list_min")
+_ROUNDED = words("ceil ceiling floor trunc round")
+GROWING = words(
+    "replace concat concat_ws overlay regexp_replace regexp_escape translate to_base64 hex url_encode lpad "
+    "rpad array_to_string strip_accents nfc_normalize"
 )
 """Functions whose result can be longer than their arguments: the memory that they need must be bounded."""
 ONLY = {"age": 2, "pi": 0, "hash": None, "chr": 1}

@@ -1,13 +1,13 @@
 """Relations of rows that are grouped by their unit, and of units of which several share one row.
 
-GROUP BY of the unit and keys: each group has rows of one unit, so its row is a function of these. The keys are
-unique within a unit.
+GROUP BY of the unit and keys: each group has rows of one unit, so its row is a function of these. The keys
+are unique within a unit.
 """
 
 from __future__ import annotations
 
 from dpsql.kernel.check.bounding import sums_of
-from dpsql.kernel.check.marks import FirstCount, First, Mark, Whole
+from dpsql.kernel.check.marks import First, FirstCount, Mark, Whole
 from dpsql.kernel.check.proof import (
     Proof,
     absolute_of,
@@ -42,7 +42,9 @@ def relation_of_units(
     unit, keys, marks = set[str](), set[str](), dict[str, Mark]()
     if source.merged:
         proof.refuse("units that share a row, grouped again", query)
-    places = {name_of(i.expr): n for n, i in zip(names, query.items, strict=True) if isinstance(i.expr, Column)}
+    places = {
+        name_of(i.expr): n for n, i in zip(names, query.items, strict=True) if isinstance(i.expr, Column)
+    }
     for expr in group:
         check_row(proof, expr, source)
         if has_window(expr):
@@ -93,7 +95,9 @@ def _grouped(
         unique = frozenset((frozenset(keys),))
     depends: list[tuple[Names, Names]] = [(NONE, frozenset(unit))]
     of_keys = [(n, reads_of(i.expr)) for n, i in zip(names, query.items, strict=True) if n in keys]
-    places = {name_of(i.expr): n for n, i in zip(names, query.items, strict=True) if isinstance(i.expr, Column)}
+    places = {
+        name_of(i.expr): n for n, i in zip(names, query.items, strict=True) if isinstance(i.expr, Column)
+    }
     sets = [NONE, *(a for a, _ in source.depends if a), *source.unique, *(a for a, _ in source.few)]
     few: list[tuple[Names, int]] = []
     for names_ in dict.fromkeys(sets):
@@ -134,12 +138,13 @@ def relation_of_merged_units(
     """Return the rows of groups of units, of which those with few rows share one row without a unit.
 
     The query is ``SELECT h.u, k.., aggregates FROM s LEFT JOIN h ON h.u = s.u GROUP BY h.u, k..`` where h has
-    the units of the same rows s for which one of the numbers a, b, .. of the unit's rows is more than A, B, ..
+    the units of the same rows s for which one of the numbers a, b, .. of the unit's rows is more than A, B,
+    ..
 
     *Lemma.* Rows with a unit are those of a GROUP BY of the unit. A row without a unit adds up the rows, with
-    its keys, of all units that are not in h, each of which has a <= A, b <= B, ..: whether a unit is in h is a
-    function of its own rows. So a COUNT or SUM there is the sum of those of these units, and the counts that
-    a is the sum of add up to at most A in all groups of one of these units.
+    its keys, of all units that are not in h, each of which has a <= A, b <= B, ..: whether a unit is in h
+    is a function of its own rows. So a COUNT or SUM there is the sum of those of these units, and the
+    counts that a is the sum of add up to at most A in all groups of one of these units.
     """
     join = query.source
     if not isinstance(join, Join) or join.kind != "LEFT" or not isinstance(join.right, Derived):
@@ -186,7 +191,9 @@ def relation_of_merged_units(
         check_row(proof, expr, source)
     if not named or len(keys) + 1 != len(set(group)) or len(set(group)) != len(group) or not merged:
         return proof.refuse("units that share a row, without all keys", query)
-    proof.note("units that share a row", "units with few rows share one row in each group, which adds up theirs")
+    proof.note(
+        "units that share a row", "units with few rows share one row in each group, which adds up theirs"
+    )
     return Relation(
         Kind.OWNED,
         names,
@@ -203,7 +210,7 @@ def relation_of_merged_units(
 def _few_groups(
     query: Select, source: Relation, names: tuple[str, ...], keys: set[str]
 ) -> tuple[tuple[Names, int], ...]:
-    """Return in how many different values of keys a unit has rows, also one that shares its rows with others."""
+    """Return in how many different values of keys a unit has rows, also one that shares its rows."""
     of = [(n, reads_of(item.expr)) for n, item in zip(names, query.items, strict=True) if n in keys]
     found: list[tuple[Names, int]] = []
     for by, most in ((NONE, 1), *source.few):
@@ -239,7 +246,12 @@ def _few(
     if not isinstance(right, Derived) or not isinstance(left, Derived):
         return None
     outer = right.query
-    if not isinstance(outer, Select) or not isinstance(outer.source, Derived) or outer.group or outer.distinct:
+    if (
+        not isinstance(outer, Select)
+        or not isinstance(outer.source, Derived)
+        or outer.group
+        or outer.distinct
+    ):
         return None
     inner = outer.source.query
     if not isinstance(inner, Select) or inner.source != left or inner.where != query.where:
@@ -301,7 +313,10 @@ def _absolute(expr: Expr | None) -> tuple[Expr, int] | None:
 
 def _is_count(expr: Expr) -> bool:
     return (
-        isinstance(expr, Aggregate) and expr.name.upper() == "COUNT" and not expr.distinct and expr.filter is None
+        isinstance(expr, Aggregate)
+        and expr.name.upper() == "COUNT"
+        and not expr.distinct
+        and expr.filter is None
     )
 
 

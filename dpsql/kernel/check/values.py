@@ -129,14 +129,13 @@ _TEXT = frozenset(("LIKE", "ILIKE", "GLOB", "^@", "~", "SIMILAR TO"))
 @rule(Binary)
 def _binary(node: Binary, at: Around) -> Value:
     operator = node.operator
-    if operator == "AND" or operator == "OR":
-        x, y = condition(node.left, at), condition(node.right, at)
-        return TRUTH if x.nullable or y.nullable else CERTAIN
+    if operator in ("AND", "OR"):
+        return _chain(node, at)
     x, y = derive(node.left, at), derive(node.right, at)
     if operator in _COMPARISONS:
         comparable((x, y), node, at)
         return TRUTH if x.nullable or y.nullable else CERTAIN
-    if operator == "IS DISTINCT FROM" or operator == "IS NOT DISTINCT FROM":
+    if operator in ("IS DISTINCT FROM", "IS NOT DISTINCT FROM"):
         comparable((x, y), node, at)
         return CERTAIN
     if operator in _TEXT or operator == "||":
@@ -144,6 +143,16 @@ def _binary(node: Binary, at: Around) -> Value:
         needs_try(node, at, "an operator on texts outside TRY")
         return Value(VARCHAR) if operator == "||" else TRUTH
     return arithmetic(node, operator, x, y, at)
+
+
+def _chain(node: Binary, at: Around) -> Value:
+    """Return what is known of many conditions that one operator joins, the last first."""
+    found, rest = [condition(node.right, at)], node.left
+    while isinstance(rest, Binary) and rest.operator == node.operator:
+        found.append(condition(rest.right, at))
+        rest = rest.left
+    found.append(condition(rest, at))
+    return TRUTH if any(x.nullable for x in found) else CERTAIN
 
 
 def _texts(values: Sequence[Value], node: Node) -> None:
@@ -200,7 +209,7 @@ def _inner(node: InQuery | Exists | ScalarQuery, at: Around) -> Rows:
     """Check a query in an expression; TRY around it would not catch its failures."""
     if at.caught or at.given is not None:
         raise NotCertified("a query under TRY", node)
-    return at.scope.walk.rows(node.query, at.scope)
+    return at.scope.walk.settled(node.query, at.scope)
 
 
 @rule(Exists)
@@ -231,51 +240,76 @@ def _scalar_query(node: ScalarQuery, at: Around) -> Value:
 def _case(node: Case, at: Around) -> Value:
     found, rest = [], at
     for when, then in node.branches:
-        condition(when, rest)
-        found.append(derive(then, _narrow(when, rest, truth=True)))
-        rest = _narrow(when, rest, truth=False)
+        _, known, known_else = _decide(when, rest)
+        found.append(derive(then, _beside(rest, known)))
+        rest = _beside(rest, known_else)
     found.append(NOTHING if node.default is None else derive(node.default, rest))
     return unified(found, node, caught=at.caught)
 
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+_Known = dict["Expr", Value]
 
 
-def _narrow(when: Expr, at: Around, *, truth: bool) -> Around:
-    """Return where an expression stands if a condition holds, or, without `truth`, if it does not or is NULL."""
-    when = bare(when)
-    if isinstance(when, Not):
-        return _narrow(when.operand, at, truth=False) if truth else at
-    if isinstance(when, IsNull):
-        if when.negated != truth:
-            return at
-        x = derive(when.operand, at)
-        return at._replace(narrowed={**(at.narrowed or {}), when.operand: x._replace(nullable=False)})
-    if not isinstance(when, Binary):
-        return at
-    operator, left, right = when.operator, when.left, when.right
-    if operator == ("AND" if truth else "OR"):
-        return _narrow(right, _narrow(left, at, truth=truth), truth=truth)
-    if operator not in _COMPARISONS:
-        return at
-    x, y = derive(left, at), derive(right, at)
-    if not all(exact(kind) or kind.name == "DECIMAL" for kind in (x.type, y.type)):
-        return at
-    operator = operator if truth else _OPPOSITE[operator]
-    made = dict(at.narrowed or {})
-    for node, value, other, sign in ((left, x, y, operator), (right, y, x, _MIRRORED[operator])):
-        if not value.literal and (truth or not other.nullable):
-            made[node] = made[bare(node)] = _within(value, other, sign, truth=truth)
-    return at._replace(narrowed=made)
+def _decide(node: Expr, at: Around) -> tuple[Value, _Known, _Known]:
+    """Return what is known of a condition, and of expressions where it holds, and where it does not."""
+    inner = bare(node)
+    match inner:
+        case Not(operand):
+            found, _, known_else = _decide(operand, at)
+            return TRUTH if found.nullable else CERTAIN, known_else, {}
+        case IsNull(operand, negated):
+            known = {operand: derive(operand, at)._replace(nullable=False)}
+            return (CERTAIN, known, {}) if negated else (CERTAIN, {}, known)
+        case Binary("AND" | "OR" as operator, left, right):
+            (x, one, one_else), (y, two, two_else) = _decide(left, at), _decide(right, at)
+            found = TRUTH if x.nullable or y.nullable else CERTAIN
+            return (
+                (found, _both(one, two), {}) if operator == "AND" else (found, {}, _both(one_else, two_else))
+            )
+        case Binary(operator) if operator in _COMPARISONS:
+            return _compared(inner, at)
+    return condition(inner, at), {}, {}
 
 
-def _within(value: Value, other: Value, operator: str, *, truth: bool) -> Value:
-    """Narrow what is known of a number by a comparison; where the comparison is not true it can be NULL."""
+def _compared(node: Binary, at: Around) -> tuple[Value, _Known, _Known]:
+    x, y = derive(node.left, at), derive(node.right, at)
+    comparable((x, y), node, at)
+    found = TRUTH if x.nullable or y.nullable else CERTAIN
+    known: _Known = {}
+    known_else: _Known = {}
+    if all(exact(kind) or kind.name == "DECIMAL" for kind in (x.type, y.type)):
+        for part, value, other, signs in ((node.left, x, y, {}), (node.right, y, x, _MIRRORED)):
+            if not value.literal:
+                sign = signs.get(node.operator, node.operator)
+                for each in {part, bare(part)}:
+                    known[each] = _within(value, other, sign)._replace(nullable=False)
+                    if not other.nullable:  # where the comparison is NULL, this number is
+                        known_else[each] = _within(value, other, _OPPOSITE[sign])
+    return found, known, known_else
+
+
+def _within(value: Value, other: Value, operator: str) -> Value:
+    """Return what is known of a number that compares so with another."""
     step = 1 if exact(value.type) and exact(other.type) else 0
     low, high = value.low, value.high
     if operator in ("<", "<=", "="):
         high = min(high, other.high - (step if operator == "<" else 0))
     if operator in (">", ">=", "="):
         low = max(low, other.low + (step if operator == ">" else 0))
-    return value._replace(low=low, high=high, nullable=value.nullable and not truth)
+    return value._replace(low=low, high=high)
+
+
+def _both(one: _Known, two: _Known) -> _Known:
+    """Return what is known where two conditions are."""
+    made = {**one, **two}
+    for node in one.keys() & two.keys():
+        x, y = one[node], two[node]
+        ends = max(x.low, y.low), min(x.high, y.high)
+        made[node] = x._replace(low=ends[0], high=ends[1], nullable=x.nullable and y.nullable)
+    return made
+
+
+def _beside(at: Around, known: _Known) -> Around:
+    return at._replace(narrowed=_both(at.narrowed or {}, known)) if known else at

@@ -91,9 +91,7 @@ def _outside_windows(expr: Expr) -> Names:
     for node in nodes_of_row(expr):
         if isinstance(node, Window):
             inside |= {id(n) for n in nodes_of_row(node)}
-    return frozenset(
-        name_of(n) for n in nodes_of_row(expr) if isinstance(n, Column) and id(n) not in inside
-    )
+    return frozenset(name_of(n) for n in nodes_of_row(expr) if isinstance(n, Column) and id(n) not in inside)
 
 
 def _function(window: Window) -> str:
@@ -131,14 +129,14 @@ def mark_of(expr: Expr, relation: Relation) -> Mark | None:
 
 def _greatest(expr: Expr, relation: Relation) -> Mark | None:
     inner = converted(expr)
-    if isinstance(inner, Call) and inner.name.upper() == "GREATEST" and len(inner.arguments) == 2:
-        if whole_number(inner.arguments[1]) == 1:
-            return _whole(converted(inner.arguments[0]), relation)
-    return None
+    if not (isinstance(inner, Call) and inner.name.upper() == "GREATEST" and len(inner.arguments) == 2):
+        return None
+    at_least_one = whole_number(inner.arguments[1]) == 1
+    return _whole(converted(inner.arguments[0]), relation) if at_least_one else None
 
 
 def _whole_of_units(expr: Case, relation: Relation) -> Mark | None:
-    """Return the mark of CASE WHEN u IS NULL THEN 1 ELSE GREATEST(x, 1) END, where units share a row without one."""
+    """Return the mark of CASE WHEN u IS NULL THEN 1 ELSE GREATEST(x, 1) END: NULL is for units that share."""
     if len(expr.branches) != 1 or expr.default is None:
         return None
     condition, value = expr.branches[0]
@@ -149,7 +147,7 @@ def _whole_of_units(expr: Case, relation: Relation) -> Mark | None:
 
 
 def _sum_of(expr: Expr, relation: Relation) -> tuple[str, bool] | None:
-    """Return the column whose values, or absolute values, an aggregate adds up, and whether they are absolute."""
+    """Return the column whose values an aggregate adds up, and whether it takes absolute ones."""
     if not (isinstance(expr, Aggregate) and expr.name.upper() == "SUM" and len(expr.arguments) == 1):
         return None
     if expr.distinct or expr.filter is not None or expr.order:
@@ -171,8 +169,8 @@ def _measured(expr: Expr, relation: Relation) -> tuple[str, bool] | None:
 def _whole(expr: Expr, relation: Relation) -> Mark | None:
     """Return the mark of GREATEST(x, 1): at least the sum of a column over the unit's rows.
 
-    Proof: x is such a sum, over a window that has all rows of the unit, since what it is partitioned by is the
-    same in all of them; or x is the column, in the only row of the unit.
+    Proof: x is such a sum, over a window that has all rows of the unit, since what it is partitioned by is
+    the same in all of them; or x is the column, in the only row of the unit.
     """
     if isinstance(expr, Window):
         if expr.order or expr.frame is not None or relation.by_row:
@@ -265,7 +263,9 @@ def first_of_units(expr: Expr, relation: Relation) -> Mark | None:
     if not isinstance(case, Case) or (found := _only_branch(case)) is None or len(found[0]) != 1:
         return None
     (condition,), value = found
-    if not (isinstance(condition, Binary) and condition.operator == "=" and whole_number(condition.right) == 1):
+    if not (
+        isinstance(condition, Binary) and condition.operator == "=" and whole_number(condition.right) == 1
+    ):
         return None
     window = stripped(condition.left)
     if not isinstance(window, Window) or _function(window) != "ROW_NUMBER" or not isinstance(value, Column):

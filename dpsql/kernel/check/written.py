@@ -1,8 +1,9 @@
-"""That the text of an expression means its tree: DuckDB's SQL is written without parentheses but those of `Paren`.
+"""That the text of an expression means its tree: only `Paren` writes parentheses.
 
-A proof is about the tree, and an engine reads the text. An operand that is itself an operator is read as the tree
-has it only if it binds more tightly, or as tightly on the left of an operator that groups to the left. So each
-operand is tested against the precedence of DuckDB's grammar; texts with delimiters around them bind most tightly.
+A proof is about the tree, and an engine reads the text. An operand that is itself an operator is read as
+the tree has it only if it binds more tightly, or as tightly on the left of an operator that groups to the
+left. So each operand is tested against the precedence of DuckDB's grammar; texts with delimiters around
+them bind most tightly.
 """
 
 from __future__ import annotations
@@ -95,17 +96,30 @@ def _open_places(template: str) -> frozenset[int]:
     found = set()
     for place in re.finditer(r"\{(\d+)\}", template):
         before, after = template[: place.start()].rstrip(), template[place.end() :].lstrip()
-        if not (before.endswith(("(", ",", "[")) and (after.startswith((")", ",", "]")) or after.startswith("AS "))):
+        if not (before.endswith(("(", ",", "[")) and after.startswith((")", ",", "]", "AS "))):
             found.add(int(place[1]))
     return frozenset(found)
 
 
 def _binary(node: Binary) -> None:
-    level = _LEVELS.get(node.operator, OTHER)
-    chained = level in (OR, AND, ADDED, MULTIPLIED)
-    left, right = level_of(node.left), level_of(node.right)
-    if left < level or right < level or (left == level and not chained) or (right == level and level > AND):
-        raise NotCertified("an operand that binds less tightly than its operator", node)
+    """Test an operator, and those like it among its operands, which `values` derives together."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        level = _LEVELS.get(node.operator, OTHER)
+        chained = level in (OR, AND, ADDED, MULTIPLIED)
+        left, right = level_of(node.left), level_of(node.right)
+        if (
+            left < level
+            or right < level
+            or (left == level and not chained)
+            or (right == level and level > AND)
+        ):
+            raise NotCertified("an operand that binds less tightly than its operator", node)
+        if level <= AND:
+            waiting += [
+                x for x in (node.left, node.right) if isinstance(x, Binary) and x.operator == node.operator
+            ]
 
 
 def _needs(level: int, *names: str) -> Callable[[Any], None]:

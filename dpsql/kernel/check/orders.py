@@ -1,0 +1,232 @@
+"""Which rows an order leaves tied: unique sets of columns, what windows depend on, what aggregates may read.
+
+The rules of `totality` for windows and LIMIT rest on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from dpsql.kernel.check.certificate import NotCertified
+from dpsql.kernel.check.derive import Rows, bare
+from dpsql.kernel.check.types_of import Value, exact
+from dpsql.kernel.facts import fold
+from dpsql.kernel.tree import (
+    Aggregate,
+    Binary,
+    Call,
+    Column,
+    Constant,
+    Derived,
+    Expr,
+    IsNull,
+    Node,
+    Query,
+    Select,
+    Window,
+    parts,
+    walk,
+)
+from dpsql.types import SqlType
+
+Key = tuple[str, str]
+"""A column: the alias of its item of FROM, and its name."""
+_KEYS = 8
+"""So many unique sets of a relation are kept."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class From:
+    """What is known of the rows that a SELECT reads."""
+
+    items: dict[str, Rows]
+    unique: frozenset[frozenset[Key]] = frozenset()
+    padded: frozenset[str] = frozenset()
+    single: bool = False
+
+
+def token(expr: Expr) -> object:
+    """Return what stands for an expression in sets: of a column its alias and name."""
+    expr = bare(expr)
+    return (expr.table, fold(expr.name) if expr.stored else expr.name) if isinstance(expr, Column) else expr
+
+
+def conjuncts(node: Expr | None) -> Iterator[Expr]:
+    """Return the conditions that AND joins."""
+    if node is None:
+        return
+    node = bare(node)
+    if isinstance(node, Binary) and node.operator == "AND":
+        yield from conjuncts(node.left)
+        yield from conjuncts(node.right)
+    else:
+        yield node
+
+
+def present_columns(where: Expr) -> frozenset[Key]:
+    """Return the columns that a condition says are not NULL."""
+    return frozenset(
+        token(node.operand)  # type: ignore[misc]  # of a column it is a key
+        for node in conjuncts(where)
+        if isinstance(node, IsNull) and node.negated and isinstance(bare(node.operand), Column)
+    )
+
+
+def unique_in_join(
+    left: From, right: From, kind: str, on: Expr | None
+) -> tuple[frozenset[frozenset[Key]], bool]:
+    """Return the unique sets of a join, and whether it has one row at most.
+
+    Rows that each meet at most one row of the other side stay unique. Else a pair of rows comes once, and a
+    row of one side that meets none once with NULLs; both cannot have one row of that side. With FULL a row of
+    each side, with NULLs for the other, can be equal.
+    """
+    met_right: set[object] = set()
+    met_left: set[object] = set()
+    for node in conjuncts(on):
+        if isinstance(node, Binary) and node.operator in ("=", "IS NOT DISTINCT FROM"):
+            for x, y in ((token(node.left), token(node.right)), (token(node.right), token(node.left))):
+                one, other = _type_in(left, x), _type_in(right, y)
+                if one is not None and other is not None and (one == other or (exact(one) and exact(other))):
+                    met_right.add(y)
+                    met_left.add(x)
+    one_right = right.single or any(columns <= met_right for columns in right.unique)
+    one_left = left.single or any(columns <= met_left for columns in left.unique)
+    made: set[frozenset[Key]] = set()
+    if one_right and kind in ("INNER", "LEFT", "CROSS"):
+        made |= left.unique
+    if one_left and kind in ("INNER", "RIGHT", "CROSS"):
+        made |= right.unique
+    if kind != "FULL":
+        made |= {x | y for x in islice(left.unique, _KEYS) for y in islice(right.unique, _KEYS)}
+    single = kind != "FULL" and left.single and right.single
+    return frozenset(islice(sorted(made, key=len), 2 * _KEYS)), single or (
+        left.single and one_right and kind == "LEFT"
+    )
+
+
+def _type_in(side: From, key: object) -> SqlType | None:
+    """Return the type of a column of one side of a join; None of anything else."""
+    rows = side.items.get(key[0]) if isinstance(key, tuple) else None
+    found = rows.columns.get(key[1]) if rows is not None and isinstance(key, tuple) else None
+    return None if found is None else found.type
+
+
+def unique_kept(query: Select, source: From, names: dict[object, str]) -> frozenset[frozenset[str]]:
+    """Return the unique sets of rows of FROM that are columns of the result, and those with a ROW_NUMBER."""
+    made = {
+        frozenset(names[key] for key in columns)
+        for columns in source.unique
+        if all(k in names for k in columns)
+    }
+    for item in query.items:
+        window = bare(item.expr)
+        if (
+            isinstance(window, Window)
+            and isinstance(window.function, Call)
+            and window.function.name.upper() == "ROW_NUMBER"
+        ):
+            keys = [token(part) for part in window.partition]
+            if all(key in names for key in keys):
+                made.add(frozenset((names[token(window)], *(names[key] for key in keys))))
+    return frozenset(made)
+
+
+_RANKED = frozenset(("RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST"))
+
+
+def loose_items(
+    windows: list[Window],
+    query: Select,
+    source: From,
+    columns: dict[str, Value],
+    names: dict[object, str],
+) -> dict[str, frozenset[str]]:
+    """Return the items that the order of rows that tie decides; refused if the others depend on it, too."""
+    tied = []
+    for window in windows:
+        known = {*map(token, window.partition), *(token(term.expr) for term in window.order)}
+        if not _of_peers(window) and not any(columns <= known for columns in source.unique):
+            tied.append((window, _following(known, source)))
+    orders = {(window.partition, window.order) for window, _ in tied}  # rows are sorted once for each
+    if not tied or (len(orders) == 1 and columns_read(*query.items, source=source) <= tied[0][1]):
+        return {}
+    made = {}
+    for name, item in zip(columns, query.items, strict=True):
+        own = [known for window, known in tied if window in walk(item)]
+        if own and not (len(own) == 1 and columns_read(item, source=source) <= own[0]):
+            raise NotCertified("a window in an order that is not total", item)
+        if own:
+            made[name] = frozenset(other for key, other in names.items() if key in own[0])
+    return made
+
+
+def _following(known: set[object], source: From) -> set[object]:
+    """Return columns, and those that follow from them: all of an item of FROM whose rows they tell apart."""
+    made = set(known)
+    for alias, rows in source.items.items():
+        if alias not in source.padded and any(
+            {(alias, name) for name in columns} <= known for columns in rows.unique
+        ):
+            made |= {(alias, name) for name in rows.columns}
+    return made
+
+
+def reads_loose(query: Select, alias: str, rows: Rows, source: From) -> bool:
+    """Return whether a query groups by, and each of its items reads, no others beside one that is loose."""
+    if not isinstance(query.source, Derived):
+        return False
+    shared: frozenset[object] = frozenset.intersection(*rows.loose.values()) - frozenset(rows.loose)
+    places = [e for e in query.group if isinstance(e, Constant)]
+    grouping = [*query.group, *([query.where] if query.where else [])]
+    if places or not _named(alias, columns_read(*grouping, source=source)) <= shared:
+        return False
+    for part in aggregates_of(query):
+        read = _named(alias, columns_read(part, source=source))
+        decided = [name for name in rows.loose if name in read]
+        if len(decided) > 1 or any(not read - {name} <= rows.loose[name] for name in decided):
+            return False
+    return True
+
+
+def _named(alias: str, keys: set[object]) -> frozenset[object]:
+    """Return the names of columns of one item of FROM; what is no such column stands for itself."""
+    return frozenset(key[1] if isinstance(key, tuple) and key[0] in (alias, "") else key for key in keys)
+
+
+def aggregates_of(query: Select) -> Iterator[Node]:
+    """Return the aggregates of a query, and its items that have none."""
+    for item in query.items:
+        found: list[Node] = [node for node in walk(item) if isinstance(node, Aggregate)]
+        yield from found or [item]
+
+
+def _of_peers(window: Window) -> bool:
+    """Return whether a window gives the same to all rows that tie, whatever their order is."""
+    function, frame = window.function, window.frame
+    if isinstance(function, Call):
+        return function.name.upper() in _RANKED
+    if frame is None or frame.unit in ("RANGE", "GROUPS"):
+        return True
+    sides = [frame.start, frame.end]
+    return all(bound is not None and bound.offset is None and bound.side != "CURRENT ROW" for bound in sides)
+
+
+def columns_read(*nodes: Node, source: From) -> set[object]:
+    """Return the columns that nodes read, also in queries in them, which read columns of their own, too."""
+    read: set[object] = set()
+    waiting = [*nodes]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Query):
+            inner = {token(part) for part in walk(node) if isinstance(part, Column)}
+            read |= {
+                key for key in inner if isinstance(key, tuple) and (not key[0] or key[0] in source.items)
+            }
+        elif isinstance(node, Column):
+            read.add(token(node))
+        else:
+            waiting += parts(node)
+    return read
