@@ -15,23 +15,32 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from kernel.attack import FILLS, Attack, Figures
+from kernel.attack import FILLS, Attack, Figures, Finding
 from kernel.grounds import grounds
 
 
-def run(edits: int, seed: int, fills: int) -> Figures:
+def run(edits: int, seed: int, fills: int, out: Path | None) -> Figures:
     """Edit as many trees in this process."""
     found = grounds()
     attack = Attack(found, seed)
     try:
         while attack.figures.edits < edits:
+            known = len(attack.figures.findings)
             attack.round(fills=fills)
+            for number, finding in enumerate(attack.figures.findings[known:], known):
+                _write(out, f"edit_{seed}_{number}.txt", finding)
             if attack.rounds % 10 == 0:
                 print(f"seed {seed}: {attack.figures}", file=sys.stderr, flush=True)
     finally:
         for ground in found:
             ground.close()
     return attack.figures
+
+
+def _write(out: Path | None, name: str, finding: Finding) -> None:
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(f"{finding}\n", "utf-8")
 
 
 def main() -> None:
@@ -45,9 +54,12 @@ def main() -> None:
     asked = parser.parse_args()
     begin, total = time.monotonic(), Figures()
     if asked.workers == 1:
-        total = run(asked.edits, asked.seed, asked.fills)
+        total = run(asked.edits, asked.seed, asked.fills, asked.out)
     else:
-        tasks = [(asked.edits // asked.workers, asked.seed + i, asked.fills) for i in range(asked.workers)]
+        tasks = [
+            (asked.edits // asked.workers, asked.seed + i, asked.fills, asked.out)
+            for i in range(asked.workers)
+        ]
         with multiprocessing.get_context("spawn").Pool(asked.workers) as pool:
             for figures in pool.starmap(run, tasks):
                 total.add(figures)
@@ -57,9 +69,6 @@ def main() -> None:
     print("accepted:", *(f"{times} {edit}" for edit, times in total.accepted.most_common()), sep="\n  ")
     for number, finding in enumerate(total.findings):
         print(f"\nFINDING {number}: {finding}")
-        if asked.out is not None:
-            asked.out.mkdir(parents=True, exist_ok=True)
-            (asked.out / f"edit_{asked.seed}_{number}.txt").write_text(f"{finding}\n", "utf-8")
     sys.exit(bool(total.findings))
 
 

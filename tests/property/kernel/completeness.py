@@ -47,6 +47,8 @@ class Share:
     """The statements that are not certified, and why."""
     times: list[float] = field(default_factory=list)
     """Milliseconds for all queries of a statement."""
+    slowest: tuple[float, str] = (0.0, "")
+    """The statement that took longest, with its milliseconds."""
 
     def __str__(self) -> str:
         share = self.certified / max(1, self.accepted)
@@ -68,6 +70,7 @@ def share_of(name: str, ground: Ground, texts: Iterable[str]) -> Share:
         begin = time.process_time()
         reasons = [r for r in (disagreement(each, ground.facts) for each in made) if r]
         found.times.append((time.process_time() - begin) * 1000)
+        found.slowest = max(found.slowest, (found.times[-1], text))
         found.accepted += 1
         found.queries += len(made)
         if reasons:
@@ -161,6 +164,8 @@ def main() -> None:
     total = Share("all")
     for share in _shares(asked):
         print(share, flush=True)
+        if asked.show:
+            print(f"  slowest, {share.slowest[0]:.1f} ms:\n    {share.slowest[1]}")
         for text, why in share.lacking[: asked.show]:
             print(f"  {why}\n    {text}")
         total.accepted += share.accepted

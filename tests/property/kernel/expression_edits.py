@@ -137,7 +137,8 @@ def _stated(p: Place) -> Iterator[Node]:
             for other in p.one(p.others(Cast, whole=True)):
                 yield remade(node, type=other.type)
         case Apply():
-            for other in p.one(p.others(Apply, whole=True)):
+            number = len(node.arguments)
+            for other in p.one([n for n in p.others(Apply, whole=True) if len(n.arguments) == number]):
                 yield remade(node, form=other.form)
         case Column() if getattr(node, "type", None) is not None:
             yield remade(node, type=p.rng.choice(TYPES))
