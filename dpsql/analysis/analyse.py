@@ -35,6 +35,7 @@ from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, s
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.rungs import rungs, small_rungs
 from dpsql.analysis.searched_groups import with_few_groups
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
@@ -256,12 +257,17 @@ def _searches(
     among, made = _rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:
         rows = block.rows if every and ladder.of is not Contribution.GROUPS else among
-        query = rows.rungs(ladder, server=compiler.policy.engine != "duckdb")
-        sql = duckdb_sql(query)
+        server = compiler.policy.engine != "duckdb"
+        query, small = rungs(rows, ladder, server=server), None if server else small_rungs(rows, ladder)
+        sql, faster = duckdb_sql(query), None if small is None else duckdb_sql(small)
         counts_only = confirm(compiler.catalog, sql, compiler.policy)
+        if faster is not None:
+            counts_only &= confirm(compiler.catalog, faster, compiler.policy)
         used = tuple(sorted(compiler.used))
         size = ladder.sums(keys=bool(block.keys)).value
-        sealed = seal(query, sql, (), size, used, counts_only=counts_only, order=None, cells=True)
+        sealed = seal(
+            query, sql, (), size, used, counts_only=counts_only, order=None, cells=True, faster=faster
+        )
         made.append(BoundSearch(ladder, sealed))
     return tuple(made)
 

@@ -60,6 +60,7 @@ def score_query(
     sums: Sums = Sums.NONE,
     fine: int | None = None,
     server: bool = False,
+    missing: bool = False,
 ) -> Select:
     """Return the query of the scores of bounds over units, whose column `a` is a whole number from 0 on.
 
@@ -70,7 +71,7 @@ def score_query(
     all that is computed. `fine` says in how many steps `n3` has a unit at the last bound that it exceeds: the
     step is the bound divided by it, or 1 if that is less. `server` says that the engine puts the expression
     of a subquery's column in the place of each of its names: the query then names `a` few times, and is
-    slower.
+    slower. `missing` adds a last number: of how many units `a` is NULL.
     """
     if server:
         return _query_with_bounds_as_rows(units, bounds, sums, fine, by_excess=by_excess, wide=wide)
@@ -87,6 +88,8 @@ def score_query(
     keyed, key = Select(listed, Derived(units, "v")), Column("w", "k")
     score = _score(bounds, key, Column("w", narrow)) if by_excess else whole(FULL)
     more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine)
+    if missing:
+        more = (*more, _less(Aggregate("COUNT"), Aggregate("COUNT", (Column("w", "a"),))))
     numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *more)
     return Select(items("n", numbers), Derived(keyed, "w"), group=(key,))
 

@@ -111,7 +111,7 @@ SLIPS = (
         (
             "analysis.unit_totals",
             "merged_units",
-            "source, there, group=(unit,))",
+            "alone, there, group=(unit,))",
             "source, there, group=(unit, *by))",
         ),
     ),

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.grids import in_search, near_and_far, whole
+from dpsql.analysis.grids import in_search, near_and_far, steps_as_double, whole
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
@@ -66,7 +66,10 @@ def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     counted = kept(row, condition)
     if value.type == DOUBLE and total:
         near, far = (kept(each, condition) for each in near_and_far(value.guarded_node))
-        return Ladder(of, near, scale, step, HIGHEST, call.by_row, type=value.type, far=far)
+        small = None
+        if call.compiler.policy.engine == "duckdb":
+            small = kept(steps_as_double(value.guarded_node), condition)
+        return Ladder(of, near, scale, step, HIGHEST, call.by_row, type=value.type, far=far, small=small)
     if value.type == DOUBLE:
         return Ladder(of, counted, scale, step, HIGHEST, call.by_row, type=value.type)
     power = power_of(value.type)
