@@ -258,15 +258,13 @@ def _searches(
     for ladder in compiler.ladders:
         rows = block.rows if every and ladder.of is not Contribution.GROUPS else among
         server = compiler.policy.engine != "duckdb"
-        query, small = rungs(rows, ladder, server=server), None if server else small_rungs(rows, ladder)
-        sql, faster = duckdb_sql(query), None if small is None else duckdb_sql(small)
-        counts_only = confirm(compiler.catalog, sql, compiler.policy)
-        if faster is not None:
-            counts_only &= confirm(compiler.catalog, faster, compiler.policy)
+        query = rungs(rows, ladder, server=server)
+        sql, *faster = (duckdb_sql(each) for each in (query, *small_rungs(rows, ladder)))
+        plain = [confirm(compiler.catalog, each, compiler.policy) for each in (sql, *faster)]
         used = tuple(sorted(compiler.used))
         size = ladder.sums(keys=bool(block.keys)).value
         sealed = seal(
-            query, sql, (), size, used, counts_only=counts_only, order=None, cells=True, faster=faster
+            query, sql, (), size, used, counts_only=all(plain), order=None, cells=True, faster=tuple(faster)
         )
         made.append(BoundSearch(ladder, sealed))
     return tuple(made)

@@ -200,14 +200,20 @@ def near_and_far(value: Expr) -> tuple[Expr, Expr]:
     return near, Case(((beyond, Paren(Binary("-", every, huge(near)))),))
 
 
-def steps_as_double(value: Expr) -> Expr:
+def steps_as_double(value: Expr, *, positive: bool = False) -> Expr:
     """Return the steps of a DOUBLE in a search as a DOUBLE: the same below 2^53, and at least that beyond.
 
-    It is NULL for NULL and NaN.
+    It is NULL for NULL and NaN. `positive` says that it is 2^53 for values below 0.
     """
-    factor = Constant(float(1 / searched(DOUBLE, signed=True).step), DOUBLE)
+    step = searched(DOUBLE, signed=True).step
+    factor = Constant(float(1 / step), DOUBLE)
     nearest = Call("floor", (Binary("+", Binary("*", value, factor), Constant(0.5, DOUBLE)),))
-    return Case(((Call("isnan", (value,)), Constant(None, DOUBLE)),), nearest)
+    if not positive:
+        return Case(((Call("isnan", (value,)), Constant(None, DOUBLE)),), nearest)
+    near = Between(value, Constant(0.0, DOUBLE), Constant(float(SMALL * step), DOUBLE))
+    # NaN is greater than all numbers, and NULL meets no condition.
+    other = Binary("OR", Paren(Call("isnan", (value,))), IsNull(value))
+    return Case(((near, nearest), (other, Constant(None, DOUBLE))), Constant(float(SMALL), DOUBLE))
 
 
 def searched(sql_type: SqlType, *, signed: bool) -> Grid:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 
 from dpsql.analysis.grids import BEYOND, SMALL, absolute, huge, in_least_steps, narrow_steps, whole, within
 from dpsql.analysis.score_queries import Sums
@@ -73,6 +73,8 @@ class Ladder:
 
     small: Expr | None = None
     """The same as `row` and `far` in one term, a DOUBLE that is exact if it is less than 2^53 (`SMALL`)."""
+    positive: Expr | None = None
+    """The same as `small` if that is not below 0, else 2^53."""
 
     @property
     def rows(self) -> tuple[Expr, ...]:
@@ -82,13 +84,12 @@ class Ladder:
     @property
     def columns(self) -> tuple[Expr, ...]:
         """The expressions of a row that a search may read."""
-        return (*self.rows, *(() if self.small is None else (self.small,)))
+        return (*self.rows, *(each for each in (self.small, self.positive) if each is not None))
 
     @property
     def bounds(self) -> tuple[int, ...]:
         """The bounds in steps, in ascending order."""
-        powers = tuple(1 << j for j in range(self.top + 1))
-        return (0, *powers) if self.of in _EXTREMES else powers
+        return _powers(self.top)[self.of not in _EXTREMES :]
 
     @property
     def by_excess(self) -> bool:
@@ -138,10 +139,10 @@ class Ladder:
         summed = (absolute(each, self.type) if keys else each for each in rows)
         return self._cut(_added([Aggregate("SUM", (each,)) for each in summed]))
 
-    def of_small_unit(self, row: Expr, *, keys: bool) -> Expr:
+    def of_small_unit(self, row: Expr, *, positive: bool, keys: bool) -> Expr:
         """Return the same of a unit as a BIGINT, if its absolute values add up to less than `SMALL` steps.
 
-        It is NULL of any other unit. `row` is the column of `small`.
+        It is NULL of any other unit. `row` is the column of `small`, or that of `positive`.
 
         Notes
         -----
@@ -150,8 +151,10 @@ class Ladder:
         is less. So one that is less is exact, in whatever order rows are added, and then so is the sum of the
         values, none of whose parts is larger.
         """
-        sizes = Call("COALESCE", (Aggregate("SUM", (Call("abs", (row,)),)), _double(0)))
-        summed = sizes if keys else Call("COALESCE", (Aggregate("SUM", (row,)), _double(0)))
+        size = row if positive else Call("abs", (row,))
+        sizes = Call("COALESCE", (Aggregate("SUM", (size,)), _double(0)))
+        signed = not (positive or keys)
+        summed = Call("COALESCE", (Aggregate("SUM", (row,)), _double(0))) if signed else sizes
         return Case(((Binary("<", sizes, _double(SMALL)), Cast(summed, BIGINT)),))
 
     def in_row(self, rows: Sequence[Expr]) -> Expr:
@@ -173,6 +176,12 @@ class Ladder:
         if self.wide:
             return within(in_least_steps(value, self.scale), BEYOND)
         return narrow_steps(value, self.scale, self.bounds[-1] + 1)
+
+
+@lru_cache(maxsize=128)
+def _powers(top: int) -> tuple[int, ...]:
+    """Return 0 and the powers of two up to 2^`top`."""
+    return 0, *(1 << j for j in range(top + 1))
 
 
 def _double(number: int) -> Expr:

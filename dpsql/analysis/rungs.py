@@ -9,7 +9,7 @@ from dpsql.analysis.groups import Rows
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.score_queries import score_query
 from dpsql.errors import InternalError
-from dpsql.tree import Call, Column, Derived, IsNull, Item, Query, Select
+from dpsql.tree import Call, Column, Derived, Expr, IsNull, Item, Query, Select
 
 
 def rungs(rows: Rows, ladder: Ladder, *, server: bool = False) -> Query:
@@ -37,17 +37,22 @@ def rungs(rows: Rows, ladder: Ladder, *, server: bool = False) -> Query:
     )
 
 
-def small_rungs(rows: Rows, ladder: Ladder) -> Query | None:
-    """Return the query of `rungs` for units with small totals of a DOUBLE, and how many have others.
+def small_rungs(rows: Rows, ladder: Ladder) -> tuple[Query, ...]:
+    """Return queries of `rungs` for units with small totals of a DOUBLE, and of how many have others.
 
-    That is its last number. If it is 0, the others are those of `rungs`; DuckDB sums DOUBLEs and BIGINTs
-    faster than HUGEINTs. None: there is no faster one.
+    That is their last number. If it is 0, the others are those of `rungs`; DuckDB sums DOUBLEs and BIGINTs
+    faster than HUGEINTs. The first query is the fastest, and for values from 0 on, if there are two.
     """
-    if ladder.small is None or rows.by_row:
-        return None
-    unit, keys = Column("s", "u"), bool(rows.keys)
-    name = f"f{rows.row.index(ladder.small)}"
-    own, there = ladder.of_small_unit(Column("s", name), keys=keys), IsNull(unit, negated=True)
+    if ladder.small is None or ladder.positive is None or rows.by_row:
+        return ()
+    small, keys = _small_rungs(rows, ladder, ladder.small, positive=False), bool(rows.keys)
+    return (small,) if keys else (_small_rungs(rows, ladder, ladder.positive, positive=True), small)
+
+
+def _small_rungs(rows: Rows, ladder: Ladder, row: Expr, *, positive: bool) -> Query:
+    unit, keys, name = Column("s", "u"), bool(rows.keys), f"f{rows.row.index(row)}"
+    own = ladder.of_small_unit(Column("s", name), positive=positive, keys=keys)
+    there = IsNull(unit, negated=True)
     units = Select((Item(own, "t"),), Derived(_only(rows.query, name), "s"), there, group=(unit,))
     return score_query(
         _sized(ladder, units),

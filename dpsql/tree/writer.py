@@ -27,18 +27,19 @@ def duckdb_sql(node: Node) -> str:
     if isinstance(node, e.Column):  # the most frequent one
         return _column(node)
     written: list[str] = []
+    write, rule_of = written.append, RULES.get
     pending: list[Iterator[str | Node]] = [iter((node,))]  # the rest of each node, innermost last
     while pending:
         for piece in pending[-1]:
-            if isinstance(piece, str):
-                written.append(piece)
+            if type(piece) is str:
+                write(piece)
                 continue
-            rule = RULES.get(type(piece))
+            rule = rule_of(type(piece))
             if rule is None:
                 raise InternalError(f"{_BUG}: {type(piece).__name__}")
             pieces = rule(piece)
             if isinstance(pieces, str):
-                written.append(pieces)
+                write(pieces)
                 continue
             pending.append(iter(pieces))
             break
