@@ -27,19 +27,18 @@ def duckdb_sql(node: Node) -> str:
     if isinstance(node, e.Column):  # the most frequent one
         return _column(node)
     written: list[str] = []
-    write, rule_of = written.append, RULES.get
     pending: list[Iterator[str | Node]] = [iter((node,))]  # the rest of each node, innermost last
     while pending:
         for piece in pending[-1]:
-            if type(piece) is str:
-                write(piece)
+            if isinstance(piece, str):
+                written.append(piece)
                 continue
-            rule = rule_of(type(piece))
+            rule = RULES.get(type(piece))
             if rule is None:
                 raise InternalError(f"{_BUG}: {type(piece).__name__}")
             pieces = rule(piece)
             if isinstance(pieces, str):
-                write(pieces)
+                written.append(pieces)
                 continue
             pending.append(iter(pieces))
             break
