@@ -21,8 +21,7 @@ from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
 from dpsql.analysis.typed import MAX_LISTED, Typed
 from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
-from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,
@@ -45,6 +44,7 @@ from dpsql.tree import (
     conjunction,
     items,
 )
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, BOOLEAN, NULL
 
 

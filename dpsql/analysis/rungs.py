@@ -9,7 +9,7 @@ from dpsql.analysis.groups import Rows
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.score_queries import score_query
 from dpsql.errors import InternalError
-from dpsql.tree import Call, Column, Derived, Expr, IsNull, Item, Query, Select
+from dpsql.kernel.tree import Call, Column, Derived, Expr, IsNull, Item, Query, Select
 
 
 def rungs(rows: Rows, ladder: Ladder, *, server: bool = False) -> Query:
