@@ -69,8 +69,6 @@ class Rows:
     """Whether each row is a privacy unit. All rows then have the same hidden unit."""
     alike: bool = False
     """Whether the query gives the same rows each time it is read (see `rereading`)."""
-    local: bool = False
-    """Whether DuckDB counts: a number that only says whether another is needed may be a DOUBLE there."""
     ungrouped: Query | None = None
     """The same rows without the groups of the domains, which take a join; None: there are no such rows."""
 
@@ -84,7 +82,6 @@ class Rows:
         more: Iterable[Expr] = (),
         *,
         alike: bool = False,
-        local: bool = False,
     ) -> Rows:
         """Project the rows of a FROM clause to the unit, the keys and what the numbers depend on.
 
@@ -93,7 +90,16 @@ class Rows:
         row = tuple(dict.fromkeys([*(e for r in released for p in r.parts for e in p.row), *more]))
         listed = (*select_list(made.unit, "k", (k.guarded_node for k in keys)), *items("f", row))
         by_row = made.owner is None or made.owner.row
-        return cls(Select(listed, made.source, where), len(keys), row, tuple(released), by_row, alike, local)
+        return cls(Select(listed, made.source, where), len(keys), row, tuple(released), by_row, alike)
+
+    def beside(self, more: Sequence[Expr]) -> Rows:
+        """Return the same rows with more expressions of a row; before groups are joined to them."""
+        query = self.query
+        if not isinstance(query, Select) or not more:
+            return self
+        row = tuple(dict.fromkeys((*self.row, *more)))
+        listed = (*query.items[: 1 + self.keys], *items("f", row))
+        return replace(self, query=replace(query, items=listed), row=row)
 
     def grouped(self) -> Query:
         """Return the query of the numbers by group, if need be over one row for each unit and group."""
@@ -123,8 +129,6 @@ class Rows:
             used = {p: [places[e] for e in aggregates[p]] for p in bounded}
             if self.alike and self.keys and all(p.in_full is not None for p in parts):
                 sizes = {p: p.size(Column("s", "u"), *rows[p]) for p in parts}
-                if self.local:
-                    sizes |= {p: e for p in parts if (e := p.size_as_double(*rows[p])) is not None}
                 alone = source if values or self.ungrouped is None else Derived(self.ungrouped, "s")
                 units, sums = merged_units(source, self.keys, used, tuple(each), sizes, alone)
                 made = {p: p.of_merged(unit, p.weighted(unit, numbers[p], *sums[p])) for p in parts}
@@ -250,8 +254,7 @@ class Rows:
         listed = (*(Item(Column("x", n), n) for n in names[:1]), *own)
         listed += (Item(marked or Constant(False, BOOLEAN), f"k{self.keys}"),)
         listed += tuple(Item(Column("x", n), n) for n in names[1:])
-        ungrouped = self.query if self.local else None
-        return replace(self, query=Select(listed, source), keys=self.keys + 1, ungrouped=ungrouped)
+        return replace(self, query=Select(listed, source), keys=self.keys + 1, ungrouped=self.query)
 
 
 def _kept(part: DistinctValues, unit: Expr, keys: Sequence[Expr], value: Expr) -> Expr:

@@ -207,10 +207,9 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     if apart is not None:
         keys, domains, counts = (*keys, apart.key), (*domains, apart.domain), [apart.units] * len(counts)
         outputs = tuple(o if o.kind == "key" else replace(o, values=apart.values.size) for o in outputs)
-    more = [row for ladder in compiler.ladders for row in ladder.columns if not compiler.places_found]
+    more = [row for ladder in compiler.ladders for row in ladder.rows if not compiler.places_found]
     alike = read_alike(compiler.used, compiler.policy, compiler.catalog)
-    local = compiler.policy.engine == "duckdb"
-    rows = Rows.of(made, condition, keys, tuple(counts), more, alike=alike, local=local)
+    rows = Rows.of(made, condition, keys, tuple(counts), more, alike=alike)
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or key.reads <= names for key in keys)
     one_each = bool(single) or owner.row

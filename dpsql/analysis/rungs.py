@@ -43,7 +43,7 @@ def small_rungs(rows: Rows, ladder: Ladder) -> tuple[Query, ...]:
     That is their last number. If it is 0, the others are those of `rungs`; DuckDB sums DOUBLEs and BIGINTs
     faster than HUGEINTs. The first query is the fastest, and for values from 0 on, if there are two.
     """
-    if ladder.small is None or ladder.positive is None or rows.by_row:
+    if ladder.small is None or ladder.positive is None or rows.by_row or ladder.small not in rows.row:
         return ()
     small, keys = _small_rungs(rows, ladder, ladder.small, positive=False), bool(rows.keys)
     return (small,) if keys else (_small_rungs(rows, ladder, ladder.positive, positive=True), small)

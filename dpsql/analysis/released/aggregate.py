@@ -103,10 +103,6 @@ class Part(KeptHash, ABC):
         """Return the aggregate of all rows of a unit that says whether they count in full, for `in_full`."""
         return self.of_unit(unit, *row)[0]
 
-    def size_as_double(self, *row: Expr) -> Expr | None:
-        """Return a DOUBLE that is more than `in_full` exactly if `size` is, for a part with `own_whole`."""
-        return None
-
     @property
     def own_whole(self) -> bool:
         """Whether `weighted` needs the sum of `measured` where that may be less than `size`."""

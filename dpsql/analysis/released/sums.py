@@ -13,7 +13,6 @@ from functools import partial, reduce
 from dpsql.analysis.grids import (
     BEYOND,
     MOST_STEPS,
-    SMALL,
     Grid,
     absolute,
     furthest,
@@ -24,9 +23,8 @@ from dpsql.analysis.grids import (
     within,
 )
 from dpsql.analysis.released.aggregate import Part
-from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Cast, Expr, IsNull, Paren, kept
+from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren, kept
 from dpsql.lazy_dataclass import dataclass
-from dpsql.types import DOUBLE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,15 +177,6 @@ class CappedSum(SumPart):
     def size(self, unit: Expr, *row: Expr) -> Expr:
         """See `Part`: the sum of the absolute values, which is at least that of absolute totals."""
         return self._cut(Aggregate("SUM", (absolute(row[0], self.grid.type),)))
-
-    def size_as_double(self, *row: Expr) -> Expr | None:
-        """See `Part`: steps of a DOUBLE are whole numbers, whose sum is rounded only beyond 2^53.
-
-        There it is more than the bound, whatever the order of rows (`Ladder.of_small_unit`).
-        """
-        if self.grid.type != DOUBLE or self.most >= SMALL:
-            return None
-        return Aggregate("SUM", (Cast(absolute(row[0], DOUBLE), DOUBLE),))
 
     def measured(self, *values: Expr) -> Expr:
         """See `Part`: the absolute total."""
