@@ -65,7 +65,7 @@ SLIPS = (
         "DOUBLEs are summed, not steps",
         "SUM",
         (
-            "tree.writer",
+            "kernel.tree.writer",
             "_steps",
             """("TRY_CAST(floor(", x, f" * {factor} + {half}) AS {'HUGEINT' if node.wide else 'BIGINT'})")""",
             '("(", x, f" * {factor})")',
