@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
@@ -104,7 +105,7 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
     """Return the method of numbers that are measured together: with a bound in all groups, by Laplace."""
     places = released(plan)
     if needs_laplace(plan, places):
-        return EveryCount.of(plan)
+        return _of_one_bound(plan, preferred)
     if plan.options.mechanism in (None, "AUTO") and plan.counts[places[0]].share is not None:
         if preferred is GaussianDomain:
             return _less_noise(plan)
@@ -113,6 +114,14 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
         less = len(known) == len(totals) and laplace_is_less(plan.counts, places, known, plan.groups)
         return (EveryCount if less else WholeDomain).of(plan)
     return preferred.of(plan)
+
+
+def _of_one_bound(plan: Plan, preferred: type[OneShare]) -> OneShare:
+    """Return the method of numbers with one bound together: Laplace, or less of Gaussian noise on a sum."""
+    if preferred is GaussianDomain and plan.options.mechanism in (None, "AUTO"):
+        with suppress(ValueError):
+            return GaussianDomain.of(plan)
+    return EveryCount.of(plan)
 
 
 def _less_noise(plan: Plan) -> OneShare:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -30,10 +29,8 @@ from dpsql.privacy import PrivacyLoss
 
 SHARE = Fraction(3, 20)
 """The part of the cost for the Gaussian noise of excesses."""
-_BITS = 24
-"""Bits of a bound, in what numbers are rounded to, that are enough."""
-_VARIANCE = 1 << 58
-"""The variance over rho and numbers, in squared steps, is at most about this."""
+LEAST = Fraction(1, 1 << 18)
+"""The least cost, as rho, of one of the numbers, with which their variance is within its limit."""
 
 FloatArray = NDArray[np.float64]
 
@@ -99,64 +96,11 @@ class BoxOfAll:
 
 
 @dataclass(frozen=True, slots=True)
-class Coarse:
-    """Gaussian noise on numbers of 2^`places` steps each, to which they are rounded.
-
-    *Bounded:* rounded, a number that moves by at most so many whole ones moves by no more.
-    """
-
-    noise: mechanisms.Gaussian
-    places: int
-
-    @classmethod
-    def plan(cls, bounds: Sequence[int], rho: Fraction, *, monotone: bool = True) -> Coarse:
-        """Plan the noise; numbers are rounded so far that the variance is within its limit."""
-        least = math.isqrt(math.floor(_VARIANCE * rho / len(bounds)))
-        places = max(0, max(bounds).bit_length() - min(least.bit_length() - 1, _BITS))
-        coarse = [-(-bound >> places) for bound in bounds]
-        noise = mechanisms.Gaussian.plan(len(bounds), rho, sensitivity=coarse, monotone=monotone)
-        return cls(noise, places)
-
-    @property
-    def size(self) -> int:
-        """How many numbers have it."""
-        return self.noise.size
-
-    def run(self, numbers: Sequence[int]) -> tuple[FloatArray, PrivacyLoss]:
-        """Return the noisy numbers, in their steps."""
-        half = (1 << self.places) >> 1
-        measured = self.noise.run(np.array([(n + half) >> self.places for n in numbers], dtype=np.int64))
-        return measured.value * float(1 << self.places), measured.loss
-
-    def stddev(self, number: int) -> float:
-        """Return the standard deviation of a number, in its steps."""
-        return math.ldexp(self.noise.stddev(number), self.places)
-
-    def step(self, number: int) -> float:
-        """Return the step of the grid of a number."""
-        return math.ldexp(max(self.noise.step(number), float(self.places > 0)), self.places)
-
-    def half_width(self, number: int, level: Fraction) -> float:
-        """Return half the width of the interval of a number, in its steps."""
-        return gaussian_half_width(self.stddev(number) ** 2, float(level)) + self.step(number)
-
-    @property
-    def sources(self) -> list[Source]:
-        """The draws of all numbers."""
-        law = law_of(self.noise)
-        own = [source_of(self.noise, law, number) for number in range(self.size)]
-        return [
-            replace(each, scale=math.ldexp(each.scale, self.places), grid=self.step(number))
-            for number, each in enumerate(own)
-        ]
-
-
-@dataclass(frozen=True, slots=True)
 class GaussianOfEach:
     """Gaussian noise on numbers, and on the excesses of the bounds of some of them."""
 
-    noise: Coarse
-    apart: tuple[Coarse, ...]
+    noise: mechanisms.Gaussian
+    apart: tuple[mechanisms.Gaussian, ...]
     """The noise of each excess."""
     along: tuple[bool, ...]
     """Of each, whether it is measured as twice of it less its number."""
@@ -169,21 +113,23 @@ class GaussianOfEach:
     ) -> GaussianOfEach:
         """Divide a cost; raises `ValueError` if the noise would be too large."""
         part = SHARE * rho / len(excesses)
-        noise = Coarse.plan(bounds, rho - part * len(excesses), monotone=monotone)
-        apart = tuple(Coarse.plan([each.most], part) for each in excesses)
+        rest = rho - part * len(excesses)
+        noise = mechanisms.Gaussian.plan(len(bounds), rest, sensitivity=bounds, monotone=monotone)
+        apart = tuple(mechanisms.Gaussian.plan(1, part, sensitivity=each.most) for each in excesses)
         return cls(noise, apart, tuple(each.along for each in excesses))
 
     @property
     def loss(self) -> PrivacyLoss:
         """The loss of all."""
-        return sum((each.noise.loss for each in self.apart), self.noise.noise.loss)
+        return sum((each.loss for each in self.apart), self.noise.loss)
 
     def run(self, numbers: Sequence[int], excesses: Sequence[int]) -> tuple[FloatArray, PrivacyLoss]:
         """Return the noisy numbers, then what is measured of the excesses, in their steps."""
-        value, loss = self.noise.run(numbers)
-        others = [noise.run([exact]) for noise, exact in zip(self.apart, excesses, strict=True)]
-        values = np.concatenate([value, *(each for each, _ in others)])
-        return values, sum((own for _, own in others), loss)
+        first = self.noise.run(np.array(numbers, dtype=np.int64))
+        pairs = zip(self.apart, excesses, strict=True)
+        others = [noise.run(np.array([exact], dtype=np.int64)) for noise, exact in pairs]
+        values = np.concatenate([first.value, *(each.value for each in others)])
+        return values, sum((each.loss for each in others), first.loss)
 
     def stddev(self, number: int) -> float:
         """Return the standard deviation of a number, in its steps."""
@@ -196,7 +142,8 @@ class GaussianOfEach:
     @property
     def sources(self) -> list[Source]:
         """The draws of all numbers."""
-        return self.noise.sources
+        law = law_of(self.noise)
+        return [source_of(self.noise, law, number) for number in range(self.noise.size)]
 
     def leads(self, excess: int) -> bool:
         """Whether an excess is measured as twice of it less its number."""
@@ -220,8 +167,13 @@ class GaussianOfEach:
     def _half_width(self, excess: int, number: int, weight: float, own: float, level: Fraction) -> float:
         apart = self.apart[excess]
         deviation = math.hypot(weight * self.noise.stddev(number), own * apart.stddev(0))
-        steps = weight * self.noise.step(number) + own * apart.step(0)
+        steps = weight * self._steps(self.noise, number) + own * self._steps(apart, 0)
         return gaussian_half_width(deviation**2, float(level)) + steps
+
+    @staticmethod
+    def _steps(noise: mechanisms.Gaussian, place: int) -> float:
+        """Return how far grids may move a number."""
+        return noise.step(place) + math.ldexp(1.0, noise.places) / 2
 
 
 Together = BoxOfAll | GaussianOfEach
