@@ -117,10 +117,9 @@ class Exact:
                 return float(((weight * averaged).sum() / (weight * rows).sum() - _mean(averaged, rows)) ** 2)
 
             return moved, lambda bound: spread(self.text(kind, options=_with(bound), bounds=call))
+        of_one = self._of_one(kind.removesuffix(" BY"), spread)
         if kind in ("COUNT", "SUM"):
             sizes = rows if kind == "COUNT" else totals
-            options, call = (_with(64), "") if kind == "COUNT" else ("", _PER_GROUP)
-            of_one = spread(self.text(kind, options=options, bounds=call)) / 64
             return lambda bound: float(np.maximum(sizes - bound, 0).sum() ** 2), lambda bound: bound * of_one
         by_total = kind == "SUM BY"
         parts = self.parts(
@@ -134,8 +133,14 @@ class Exact:
             return float(np.square(parts.clipped(bound) - exact)[chosen].mean())
 
         if by_total:
-            return cut, lambda bound: math.sqrt(2) * bound / 0.25
+            return cut, lambda bound: bound * of_one
         return cut, lambda bound: spread(self.text(kind, options=_with(bound)))
+
+    def _of_one(self, kind: str, spread: Callable[[str], float]) -> float:
+        """Return the noise of a number that a unit moves by 1: of one, or of groups that have it together."""
+        if kind == "SUM":
+            return spread(self.text(kind, bounds=_PER_GROUP)) / 64
+        return spread(self.text("COUNT", options=_with(64))) / 64
 
 
 _PER_GROUP = ", contribution_bounds_per_group => (0, 64)"
