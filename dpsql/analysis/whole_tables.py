@@ -37,8 +37,8 @@ def whole_table(
     `keys` are the keys of the SELECT, `domains` say which candidates they have, and `numbers` how many
     numbers it releases of each group. The largest k of d groups have larger parts of the whole than others,
     and at most all of it: each is taken for one of g = sqrt(k d) groups. That already allows for groups of
-    unequal size, and noise chooses large noise: so g^(9/8) groups are counted, more than g. A table whose rows are units has
-    no rows of units to bound.
+    unequal size, and noise chooses large noise: so g^(9/8) groups are counted, more than g. A table whose
+    rows are units has no rows of units to bound.
     """
     ladders = compiler.catalog.kept_ladders
     source = None if ladders is None else whole_source(compiler, select)

@@ -204,7 +204,7 @@ def _rounded_places(bounds: Sequence[int], variance: int) -> int:
     `variance` is the largest one that a noise may have, over the square of the largest change. Where a bound
     is too small for that, nothing is rounded.
     """
-    if not bounds:
+    if not bounds or not variance:
         return 0
     most = math.isqrt(exact_noise.LARGEST_VARIANCE // variance).bit_length() - 1
     places = max(bounds).bit_length() - most
