@@ -6,7 +6,7 @@
     import dpsql
     con = dpsql.connect("dpsql.toml", analyst="alice")
 
-For research without SQL: `dpsql.mechanisms`, `dpsql.estimates` and `dpsql.noise`.
+For research without SQL: `dpsql.kernel.mechanisms`, `dpsql.estimates` and `dpsql.kernel.noise`.
 
 Names load when they are first used, so that `import dpsql` (and the command line's `--help`) stays light.
 """
@@ -25,9 +25,9 @@ from dpsql.package_version import VERSION
 if TYPE_CHECKING:
     from dpsql.database import Database
     from dpsql.dbapi import *
+    from dpsql.kernel.loss import Charge
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
-    from dpsql.privacy import Charge
     from dpsql.release import Release
 
 __version__ = VERSION
@@ -64,7 +64,7 @@ _MODULES = {
     "Database": "dpsql.database",
     "Policy": "dpsql.policy",
     "Release": "dpsql.release",
-    "Charge": "dpsql.privacy",
+    "Charge": "dpsql.kernel.loss",
     "Budget": "dpsql.ledger",
 }
 """Name of `__all__` -> its module; all other names that are loaded late are in `dpsql.dbapi`."""

@@ -8,10 +8,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.errors import Obstacle
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget, shown
 from dpsql.prepared import PreparedComposed, PreparedPrivate
-from dpsql.privacy import Charge, PrivacyLoss
 
 _SHARE, _DELTA_SHARE = 20, 1000
 """The parts of the whole budget that are offered: a twentieth of epsilon, a thousandth of delta."""
@@ -35,7 +35,7 @@ class Amounts:
     def of(cls, budget: Budget, most: Fraction | None) -> Amounts:
         """Return a small part of a budget, of which something is left; `most` is the cap of one statement.
 
-        >>> from dpsql.privacy import Charge
+        >>> from dpsql.kernel.loss import Charge
         >>> whole, nothing = Charge(Fraction(1), Fraction(1, 10**6)), Charge()
         >>> Amounts.of(Budget(whole, nothing, whole), None)
         Amounts(epsilon='0.05', delta='1e-9')

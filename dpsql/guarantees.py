@@ -6,8 +6,9 @@ import math
 from fractions import Fraction
 
 from dpsql.analysis import Plan
+from dpsql.epsilon_division import Layout
+from dpsql.kernel.loss import Filter, PrivacyLoss, approximate_epsilon
 from dpsql.ledger import Budget
-from dpsql.privacy import Filter, Layout, PrivacyLoss, approximate_epsilon
 
 _CLOSED = (
     "the sum of epsilons admits no statement any more, only that of costs; noise = LAPLACE keeps it open"

@@ -28,6 +28,7 @@ from dpsql.answers import (
 )
 from dpsql.estimates import decimal, figure, with_noun
 from dpsql.guarantees import guarantee, layout_facts
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import (
     AboveThreshold,
     AllGroups,
@@ -42,7 +43,6 @@ from dpsql.language import (
 from dpsql.ledger import Budget, Ledger, RefinementStep, rows_of
 from dpsql.policy import Policy, Table, UnitColumn, fold, path_of, protected
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
-from dpsql.privacy import Charge, PrivacyLoss
 
 
 def selection_words(selection: Selection, step: Fraction = Fraction(1)) -> str:

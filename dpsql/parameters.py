@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.kernel.tree import duckdb_sql
 from dpsql.language import Outline
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
-from dpsql.tree import duckdb_sql
 from dpsql.types import BIGINT, DOUBLE, TIMESTAMPTZ, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ from dpsql.composition import (
 from dpsql.engines import Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.info import describe
+from dpsql.kernel.loss import Charge
 from dpsql.language import Describe, Explain, Options, Outline, Query, Refine, Statement, parse
 from dpsql.lazy_dataclass import dataclass
 from dpsql.parameters import Parameter, parameters_of
@@ -48,7 +49,6 @@ from dpsql.prepared import (
     PreparedPublic,
     scopes,
 )
-from dpsql.privacy import Charge
 from dpsql.refining import Refining
 from dpsql.release import reuse_key
 from dpsql.rewriting import beside, hinted, rewrite, tried

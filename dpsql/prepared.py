@@ -15,12 +15,12 @@ from dpsql.answers import WIDE, Method
 from dpsql.database import Engines
 from dpsql.engines import Cancelled, Counts, Untranslatable, listed_counts
 from dpsql.errors import InternalError
+from dpsql.kernel.loss import Charge, Filter
 from dpsql.language import Describe, Options, Query, Set, Show
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import RefinementStep
 from dpsql.places import Own
 from dpsql.policy import ParquetSource, Policy, Table
-from dpsql.privacy import Charge, Filter
 from dpsql.release import tables_read
 from dpsql.types import SqlType
 

@@ -17,9 +17,9 @@ from typing import Generic, NoReturn, TypeVar
 from dpsql.engines import CANCELLED, FAILED, Cancelled, running_statement
 from dpsql.errors import DatabaseError, Error, InterfaceError, StatementFailed
 from dpsql.exclusive import OwnerProcess
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Event, Ledger, Reservation, Settled
-from dpsql.privacy import Charge, PrivacyLoss
 
 _T = TypeVar("_T")
 

@@ -15,6 +15,7 @@ from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.exclusive import Turn
+from dpsql.kernel.loss import Charge, exact
 from dpsql.language import Describe, Options, Query, Set, Show, plain, plain_text, plain_whole
 from dpsql.planning import Planner
 from dpsql.prepared import (
@@ -26,7 +27,6 @@ from dpsql.prepared import (
     PreparedPrivate,
     PreparedPublic,
 )
-from dpsql.privacy import Charge, exact
 from dpsql.release import Release, cell, from_bytes, told
 from dpsql.sessions import StatementResult
 from dpsql.versions import CHANGING
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike
 
+    from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
-    from dpsql.privacy import Number
 
 
 _ATTEMPTS = 5

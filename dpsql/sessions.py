@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from dpsql.checked import CheckedCounts
     from dpsql.exclusive import Turn
+    from dpsql.kernel.loss import Charge, Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
-    from dpsql.privacy import Charge, Number
     from dpsql.release import Release
 
 

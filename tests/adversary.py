@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from dpsql.privacy import Filter, PrivacyLoss, Totals
+from dpsql.kernel.loss import Filter, PrivacyLoss, Totals
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from dpsql.estimates import KeptLadder
+from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.mechanisms import Bins
 from dpsql.ledger import LadderRequest, LadderReservation, Ledger, Reservation, StoredLadder
-from dpsql.mechanisms import Bins
-from dpsql.privacy import Charge, PrivacyLoss
 
 Open = Callable[..., Ledger]
 

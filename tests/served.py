@@ -13,8 +13,8 @@ from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
+from dpsql.kernel.loss import Charge
 from dpsql.policy import ServeConfig
-from dpsql.privacy import Charge
 from dpsql.serve import account_file
 from dpsql.serve.accounts import Users
 from dpsql.serve.catalog import Catalog

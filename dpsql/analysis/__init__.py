@@ -66,7 +66,7 @@ from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
 from dpsql.analysis.vocabulary import Vocabulary
 from dpsql.analysis.widening import alike, widened
-from dpsql.tree import quote
+from dpsql.kernel.tree import quote
 
 __all__ = [
     "OF_NUMBERS",

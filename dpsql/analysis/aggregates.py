@@ -13,7 +13,6 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from dpsql import tree
 from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.coerce import cast
 from dpsql.analysis.compiler import StatementCompiler
@@ -27,10 +26,8 @@ from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, 
 from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole, column
 from dpsql.analysis.unit_facts import Names
 from dpsql.errors import QueryRefused
-from dpsql.language import walked
-from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import fold
-from dpsql.tree import (
+from dpsql.kernel import tree
+from dpsql.kernel.tree import (
     MOST,
     Aggregate,
     Binary,
@@ -46,6 +43,9 @@ from dpsql.tree import (
     Saturated,
     Select,
 )
+from dpsql.language import walked
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import fold
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, SqlType
 
 

@@ -41,9 +41,9 @@ from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.analysis.whole_tables import cut_of_tables, cut_values, groups_left_out, left_out
 from dpsql.errors import Obstacle, QueryRefused
+from dpsql.kernel.tree import duckdb_sql
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
-from dpsql.tree import duckdb_sql
 
 _FINEST = 40
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.parsed import words
+from dpsql.kernel.tree import DOMAIN_SCHEMA, literal_sql
 from dpsql.policy import Policy
-from dpsql.tree import DOMAIN_SCHEMA, literal_sql
 
 _WIDTH = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "HUGEINT": 127}
 _UNSIGNED = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64}

@@ -21,11 +21,11 @@ from dpsql.analysis.relation import Block, Column, Cte, From, Item, Relation, Sc
 from dpsql.analysis.setops import combined
 from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole
 from dpsql.analysis.unit_facts import Names, fact_names, fixed_values
+from dpsql.kernel.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
+from dpsql.kernel.tree import columns as columns_of
+from dpsql.kernel.tree import items as items_of
 from dpsql.language import MARK, Source, all_of, copied, title, walked
 from dpsql.policy import fold
-from dpsql.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
-from dpsql.tree import columns as columns_of
-from dpsql.tree import items as items_of
 from dpsql.types import INTEGER
 
 _KNOWN = frozenset(

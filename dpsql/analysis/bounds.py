@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.relation import From
+from dpsql.kernel.tree import Node, Scan, walk
 from dpsql.language import AllGroups, Options, Selection
 from dpsql.policy import Assumed, Policy
-from dpsql.tree import Node, Scan, walk
 
 
 def rows_per_unit(compiler: StatementCompiler, source: From, *, beyond: str = "weighted down") -> int | None:

@@ -27,8 +27,8 @@ from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.syntax import lambda_call
 from dpsql.analysis.typed import Literal, Typed, constant
 from dpsql.errors import Fix
+from dpsql.kernel.tree import Apply, Binary, Call, Case, Cast, Constant, Paren
 from dpsql.language import call_end, unclear
-from dpsql.tree import Apply, Binary, Call, Case, Cast, Constant, Paren
 from dpsql.types import DATE, JSON, NULL, TIMESTAMP, VARCHAR
 
 

@@ -40,7 +40,7 @@ from dpsql.analysis.ranges import (
 )
 from dpsql.analysis.same import substitution
 from dpsql.analysis.typed import GRAINS, MAX_LISTED, KeyDomain, Span, Typed
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Binary,
     Case,
     Column,

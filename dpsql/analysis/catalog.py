@@ -9,8 +9,8 @@ from typing import Protocol
 from dpsql.analysis.kept_bounds import KeptLadders
 from dpsql.analysis.relation import Relation
 from dpsql.analysis.vocabulary import Vocabulary
+from dpsql.kernel.tree import Query
 from dpsql.policy import Policy
-from dpsql.tree import Query
 from dpsql.types import SqlType
 
 

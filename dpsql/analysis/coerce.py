@@ -13,8 +13,8 @@ from dpsql.analysis.instants import has_zone, instant, may_be_instant, mixed, no
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.intervals import of_cast
 from dpsql.analysis.typed import Typed
+from dpsql.kernel.tree import OPAQUE, Cast, IsNull, duckdb_sql
 from dpsql.language import Source
-from dpsql.tree import OPAQUE, Cast, IsNull, duckdb_sql
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
 _FROM_TEXT = frozenset({"DATE", "TIMESTAMP", "TIME", "UUID", "ENUM", "DOUBLE", "DECIMAL", "BOOLEAN"})

@@ -17,10 +17,10 @@ from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Cte, From, Relation, Scope
 from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError, QueryRefused
+from dpsql.kernel.tree import OPAQUE
 from dpsql.language import Source
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed, Policy
-from dpsql.tree import OPAQUE
 
 MAX_LEVELS = 16
 _NODES = {

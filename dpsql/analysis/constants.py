@@ -11,7 +11,7 @@ from dpsql.analysis.expressions import Compiler, Rule
 from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import Literal, Typed, constant, exactly
-from dpsql.tree import Constant, Interval, duckdb_sql
+from dpsql.kernel.tree import Constant, Interval, duckdb_sql
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, INTERVAL, NULL, VARCHAR, SqlType
 
 

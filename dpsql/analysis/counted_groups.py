@@ -21,8 +21,8 @@ from dpsql.analysis.groups import (
 )
 from dpsql.analysis.released import DistinctValues, ReleasedAggregate
 from dpsql.errors import InternalError
+from dpsql.kernel.tree import Select, duckdb_sql, items
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Select, duckdb_sql, items
 
 _FEWEST = 1024
 """How many of the largest groups are counted at least where counts are shared: others may want more."""

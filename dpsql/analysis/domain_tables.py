@@ -11,10 +11,10 @@ from dpsql.analysis.domains import BOOLEANS, distinct_values
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.relation import Column, Relation
 from dpsql.analysis.typed import KeyDomain
+from dpsql.kernel.tree import Column as TreeColumn
+from dpsql.kernel.tree import Derived, Expr, Item, Scan, Select, UtcTime, duckdb_sql
 from dpsql.language import Source, all_of
 from dpsql.policy import Policy, Table, fold
-from dpsql.tree import Column as TreeColumn
-from dpsql.tree import Derived, Expr, Item, Scan, Select, UtcTime, duckdb_sql
 from dpsql.types import BOOLEAN, TIMESTAMPTZ
 
 NAME = "dp_domain"

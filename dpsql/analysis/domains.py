@@ -8,8 +8,7 @@ from functools import reduce
 
 from dpsql.analysis.expressions import listed
 from dpsql.analysis.typed import MAX_LISTED, KeyDomain
-from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Binary,
     Cast,
     Column,
@@ -28,6 +27,7 @@ from dpsql.tree import (
     Values,
     conjunction,
 )
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, BOOLEAN, INTEGER, NULL, SqlType
 
 _BOTH = Values(tuple((Constant(bool(i), BOOLEAN), Constant(i, INTEGER)) for i in (0, 1)), "r", ("v", "o"))

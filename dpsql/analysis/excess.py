@@ -16,9 +16,9 @@ from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.counts import UnitsOfFew, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.errors import InternalError
+from dpsql.kernel.tree import Case, Expr, Steps, conjunction, kept
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Case, Expr, Steps, conjunction, kept
 
 ALONE, IN_GROUPS = 1, 3
 """At how many bounds the excess of a unit over the bound is cut: of a number without keys, and in groups."""

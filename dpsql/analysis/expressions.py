@@ -16,6 +16,7 @@ from sqlglot import exp
 from dpsql.analysis import functions
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.coerce import cast, to_type, unify
+from dpsql.analysis.form_templates import COMPARISONS
 from dpsql.analysis.instants import OF_UTC, needs_zone, not_valid
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.intervals import hull, of_call
@@ -23,9 +24,7 @@ from dpsql.analysis.limits import LONGEST, within
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.spans import joint_grains, seen_at
 from dpsql.analysis.typed import Bounds, KeyDomain, Literal, Typed, constant, joint_notes
-from dpsql.language import MARK, Source
-from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Aggregate,
     Apply,
     Between,
@@ -46,7 +45,8 @@ from dpsql.tree import (
     Unary,
     Values,
 )
-from dpsql.tree.templates import COMPARISONS
+from dpsql.language import MARK, Source
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import (
     BIGINT,
     BOOLEAN,

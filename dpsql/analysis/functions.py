@@ -27,10 +27,10 @@ from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import UTC_PARTS, call_grains
 from dpsql.analysis.typed import Bounds, KeyDomain, Typed, joint_notes
+from dpsql.kernel.tree import Apply, Cast, Column, Expr, Interval, Item, Range, Select, duckdb_sql
 from dpsql.language import Source, replacing
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
-from dpsql.tree import Apply, Cast, Column, Expr, Interval, Item, Range, Select, duckdb_sql
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType, column_type
 
 _DATED = {

@@ -11,8 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Between,
     Binary,
     Call,
@@ -27,6 +26,7 @@ from dpsql.tree import (
     Unary,
     Unscaled,
 )
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
 
 MOST_STEPS = 1 << 32

@@ -20,9 +20,9 @@ from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.sparse import number_of_groups
 from dpsql.analysis.unit_measures import UnitMeasure
 from dpsql.errors import ProgrammingError, QueryRefused
+from dpsql.kernel.tree import quote
 from dpsql.language import Query, parse
 from dpsql.policy import Policy, Table
-from dpsql.tree import quote
 
 
 def group_measure(policy: Policy, catalog: Catalog, table: Table, columns: Sequence[str]) -> UnitMeasure:

@@ -23,8 +23,7 @@ from dpsql.analysis.score_queries import score_query
 from dpsql.analysis.typed import MAX_LISTED, Typed
 from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
-from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,
@@ -47,6 +46,7 @@ from dpsql.tree import (
     conjunction,
     items,
 )
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, BOOLEAN, NULL
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dpsql.analysis.domains import Candidates, same
 from dpsql.analysis.groups import CountingQuery, Rows, all_groups, groups_with_units
 from dpsql.analysis.released import CellRows, ReleasedAggregate
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,

@@ -6,15 +6,15 @@ from dataclasses import field, replace
 
 from sqlglot import exp
 
-from dpsql import tree
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import canonical
 from dpsql.analysis.joined import Joined, substituted
 from dpsql.analysis.relation import Block, From, Scope, select_list
 from dpsql.analysis.typed import Typed, column
 from dpsql.analysis.unit_facts import Names
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Call, Column, Derived, Expr, Item, OrderTerm, Select, Window
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Call, Column, Derived, Expr, Item, OrderTerm, Select, Window
 
 
 @dataclass(slots=True)

@@ -16,9 +16,9 @@ from sqlglot import exp
 from dpsql import zones
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.typed import Literal, Typed
+from dpsql.kernel.tree import Cast, Constant, literal_sql
 from dpsql.language import Source
 from dpsql.policy import Assumed
-from dpsql.tree import Cast, Constant, literal_sql
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
 _DATE = r"[+-]?\d{1,6}[-/\\ ]\d{1,2}[-/\\ ]\d{1,2}(?:\s*\(BC\))?"

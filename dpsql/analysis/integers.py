@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dpsql.analysis.typed import Typed
+from dpsql.kernel.tree import MOST, OPAQUE, Aggregate, Apply, Cast, Expr, Mean, Saturated, Try, facts
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import MOST, OPAQUE, Aggregate, Apply, Cast, Expr, Mean, Saturated, Try, facts
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.analysis.typed import TRUTH, Bounds, Typed
-from dpsql.tree import Cast, Constant, Expr, Paren
+from dpsql.kernel.tree import Cast, Constant, Expr, Paren
 from dpsql.types import BOOLEAN, DOUBLE, SqlType
 
 DAY = 86_400_000_000

@@ -13,9 +13,7 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.nulls import never_null
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
-from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Policy
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     OPAQUE,
     Aggregate,
     Between,
@@ -40,6 +38,8 @@ from dpsql.tree import (
     mapped,
     walk,
 )
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy
 
 Missing = frozenset[frozenset[str]]
 """Sets of items that an outer join leaves out together."""

@@ -18,9 +18,7 @@ from dpsql.analysis.tables import from_item, origin_of
 from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.analysis.unit_facts import facts_of_join, with_facts
 from dpsql.errors import QueryRefused
-from dpsql.language import copied
-from dpsql.policy import fold
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Binary,
     Call,
     Column,
@@ -34,6 +32,8 @@ from dpsql.tree import (
     Unnest,
     conjunction,
 )
+from dpsql.language import copied
+from dpsql.policy import fold
 from dpsql.types import INTEGER
 
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})

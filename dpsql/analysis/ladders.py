@@ -9,8 +9,8 @@ from functools import reduce
 
 from dpsql.analysis.grids import BEYOND, absolute, huge, in_least_steps, narrow_steps, whole, within
 from dpsql.analysis.score_queries import Sums
+from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
 from dpsql.types import BIGINT, DOUBLE, SqlType
 
 

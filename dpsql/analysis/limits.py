@@ -14,8 +14,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.typed import Typed
+from dpsql.kernel.tree import Apply
 from dpsql.language import Source
-from dpsql.tree import Apply
 
 LONGEST = 65_536
 """The length, in bytes of UTF-8, of the longest text that a statement may compute or contain as a literal."""

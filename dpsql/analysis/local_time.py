@@ -20,8 +20,8 @@ from dpsql.analysis.expressions import Compiler, Rule, built
 from dpsql.analysis.instants import database, in_zone, of_instant
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import GRAINS, Bounds, LocalTime, Span, Typed, seconds_of
+from dpsql.kernel.tree import Binary, Case, Constant, Expr, Moved, Paren
 from dpsql.policy import Assumed
-from dpsql.tree import Binary, Case, Constant, Expr, Moved, Paren
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
 
 _FIRST = int(datetime(1970, 1, 1, tzinfo=UTC).timestamp())

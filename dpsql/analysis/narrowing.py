@@ -18,7 +18,7 @@ from dpsql.analysis.joined import Joined, substituted
 from dpsql.analysis.ranges import Compared, comparisons, limits_of
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Bounds, Typed, exactly
-from dpsql.tree import Cast, Constant, Expr, Paren, Unary, duckdb_sql
+from dpsql.kernel.tree import Cast, Constant, Expr, Paren, Unary, duckdb_sql
 from dpsql.types import DOUBLE
 
 _ORIGIN = "the range in WHERE"

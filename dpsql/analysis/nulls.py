@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Apply,
     Between,
     Binary,

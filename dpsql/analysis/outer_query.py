@@ -45,10 +45,10 @@ from dpsql.analysis.unmatched import unmatched
 from dpsql.analysis.whole_tables import whole_table
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Formula
+from dpsql.kernel.tree import Expr
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition, walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
-from dpsql.tree import Expr
 
 MAX_KEYS = 16
 MAX_COUNTS = 128

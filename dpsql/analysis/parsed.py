@@ -7,9 +7,9 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments
+from dpsql.kernel.loss import exact
+from dpsql.kernel.tree import Expr, OrderTerm
 from dpsql.language import Source
-from dpsql.privacy import exact
-from dpsql.tree import Expr, OrderTerm
 
 
 def words(table: str) -> frozenset[str]:

@@ -7,19 +7,20 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import Literal
 
-from dpsql import tree
 from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.kept_bounds import CutValues, LeftOut
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Owner
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells_of
 from dpsql.analysis.sparse import SparseDomain
+from dpsql.epsilon_division import Layout, Way, lay_out
 from dpsql.errors import InternalError
 from dpsql.estimates import Formula, RowCount, SumOfRows
+from dpsql.kernel import tree
+from dpsql.kernel.loss import Charge, Filter
 from dpsql.language import Options, Query, Selection
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
-from dpsql.privacy import Charge, Filter, Layout, Way, lay_out
 from dpsql.types import SqlType
 
 

@@ -21,9 +21,9 @@ from dpsql.analysis.public_times import check_times
 from dpsql.analysis.tables import NODES_PER_TABLE, declared_table
 from dpsql.analysis.text_lengths import limit_texts
 from dpsql.errors import QueryRefused
+from dpsql.kernel.tree import literal_sql
 from dpsql.language import MARK, Clauses, Query, all_of, copied, name_columns, visible_ctes, walked
 from dpsql.policy import Policy, Table, fold
-from dpsql.tree import literal_sql
 from dpsql.types import TIMESTAMPTZ
 
 _NODES = words(

@@ -14,8 +14,7 @@ from dpsql.analysis.domains import listed_values
 from dpsql.analysis.integers import compares
 from dpsql.analysis.joined import Condition
 from dpsql.analysis.typed import MAX_LISTED, KeyDomain, Span, Typed
-from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Binary,
     Cast,
     Column,
@@ -32,6 +31,7 @@ from dpsql.tree import (
     duckdb_sql,
     facts,
 )
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import DATE, INTEGER, SqlType
 
 DAY = 86_400_000_000

@@ -8,13 +8,13 @@ from dataclasses import field, replace
 
 from sqlglot import exp
 
-from dpsql import tree
 from dpsql.analysis.typed import Bounds, KeyDomain, Span, Typed, UnitRole
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Expr, Query
+from dpsql.kernel.tree import Source as TreeSource
 from dpsql.language import Source, replacing, written_name
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed, fold
-from dpsql.tree import Expr, Query
-from dpsql.tree import Source as TreeSource
 from dpsql.types import SqlType
 
 

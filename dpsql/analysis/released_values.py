@@ -20,9 +20,9 @@ from dpsql.analysis.expressions import Compiler, Rule
 from dpsql.analysis.plan import CompiledQuery, Plan, with_query
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import Typed
+from dpsql.kernel.tree import Cast, Constant, Expr, Item, ScalarQuery, Select, duckdb_sql, replaced
 from dpsql.language import all_of
 from dpsql.policy import Policy
-from dpsql.tree import Cast, Constant, Expr, Item, ScalarQuery, Select, duckdb_sql, replaced
 from dpsql.types import DOUBLE, NULL, VARCHAR
 
 _META = "released"

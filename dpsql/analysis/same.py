@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from dpsql.analysis.joined import Joined
-from dpsql.tree import Binary, Cast, Column, Expr, Paren
+from dpsql.kernel.tree import Binary, Cast, Column, Expr, Paren
 
 
 def substitution(

@@ -14,8 +14,8 @@ from functools import reduce
 from itertools import pairwise
 
 from dpsql.analysis.grids import BEYOND, huge, saturated, whole
-from dpsql.estimates import FULL
-from dpsql.tree import (
+from dpsql.kernel.mechanisms.ladder import FULL
+from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,

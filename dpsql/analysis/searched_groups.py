@@ -19,9 +19,10 @@ from dpsql.analysis.plan import Partitions
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.counts import Units, UnitsOfFew
 from dpsql.errors import InternalError
-from dpsql.estimates.box import box_variance, pads
+from dpsql.estimates.box import box_variance
+from dpsql.kernel.mechanisms.box import pads
+from dpsql.kernel.tree import conjunction
 from dpsql.language import AllGroups, Options
-from dpsql.tree import conjunction
 
 MANY_GROUPS = 100
 """From so many groups on the noise for all of them is larger than that for the units of a few."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql import tree
 from dpsql.analysis import typed
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import check_arguments, common
@@ -15,8 +14,9 @@ from dpsql.analysis.intervals import hull
 from dpsql.analysis.relation import Column, Owner, Relation, select_list
 from dpsql.analysis.typed import Bounds, Typed, UnitRole
 from dpsql.errors import QueryRefused
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Cast, Constant, Derived, Expr, Select, SetOperation
 from dpsql.language import Source
-from dpsql.tree import Cast, Constant, Derived, Expr, Select, SetOperation
 from dpsql.types import NULL
 
 

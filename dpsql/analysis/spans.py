@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dpsql.analysis.typed import GRAINS, Typed
-from dpsql.tree import Interval
+from dpsql.kernel.tree import Interval
 
 
 def joint_grains(parts: Iterable[Typed]) -> dict[str, str]:

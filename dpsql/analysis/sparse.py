@@ -16,9 +16,7 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.domains import Candidates, integers, same, whole, within
 from dpsql.analysis.groups import CountingQuery, Rows
 from dpsql.analysis.typed import KeyDomain
-from dpsql.language import AboveThreshold, Selection, TopK
-from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Call,
     Case,
     Column,
@@ -36,6 +34,8 @@ from dpsql.tree import (
     conjunction,
     items,
 )
+from dpsql.language import AboveThreshold, Selection, TopK
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import SqlType
 
 MAX_SPARSE = 10**12

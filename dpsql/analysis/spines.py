@@ -15,10 +15,10 @@ from sqlglot import exp
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import Column, Cte, Relation, cte_named
+from dpsql.kernel.tree import Column as TreeColumn
+from dpsql.kernel.tree import Derived, Item, Select
 from dpsql.language import copied
 from dpsql.policy import fold
-from dpsql.tree import Column as TreeColumn
-from dpsql.tree import Derived, Item, Select
 
 _KNOWN = frozenset({"expressions", "from_", "joins", "where", "distinct", "with_", "kind"})
 

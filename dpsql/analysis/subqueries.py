@@ -17,7 +17,7 @@ from dpsql.analysis.joins import equalities, from_clause, tied
 from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import Block, From, Scope
 from dpsql.analysis.typed import Typed, UnitRole
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     OPAQUE,
     Binary,
     Case,
@@ -34,7 +34,7 @@ from dpsql.tree import (
     Select,
     conjunction,
 )
-from dpsql.tree import items as items_of
+from dpsql.kernel.tree import items as items_of
 from dpsql.types import BOOLEAN, INTEGER
 
 _HINT = "WHERE a.user_id = b.user_id"

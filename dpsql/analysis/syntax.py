@@ -11,9 +11,7 @@ from dpsql.analysis.limits import LONGEST, check_pattern, check_regex
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.typed import Literal, Typed, constant
-from dpsql.language import walked
-from dpsql.policy import fold
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Apply,
     Binary,
     Call,
@@ -29,6 +27,8 @@ from dpsql.tree import (
     Try,
     Unary,
 )
+from dpsql.language import walked
+from dpsql.policy import fold
 from dpsql.types import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType
 
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})

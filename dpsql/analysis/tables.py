@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql import tree, zones
+from dpsql import zones
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.column_bounds import bounds_of_column
 from dpsql.analysis.compiler import StatementCompiler
@@ -21,9 +21,8 @@ from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope,
 from dpsql.analysis.typed import Span, Typed, UnitRole
 from dpsql.analysis.unit_facts import fact_places
 from dpsql.errors import Fix
-from dpsql.language import Source, replacing
-from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold, path_of
-from dpsql.tree import (
+from dpsql.kernel import tree
+from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Constant,
@@ -38,6 +37,8 @@ from dpsql.tree import (
     Values,
     guarded,
 )
+from dpsql.language import Source, replacing
+from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold, path_of
 from dpsql.types import BOOLEAN, TIMESTAMP, TIMESTAMPTZ, SqlType
 
 NODES_PER_TABLE = 25

@@ -10,9 +10,7 @@ from enum import Enum
 from fractions import Fraction
 from math import isfinite
 
-from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Assumed
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Call,
     Cast,
     Column,
@@ -29,6 +27,8 @@ from dpsql.tree import (
     guarded,
     total,
 )
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Assumed
 from dpsql.types import NULL, SqlType
 from dpsql.zones import Steps
 

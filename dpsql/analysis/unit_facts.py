@@ -24,7 +24,7 @@ from dpsql.analysis.expressions import Compiler
 from dpsql.analysis.relation import From, Origin, Owner, Relation, Scope
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.errors import QueryRefused
-from dpsql.tree import facts
+from dpsql.kernel.tree import facts
 from dpsql.types import DOUBLE
 
 Names = frozenset[str]

@@ -26,10 +26,7 @@ from dpsql.analysis.released.auto import HIGHEST, HIGHEST_ROWS, power_of
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.score_queries import Sums, score_query
 from dpsql.errors import ProgrammingError
-from dpsql.language import Query, parse
-from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Policy, Table
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,
@@ -44,6 +41,9 @@ from dpsql.tree import (
     items,
     quote,
 )
+from dpsql.language import Query, parse
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy, Table
 from dpsql.types import DOUBLE
 
 _IN_A_QUERY = 8

@@ -12,7 +12,7 @@ from functools import partial, reduce
 
 from dpsql.analysis.grids import huge
 from dpsql.analysis.released import Part
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Bound,

@@ -19,10 +19,21 @@ from dpsql.analysis.expressions import function_name, predicate
 from dpsql.analysis.parsed import call_arguments, conjuncts, whole_number
 from dpsql.analysis.relation import From
 from dpsql.errors import Fix, QueryRefused
+from dpsql.kernel.tree import (
+    Binary,
+    Constant,
+    Expr,
+    IsNull,
+    Item,
+    Join,
+    Select,
+    conjunction,
+    duckdb_sql,
+    walk,
+)
 from dpsql.language import MARK, Query, all_of, copied, parse, walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
-from dpsql.tree import Binary, Constant, Expr, IsNull, Item, Join, Select, conjunction, duckdb_sql, walk
 from dpsql.types import INTEGER
 
 _OUTER = frozenset({"LEFT", "RIGHT", "FULL"})

@@ -24,10 +24,7 @@ from dpsql.analysis.plan import CompiledQuery, seal
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.typed import Bounds
-from dpsql.language import Query, parse
-from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Policy, Table
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,
@@ -42,6 +39,9 @@ from dpsql.tree import (
     items,
     quote,
 )
+from dpsql.language import Query, parse
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy, Table
 
 _LARGEST = 1 << 200
 """Bounds farther from 0 are not measured, as statements do not cut at them."""

@@ -14,10 +14,10 @@ from sqlglot import exp
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.typed import Typed
+from dpsql.kernel.tree import Column
 from dpsql.language import visible_ctes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Table, UnitRow, fold
-from dpsql.tree import Column
 
 _PLAIN = {"expressions", "from_", "with_", "where", "joins"}
 """The parts of a SELECT that may drop no row; the last two are looked at."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.plan import CompiledQuery, seal
+from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import Policy
-from dpsql.tree import duckdb_sql
 
 _MOST_NUMBERS = 64
 """How many numbers one query counts at most."""

@@ -17,9 +17,7 @@ from dpsql.analysis.expressions import Compiler, Rule, canonical, check_argument
 from dpsql.analysis.parsed import order_term, order_terms, whole_number
 from dpsql.analysis.relation import Block, Scope
 from dpsql.analysis.typed import Typed, UnitRole
-from dpsql.language import copied
-from dpsql.policy import fold
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Aggregate,
     Bound,
     Call,
@@ -33,6 +31,8 @@ from dpsql.tree import (
     Saturated,
     Window,
 )
+from dpsql.language import copied
+from dpsql.policy import fold
 from dpsql.types import BIGINT, DOUBLE
 
 _RANKS = {"rank": BIGINT, "dense_rank": BIGINT, "percent_rank": DOUBLE, "cume_dist": DOUBLE}

@@ -17,9 +17,9 @@ from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.shown import measured_in_all, notes, released
 from dpsql.answers.whole_domain import GaussianDomain, WholeDomain, needs_laplace
 from dpsql.engines import Counts
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import AllGroups, Options, Scalar
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge, PrivacyLoss
 
 OneShare = WholeDomain | EveryCount
 

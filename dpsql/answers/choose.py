@@ -29,9 +29,9 @@ from dpsql.answers.top_k import LargestGroups, over_unknown
 from dpsql.answers.whole_domain import GaussianDomain, WholeDomain, needs_laplace
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import with_noun
+from dpsql.kernel.loss import Charge
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge
 
 BRANCHES = 4
 """Branches of the adaptive sparse vector; with each one, groups far above the threshold cost less."""

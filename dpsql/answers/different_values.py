@@ -24,9 +24,9 @@ from dpsql.answers.whole_domain import WholeDomain
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, figure, with_noun
+from dpsql.kernel.loss import Charge
 from dpsql.language import AllGroups
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge
 
 HALF = 0.5
 """No number of units lies between 0 and 1, so no noisy one below this is evidence of a unit."""

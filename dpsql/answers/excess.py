@@ -16,7 +16,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.analysis.excess import Excess, worth_of
 from dpsql.answers import measuring
@@ -29,12 +28,14 @@ from dpsql.answers.gaussian import allowed
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.answers.shown import released
 from dpsql.engines import Counts
+from dpsql.epsilon_division import Layout
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
 from dpsql.estimates.noise_laws import Linear
+from dpsql.kernel import mechanisms
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge, Layout, PrivacyLoss
 
 Choose = Callable[[Plan], Method]
 

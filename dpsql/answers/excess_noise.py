@@ -18,14 +18,15 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.analysis.excess import Excess
 from dpsql.answers.sources import law_of, source_of
 from dpsql.estimates import pair_half_width
 from dpsql.estimates.gaussian import gaussian_half_width
 from dpsql.estimates.noise_laws import Source
+from dpsql.estimates.predictions import half_width, in_counts, stddev
+from dpsql.kernel import mechanisms
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import PrivacyLoss
 
 SHARE = Fraction(3, 20)
 """The part of the cost for the Gaussian noise of excesses."""
@@ -60,11 +61,11 @@ class BoxOfAll:
 
     def stddev(self, number: int) -> float:
         """Return the standard deviation of a number, in its steps."""
-        return self.noise.stddev(number)
+        return stddev(self.noise, number)
 
     def half_width(self, number: int, level: Fraction) -> float:
         """Return half the width of the interval of a number, in its steps."""
-        return self.noise.half_width(number, level)
+        return half_width(self.noise, level, number)
 
     @property
     def sources(self) -> list[Source]:
@@ -82,7 +83,7 @@ class BoxOfAll:
 
     def excess_half_width(self, excess: int, number: int, worth: float, level: Fraction) -> float:
         """Return half the width of the interval of an excess, in its steps."""
-        return self.noise.half_width(self.numbers + excess, level)
+        return half_width(self.noise, level, self.numbers + excess)
 
     def sum_half_width(self, excess: int, number: int, worth: float, level: Fraction) -> float:
         """Return half the width of the interval of a number and its excess together, in steps of the number.
@@ -90,7 +91,7 @@ class BoxOfAll:
         `worth` is what a step of the excess is worth in these.
         """
         at, box = self.numbers + excess, self.noise
-        unit = max(box.in_counts(number, 1), worth * box.in_counts(at, 1))
+        unit = max(in_counts(box, number, 1), worth * in_counts(box, at, 1))
         width = pair_half_width(box.size, box.pads, float(level)) * unit
         return width + box.step(number) + worth * box.step(at)
 
@@ -133,11 +134,11 @@ class GaussianOfEach:
 
     def stddev(self, number: int) -> float:
         """Return the standard deviation of a number, in its steps."""
-        return self.noise.stddev(number)
+        return stddev(self.noise, number)
 
     def half_width(self, number: int, level: Fraction) -> float:
         """Return half the width of the interval of a number, in its steps."""
-        return self.noise.half_width(number, level)
+        return half_width(self.noise, level, number)
 
     @property
     def sources(self) -> list[Source]:
@@ -166,14 +167,10 @@ class GaussianOfEach:
 
     def _half_width(self, excess: int, number: int, weight: float, own: float, level: Fraction) -> float:
         apart = self.apart[excess]
-        deviation = math.hypot(weight * self.noise.stddev(number), own * apart.stddev(0))
-        steps = weight * self._steps(self.noise, number) + own * self._steps(apart, 0)
+        deviation = math.hypot(weight * stddev(self.noise, number), own * stddev(apart))
+        steps = weight * (self.noise.step(number) + self.noise.rounding)
+        steps += own * (apart.step(0) + apart.rounding)
         return gaussian_half_width(deviation**2, float(level)) + steps
-
-    @staticmethod
-    def _steps(noise: mechanisms.Gaussian, place: int) -> float:
-        """Return how far grids may move a number."""
-        return noise.step(place) + math.ldexp(1.0, noise.places) / 2
 
 
 Together = BoxOfAll | GaussianOfEach

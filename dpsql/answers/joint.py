@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.analysis import Plan
+from dpsql.epsilon_division import Layout
+from dpsql.kernel.mechanisms import Joint
 from dpsql.language import TopK
-from dpsql.mechanisms import Joint
-from dpsql.privacy import Layout
 
 
 def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql import mechanisms
+from dpsql.epsilon_division import Layout
 from dpsql.estimates import split_measuring
+from dpsql.kernel import mechanisms
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Layout
 
 _PLACES = 40
 """Bits of square roots, whose last digits do not matter."""

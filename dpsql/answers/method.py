@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dpsql.analysis import Output, Quantile
 from dpsql.engines import Counts
 from dpsql.estimates import Combined, Formula, with_noun
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge, PrivacyLoss
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -33,9 +33,9 @@ from dpsql.engines.ordering import ranks
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
 from dpsql.estimates.noise_laws import Made, joined
+from dpsql.kernel.loss import PrivacyLoss, largest
 from dpsql.language import TopPerPartition
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import PrivacyLoss, largest
 
 
 def of_one(plan: Plan, size: int | None) -> Plan:

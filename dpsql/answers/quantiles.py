@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql import mechanisms
 from dpsql.analysis import CellRows, Output, Plan, Quantile
 from dpsql.answers import measuring
 from dpsql.answers.every_count import MOST_GROUPS, one_group_note
@@ -15,11 +14,13 @@ from dpsql.answers.existing import by_terms, shown_note
 from dpsql.answers.method import AtDistance, KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import wide
 from dpsql.engines import Counts
+from dpsql.epsilon_division import Layout
 from dpsql.errors import InternalError
 from dpsql.estimates import figure, with_noun
+from dpsql.kernel import mechanisms
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge, Layout, PrivacyLoss
 
 MOST_HISTOGRAMS = 100_000
 """The most groups of a domain whose quantiles are chosen: each takes some milliseconds."""

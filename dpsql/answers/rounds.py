@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.analysis import Plan
+from dpsql.epsilon_division import Layout
+from dpsql.kernel.mechanisms import GumbelTopK, PeeledTopK
 from dpsql.language import TopK
-from dpsql.mechanisms import GumbelTopK, PeeledTopK
-from dpsql.privacy import Layout
 
 
 def plan_rounds(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> PeeledTopK | GumbelTopK:

@@ -17,8 +17,8 @@ from dpsql.answers.unknown import by_key
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, with_noun
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
-from dpsql.privacy import PrivacyLoss
 
 COVERS_LESS = "an interval covers less than its level if noise put the group into the answer"
 """What is told where single intervals are asked for, and noise selects groups."""

@@ -15,8 +15,8 @@ from dpsql.audit.mistakes import SUBJECTS as KNOWN
 from dpsql.audit.shipped import SHIPPED
 from dpsql.audit.subject import Subject
 from dpsql.audit.verdict import Verdict
+from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
-from dpsql.noise import Entropy
 
 CATALOGUE: tuple[Subject, ...] = (*SHIPPED, *KNOWN)
 """All subjects: every mechanism of dpsql, private ones from the literature, and known mistakes."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.event_selection import SelectedEvent
 from dpsql.audit.group_sequential import GroupSequentialTest
 from dpsql.audit.inputs import LENGTHS, Pair, pairs
@@ -16,9 +17,8 @@ from dpsql.audit.sequential_halving import Mechanism, SearchState, search
 from dpsql.audit.statistics import strata
 from dpsql.audit.verdict import Counterexample, PValues, Verdict
 from dpsql.errors import ProgrammingError
-from dpsql.mechanisms.audited import Adjacency
-from dpsql.noise import Entropy, SimulationEntropy
-from dpsql.privacy import Number, exact
+from dpsql.kernel.loss import Number, exact
+from dpsql.kernel.noise import Entropy, SimulationEntropy
 
 _BLOCK = 1 << 16
 """Runs of one call in the final test, chosen so that they fit into the cache."""

@@ -8,11 +8,11 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.statistics import uniforms
 from dpsql.errors import ProgrammingError
+from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
-from dpsql.mechanisms.audited import Adjacency
-from dpsql.noise import Entropy
 
 LENGTHS = (5, 10)
 """Numbers of counts: few, so that a counterexample can be checked by hand."""
@@ -54,7 +54,7 @@ def pairs(
     entropy
         Source of randomness for the random pairs.
 
-    >>> from dpsql.noise import SystemEntropy
+    >>> from dpsql.kernel.noise import SystemEntropy
     >>> pairs("one", lengths=[3], drawn=0, entropy=SystemEntropy())[0]
     Pair(name='one above', first=(1, 1, 1), second=(2, 1, 1))
     """

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import ProgrammingError
+from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge
 
 CHARGE = "charge"
 """The key under which a mechanism reports its charge: a `Charge`, or an epsilon for each run."""

@@ -15,8 +15,8 @@ from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import Outputs, read
 from dpsql.audit.statistics import uniforms
 from dpsql.errors import ProgrammingError
+from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
-from dpsql.noise import Entropy
 
 Mechanism = Callable[..., object]
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.noise import Entropy
+from dpsql.kernel.noise import Entropy
 
 _STRATA = 32
 _REACH = 9.0

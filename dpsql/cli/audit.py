@@ -126,7 +126,7 @@ def _listing(subjects: Sequence[Subject]) -> str:
 
 def _mechanisms(subjects: Sequence[Subject], epsilons: Sequence[str], trials: int) -> Campaign:
     from dpsql import audit
-    from dpsql.privacy import exact
+    from dpsql.kernel.loss import exact
 
     try:
         claims = [exact(text) for text in epsilons]

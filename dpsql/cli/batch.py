@@ -13,8 +13,8 @@ from dpsql.cli.even import LARGEST, decimal, least_error
 from dpsql.cli.exits import ExitCode, OutputFailedError, UnwritableError, exit_code
 from dpsql.cli.progress import progress
 from dpsql.errors import BudgetExceeded, Error, QueryRefused
+from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge
 from dpsql.render.figures import charged, left
 from dpsql.render.grid import Style
 from dpsql.render.readable import amounts, footer, price

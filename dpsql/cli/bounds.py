@@ -114,9 +114,9 @@ def _list(database: Database, out: Output, *, as_json: bool) -> None:
 
 def _price(database: Database, epsilon: str | None) -> Fraction:
     """Return what each ladder costs."""
+    from dpsql.kernel.loss import exact
     from dpsql.owner.kept_bounds import check_price
     from dpsql.owner.kept_list import default_price
-    from dpsql.privacy import exact
 
     try:
         price = default_price(database.policy) if epsilon is None else exact(epsilon)
@@ -170,10 +170,10 @@ def _useful(database: Database, name: str) -> UnitMeasure:
 def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction, *, yes: bool) -> bool:
     """Say the price and who pays it, and ask whether the owner agrees; raise unless all can pay."""
     from dpsql.cli.bounds_shown import left_of, names_of, price_of
+    from dpsql.kernel.loss import PrivacyLoss
     from dpsql.owner.kept_bounds import losses
     from dpsql.owner.kept_list import tells_changes
     from dpsql.owner.kept_values import beyond_unasked
-    from dpsql.privacy import PrivacyLoss
 
     database.ledger.check_ladders(sum(losses(database, measures, price), PrivacyLoss()))
     narrate.note(f"{names_of(measures)}: {price_of(price, len(measures))}")

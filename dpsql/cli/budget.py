@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpsql.cli.settings import Settings
+    from dpsql.kernel.loss import Charge, PrivacyLoss
     from dpsql.ledger import Budget, Entry, LadderCharge, Ledger
-    from dpsql.privacy import Charge, PrivacyLoss
     from dpsql.render.grid import Style
 
 

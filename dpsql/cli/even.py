@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable

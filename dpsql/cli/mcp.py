@@ -93,7 +93,7 @@ def _run(server: MCPServer[object]) -> None:
 
 
 def _amount(option: str, text: str) -> Fraction:
-    from dpsql.privacy import exact
+    from dpsql.kernel.loss import exact
 
     try:
         amount = exact(text)

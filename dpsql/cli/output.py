@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.privacy import Charge
+    from dpsql.kernel.loss import Charge
     from dpsql.release import Release
     from dpsql.render.grid import Style
 

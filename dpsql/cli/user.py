@@ -237,7 +237,7 @@ def _known(accounts: Mapping[str, Account], name: str) -> Account:
 
 def _with_rights(user: User, rights: Mapping[str, Any]) -> User:
     """Return the user with the options that were given."""
-    from dpsql.privacy import exact
+    from dpsql.kernel.loss import exact
 
     given = {name: value for name, value in rights.items() if value is not None}
     if "expires" in given:

@@ -24,6 +24,7 @@ from dpsql.composition.unbound import refused
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.info import total_guarantee
+from dpsql.kernel.loss import Charge
 from dpsql.language import AllGroups, Query, all_of, copied, name_columns
 from dpsql.places import DETAILS, FREE, Places, distinct, laid_out
 from dpsql.policy import Policy, fold
@@ -36,7 +37,6 @@ from dpsql.prepared import (
     Relation,
     ReleasedValue,
 )
-from dpsql.privacy import Charge
 from dpsql.release import Release, ends_of, held_together, places_of
 from dpsql.types import BIGINT, DOUBLE, SqlType
 

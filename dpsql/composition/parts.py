@@ -25,10 +25,10 @@ from dpsql.composition.kinds import Kinds, Release, below
 from dpsql.composition.shares import Written, divided
 from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
+from dpsql.kernel.loss import Filter
 from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, all_of, copied, walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
-from dpsql.privacy import Filter
 
 MAX_RELEASES = 16
 MAX_BLOCKS = 128

@@ -23,10 +23,10 @@ from dpsql.database import Database
 from dpsql.engines import Counts, running_statement
 from dpsql.errors import PriceNotAgreed
 from dpsql.info import selection_of, words
+from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.prepared import PreparedComposed, PreparedPrivate
-from dpsql.privacy import Charge
 from dpsql.release import Release, charged_again, from_bytes, question, renamed, reuse_key, to_bytes
 from dpsql.running import Paid, Running
 

@@ -10,10 +10,11 @@ from sqlglot import exp
 
 from dpsql.analysis import wished_way
 from dpsql.composition.kinds import Kind, Kinds
+from dpsql.epsilon_division import lay_out
 from dpsql.errors import Fix, QueryRefused
+from dpsql.kernel.loss import Filter
 from dpsql.language import Clause, Clauses, Options, Outline, Query, all_of
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Filter, lay_out
 
 _SHARED = ("epsilon", "delta")
 _NAMES = tuple(n for n in Options.__dataclass_fields__ if n != "at")

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from dpsql.checked import CheckedCounts
     from dpsql.database import Database
+    from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
-    from dpsql.privacy import Number
     from dpsql.release import Release
     from dpsql.sessions import AnalystSession
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from dpsql.checked import CheckedCounts
     from dpsql.dbapi.typecodes import Column
+    from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
-    from dpsql.privacy import Number
     from dpsql.release import Release
     from dpsql.sessions import AnalystSession, StatementResult
 

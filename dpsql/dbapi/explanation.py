@@ -6,8 +6,8 @@ import json
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     import pyarrow as pa

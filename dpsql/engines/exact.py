@@ -13,8 +13,8 @@ from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.engines.owned_rows import OwnedRows
 from dpsql.errors import InternalError
+from dpsql.kernel.tree import Select
 from dpsql.policy import Unit, UnitColumn, UnitVia, checked_bounds, fold
-from dpsql.tree import Select
 from dpsql.types import SqlType
 
 _LONGEST_VALUE = 60

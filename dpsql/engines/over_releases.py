@@ -18,7 +18,7 @@ import pyarrow as pa
 from dpsql.analysis.public_times import fault
 from dpsql.engines.protocol import UnboundQuery
 from dpsql.errors import ResultTooLarge
-from dpsql.tree import DOMAIN_SCHEMA, literal_sql, quote
+from dpsql.kernel.tree import DOMAIN_SCHEMA, literal_sql, quote
 from dpsql.types import TIMESTAMPTZ, SqlType
 
 if TYPE_CHECKING:

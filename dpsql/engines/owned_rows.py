@@ -14,8 +14,7 @@ from dpsql.analysis.typed import Span
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import InternalError
-from dpsql.policy import UnitColumn, UnitVia, fold
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Cast,
@@ -35,6 +34,7 @@ from dpsql.tree import (
     conjunction,
     guarded,
 )
+from dpsql.policy import UnitColumn, UnitVia, fold
 from dpsql.types import BIGINT, DATE, TIMESTAMP, VARCHAR, SqlType
 
 

@@ -35,8 +35,8 @@ from dpsql.engines.writer import (
 )
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
+from dpsql.kernel.tree import Query
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn
-from dpsql.tree import Query
 from dpsql.types import SqlType
 
 _CACHE_SIZE = 16

@@ -12,8 +12,8 @@ from dpsql.engines.protocol import UNCHARGED
 from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.worker import run
 from dpsql.engines.writer import Translated, Untranslatable, write
+from dpsql.kernel.tree import Select
 from dpsql.policy import fold
-from dpsql.tree import Select
 from dpsql.types import DOUBLE, VARCHAR, SqlType
 
 

@@ -22,8 +22,8 @@ from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled
 from dpsql.engines.unbound import unbound
 from dpsql.engines.worker import running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
+from dpsql.kernel.tree import duckdb_sql, literal_sql
 from dpsql.policy import BooleanDomain, EnumDomain, fold
-from dpsql.tree import duckdb_sql, literal_sql
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from dpsql.analysis.relation import Relation
     from dpsql.engines.duckdb.domains import Domains
     from dpsql.engines.duckdb.sources import Reader
+    from dpsql.kernel.tree import Query
     from dpsql.policy import Policy
-    from dpsql.tree import Query
 
 
 _MEASURES = {

@@ -13,12 +13,12 @@ from fractions import Fraction
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.kernel.loss import exact
 from dpsql.language.options import MAX_INTEGER, parse_options
 from dpsql.language.source import Source
 from dpsql.language.statement import Clause, Clauses, Options
 from dpsql.language.tokens import Cursor, closing
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import exact
 
 _STOPS = frozenset(
     {

@@ -9,9 +9,9 @@ from fractions import Fraction
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
+from dpsql.kernel.loss import exact
 from dpsql.language.source import Source
 from dpsql.language.statement import CUTS, Options
-from dpsql.privacy import exact
 
 MECHANISMS = (
     "AUTO",

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from dpsql.errors import ProgrammingError
+from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import exact
 
 Parameters = Sequence[object] | Mapping[str, object] | None
 """The parameters of a statement: a sequence for `?` and `$1`, a mapping for `$name`."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.errors import PolicyError
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.ledger.amounts import shown
 from dpsql.ledger.budgets import Budget, ScopeBudget
 from dpsql.ledger.caps import Caps, GroupCap, order_of
@@ -22,7 +23,6 @@ from dpsql.ledger.totals import (
     scope,
     together,
 )
-from dpsql.privacy import PrivacyLoss
 
 
 def of_policy(connection: sqlite3.Connection, caps: Caps) -> ScopeBudget:

@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from dpsql.privacy import Charge, Part, PrivacyLoss, PureDP, Realised, Stream, Totals
+from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, Realised, Stream, Totals
 
 
 class DamagedError(ValueError):

@@ -6,9 +6,9 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.ledger.amounts import shown
 from dpsql.ledger.budgets import Budget
-from dpsql.privacy import PrivacyLoss
 
 LIKE = Fraction(1, 10)
 """The epsilon of the statements that are counted, if the policy has no default."""

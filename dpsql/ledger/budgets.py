@@ -7,10 +7,10 @@ from dataclasses import field
 from fractions import Fraction
 from typing import Any
 
+from dpsql.epsilon_division import largest_epsilon
+from dpsql.kernel.loss import Accounting, Charge, Filter, Number, PrivacyLoss, Totals, exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.amounts import shown
-from dpsql.privacy import Accounting, Charge, Filter, Number, PrivacyLoss, Totals, exact
-from dpsql.privacy.layout import largest_epsilon
 
 _ZERO = Fraction(0)
 

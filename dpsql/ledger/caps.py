@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import PolicyError
+from dpsql.kernel.loss import Charge, Filter
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.amounts import write, write_charge
 from dpsql.ledger.limits import Limits
-from dpsql.privacy import Charge, Filter
 
 ANYBODY = "*"
 """Stands for every analyst whom the policy does not name."""

@@ -9,6 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError
+from dpsql.kernel.loss import Charge, PrivacyLoss, Stream, dominated
+from dpsql.kernel.loss import settled as settled_loss
 from dpsql.ledger import events, limits, process_identity, refining
 from dpsql.ledger.accounts import of_analyst, of_group, of_policy
 from dpsql.ledger.amounts import read_charge, read_loss, rounded_up, shown, too_wide, write_charge
@@ -28,8 +30,6 @@ from dpsql.ledger.totals import (
     put,
     scope,
 )
-from dpsql.privacy import Charge, PrivacyLoss, Stream, dominated
-from dpsql.privacy import settled as settled_loss
 
 _FIXED = ("entry", "at", "analyst", "statement", "reading", "mechanism", "reserved_loss", "shared", "holder")
 """The columns of an entry that never change."""

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
+from dpsql.kernel.loss import Charge
 from dpsql.ledger import refining, replay
 from dpsql.ledger.amounts import DamagedError, read_charge, read_loss
 from dpsql.ledger.sums import kept_sums, sums
-from dpsql.privacy import Charge
 
 
 def problems(connection: sqlite3.Connection) -> list[str]:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from dpsql.errors import OperationalError
+from dpsql.kernel.loss import Totals
 from dpsql.ledger import events, restoring
 from dpsql.ledger.events import Event
 from dpsql.ledger.mark import Mark
@@ -16,7 +17,6 @@ from dpsql.ledger.mark_file import Kept, MarkFile
 from dpsql.ledger.mark_places import MarkPlace
 from dpsql.ledger.seen import OFF, Seen, begin, hold, identifier
 from dpsql.ledger.store import Store
-from dpsql.privacy import Totals
 
 ACCEPT = "`dpsql budget --accept-restored`"
 

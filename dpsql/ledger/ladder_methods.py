@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.ledger import ladders
 from dpsql.ledger.accounts import all_of
 from dpsql.ledger.budgets import ScopeBudget
@@ -14,7 +15,6 @@ from dpsql.ledger.high_water import HighWater
 from dpsql.ledger.records import LadderCharge, LadderRequest, LadderReservation, StoredLadder
 from dpsql.ledger.seen import Seen
 from dpsql.ledger.store import Store, storable
-from dpsql.privacy import PrivacyLoss
 
 
 class LadderMethods:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.ledger import events, process_identity
 from dpsql.ledger.accounts import all_of
 from dpsql.ledger.amounts import DamagedError, read_loss, shown
@@ -17,7 +18,6 @@ from dpsql.ledger.charging import add_charge, now
 from dpsql.ledger.events import Event
 from dpsql.ledger.records import LadderCharge, LadderRequest, LadderReservation, StoredLadder
 from dpsql.ledger.totals import BOUNDS, POLICY, scope
-from dpsql.privacy import Charge, PrivacyLoss
 
 _FIXED: Final = ("number", "at", "source", "measure", "version", "statement", "loss", "holder")
 """The columns of a ladder that never change."""

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.ledger import charging, checking, events, limits, listing, refining, sharing
 from dpsql.ledger.accounts import check_ladders, reorder, standing
 from dpsql.ledger.budgets import Budget
@@ -36,7 +37,6 @@ from dpsql.ledger.records import (
 from dpsql.ledger.seen import Seen
 from dpsql.ledger.store import Store, storable
 from dpsql.policy import Policy
-from dpsql.privacy import Charge, Filter, PrivacyLoss, Totals
 
 _ENTRIES_PER_CHECKPOINT = 128
 _CAPS = "caps"

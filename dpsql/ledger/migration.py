@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, Realised, Stream
 from dpsql.ledger import events, tables
 from dpsql.ledger.amounts import DamagedError, read, read_charge
 from dpsql.ledger.totals import POLICY, scope
-from dpsql.privacy import Charge, Part, PrivacyLoss, PureDP, Realised, Stream
 
 VERSION: Final = 6
 """The present version of the schema."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from fractions import Fraction
 
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.events import Event
-from dpsql.privacy import Charge, PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dpsql.errors import InternalError, OperationalError
+from dpsql.kernel.loss import Charge
 from dpsql.ledger.amounts import read, read_loss, write
 from dpsql.ledger.records import Lineage, RefinementStep
-from dpsql.privacy import Charge
 
 
 def lineage(connection: sqlite3.Connection, number: int, analyst: str) -> Lineage | None:

@@ -6,13 +6,13 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.ledger import events, ladders
 from dpsql.ledger.amounts import DamagedError, read_loss
 from dpsql.ledger.charging import entry_content, release_content
 from dpsql.ledger.migration import digest_of
 from dpsql.ledger.running_sums import RunningSums
 from dpsql.ledger.totals import BOUNDS, POLICY, Stored, scope
-from dpsql.privacy import PrivacyLoss
 
 _Record = Mapping[str, Any]
 

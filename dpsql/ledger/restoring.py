@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from fractions import Fraction
 
+from dpsql.kernel.loss import Totals
 from dpsql.ledger import events, ladders
 from dpsql.ledger.events import Total
 from dpsql.ledger.mark import Mark
 from dpsql.ledger.seen import Seen, begin
 from dpsql.ledger.totals import Row, Stored, group_scope, put, restored_cost, stored
-from dpsql.privacy import Totals
 
 
 def accept(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str, Totals]:

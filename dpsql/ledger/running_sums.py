@@ -6,9 +6,9 @@ from collections.abc import Hashable
 from dataclasses import replace
 from fractions import Fraction
 
+from dpsql.kernel.loss import PrivacyLoss, Totals
 from dpsql.ledger.amounts import read
 from dpsql.ledger.totals import Stored, amounts, base, restored_cost
-from dpsql.privacy import PrivacyLoss, Totals
 
 _ZERO = Fraction(0)
 

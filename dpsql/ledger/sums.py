@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
+from dpsql.kernel.loss import PrivacyLoss, Totals
 from dpsql.ledger.amounts import read, read_loss
 from dpsql.ledger.totals import BOUNDS, POLICY, Stored, amounts, base, restored_cost, scope
-from dpsql.privacy import PrivacyLoss, Totals
 
 _ZERO = Fraction(0)
 

@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Final
 
 from dpsql.errors import OperationalError
+from dpsql.kernel.loss import PrivacyLoss, Totals
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.amounts import DamagedError, read, read_loss, write
-from dpsql.privacy import PrivacyLoss, Totals
 
 POLICY: Final = "policy"
 """The scope of everything that is released to anybody."""

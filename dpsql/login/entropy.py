@@ -1,4 +1,4 @@
-"""Draw random keys, salts, nonces and tokens. Noise of answers is drawn in `dpsql.noise` alone."""
+"""Draw random keys, salts, nonces and tokens. Noise of answers is drawn in `dpsql.kernel.noise` alone."""
 
 from __future__ import annotations
 

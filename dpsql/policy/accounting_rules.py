@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import get_args
 
+from dpsql.kernel.loss import Accounting
 from dpsql.policy.names import wrong
-from dpsql.privacy import Accounting
 
 
 def check_accounting(accounting: object, delta: Fraction, conversion_delta: Fraction | None) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 
+from dpsql.kernel.loss import Accounting, Charge, Filter, exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.accounting_rules import check_accounting
 from dpsql.policy.names import joined, suggest, wrong
-from dpsql.privacy import Accounting, Charge, Filter, exact
 
 _LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")
 _NUMBERS = (
@@ -22,7 +22,7 @@ _NUMBERS = (
 class BudgetPolicy:
     """The total budget, the limits of single statements, and the file of the ledger.
 
-    Numbers may be given as `dpsql.privacy.exact` reads them (`5`, `"0.7"`, `0.7`); they are held exact.
+    Numbers may be given as `dpsql.kernel.loss.exact` reads them (`5`, `"0.7"`, `0.7`); they are held exact.
 
     Attributes
     ----------

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from dpsql.errors import PolicyError
+from dpsql.kernel.loss import Accounting
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.files import CsvSource, ParquetSource, files_of
 from dpsql.policy.keep_rules import KEEP, read_keep
@@ -23,7 +24,6 @@ from dpsql.policy.parts import Defaults
 from dpsql.policy.section import Section
 from dpsql.policy.table import Table
 from dpsql.policy.views import read_views
-from dpsql.privacy import Accounting
 
 
 def load(path: str | os.PathLike[str]) -> Policy:

@@ -9,9 +9,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Self
 
+from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.names import joined, wrong
-from dpsql.privacy import exact
 
 PORT = 5433
 USERS = "dpsql-users.toml"

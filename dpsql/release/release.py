@@ -7,10 +7,10 @@ from dataclasses import field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import Places, distinct
 from dpsql.policy import Assumed
-from dpsql.privacy import Charge
 from dpsql.render.lines import Outside
 
 if TYPE_CHECKING:

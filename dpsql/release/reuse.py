@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dpsql.analysis import Plan
+    from dpsql.kernel.loss import Charge
     from dpsql.policy import Policy, Table
-    from dpsql.privacy import Charge
     from dpsql.versions import Versions
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpsql.errors import Error, InterfaceError, InternalError, NotSupportedError, QueryRefused
 from dpsql.exclusive import Turn
+from dpsql.kernel.loss import Charge
 from dpsql.language import plain, plain_text
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget
-from dpsql.privacy import Charge
 from dpsql.release import from_arrow
 from dpsql.remote.password import password_of
 from dpsql.remote.sending import Outgoing, Sent
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
-    from dpsql.privacy import Number
     from dpsql.release import Release
 
 _PATIENCE = 30.0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.privacy import Charge
+    from dpsql.kernel.loss import Charge
     from dpsql.render.figures import Estimate
     from dpsql.render.grid import Column
     from dpsql.render.plots import Curve

@@ -13,7 +13,7 @@ from dpsql.render.grid import Style
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsql.privacy import Charge
+    from dpsql.kernel.loss import Charge
     from dpsql.render.readable import Released
 
 

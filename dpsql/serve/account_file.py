@@ -20,10 +20,10 @@ from fractions import Fraction
 from pathlib import Path
 
 from dpsql.errors import PolicyError
+from dpsql.kernel.loss import exact
 from dpsql.login import entropy
 from dpsql.policy.names import joined, wrong
 from dpsql.policy.section import Section
-from dpsql.privacy import exact
 from dpsql.serve.scram import Verifier
 from dpsql.serve.user import CONNECTIONS, PREVIEWS, Account, Token, User
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from dpsql.kernel.loss import Charge
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
-    from dpsql.privacy import Charge
     from dpsql.serve.gate import Login
     from dpsql.serve.generation import Generation
     from dpsql.serve.settings import Settings

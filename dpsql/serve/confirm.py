@@ -21,9 +21,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.errors import PriceNotAgreed, ProgrammingError
+from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import entropy
-from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from dpsql.serve.answer import Answer

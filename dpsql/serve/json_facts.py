@@ -13,14 +13,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpsql.errors import Error, QueryRefused, QuerySyntaxError
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.tree import quote
 from dpsql.policy import BooleanDomain, RangeDomain, TableDomain, ValuesDomain
 from dpsql.policy.paths import FOUND
 from dpsql.prepared import PreparedCommand
-from dpsql.privacy import Charge
 from dpsql.render.data import write_json
 from dpsql.render.figures import charged, left
 from dpsql.serve.confirm import LIFETIME
-from dpsql.tree import quote
 
 if TYPE_CHECKING:
     import pyarrow as pa

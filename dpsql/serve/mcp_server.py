@@ -27,7 +27,7 @@ from dpsql.serve.mcp_tools import Tools
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from dpsql.privacy import Charge
+    from dpsql.kernel.loss import Charge
     from dpsql.serve.statement_service import StatementService
 
 INSTRUCTIONS = """\

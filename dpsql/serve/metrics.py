@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from dpsql.privacy import Charge
+    from dpsql.kernel.loss import Charge
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the classes of times, in seconds."""

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from dpsql import __version__
+from dpsql.kernel.loss import Charge
 from dpsql.language import Options
-from dpsql.privacy import Charge
 from dpsql.serve.settings_table import (
     SETTINGS,
     Setting,

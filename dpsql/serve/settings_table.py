@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 
 from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
+from dpsql.kernel.loss import Charge, exact
 from dpsql.language import Set, parse
 from dpsql.lazy_dataclass import dataclass
-from dpsql.privacy import Charge, exact
 from dpsql.serve.errors import CodedError
 
 Check = Callable[[str], str]

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.database import Engines
+    from dpsql.kernel.loss import Filter
     from dpsql.language import Options
     from dpsql.ledger import Ledger
     from dpsql.policy import View
     from dpsql.prepared import PreparedComposed, PreparedPrivate
-    from dpsql.privacy import Filter
     from dpsql.serve.answer import Answer
 
 PLANS, DESCRIPTIONS = 256, 1024

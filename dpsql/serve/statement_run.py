@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
+from dpsql.kernel.loss import Charge
 from dpsql.language import Query, Set, Show, Statement, plain, plain_text
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import shown
@@ -21,7 +22,6 @@ from dpsql.prepared import (
     PreparedPublic,
     scopes,
 )
-from dpsql.privacy import Charge
 from dpsql.release import told
 from dpsql.serve.answer import (
     Answer,

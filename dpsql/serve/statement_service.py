@@ -13,10 +13,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dpsql.errors import Error
+from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget
 from dpsql.prepared import question_key
-from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from dpsql.policy import Policy

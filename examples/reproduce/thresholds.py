@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.noise import Entropy
+from dpsql.kernel.noise import Entropy
 from reproduce.error_reduction import EPSILON
 from reproduce.over_threshold import printed_share, random_thresholds
 from reproduce.page import Claim, Figure, Section, Table

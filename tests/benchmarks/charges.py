@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
+from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger
-from dpsql.privacy import Charge
 
 from .measures import Figure, Goal, Pairs, judged
 

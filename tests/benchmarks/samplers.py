@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from dpsql import noise
+from dpsql.kernel import noise
 
 from .measures import Figure, Goal, alone, beside
 

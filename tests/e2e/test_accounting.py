@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import dpsql
+from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger, Request
 from dpsql.policy import load
-from dpsql.privacy import Charge
 
 POLICY = """
 [budget]

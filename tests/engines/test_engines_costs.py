@@ -13,8 +13,8 @@ from support.stores import PostgresStore, Store
 from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.writer import Untranslatable, write
 from dpsql.errors import QueryRefused
+from dpsql.kernel.tree import Expr, Query
 from dpsql.session import Session
-from dpsql.tree import Expr, Query
 from tests.narrow import engine_of
 
 POLICY = """

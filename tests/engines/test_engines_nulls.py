@@ -10,8 +10,8 @@ from support.reading import query_of
 from support.stores import Store, compare
 
 from dpsql.engines.remote import RemoteEngine
+from dpsql.kernel.tree import duckdb_sql
 from dpsql.session import Session
-from dpsql.tree import duckdb_sql
 from tests.narrow import engine_of
 
 POLICY = """

@@ -16,9 +16,9 @@ from dpsql.analysis import CompiledQuery
 from dpsql.engines import Engine
 from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.writer import Untranslatable, write
+from dpsql.kernel.tree import Aggregate, Column, Derived, Item, Mean, Scan, Select, duckdb_sql
 from dpsql.policy import load
 from dpsql.session import Session
-from dpsql.tree import Aggregate, Column, Derived, Item, Mean, Scan, Select, duckdb_sql
 from tests.narrow import engine_of
 
 G, R, AUTO = (

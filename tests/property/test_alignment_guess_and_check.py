@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import Checked, GuessAndCheck, NoiseSource
-from dpsql.mechanisms.guess_and_check import on_grid
-from dpsql.noise import STEP_LIMIT
-from dpsql.privacy import Number
+from dpsql.kernel.loss import Number
+from dpsql.kernel.mechanisms import Checked, GuessAndCheck, NoiseSource
+from dpsql.kernel.mechanisms.guess_and_check import on_grid
+from dpsql.kernel.noise import STEP_LIMIT
 
 CASES = 1500
 

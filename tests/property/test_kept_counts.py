@@ -17,7 +17,7 @@ from dpsql.analysis import CompiledQuery, alike, widened
 from dpsql.engines import Counts, taken
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import QueryRefused
-from dpsql.noise import SeededEntropy
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.session import Session
@@ -175,7 +175,11 @@ def test_with_the_same_noise_the_answers_are_the_same(
     monkeypatch.setattr(DuckDBEngine, "count", count)
     monkeypatch.setattr(versions, "_SETTLED_SECONDS", -60.0)  # the file is of now
     folder = session.policy.budget.ledger.parent
-    noise = [m for n, m in sys.modules.items() if n.startswith("dpsql.noise") and hasattr(m, "SystemEntropy")]
+    noise = [
+        m
+        for n, m in sys.modules.items()
+        if n.startswith("dpsql.kernel.noise") and hasattr(m, "SystemEntropy")
+    ]
     answers: dict[str, list[object]] = {}
     for engine in ("", "[engine]\nkeep = 0"):
         text = POLICY.format(engine=engine).replace("ledger.sqlite", "other.sqlite")

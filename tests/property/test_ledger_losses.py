@@ -22,10 +22,10 @@ from hypothesis.stateful import (
 )
 
 from dpsql.errors import BudgetExceeded
+from dpsql.kernel.loss import BoundedRange, Charge, Filter, Gaussian, PrivacyLoss, PureDP, Totals, settled
+from dpsql.kernel.loss.parts import Part
 from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled
 from dpsql.policy import BudgetPolicy
-from dpsql.privacy import BoundedRange, Charge, Filter, Gaussian, PrivacyLoss, PureDP, Totals, settled
-from dpsql.privacy.parts import Part
 
 ANALYSTS = st.sampled_from(["ann", "bob", "cem"])
 SIZES = st.sampled_from([Fraction(n, 100) for n in (1, 5, 10, 30, 60, 100)])

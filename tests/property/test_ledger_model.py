@@ -23,8 +23,8 @@ from hypothesis.stateful import (
 )
 
 from dpsql.errors import BudgetExceeded, OperationalError, PolicyError
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.ledger import GroupCap, LadderRequest, LadderReservation, Ledger, Request, Reservation, Settled
-from dpsql.privacy import Charge, PrivacyLoss
 from tests.kept_ladders import newest_of
 
 ANALYSTS = st.sampled_from(["ann", "bob", "cem", "dan", "eve"])

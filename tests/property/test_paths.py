@@ -24,10 +24,10 @@ from dpsql.analysis import Plan, analyse, complete, tables
 from dpsql.analysis.provenance import Provenance
 from dpsql.engines.duckdb import settings
 from dpsql.errors import OperationalError
+from dpsql.kernel.tree import duckdb_sql
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from dpsql.session import Session
-from dpsql.tree import duckdb_sql
 from tests.narrow import engine_of, of_type
 
 DATABASES, UNITS, GROUPS = range(120), range(5), "abc"

@@ -89,7 +89,7 @@ SLIPS = (
             "analysis.released.sums",
             "GroupSum.of_unit",
             TOTAL,
-            "from dpsql.tree import Cast\n    from dpsql.types import BIGINT\n"
+            "from dpsql.kernel.tree import Cast\n    from dpsql.types import BIGINT\n"
             '    total = Aggregate("SUM", (row[0],))\n'
             "    return ((total if self.scale else _or_zero(Cast(total, BIGINT))),)",
         ),
@@ -101,7 +101,7 @@ SLIPS = (
             "analysis.released.sums",
             "GroupSum.of_unit",
             TOTAL,
-            "from dpsql.tree import Cast\n    from dpsql.types import DOUBLE\n"
+            "from dpsql.kernel.tree import Cast\n    from dpsql.types import DOUBLE\n"
             '    return (Aggregate("SUM", (Cast(row[0], DOUBLE),)),)',
         ),
     ),

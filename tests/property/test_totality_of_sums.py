@@ -12,9 +12,9 @@ import duckdb
 import pytest
 from fuzz.amounts import Amounts, analysed, statement
 
+from dpsql.kernel.tree import Cast, Expr
 from dpsql.policy import load
 from dpsql.session import Session
-from dpsql.tree import Cast, Expr
 from dpsql.types import BIGINT
 from tests.narrow import engine_of
 

@@ -15,10 +15,10 @@ from dpsql.analysis.blocks import query as compile_query
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.errors import QueryRefused
+from dpsql.kernel.tree import duckdb_sql
 from dpsql.language import Query, parse
 from dpsql.policy import load
 from dpsql.session import Session
-from dpsql.tree import duckdb_sql
 from tests.narrow import engine_of, of_type
 
 POLICY = """

@@ -18,8 +18,8 @@ from fuzz.stage import UNITS, Stage
 
 from dpsql.analysis import grids, value_measures
 from dpsql.analysis.value_measures import ValueMeasure, value_measure
+from dpsql.kernel.tree import Expr
 from dpsql.policy import ColumnBounds, Table
-from dpsql.tree import Expr
 from dpsql.types import DOUBLE
 
 SEED = 44

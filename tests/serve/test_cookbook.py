@@ -17,8 +17,8 @@ import pytest
 import sqlalchemy
 
 import dpsql
+from dpsql.kernel.loss import Charge
 from dpsql.language import split
-from dpsql.privacy import Charge
 from tests.serve.conftest import Server
 from tests.serve.process import PASSWORDS
 from tests.served import ROOT

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy
 
 import dpsql
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.serve.user import User
 from tests.serve.process import DPSQL, Running, free_port, running, token_of
 from tests.served import ROOT, clinic, let_in

@@ -24,9 +24,9 @@ from dpsql.composition import composed
 from dpsql.engines import Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.info import words
+from dpsql.kernel.loss import Charge
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed
-from dpsql.privacy import Charge
 from dpsql.release import Release, places_of
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type

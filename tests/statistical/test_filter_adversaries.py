@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.privacy import Charge, Filter, PrivacyLoss, settled
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, settled
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import erfc
 from scipy.stats import chi2
 
-from dpsql import noise
-from dpsql.noise import SeededEntropy
-from dpsql.noise.gaussian import sampler
+from dpsql.kernel import noise
+from dpsql.kernel.noise import SeededEntropy
+from dpsql.kernel.noise.gaussian import sampler
 
 ALARM = 1e-9
 SIGMAS = 6.2

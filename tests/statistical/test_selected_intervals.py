@@ -27,11 +27,11 @@ from dpsql.composition import composed
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement, from_reached
 from dpsql.info import words
-from dpsql.mechanisms import Existing, NoiseSource
-from dpsql.noise import SeededEntropy
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.mechanisms import Existing, NoiseSource
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed
-from dpsql.privacy import Charge
 from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, private

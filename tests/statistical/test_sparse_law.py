@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from dpsql import noise
-from dpsql.mechanisms import NoiseSource, NoisyTopK, SparseCounts
-from dpsql.noise import Band, SeededEntropy
+from dpsql.kernel import noise
+from dpsql.kernel.mechanisms import NoiseSource, NoisyTopK, SparseCounts
+from dpsql.kernel.noise import Band, SeededEntropy
 
 ALARM = 1e-9
 TRIALS = 2_000_000

@@ -27,11 +27,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpsql.answers.unknown import LARGEST_BAR
-from dpsql.mechanisms import LimitedDomain, LimitedThenStable, NoiseSource, TopStable
-from dpsql.mechanisms.mechanism import Mechanism, R
-from dpsql.mechanisms.stable import StableNoise
-from dpsql.noise import Entropy, SeededEntropy
-from dpsql.privacy import Number
+from dpsql.kernel.loss import Number
+from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, NoiseSource, TopStable
+from dpsql.kernel.mechanisms.mechanism import Mechanism, R
+from dpsql.kernel.mechanisms.stable import StableNoise
+from dpsql.kernel.noise import Entropy, SeededEntropy
 
 EPSILONS = ("0.4", "0.8", "1.0")
 KS = (3, 10, 50)

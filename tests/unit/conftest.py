@@ -17,9 +17,9 @@ import pytest
 
 from dpsql import errors
 from dpsql.exclusive import Turn
+from dpsql.kernel.loss import Charge, exact
 from dpsql.language import Set, Source, plain, plain_text
 from dpsql.prepared import PreparedCommand
-from dpsql.privacy import Charge, exact
 from dpsql.release import Release
 
 NAMES = ["Essential hypertension", "Type 2 diabetes", "Low back pain", "Asthma", "Ménière's disease"]

@@ -17,13 +17,23 @@ PACKAGE = Path(dpsql.__file__).parent
 ROOT = "dpsql"
 LONGEST = 500
 
-BASE = {"errors", "places", "privacy", "types"}
+BASE = {"errors", "places", "kernel.loss", "types"}
 ANYWHERE = {"lazy_dataclass", "package_version"}
 """Modules that all packages may import."""
 
 CORE = (
     BASE
-    | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
+    | {
+        "policy",
+        "kernel.noise",
+        "kernel.mechanisms",
+        "estimates",
+        "ledger",
+        "language",
+        "kernel.tree",
+        "analysis",
+        "engines",
+    }
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
     | {"affordable", "composition", "kept_ladders", "parameters", "planning", "running", "versions"}
 )
@@ -33,30 +43,55 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lazy_dataclass": set(),
     "package_version": set(),
     "errors": set(),
-    "certified": set(),
-    "privacy": {"errors", "certified"},
-    "order": set(),
+    "kernel": set(),
+    "kernel.exact_bounds": set(),
+    "kernel.loss": {"errors", "kernel.exact_bounds"},
+    "kernel.noise": {"kernel.exact_bounds", "kernel.loss"},
+    "kernel.order": set(),
+    "kernel.mechanisms": {"kernel.exact_bounds", "kernel.noise", "kernel.order", "kernel.loss"},
+    "epsilon_division": {"kernel.loss"},
     "login": set(),
     "places": set(),
     "errors_json": {"errors"},
     "types": {"errors"},
     "zones": set(),
-    "render": {"errors", "places", "privacy"},
+    "render": {"errors", "places", "kernel.loss"},
     "exclusive": {"errors"},
     # The core, in the order in which a statement passes through it.
-    "language": {"errors", "privacy", "types"},
-    "policy": {"errors", "privacy", "types", "language", "zones"},
-    "tree": {"errors", "types", "language"},
-    "estimates": {"privacy"},
-    "analysis": {"errors", "places", "privacy", "types", "language", "policy", "tree", "estimates", "zones"},
-    "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis", "zones"},
-    "noise": {"certified", "privacy"},
-    "mechanisms": {"estimates", "noise", "order", "privacy"},
-    "ledger": {"errors", "privacy", "policy"},
-    "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates", "render"},
+    "language": {"errors", "kernel.loss", "types"},
+    "policy": {"errors", "kernel.loss", "types", "language", "zones"},
+    "kernel.tree": {"errors", "types"},
+    "estimates": {"kernel.loss", "kernel.mechanisms"},
+    "analysis": {
+        "epsilon_division",
+        "kernel.mechanisms",
+        "errors",
+        "places",
+        "kernel.loss",
+        "types",
+        "language",
+        "policy",
+        "kernel.tree",
+        "estimates",
+        "zones",
+    },
+    "engines": {
+        "errors",
+        "exclusive",
+        "kernel.order",
+        "types",
+        "policy",
+        "language",
+        "kernel.tree",
+        "analysis",
+        "zones",
+    },
+    "ledger": {"epsilon_division", "errors", "kernel.loss", "policy"},
+    "answers": BASE
+    | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"estimates", "render", "policy", "language", "analysis", "versions", "zones"},
-    "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
+    "running": {"kernel.loss", "engines", "errors", "exclusive", "ledger"},
     "kept_ladders": {"analysis", "estimates", "ledger", "policy", "release", "versions"},
     "database": {
         "analysis",
@@ -71,7 +106,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "versions",
     },
     "rewriting": {"errors", "language"},
-    "parameters": {"engines", "language", "policy", "tree", "types"},
+    "parameters": {"engines", "language", "policy", "kernel.tree", "types"},
     "prepared": {
         "analysis",
         "answers",
@@ -82,19 +117,30 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ledger",
         "places",
         "policy",
-        "privacy",
+        "kernel.loss",
     }
     | {"release", "types"},
-    "affordable": {"errors", "ledger", "prepared", "privacy"},
+    "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
-    "guarantees": {"analysis", "ledger", "privacy"},
+    "guarantees": {"epsilon_division", "analysis", "ledger", "kernel.loss"},
     "info": BASE
     | {"analysis", "answers", "estimates", "guarantees", "language", "ledger", "policy", "prepared"},
     "composition": BASE
-    | {"analysis", "answers", "database", "engines", "estimates", "info", "language", "ledger", "policy"}
-    | {"prepared", "release", "running", "tree"},
+    | {
+        "epsilon_division",
+        "analysis",
+        "answers",
+        "database",
+        "engines",
+        "estimates",
+        "info",
+        "language",
+        "ledger",
+        "policy",
+    }
+    | {"prepared", "release", "running", "kernel.tree"},
     "checked": BASE
-    | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "prepared", "running"},
+    | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"},
     "planning": {
         "affordable",
         "analysis",
@@ -106,29 +152,30 @@ MAY_IMPORT: dict[str, set[str]] = {
         "info",
         "language",
     }
-    | {"ledger", "parameters", "policy", "prepared", "privacy", "refining", "release", "rewriting"},
+    | {"ledger", "parameters", "policy", "prepared", "kernel.loss", "refining", "release", "rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"}
     # `kept_bounds`, which releases ladders, and what shows them.
-    | {"database", "estimates", "kept_ladders", "ledger", "mechanisms", "privacy", "running"},
+    | {"database", "estimates", "kept_ladders", "ledger", "kernel.mechanisms", "kernel.loss", "running"},
     # The front ends.
     "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "login", "release", "sessions"},
     "dbapi": BASE
     | {"checked", "render", "release", "database", "remote", "session", "sessions", "policy", "language"}
     | {"ledger"},
     "sqlalchemy": BASE | {"dbapi"},
-    "audit": {"errors", "privacy", "noise", "order", "mechanisms", "render"},
+    "audit": {"errors", "kernel.loss", "kernel.noise", "kernel.order", "kernel.mechanisms", "render"},
     # Whole statements; the rest of the package audits mechanisms and loads without sessions and engines.
     "audit.end_to_end": CORE | {"audit", "session", "sessions"},
     # `import dpsql` gives the connector; within the product only the front ends import it.
-    ROOT: BASE | {"database", "dbapi", "release", "policy", "ledger", "mechanisms", "estimates", "noise"},
+    ROOT: BASE
+    | {"database", "dbapi", "release", "policy", "ledger", "kernel.mechanisms", "estimates", "kernel.noise"},
     # The server; only the command line imports it, when it is started.
     # It asks sessions alone, so that what is below them can change.
     "serve": BASE
     | {"composition", "database", "engines", "errors_json", "estimates", "info", "language", "ledger"}
     | {"login", "parameters", "planning", "policy", "prepared", "release", "remote", "render", "session"}
-    | {"sessions", "tree", "versions", ROOT},
+    | {"sessions", "kernel.tree", "versions", ROOT},
     "cli": BASE
     | {"render", "release", "owner", "prepared", "session", "dbapi", "policy", "language", "ledger", ROOT}
     | {"audit", "audit.end_to_end", "login", "remote", "serve", "sessions"},
@@ -268,17 +315,21 @@ def test_files_have_no_circle() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("from dpsql.noise.b import f", "from dpsql.noise.a import g"),
-        ("from dpsql.noise.b import f", "from dpsql.noise import a"),
+        ("from dpsql.kernel.noise.b import f", "from dpsql.kernel.noise.a import g"),
+        ("from dpsql.kernel.noise.b import f", "from dpsql.kernel.noise import a"),
         ("from .b import f", "def h():\n    from . import a"),
-        ("import dpsql.noise.b", "if TYPE_CHECKING:\n    from dpsql.noise.a import G"),
-        ("from dpsql.noise.b import f", "from dpsql.noise import x"),
+        ("import dpsql.kernel.noise.b", "if TYPE_CHECKING:\n    from dpsql.kernel.noise.a import G"),
+        ("from dpsql.kernel.noise.b import f", "from dpsql.kernel.noise import x"),
     ],
 )
 def test_a_circle_of_files_is_found(one: str, other: str) -> None:
-    sources = {"noise/__init__.py": "from dpsql.noise.a import x", "noise/a.py": one, "noise/b.py": other}
+    sources = {
+        "kernel/noise/__init__.py": "from dpsql.kernel.noise.a import x",
+        "kernel/noise/a.py": one,
+        "kernel/noise/b.py": other,
+    }
     assert circles(file_imports(sources))
-    assert not circles(file_imports({**sources, "noise/b.py": "from dpsql.privacy import exact"}))
+    assert not circles(file_imports({**sources, "kernel/noise/b.py": "from dpsql.kernel.loss import exact"}))
 
 
 def test_a_module_is_short() -> None:
@@ -290,19 +341,19 @@ def test_a_module_is_short() -> None:
 @pytest.mark.parametrize(
     ("place", "source"),
     [
-        ("noise/geometric.py", "from dpsql.errors import Error"),
-        ("noise/geometric.py", "from dpsql import policy"),
-        ("mechanisms/top_k.py", "from dpsql.language import parse"),
-        ("mechanisms/top_k.py", "from ..language import parse"),
-        ("mechanisms/top_k.py", "from .. import language"),
-        ("estimates/blue.py", "import dpsql.noise.exact"),
+        ("kernel/noise/geometric.py", "from dpsql.errors import Error"),
+        ("kernel/noise/geometric.py", "from dpsql import policy"),
+        ("kernel/mechanisms/top_k.py", "from dpsql.language import parse"),
+        ("kernel/mechanisms/top_k.py", "from ..language import parse"),
+        ("kernel/mechanisms/top_k.py", "from .. import language"),
+        ("estimates/blue.py", "import dpsql.kernel.noise.exact"),
         ("ledger/book.py", "def f():\n    from dpsql.session import Session"),
         ("engines/duck.py", "import importlib\nimportlib.import_module('dpsql.dbapi')"),
         ("engines/duck.py", "import importlib\nimportlib.import_module(name)"),
         ("analysis/keys.py", "if TYPE_CHECKING:\n    from dpsql.engines import Engine"),
         ("session.py", "import dpsql"),
         ("session.py", "from dpsql import connect"),
-        ("order.py", "from .types import BIGINT"),
+        ("kernel/order.py", "from ..types import BIGINT"),
         ("sqlalchemy.py", "from dpsql.session import Session"),
         ("audit/catalogue.py", "from dpsql.session import Session"),
         ("session.py", "from dpsql.serve import accounts"),
@@ -317,8 +368,14 @@ def test_a_forbidden_import_is_found(place: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("place", "source"),
     [
-        ("noise/geometric.py", "from dpsql.noise.exact import exp_bounds\nfrom dpsql.privacy import exact"),
-        ("mechanisms/top_k.py", "from dpsql import noise\nfrom . import grid\nfrom .grid import draw"),
+        (
+            "kernel/noise/geometric.py",
+            "from dpsql.kernel.noise.exact import exp_bounds\nfrom dpsql.kernel.loss import exact",
+        ),
+        (
+            "kernel/mechanisms/top_k.py",
+            "from dpsql.kernel import noise\nfrom . import grid\nfrom .grid import draw",
+        ),
         ("session.py", "from dpsql import ledger\nfrom dpsql.engines.duck import Engine"),
         ("cli/batch.py", "from dpsql.session import Session\nimport numpy as np"),
         ("audit/end_to_end/statements.py", "from dpsql.session import Session"),

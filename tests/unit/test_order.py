@@ -22,7 +22,7 @@ import pytest
 
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.noise import SeededEntropy
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
@@ -100,7 +100,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Let all noise and ranks come from one reproducible stream."""
     entropy = SeededEntropy(seed)
     for name, module in list(sys.modules.items()):
-        if name.startswith("dpsql.noise") and hasattr(module, "SystemEntropy"):
+        if name.startswith("dpsql.kernel.noise") and hasattr(module, "SystemEntropy"):
             monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import BudgetExceeded
+from dpsql.kernel.loss import Gaussian, PrivacyLoss
 from dpsql.policy import load
-from dpsql.privacy import Gaussian, PrivacyLoss
 from dpsql.session import Session
 from tests.narrow import present
 

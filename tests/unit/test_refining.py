@@ -16,9 +16,9 @@ import pytest
 
 from dpsql.engines import Counts
 from dpsql.errors import BudgetExceeded, Error, OperationalError, QueryRefused
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
-from dpsql.privacy import PrivacyLoss
 from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private, replace_engine

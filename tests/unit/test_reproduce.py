@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.estimates import from_top_k, p_value
-from dpsql.noise import SeededEntropy
-from dpsql.privacy import Number
+from dpsql.kernel.loss import Number
+from dpsql.kernel.noise import SeededEntropy
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples"))

@@ -25,10 +25,10 @@ from dpsql.errors import (
     QueryRefused,
     QuerySyntaxError,
 )
+from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger
 from dpsql.places import NumberPlace, Places
 from dpsql.prepared import PreparedComposed
-from dpsql.privacy import Charge
 from dpsql.release import from_bytes, to_bytes
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private

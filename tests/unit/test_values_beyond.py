@@ -15,10 +15,10 @@ import pytest
 from dpsql.analysis.value_measures import value_measure
 from dpsql.database import Database
 from dpsql.estimates import KeptLadder, ValuesBeyond
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.owner import kept_values
 from dpsql.owner.kept_bounds import losses, measure_named, release_ladders
 from dpsql.policy import load
-from dpsql.privacy import PrivacyLoss
 from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import present, private

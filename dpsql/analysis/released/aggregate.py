@@ -17,8 +17,8 @@ from dpsql.analysis.kept_bounds import WholeTable
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix, QueryRefused
+from dpsql.kernel.tree import Binary, Expr, KeptHash, conjunction
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Binary, Expr, KeptHash, conjunction
 
 
 class Direction(Enum):

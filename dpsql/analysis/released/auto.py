@@ -11,7 +11,7 @@ from dpsql.analysis.grids import in_search, near_and_far, whole
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
-from dpsql.tree import kept
+from dpsql.kernel.tree import kept
 from dpsql.types import DOUBLE, HUGEINT, SqlType
 
 HIGHEST = 83

@@ -11,8 +11,8 @@ from dpsql.analysis.grids import Grid, grid_of, least_step
 from dpsql.analysis.released.aggregate import SEARCHED, Part
 from dpsql.analysis.typed import Bounds, Typed
 from dpsql.errors import InternalError
+from dpsql.kernel.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
 from dpsql.types import BIGINT, DATE, DOUBLE, VARCHAR, SqlType
 
 MOST_CELLS = 1 << 16

@@ -15,9 +15,7 @@ from dpsql.analysis.released.arguments import argument_text, with_bounds
 from dpsql.analysis.released.auto import is_auto, rows_ladder
 from dpsql.analysis.typed import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix
-from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import MOST_ROWS, Assumed, fold
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,
@@ -30,6 +28,8 @@ from dpsql.tree import (
     conjunction,
     kept,
 )
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import MOST_ROWS, Assumed, fold
 from dpsql.types import BIGINT, BOOLEAN, HUGEINT
 
 GUESS = 20

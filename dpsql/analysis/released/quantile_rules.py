@@ -23,7 +23,7 @@ from dpsql.analysis.released.auto import is_auto, searched_ends, searched_rows
 from dpsql.analysis.released.cells import CellRows, Cells, Extreme, Quantile, QuantileCall, small_bounds
 from dpsql.analysis.typed import Bounds, Typed, UnitRole
 from dpsql.errors import Fix
-from dpsql.tree import kept
+from dpsql.kernel.tree import kept
 from dpsql.types import BIGINT, DOUBLE, TIMESTAMPTZ, SqlType
 
 ROWS = 20

@@ -23,8 +23,8 @@ from dpsql.analysis.grids import (
     within,
 )
 from dpsql.analysis.released.aggregate import Part
+from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren, kept
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren, kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,8 +14,8 @@ from dpsql.analysis.released.counts import SingleRows, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, GroupSum, Moment, RowSum, UnitMean, Vector
 from dpsql.analysis.typed import Typed
 from dpsql.estimates import Average, Deviation, Formula, RowCount, SumOfRows, Variance
+from dpsql.kernel.tree import Expr, IsNull, Paren, conjunction, kept
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Expr, IsNull, Paren, conjunction, kept
 from dpsql.types import DOUBLE
 
 DEGREES = {"sum": 1, "avg": 1, "variance": 2, "deviation": 2}

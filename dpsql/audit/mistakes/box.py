@@ -10,12 +10,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import noise as exact_noise
 from dpsql.audit.inputs import Pair
 from dpsql.audit.subject import Subject, repeated
-from dpsql.mechanisms import NoiseSource
-from dpsql.mechanisms.box import Box
-from dpsql.noise import Entropy
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.mechanisms import NoiseSource
+from dpsql.kernel.mechanisms.box import Box
+from dpsql.kernel.noise import Entropy
 
 _BOUNDS = (2, 3)
 """How much a unit changes each of two counts."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpsql.audit.mistakes.noise import laplace
 from dpsql.audit.subject import Subject
-from dpsql.noise import Entropy
+from dpsql.kernel.noise import Entropy
 
 
 def two_names(

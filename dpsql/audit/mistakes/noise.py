@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import noise as exact_noise
 from dpsql.audit.statistics import uniforms
-from dpsql.noise import Entropy
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.noise import Entropy
 
 Shape = int | tuple[int, ...]
 

@@ -130,7 +130,7 @@ def _note_skipped(skipped: Skipped) -> None:
 
 def _number(name: str, text: str) -> str:
     from dpsql.cli.init.text import quoted
-    from dpsql.privacy import exact
+    from dpsql.kernel.loss import exact
 
     try:
         exact(text)

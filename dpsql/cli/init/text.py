@@ -8,12 +8,12 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.owner.naming import is_bare_key, names_person, names_rows
 from dpsql.policy.files import CsvFormat
 from dpsql.policy.names import joined, name_problem
 from dpsql.policy.schema import SCHEMA
-from dpsql.privacy import exact
 from dpsql.render.cells import escape_controls
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from dpsql.engines.duckdb.csv_source import csv_format, stray_quote
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
 from dpsql.engines.duckdb.engine_words import engine_words
 from dpsql.engines.exact import ExactQueries, UnreadableError
+from dpsql.kernel.tree import Select, duckdb_sql
 from dpsql.policy import CsvSource
-from dpsql.tree import Select, duckdb_sql
 from dpsql.types import DOUBLE, SqlType
 
 _LONGEST_LINE = 300

@@ -11,19 +11,7 @@ from dpsql.analysis import quote
 from dpsql.analysis.domains import fits_bigint
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import PolicyError
-from dpsql.policy import (
-    BooleanDomain,
-    Domain,
-    EnumDomain,
-    Policy,
-    RangeDomain,
-    TableDomain,
-    ValuesDomain,
-    fit,
-    fold,
-)
-from dpsql.policy.domain_rules import MOST_VALUES, checked_domain
-from dpsql.tree import (
+from dpsql.kernel.tree import (
     DOMAIN_SCHEMA,
     Binary,
     Cast,
@@ -37,6 +25,18 @@ from dpsql.tree import (
     UtcTime,
     duckdb_sql,
 )
+from dpsql.policy import (
+    BooleanDomain,
+    Domain,
+    EnumDomain,
+    Policy,
+    RangeDomain,
+    TableDomain,
+    ValuesDomain,
+    fit,
+    fold,
+)
+from dpsql.policy.domain_rules import MOST_VALUES, checked_domain
 from dpsql.types import DATE, INTEGER, TIMESTAMPTZ, SqlType
 
 

@@ -22,8 +22,8 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
+from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import CsvSource, UnitColumn
-from dpsql.tree import duckdb_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable

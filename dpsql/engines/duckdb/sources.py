@@ -16,6 +16,7 @@ from dpsql.engines.duckdb.file_types import difference
 from dpsql.engines.duckdb.lengths import limit_lengths, over_limit_conditions
 from dpsql.engines.duckdb.stored import StoredColumn, stored_columns
 from dpsql.errors import PolicyError
+from dpsql.kernel.tree import utc_time_sql
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import (
     DatabaseSource,
@@ -28,7 +29,6 @@ from dpsql.policy import (
     fold,
 )
 from dpsql.policy.table import may_be_unit
-from dpsql.tree import utc_time_sql
 from dpsql.types import DOUBLE, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType, column_type
 
 

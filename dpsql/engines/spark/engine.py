@@ -21,8 +21,8 @@ from dpsql.engines.spark.planning import Planner
 from dpsql.engines.spark.rows import arrow_rows
 from dpsql.engines.spark.schema import columns_of, padded_columns, scan
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
+from dpsql.kernel.tree import Scan, walk
 from dpsql.policy import Policy, Table
-from dpsql.tree import Scan, walk
 
 
 class SparkEngine(RemoteEngine):

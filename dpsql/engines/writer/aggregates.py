@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dpsql import tree
 from dpsql.engines.writer.conditions import condition
 from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.value import Value
-from dpsql.tree import Expr
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Expr
 from dpsql.types import BIGINT, DOUBLE
 
 _RANKS = {

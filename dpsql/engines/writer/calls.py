@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dpsql import tree
 from dpsql.engines.writer.conditions import check_comparable
 from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.value import Value, joint_range, type_family
-from dpsql.tree import Expr, literal_sql
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Expr, literal_sql
 from dpsql.types import BIGINT, BOOLEAN, NULL, VARCHAR
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dpsql import tree
 from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.value import Value, type_family
-from dpsql.tree import Expr
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Expr
 from dpsql.types import BOOLEAN, NULL
 
 

@@ -19,8 +19,19 @@ from dpsql.engines.writer.value import (
     constant_range,
     type_family,
 )
+from dpsql.kernel.tree import (
+    Aggregate,
+    Call,
+    Constant,
+    Expr,
+    OrderTerm,
+    Parameter,
+    Query,
+    duckdb_sql,
+    facts,
+    walk,
+)
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Aggregate, Call, Constant, Expr, OrderTerm, Parameter, Query, duckdb_sql, facts, walk
 from dpsql.types import NULL, SqlType
 
 _FOLDABLE = frozenset({"nullif", "ifnull", "date_part", "fmod"})

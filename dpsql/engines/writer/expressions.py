@@ -6,12 +6,13 @@ import math
 from dataclasses import replace
 from decimal import Decimal
 
-from dpsql import tree
+from dpsql.analysis.form_templates import expanded
 from dpsql.engines.writer.conditions import condition
 from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.dialect import ONCE
 from dpsql.engines.writer.value import NOT_CONSTANT, TargetColumn, Value, joint_range
-from dpsql.tree import Expr, expanded, facts
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Expr, facts
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, NULL, SqlType
 
 

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from datetime import datetime
 
-from dpsql import tree
 from dpsql.engines.writer import conditions
 from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.value import Value, type_family
-from dpsql.tree import Expr
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Expr
 from dpsql.types import BIGINT, DOUBLE, TIMESTAMP
 
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.writer.value import TargetColumn, type_family
+from dpsql.kernel.tree import Column, Derived, Query, Range, Scan, Unnest, Values, walk
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Column, Derived, Query, Range, Scan, Unnest, Values, walk
 from dpsql.types import NULL, SqlType, column_type
 
 FIRST_DAY, LAST_DAY = date(1, 1, 1), date(9999, 12, 31)

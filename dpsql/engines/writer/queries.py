@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpsql import tree
 from dpsql.engines.writer.conditions import condition
 from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.costs import NOTHING, Cost
 from dpsql.engines.writer.public import is_public
 from dpsql.engines.writer.value import TargetColumn, Value, common_type, joint_range, type_family
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Expr, Query, Source
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Expr, Query, Source
 from dpsql.types import BOOLEAN
 
 

@@ -12,8 +12,8 @@ from dpsql.engines.writer.context import Rule, Writer, check_cost
 from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.public import PublicRelation
 from dpsql.engines.writer.value import TargetColumn
+from dpsql.kernel.tree import Expr, Query, Scan, walk
 from dpsql.lazy_dataclass import dataclass
-from dpsql.tree import Expr, Query, Scan, walk
 
 RULES: dict[type[Expr], Rule] = {
     **expressions.RULES,

@@ -18,11 +18,11 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.engines.duckdb.settings import connect, lock
+from dpsql.kernel.tree import quote
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.facts import UnknownQuestion
 from dpsql.serve.catalog.postgres_data import AGGREGATES, FUNCTIONS, PREFIX, SCHEMAS, Function, Relation, data
 from dpsql.serve.catalog.relations import Place, PolicyRelation, policy_tables
-from dpsql.tree import quote
 
 OWN_TABLE = "q:"
 """Prefix of the names of common table expressions in DuckDB's SQL: no table of DuckDB begins so."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from dpsql.errors import ProgrammingError
+from dpsql.kernel.loss import Charge
 from dpsql.language.completed_words import KEYWORDS, VALUES
 from dpsql.language.options import OPTIONS
-from dpsql.privacy import Charge
 from dpsql.release import told
 from dpsql.render.charts import release_svg
 from dpsql.render.data import write_csv, write_parquet

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from dpsql.kernel.tree import quote
 from dpsql.serve.wire.command_cursors import read_close, read_copy, read_declare, read_fetch
 from dpsql.serve.wire.command_types import (
     Command,
@@ -21,7 +22,6 @@ from dpsql.serve.wire.command_types import (
     Transaction,
 )
 from dpsql.serve.wire.command_words import Words
-from dpsql.tree import quote
 
 _SHOWN = frozenset({"PRIVACY", "TABLES", "RELEASES", "RELEASE"})
 """What dpsql's own SHOW is followed by."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpsql.tree import Apply, Call, Column, Constant, Derived, Expr, Item, Query, Scan, Select
+from dpsql.kernel.tree import Apply, Call, Column, Constant, Derived, Expr, Item, Query, Scan, Select
 from dpsql.types import VARCHAR
 
 JOINED = "CASE WHEN strlen({0})+strlen({1})<=65536 THEN {0}||{1} END"

@@ -7,10 +7,10 @@ from decimal import Decimal
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
-from dpsql import tree
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Expr, Query, Source
 from dpsql.language import MARK
 from dpsql.language.tokens import mark_functions
-from dpsql.tree import Expr, Query, Source
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTEGER, JSON, NULL, VARCHAR, SqlType, column_type
 
 __all__ = ["expression_of", "query_of"]

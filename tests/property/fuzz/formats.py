@@ -16,9 +16,9 @@ import pyarrow as pa
 from dpsql.cli.output import FORMATS, Output
 from dpsql.composition import ends, schema_of, with_ends
 from dpsql.dbapi.cursor import Cursor
+from dpsql.kernel.loss import Charge
 from dpsql.places import distinct, renamed_columns
 from dpsql.prepared import PreparedComposed, PreparedPrivate
-from dpsql.privacy import Charge
 from dpsql.release import Release, cell, from_arrow, from_bytes, places_of, to_arrow, to_bytes
 from dpsql.render.data import as_json
 from dpsql.render.readable import estimates

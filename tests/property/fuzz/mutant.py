@@ -100,7 +100,7 @@ def _in_tables(right: object, wrong: Any) -> list[tuple[Any, Any, Any]]:
     """Find a function in the visible tables of rules, aggregates and SQL texts."""
     from dpsql.analysis import aggregates
     from dpsql.analysis import rules as expression_rules
-    from dpsql.tree import writer
+    from dpsql.kernel.tree import writer
 
     rules, forms = expression_rules.RULES_BY_NODE, aggregates.AGGREGATES
     found: list[tuple[Any, Any, Any]] = []

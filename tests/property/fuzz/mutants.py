@@ -15,7 +15,7 @@ ROWS = ("COUNT(*)", "without single rows")
 UNTIED = '    raise compiler.source.refuse(\n        "a subquery over private rows must be tied'
 DISTINCT = "query = Select(listed, rows, condition, distinct=merged)"
 MERGED = """by = tuple(v.guarded_node for v in values) if merged and unit is not None else ()
-    from dpsql.tree import Aggregate
+    from dpsql.kernel.tree import Aggregate
     if by:
         listed = select_list(Aggregate("MIN", (unit,)), "c", by)
     query = Select(listed, rows, condition, group=by, distinct=merged and not by)"""
@@ -575,7 +575,7 @@ MUTANTS = (
                 "analysis.groups",
                 "Rows._values",
                 "query = self.query\n",
-                """from dpsql.tree import Aggregate
+                """from dpsql.kernel.tree import Aggregate
     rare = Window(Aggregate("COUNT"), (*keys, Column("s", "f0")))
     query = Select((*(Item(Column("s", n), n) for n in own), Item(rare, "z")), Derived(self.query, "s"))
 """,

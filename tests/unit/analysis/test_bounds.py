@@ -15,9 +15,9 @@ import pytest
 
 from dpsql.analysis.released.counts import WeightedRows
 from dpsql.errors import PolicyError, QueryRefused
+from dpsql.kernel.tree import Column, Select, duckdb_sql, items
 from dpsql.policy import Assumed, load
 from dpsql.session import Session
-from dpsql.tree import Column, Select, duckdb_sql, items
 from tests.narrow import engine_of, present, private
 
 POLICY = """

@@ -13,7 +13,7 @@ import pytest
 from dpsql import zones
 from dpsql.analysis.local_time import moved_by, steps_of
 from dpsql.analysis.typed import Span
-from dpsql.tree import Column, duckdb_sql, guarded, utc_time_sql
+from dpsql.kernel.tree import Column, duckdb_sql, guarded, utc_time_sql
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
 from tests.unit.test_zones import FIRST, LAST, of_local, offset, rules
 

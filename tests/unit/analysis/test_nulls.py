@@ -13,10 +13,10 @@ import pytest
 from dpsql.analysis import groups
 from dpsql.analysis.nulls import never_null
 from dpsql.errors import OperationalError, PolicyError
+from dpsql.kernel.tree import Apply, Binary, Call, Case, Cast, Column, Constant, Expr, IsNull, Not, Paren, Try
 from dpsql.owner.verifying import verify
 from dpsql.policy import load
 from dpsql.session import Session
-from dpsql.tree import Apply, Binary, Call, Case, Cast, Column, Constant, Expr, IsNull, Not, Paren, Try
 from dpsql.types import BIGINT, NULL
 from tests.narrow import engine_of, private
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpsql.analysis import score_queries
-from dpsql.mechanisms import FULL, RungBins, excess_scores
-from dpsql.tree import Column, Item, Scan, Select, duckdb_sql
+from dpsql.kernel.mechanisms import FULL, RungBins, excess_scores
+from dpsql.kernel.tree import Column, Item, Scan, Select, duckdb_sql
 
 ROWS = tuple(1 << j for j in range(21))
 TOTALS = tuple(1 << j for j in range(84))

@@ -17,10 +17,10 @@ from dpsql.analysis import Plan, analyse, complete
 from dpsql.composition.block import separate
 from dpsql.engines import Engine, open_engine
 from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.kernel.tree import Scan, Select, walk
 from dpsql.language import Query, TopK, parse
 from dpsql.policy import fold, load
 from dpsql.session import Session
-from dpsql.tree import Scan, Select, walk
 from tests.narrow import engine_of
 from tests.sql_fixtures import FOLDER, Fixture, raw_data, read, write
 

@@ -11,10 +11,10 @@ from dpsql.analysis import Plan, analyse
 from dpsql.analysis.released.aggregate import Part
 from dpsql.analysis.released.counts import BoundedRows, WeightedRows
 from dpsql.analysis.released.sums import RowSum
+from dpsql.kernel.tree import Column, KeptHash
 from dpsql.language import Options, Query, parse
 from dpsql.policy import ColumnBounds, Policy, load
 from dpsql.session import Session
-from dpsql.tree import Column, KeptHash
 from tests.narrow import engine_of, of_type
 from tests.sql_fixtures import raw_data, write
 

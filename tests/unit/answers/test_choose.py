@@ -23,7 +23,7 @@ from dpsql.answers.every_count import EveryCount
 from dpsql.answers.whole_domain import WholeDomain
 from dpsql.engines import Counts
 from dpsql.errors import InternalError, QueryRefused
-from dpsql.noise import SeededEntropy
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
@@ -257,7 +257,7 @@ def test_noise_too_large_to_draw_is_refused_where_auto_compares(sessions: list[S
 def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     entropy = SeededEntropy(seed)
     for name, module in list(sys.modules.items()):
-        if name.startswith("dpsql.noise") and hasattr(module, "SystemEntropy"):
+        if name.startswith("dpsql.kernel.noise") and hasattr(module, "SystemEntropy"):
             monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)
 
 

@@ -14,8 +14,8 @@ import pytest
 from dpsql.answers.existing import ExistingGroups, _share
 from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
+from dpsql.kernel.loss import Charge
 from dpsql.policy import load
-from dpsql.privacy import Charge
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
-from dpsql.privacy import Layout, PrivacyLoss
-from dpsql.privacy.renyi import pure_cost
+from dpsql.epsilon_division import Layout
+from dpsql.kernel.loss import PrivacyLoss
+from dpsql.kernel.loss.renyi import pure_cost
 
 ORDERS = [Fraction(65, 64), Fraction(2), Fraction(4), Fraction(23)]
 

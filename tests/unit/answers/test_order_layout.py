@@ -15,9 +15,9 @@ import pytest
 from dpsql.answers import NoisyResult
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Combined
+from dpsql.kernel.loss import BoundedRange, Charge, Gaussian, PureDP
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
-from dpsql.privacy import BoundedRange, Charge, Gaussian, PureDP
 from dpsql.session import Session
 from tests.narrow import of_type, present
 

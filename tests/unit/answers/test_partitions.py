@@ -25,10 +25,10 @@ from dpsql.answers.partitions import LargestOfPartitions, composed, of_one
 from dpsql.engines import Counts
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import Combined
-from dpsql.noise import SeededEntropy
+from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
-from dpsql.privacy import Charge, PrivacyLoss
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
 
@@ -98,7 +98,7 @@ def prepared(session: Session, text: str, options: str = "epsilon = 1") -> Prepa
 def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     entropy = SeededEntropy(seed)
     for name, module in list(sys.modules.items()):
-        if name.startswith("dpsql.noise") and hasattr(module, "SystemEntropy"):
+        if name.startswith("dpsql.kernel.noise") and hasattr(module, "SystemEntropy"):
             monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)
 
 

@@ -11,7 +11,7 @@ from dpsql.audit.features import LabelFeature, NumberFeature, label_features, nu
 from dpsql.audit.features.labels import Agreement, Column, Finest, Row, Set, Sides, Times
 from dpsql.audit.features.numbers import Average, Greatest, Least, Value
 from dpsql.errors import ProgrammingError
-from dpsql.privacy import Charge, exact
+from dpsql.kernel.loss import Charge, exact
 
 MIXED = {
     "index": np.array([[2, 0], [1, -1], [0, 2]]),

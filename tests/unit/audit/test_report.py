@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql import noise
 from dpsql.audit import (
     CATALOGUE,
     Campaign,
@@ -27,6 +26,7 @@ from dpsql.audit import (
     strip,
 )
 from dpsql.audit.events import Event
+from dpsql.kernel import noise
 
 
 def verdict(

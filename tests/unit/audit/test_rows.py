@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql import noise
 from dpsql.audit import CATALOGUE, EPSILONS, Subject, Verdict, detect, pairs, read
+from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.events import Event, Within
 from dpsql.audit.features import number_features, row_features
 from dpsql.audit.features.directions import combinations
@@ -24,8 +24,8 @@ from dpsql.audit.features.numbers import Value
 from dpsql.audit.features.residues import residues
 from dpsql.audit.features.rows import Combination, Corner, Residue
 from dpsql.audit.mistakes.noise import laplace
-from dpsql.mechanisms.audited import Adjacency
-from dpsql.privacy import Number
+from dpsql.kernel import noise
+from dpsql.kernel.loss import Number
 
 SURE = 1 - 1e-9
 A, B, C = (Value(name, 1, 0) for name in "abc")

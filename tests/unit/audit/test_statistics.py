@@ -18,7 +18,7 @@ from dpsql.audit.statistics import (
     strata,
     uniforms,
 )
-from dpsql.noise import SeededEntropy
+from dpsql.kernel.noise import SeededEntropy
 
 AT = strata(SeededEntropy(1))
 

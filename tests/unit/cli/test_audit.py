@@ -19,8 +19,8 @@ from dpsql.audit.end_to_end import neighbour
 from dpsql.cli import main
 from dpsql.cli.exits import ExitCode
 from dpsql.errors import ProgrammingError
+from dpsql.kernel.tree import Cast, Expr
 from dpsql.policy import load
-from dpsql.tree import Cast, Expr
 from dpsql.types import HUGEINT
 from tests.narrow import present
 
@@ -205,7 +205,7 @@ def test_a_statement_without_noise_is_caught(
 ) -> None:
     import numpy as np
 
-    from dpsql.mechanisms import NoiseSource
+    from dpsql.kernel.mechanisms import NoiseSource
 
     silent = lambda _source, _noise, _scale, _bits, size: np.zeros(size, dtype=np.int64)  # noqa: E731
     monkeypatch.setattr(NoiseSource, "draw", silent)

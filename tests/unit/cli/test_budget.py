@@ -14,9 +14,9 @@ import pytest
 from dpsql.cli import main
 from dpsql.cli.exits import ExitCode
 from dpsql.errors import OperationalError
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.ledger import LadderRequest, Ledger
 from dpsql.policy import load
-from dpsql.privacy import Charge, PrivacyLoss
 from dpsql.render.grid import Style
 from dpsql.render.plots import chart
 

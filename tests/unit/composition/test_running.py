@@ -25,10 +25,10 @@ from dpsql.composition import Parts, ReleasePart
 from dpsql.composition import outer as outer_module
 from dpsql.engines import Cancelled, UnboundQuery
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError, QueryRefused
+from dpsql.kernel.loss import Charge
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed
-from dpsql.privacy import Charge
 from dpsql.release import Release
 from dpsql.session import Session
 from dpsql.sessions import StatementResult

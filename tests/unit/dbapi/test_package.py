@@ -33,8 +33,8 @@ def test_the_map_is_complete() -> None:
 
 
 def test_rooms_are_reachable() -> None:
-    assert dpsql.mechanisms.__name__ == "dpsql.mechanisms"
-    assert dpsql.noise.__name__ == "dpsql.noise"
+    assert dpsql.kernel.mechanisms.__name__ == "dpsql.kernel.mechanisms"
+    assert dpsql.kernel.noise.__name__ == "dpsql.kernel.noise"
 
 
 def test_the_version_is_the_projects() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from support.nests import JOINED, chained, longer, nested, selected, twice, upper
 
-from dpsql import tree
 from dpsql.analysis.functions import listed
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader
@@ -24,8 +23,9 @@ from dpsql.engines.writer.costs import Cost, measure
 from dpsql.engines.writer.dialect import ONCE
 from dpsql.engines.writer.queries import query
 from dpsql.engines.writer.statement import RULES
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Apply, Call, Column, Constant, Derived, Expr, Item, Query, Scan, Select
 from dpsql.policy import BudgetPolicy, DatabaseSource, Policy, Table, UnitColumn
-from dpsql.tree import Apply, Call, Column, Constant, Derived, Expr, Item, Query, Scan, Select
 from dpsql.types import BIGINT, INTEGER, VARCHAR
 
 COLUMNS = {"id": BIGINT, "s": VARCHAR}

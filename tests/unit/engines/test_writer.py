@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 from support.reading import query_of
 
-from dpsql import tree
 from dpsql.analysis.typed import Span
 from dpsql.engines import Cancelled, open_engine
 from dpsql.engines.duckdb.domains import Domains
@@ -29,6 +28,7 @@ from dpsql.engines.writer.cases import case_table
 from dpsql.engines.writer.queries import QUERIES, SOURCES
 from dpsql.engines.writer.statement import RULES
 from dpsql.errors import PolicyError
+from dpsql.kernel import tree
 from dpsql.policy import BudgetPolicy, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, load
 from dpsql.types import INTEGER, VARCHAR, column_type
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from dpsql.errors import Error, ProgrammingError, QueryRefused, QuerySyntaxError
+from dpsql.kernel.loss import Number
 from dpsql.language import Describe, Explain, Options, Query, Set, Show, parse, split
-from dpsql.privacy import Number
 from tests.narrow import of_type, present
 
 COUNT = "COUNT(DISTINCT user_id) AS n"

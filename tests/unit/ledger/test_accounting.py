@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError
+from dpsql.kernel.loss import Accounting, Charge, Filter, PrivacyLoss, PureDP, Realised, Stream, Totals
+from dpsql.kernel.loss.renyi import pure_cost
 from dpsql.ledger import (
     Budget,
     GroupCap,
@@ -22,8 +24,6 @@ from dpsql.ledger import (
     rows_of,
 )
 from dpsql.policy import BudgetPolicy
-from dpsql.privacy import Accounting, Charge, Filter, PrivacyLoss, PureDP, Realised, Stream, Totals
-from dpsql.privacy.renyi import pure_cost
 
 TENTH = Charge(Fraction(1, 10))
 MILLIONTH = Fraction(1, 10**6)

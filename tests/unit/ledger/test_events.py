@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import OperationalError
+from dpsql.kernel.loss import Charge
 from dpsql.ledger import GroupCap, Ledger, Opening, RefinementStep, Request, Reservation, Settled, events
-from dpsql.privacy import Charge
 
 TENTH = Charge(Fraction(1, 10))
 

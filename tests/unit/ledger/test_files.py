@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import InternalError, OperationalError, PolicyError
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.ledger import LadderRequest, Ledger, RefinementStep, Request, Reservation, faults
 from dpsql.ledger.migration import VERSION
-from dpsql.privacy import Charge, PrivacyLoss
 from tests.kept_ladders import reserve_one
 
 TENTH = Charge(Fraction(1, 10))
@@ -191,7 +191,7 @@ FULL_DISK = """
 import resource, signal, sys
 from fractions import Fraction
 from pathlib import Path
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.errors import OperationalError
 from dpsql.ledger import Ledger
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger
-from dpsql.privacy import Charge
 
 
 def test_a_forgotten_ledger_closes_its_file(tmp_path: Path) -> None:

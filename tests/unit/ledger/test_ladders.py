@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, PolicyError
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
 from dpsql.ledger import GroupCap, LadderRequest, process_identity
 from dpsql.ledger.ledger import Opening
-from dpsql.privacy import Charge, Filter, PrivacyLoss
 from tests.kept_ladders import (
     Open,
     asked,

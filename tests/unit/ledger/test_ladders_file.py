@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import InternalError, OperationalError, PolicyError
+from dpsql.kernel.loss import Charge, Filter
 from dpsql.ledger import Ledger
 from dpsql.ledger.ledger import Opening
-from dpsql.privacy import Charge, Filter
 from tests.kept_ladders import (
     Open,
     asked,

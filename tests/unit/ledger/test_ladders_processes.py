@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger
-from dpsql.privacy import Charge
 
 PRELUDE = """
 import json, os, pathlib, signal, sys, time
 from fractions import Fraction
-from dpsql.privacy import Charge, PrivacyLoss
+from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.errors import BudgetExceeded
 from dpsql.ledger import GroupCap, LadderRequest, Ledger
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import OperationalError
+from dpsql.kernel.loss import Charge, Totals
 from dpsql.ledger import Ledger, Opening, Reservation, faults, files
 from dpsql.ledger.events import Total, stored_totals
 from dpsql.ledger.mark import Mark
 from dpsql.ledger.mark_file import Kept, MarkFile
-from dpsql.privacy import Charge, Totals
 
 TENTH = Charge(Fraction(1, 10))
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import OperationalError
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream
 from dpsql.ledger import GroupCap, LadderRequest, Ledger, RefinementStep
 from dpsql.ledger.migration import VERSION
 from dpsql.policy import BudgetPolicy
-from dpsql.privacy import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream
 from tests.kept_ladders import reserve_one
 
 DATA = Path(__file__).parent / "data"
@@ -298,7 +298,7 @@ import os, signal, sys
 from fractions import Fraction
 from pathlib import Path
 from dpsql.ledger import Ledger
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 
 path, every = Path(sys.argv[1]), sys.argv[2] == "call"
 before, entries, spent = int(sys.argv[4]), int(sys.argv[5]), Fraction(sys.argv[6])

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from dpsql.errors import BudgetExceeded, InterfaceError, OperationalError
+from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger, Reservation, process_identity
-from dpsql.privacy import Charge
 
 PRELUDE = """
 import json, os, sys, threading
 from fractions import Fraction
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.errors import BudgetExceeded, InterfaceError, OperationalError
 from dpsql.ledger import Ledger, Request, Settled
 

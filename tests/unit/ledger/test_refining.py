@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError
+from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger, RefinementStep, Reservation
-from dpsql.privacy import Charge
 
 
 @pytest.fixture

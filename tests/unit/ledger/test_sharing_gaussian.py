@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import BudgetExceeded
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
 from dpsql.ledger import Ledger, Request, Settled
-from dpsql.privacy import Charge, Filter, PrivacyLoss
 
 
 def test_it_is_refused_without_an_epsilon(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import PolicyError
+from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
 from dpsql.policy import BudgetPolicy, Policy, load
-from dpsql.privacy import Charge, PrivacyLoss, Totals
 
 Write = Callable[[str], Policy]
 TABLE = """

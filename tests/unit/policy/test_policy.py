@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import PolicyError
+from dpsql.kernel.loss import Charge
 from dpsql.policy import (
     KEYS,
     AnalystPolicy,
@@ -34,7 +35,6 @@ from dpsql.policy import (
     load,
 )
 from dpsql.policy.values import fit
-from dpsql.privacy import Charge
 from dpsql.types import column_type
 
 Write = Callable[[str], Path]

@@ -10,8 +10,8 @@ import pytest
 
 import dpsql
 from dpsql.errors import PolicyError
+from dpsql.kernel.loss import Charge
 from dpsql.policy import Address, GroupPolicy, HttpConfig, McpConfig, Policy, ServeConfig, load
-from dpsql.privacy import Charge
 
 Write = Callable[[str], Path]
 BASE = """

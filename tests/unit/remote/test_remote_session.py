@@ -20,7 +20,7 @@ from dpsql.errors import (
     QueryRefused,
     QuerySyntaxError,
 )
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.remote import RemoteSession
 from dpsql.session import Session
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.release import Release
 from dpsql.render import data
 from dpsql.render.grid import Style

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
+from dpsql.kernel.loss import Charge
 from dpsql.policy import Assumed
-from dpsql.privacy import Charge
 from dpsql.release import Release
 from dpsql.render.html import release_html, tag
 

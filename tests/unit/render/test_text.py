@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.release import Release
 from dpsql.render.cells import cut, escape_controls, pad, width
 from dpsql.render.figures import Estimate, at_unit, charged, left, number, unit_of
@@ -118,7 +118,7 @@ def test_no_noise_no_unit(half: float) -> None:
         (Estimate(90.4, 80.6, None), ("90.4", "(≥ 80.6)")),
         (Estimate(90.0, None, 131.5), ("90", "(≤ 132, may be a false row)")),
         (Estimate(20.0, 0.0, 61.5), ("20", "(0 to 62)")),
-        (Estimate(11172.0, 11153.2, 11186.1), ("11,172", "± 19")),
+        (Estimate(11172.0, 11153.2, 11190.1), ("11,172", "± 19")),
         (Estimate(7.0, 7.0, 9.0), ("7.0", "(7.0 to 9.0)")),
         (Estimate(7.0, None, None), ("7", "")),
         (Estimate(7.0, 7.0, 7.0), ("7", "")),

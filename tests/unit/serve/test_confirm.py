@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.errors import PriceNotAgreed
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.serve.confirm import LIFETIME, Confirmations, PricedQuestion, SpendingRule
 
 HALF = Charge(Fraction(1, 2))

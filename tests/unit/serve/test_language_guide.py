@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dpsql.serve
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.session import Session
 
 GUIDE = (Path(dpsql.serve.__file__).parent / "language.md").read_text("utf-8")

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.errors import Error
+from dpsql.kernel.loss import Charge
 from dpsql.prepared import question_key
-from dpsql.privacy import Charge
 from dpsql.serve.confirm import LIFETIME, Confirmations, SpendingRule
 from dpsql.serve.json_facts import MOST_ROWS
 from dpsql.serve.mcp_tools import Tools

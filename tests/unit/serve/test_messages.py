@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.release import Release
 from dpsql.serve.answer import messages_of
 
@@ -34,9 +34,17 @@ def release(*rows: tuple[float | None, float | None, float | None]) -> Release:
     ("rows", "said"),
     [
         ([(20.0, 15.0, 25.0), (30.0, 25.0, 35.0)], "n ± 5 (95%)"),
-        ([(20.0, 14.0, 25.0), (30.0, 25.0, 35.0)], "n ± 5 to 6 (95%)"),
-        ([(15.0, 1.0, 18.0), (30.0, 25.0, 35.0), (9.0, None, 12.0)], "n ± 5 (95%, 2 of 3 uneven)"),
-        ([(15.0, 1.0, 18.0)], None),
+        ([(20.0, 15.0, 25.5), (30.0, 24.0, 36.0)], "n ± 5.5 to 6 (95%)"),
+        ([(20.0, 14.0, 25.0), (30.0, 25.0, 35.0)], "n off by at most 5 to 6 (95%)"),
+        (
+            [(15.0, 1.0, 18.0), (30.0, 25.0, 35.0), (9.0, None, 12.0)],
+            "n off by at most 5 to 14 (95%, 1 of 3 without one)",
+        ),
+        ([(15.0, 1.0, 18.0)], "n 1 to 18 (95%)"),
+        ([(399_412.3, 397_878.2, 405_311.9)], "n 397,800 to 405,400 (95%)"),
+        ([(15.0, 1.0, 18.0), (9.0, 8.0, 19.0)], "n off by at most 10 to 14 (95%)"),
+        ([(15.0, 1.0, 18.0), (9.0, None, 19.0)], "n off by at most 14 (95%, 1 of 2 without one)"),
+        ([(9.0, None, 19.0)], None),
         ([(None, None, None)], None),
     ],
 )

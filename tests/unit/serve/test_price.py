@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dpsql.errors import BudgetExceeded, PriceNotAgreed, QueryRefused
+from dpsql.kernel.loss import Charge
 from dpsql.planning import Planner
-from dpsql.privacy import Charge
 from dpsql.serve.answer import Answer, Notice
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from dpsql.errors import OperationalError, PolicyError
+from dpsql.kernel.loss import Charge
 from dpsql.ledger import Budget
 from dpsql.policy import Address, Policy, ServeConfig
-from dpsql.privacy import Charge
 from dpsql.serve import account_file, metrics, start, tls
 from dpsql.serve import state as states
 from dpsql.serve.accounts import Users

@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 
 import dpsql
+from dpsql.kernel.loss import Charge
 from dpsql.language import Options
-from dpsql.privacy import Charge
 from dpsql.serve.settings import SettingError, Settings, read_options
 from dpsql.serve.settings_table import SETTINGS
 

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dpsql.privacy import Charge
+from dpsql.kernel.loss import Charge
 from dpsql.serve.answer import Answer, Encoded, columns_of
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service

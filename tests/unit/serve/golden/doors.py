@@ -30,7 +30,7 @@ from mcp_types import TextContent
 from dpsql import __version__
 from dpsql.engines import Counts
 from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.noise import SeededEntropy
+from dpsql.kernel.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.release import from_arrow
 from dpsql.serve.accounts import Users
@@ -134,7 +134,7 @@ def opened(**options: Any) -> Iterator[tuple[Service, Callable[[int], None]]]:
     places = [
         module
         for name, module in list(sys.modules.items())
-        if name.startswith("dpsql.noise") and hasattr(module, "SystemEntropy")
+        if name.startswith("dpsql.kernel.noise") and hasattr(module, "SystemEntropy")
     ]
     true = [vars(module)["SystemEntropy"] for module in places]
     streams = [SeededEntropy(0)]

@@ -1,0 +1,103 @@
+"""Exact privacy charges: what a statement costs, added and compared without rounding."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from operator import index
+
+Number = int | str | float | Fraction | Decimal
+"""What a user may give for epsilon or delta."""
+
+_DECIMAL = re.compile(r"\s*[+-]?(\d{1,40}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,3})?\s*")
+_RATIO = re.compile(r"\s*[+-]?\d{1,400}\s*/\s*\d{1,400}\s*")
+
+
+def exact(value: Number) -> Fraction:
+    """Read a number as the rational its author typed: `0.7` is 7/10, not the double nearest to it.
+
+    A float is read as its shortest decimal. Raises `ValueError` for NaN, infinities and text that is
+    no number (or has an absurd size: over 40 digits before the point, an exponent of four digits).
+
+    >>> exact(0.7), exact("1e-6"), exact("1/3")
+    (Fraction(7, 10), Fraction(1, 1000000), Fraction(1, 3))
+    """
+    if isinstance(value, bool):
+        raise ValueError("expected a number, got a boolean")  # noqa: TRY004  one error type for callers
+    # Subclasses are read by the methods of their bases: what is returned runs no code of the caller's.
+    if isinstance(value, int):
+        return Fraction(int.__int__(value))
+    if type(value) is Fraction and type(value.numerator) is int is type(value.denominator):
+        return value
+    if isinstance(value, Fraction):
+        return Fraction(int.__int__(index(value.numerator)), int.__int__(index(value.denominator)))
+    text = (
+        str(Decimal(value))
+        if isinstance(value, Decimal)
+        else float.__repr__(value)
+        if isinstance(value, float)
+        else str.__str__(value)
+        if isinstance(value, str)
+        else None
+    )
+    if text is None or not (_DECIMAL.fullmatch(text) or _RATIO.fullmatch(text)):
+        raise ValueError(f"not a finite number: {str(value)[:40]!r}")
+    try:
+        return Fraction(text.replace(" ", ""))
+    except ZeroDivisionError:
+        raise ValueError("not a finite number: division by zero") from None
+
+
+def as_text(amount: Fraction) -> str:
+    """Return a number as a person writes it, exactly: a decimal where it is one, else a fraction.
+
+    >>> [as_text(Fraction(text)) for text in ("0.75", "1e-7", "1/3", "1000000", "0")]
+    ['0.75', '1e-7', '1/3', '1000000', '0']
+    """
+    places = next((n for n in range(31) if 10**n % amount.denominator == 0), None)
+    if places is None:
+        return str(amount)
+    number = Decimal(amount.numerator * 10**places // amount.denominator).scaleb(-places)
+    plain = f"{number:f}" if number == 0 or number.adjusted() > -5 else str(number.normalize()).lower()
+    return plain.rstrip("0").rstrip(".") if "." in plain and "e" not in plain else plain
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """An amount of privacy loss, (epsilon, delta)-differential privacy, exact.
+
+    >>> Charge(Fraction(1, 2)) + Charge(Fraction(1, 4), Fraction(1, 10**9))
+    Charge(epsilon=0.75, delta=1e-9)
+    >>> Charge(Fraction(1, 3)), Charge(Fraction(1, 3)).epsilon
+    (Charge(epsilon=1/3, delta=0), Fraction(1, 3))
+    """
+
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if self.epsilon.numerator < 0 or self.delta.numerator < 0:
+            raise ValueError("a charge cannot be negative")
+
+    def __repr__(self) -> str:
+        return f"Charge(epsilon={as_text(self.epsilon)}, delta={as_text(self.delta)})"
+
+    def __add__(self, other: Charge) -> Charge:
+        return Charge(self.epsilon + other.epsilon, self.delta + other.delta)
+
+    def __sub__(self, other: Charge) -> Charge:
+        """Return the difference, cut off at zero: what is left of a budget after spending."""
+        return Charge(
+            max(self.epsilon - other.epsilon, Fraction(0)), max(self.delta - other.delta, Fraction(0))
+        )
+
+    @property
+    def fractions(self) -> dict[str, str]:
+        """Both parts by name, as exact text: what JSON has of a charge."""
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+
+    def fits(self, available: Charge) -> bool:
+        """Whether both parts are at most those of `available`."""
+        return self.epsilon <= available.epsilon and self.delta <= available.delta

@@ -1,0 +1,160 @@
+"""Sample groups with probability proportional to e^(-rate x distance), exactly and for millions of groups."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.kernel import noise as exact_noise
+
+_BITS = 62
+_WORD = 64
+_GUARD = 32
+
+
+class Weights:
+    """An exact sampler of groups with probability proportional to e^(-rate x distance).
+
+    Parameters
+    ----------
+    distance
+        int64, one for each group, not empty: its distance below the maximum, in grid steps. Not negative;
+        the smallest is 0.
+    rate
+        Positive rational.
+    copies
+        int64: how many groups each entry stands for; they are below 2^40 in all. 1 by default.
+    ascending
+        Whether the distances ascend: then they need not be sorted.
+    bits
+        Binary places of the weights; for tests.
+
+    Notes
+    -----
+    Rejection from an envelope of integers. Groups are laid out by layers of equal distance but for
+    low bits; each layer has an integer c at least 2^bits e^(-rate d) for all d in it, and each of its
+    groups a cell of c integers. The last layer takes everything farther away. A uniformly random
+    integer among all cells is that of group i, at place v in its cell; i is picked if v + U lies
+    below w = 2^bits e^(-rate d_i), U uniform on [0, 1), else all starts again. So each group's part of
+    what is accepted is exactly its w. Only v = floor(w) leaves the answer open; then v and w get 64
+    more bits, until they differ: w is irrational, or an integer, or there is nothing to decide
+    (d_i = 0, c = w). floor(w) is certified by bounds from both sides. No float takes part.
+
+    A layer spans at most a factor e^(1/4), so nearly every try is accepted; what is farther than the
+    last layer takes up less than `groups` / 2^bits of the tries.
+    """
+
+    def __init__(
+        self,
+        distance: NDArray[np.int64],
+        rate: Fraction,
+        *,
+        copies: NDArray[np.int64] | None = None,
+        ascending: bool = False,
+        bits: int | None = None,
+    ) -> None:
+        groups = len(distance) if copies is None else int(copies.sum())
+        self._distance, self._rate = distance, rate
+        # All cells together stay below 2^62.
+        self._bits = _BITS - groups.bit_length() if bits is None else bits
+        shift, ceilings = _envelope(rate, self._bits)
+        self._order: NDArray[np.intp] | None = None
+        if ascending:
+            ends = np.searchsorted(distance, np.arange(1, len(ceilings)) << shift)
+            held = np.diff(np.append(ends, len(distance)), prepend=0)
+        else:
+            layer = np.minimum(distance >> shift, len(ceilings) - 1).astype(np.uint16)
+            self._order = np.argsort(layer, kind="stable")
+            held = np.bincount(layer, minlength=len(ceilings))
+        self._reach: NDArray[np.int64] | None = None
+        if copies is not None:
+            self._reach = np.cumsum(copies if self._order is None else copies[self._order])
+            last = np.cumsum(held)
+            held = np.diff(np.append(0, self._reach)[last], prepend=0)
+        self._ceiling, self._first = ceilings, np.cumsum(held) - held
+        self._end = np.cumsum(held * ceilings)
+        self._start = self._end - held * ceilings
+        self._total = int(self._end[-1])
+        # floor(w) + 1, or 0 if not computed yet: pages of zeros use no memory until written.
+        self._known = np.zeros(len(distance), dtype=np.int64)
+
+    def pick(self, size: int, entropy: exact_noise.Entropy) -> NDArray[np.int64]:
+        """Sample `size` groups independently; return their positions."""
+        picked = np.empty(size, dtype=np.int64)
+        open_ = np.arange(size)
+        spare = np.uint64(_WORD - self._total.bit_length())
+        while len(open_):
+            spot = (entropy.words(len(open_)) >> spare).astype(np.int64)
+            inside = np.flatnonzero(spot < self._total)
+            group, taken = self._read(spot[inside], entropy)
+            picked[open_[inside[taken]]] = group[taken]
+            open_ = np.delete(open_, inside[taken])
+        return picked
+
+    def _read(
+        self, spot: NDArray[np.int64], entropy: exact_noise.Entropy
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the group whose cell contains each integer, and whether the group is accepted."""
+        layer = np.searchsorted(self._end, spot, side="right")
+        place, rest = np.divmod(spot - self._start[layer], self._ceiling[layer])
+        at: NDArray[np.int64] = self._first[layer] + place
+        group = at if self._reach is None else np.searchsorted(self._reach, at, side="right")
+        if self._order is not None:
+            group = self._order[group]
+        floor = self._floors(group)
+        taken: NDArray[np.bool_] = rest < floor
+        for i in np.flatnonzero(rest == floor):
+            taken[i] = self._extend(int(self._distance[group[i]]), int(rest[i]), entropy)
+        return group, taken
+
+    def _floors(self, group: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return floor(w) of each group, cached."""
+        new = group[self._known[group] == 0]
+        if len(new):
+            distances, which = np.unique(self._distance[new], return_inverse=True)
+            floors = [_floor(self._rate * int(distance), self._bits) for distance in distances]
+            self._known[new] = np.array(floors, dtype=np.int64)[which] + 1
+        return self._known[group] - 1
+
+    def _extend(self, distance: int, rest: int, entropy: exact_noise.Entropy) -> bool:
+        """Decide whether v + U < w for v = floor(w), with as many random bits as needed."""
+        bits = self._bits
+        while True:
+            bits += _WORD
+            rest = rest << _WORD | int(entropy.words(1)[0])
+            floor = _floor(self._rate * distance, bits)
+            if rest != floor:
+                return rest < floor
+
+
+@lru_cache(maxsize=64)
+def _envelope(rate: Fraction, bits: int) -> tuple[int, NDArray[np.int64]]:
+    """Return the layers: distance >> shift, and an integer at least 2^bits e^(-rate d) for each."""
+    shift = max(0, (rate.denominator // (4 * rate.numerator)).bit_length() - 1)
+    width = rate * (1 << shift)
+    # 0.7 > ln 2: at the last layer the weight is below one unit.
+    layers = -(-7 * bits * width.denominator // (10 * width.numerator)) + 1
+    places = bits + _GUARD
+    step, above = exact_noise.exp_bounds(width, places)[1], 1 << places
+    ceilings = [1 << bits]
+    for _ in range(layers):
+        above = (above * step >> places) + 1
+        ceilings.append((above >> _GUARD) + 1)
+    envelope = np.array(ceilings, dtype=np.int64)
+    envelope.setflags(write=False)
+    return shift, envelope
+
+
+def _floor(x: Fraction, bits: int) -> int:
+    """Compute floor(2^bits e^-x) with certified bounds."""
+    if x == 0:
+        return 1 << bits
+    guard = _GUARD
+    while True:
+        low, high = exact_noise.exp_bounds(x, bits + guard)
+        if low >> guard == (high - 1) >> guard:
+            return low >> guard
+        guard *= 2

@@ -1,0 +1,178 @@
+"""The typed query tree: what the analysis builds, and what each engine writes as its own SQL, once.
+
+Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named columns, `Source` an item of FROM.
+
+====================  ================================================================================
+`Column`              a column of an item of FROM: generated (`t1.c0`), or `stored` in a declared table
+`Constant`            a constant with its Python value; `Interval` and `ListOf` others
+`Paren`               parentheses: no other node writes them around itself
+`Binary`, `Unary`     AND, OR, comparisons, arithmetic; `Not`, `IsNull`, `IsTruth`, `InList`,
+                      `Between`, `Like`
+`Case`                CASE; `Call` a function by its name in DuckDB; `Canonical` one zero and one NaN
+`Cast`                CAST or TRY_CAST; `Try` DuckDB's TRY
+`Steps`               a DOUBLE as a whole number of steps; `Unscaled`, `Cut` a DECIMAL as one
+`UtcTime`             an instant as the TIMESTAMP that a clock in UTC shows; `Moved` one by seconds
+`Saturated`           a number cut to the ends of a narrower type; `Mean` an average of whole numbers
+`Apply`               a form of `functions.csv` with arguments; `Argument` their places in its template
+`Element`, `Slice`    a part of a list or text; `Lambda` with its `Parameter`
+`Aggregate`           an aggregate with DISTINCT, ORDER BY, FILTER; `Window` a function with OVER and `Frame`
+`InQuery`             IN of a query; `Exists`; `ScalarQuery` its only value
+`Select`              one SELECT of `Item`s, ordered by `OrderTerm`s; `SetOperation` of two queries
+`Scan`                a declared table; `DomainScan` a declared domain; `Range` whole numbers; `Values`
+`Derived`             a query as an item of FROM; `Join` of two items; `Unnest` of a list
+====================  ================================================================================
+
+``expressions`` and ``relations`` have these; ``node`` the base classes and `facts` (columns read, size);
+``guards`` the TRY around what could fail; ``writer`` DuckDB's SQL; ``build`` lists of nodes.
+"""
+
+from dpsql.kernel.tree.build import columns, conjunction, items, kept
+from dpsql.kernel.tree.expressions import (
+    EXACT,
+    MOST,
+    Aggregate,
+    Apply,
+    Argument,
+    Between,
+    Binary,
+    Bound,
+    Call,
+    Canonical,
+    Case,
+    Cast,
+    Column,
+    Constant,
+    Cut,
+    Element,
+    Exists,
+    Frame,
+    InList,
+    InQuery,
+    Interval,
+    IsNull,
+    IsTruth,
+    Lambda,
+    Like,
+    ListOf,
+    Mean,
+    Moved,
+    Not,
+    OrderTerm,
+    Parameter,
+    Paren,
+    Saturated,
+    ScalarQuery,
+    Slice,
+    Steps,
+    Try,
+    Unary,
+    Unscaled,
+    UtcTime,
+    Window,
+)
+from dpsql.kernel.tree.guards import guarded, total
+from dpsql.kernel.tree.node import (
+    OPAQUE,
+    Expr,
+    Facts,
+    KeptHash,
+    Node,
+    Query,
+    Source,
+    facts,
+    mapped,
+    parts,
+    replaced,
+    walk,
+)
+from dpsql.kernel.tree.relations import (
+    DOMAIN_SCHEMA,
+    Derived,
+    DomainScan,
+    Item,
+    Join,
+    Range,
+    Scan,
+    Select,
+    SetOperation,
+    Unnest,
+    Values,
+)
+from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql
+
+__all__ = [
+    "DOMAIN_SCHEMA",
+    "EXACT",
+    "MOST",
+    "OPAQUE",
+    "Aggregate",
+    "Apply",
+    "Argument",
+    "Between",
+    "Binary",
+    "Bound",
+    "Call",
+    "Canonical",
+    "Case",
+    "Cast",
+    "Column",
+    "Constant",
+    "Cut",
+    "Derived",
+    "DomainScan",
+    "Element",
+    "Exists",
+    "Expr",
+    "Facts",
+    "Frame",
+    "InList",
+    "InQuery",
+    "Interval",
+    "IsNull",
+    "IsTruth",
+    "Item",
+    "Join",
+    "KeptHash",
+    "Lambda",
+    "Like",
+    "ListOf",
+    "Mean",
+    "Moved",
+    "Node",
+    "Not",
+    "OrderTerm",
+    "Parameter",
+    "Paren",
+    "Query",
+    "Range",
+    "Saturated",
+    "ScalarQuery",
+    "Scan",
+    "Select",
+    "SetOperation",
+    "Slice",
+    "Source",
+    "Steps",
+    "Try",
+    "Unary",
+    "Unnest",
+    "Unscaled",
+    "UtcTime",
+    "Values",
+    "Window",
+    "columns",
+    "conjunction",
+    "duckdb_sql",
+    "facts",
+    "guarded",
+    "items",
+    "kept",
+    "literal_sql",
+    "mapped",
+    "parts",
+    "quote",
+    "replaced",
+    "total",
+    "utc_time_sql",
+    "walk",
+]

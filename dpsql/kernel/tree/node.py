@@ -1,0 +1,173 @@
+"""The base classes of the query tree, walking through it, and the facts computed once for each expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import ClassVar, TypeVar
+
+OPAQUE = "?"
+"""A member of `Facts.reads` if the expression contains a subquery or a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The columns that an expression reads (`t1.c0`), and the number of its nodes."""
+
+    reads: frozenset[str]
+    size: int
+
+
+class KeptHash:
+    """An immutable object that keeps its hash, and is equal to others of its type with equal parts.
+
+    It is for keys of many dictionaries that are deep. Two objects with different hashes are told apart by
+    these alone. Their dataclasses have `eq=False`.
+    """
+
+    __slots__: ClassVar[tuple[str, ...]] = ("_hash",)
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+    _hash: int
+
+    def __hash__(self) -> int:
+        found: int | None = getattr(self, "_hash", None)  # an exception for each new one takes longer
+        if found is None:
+            found = hash((type(self), *_fields(self)))
+            object.__setattr__(self, "_hash", found)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other) or not isinstance(other, KeptHash):
+            return NotImplemented
+        return hash(self) == hash(other) and _fields(self) == _fields(other)
+
+
+class Node(KeptHash):
+    """A node of the query tree. Nodes are immutable, and equal if their parts are equal."""
+
+    __slots__: ClassVar[tuple[str, ...]] = ("_facts", "_guarded")
+    _facts: Facts
+    _guarded: Expr
+
+
+class Expr(Node):
+    """An expression of one row, or of a group of rows."""
+
+    __slots__ = ()
+
+    def _own_facts(self) -> Facts:
+        reads: frozenset[str] = _NOTHING
+        size = 1
+        waiting = [*_fields(self)]
+        for part in waiting:
+            if isinstance(part, Expr):
+                below = facts(part)
+                size += below.size
+                if below.reads:
+                    reads = reads | below.reads if reads else below.reads
+            elif isinstance(part, tuple):
+                waiting += part
+            elif isinstance(part, Node) and not isinstance(part, (Query, Source)):
+                waiting += _fields(part)
+        return Facts(reads, size)
+
+
+class Query(Node):
+    """A query: rows with named columns."""
+
+    __slots__ = ()
+
+
+class Source(Node):
+    """An item of FROM: rows under an alias, or a join of two items."""
+
+    __slots__ = ()
+
+
+T = TypeVar("T", bound=Node)
+_NOTHING: frozenset[str] = frozenset()
+
+
+def facts(node: Expr) -> Facts:
+    """Return the columns and the size of an expression, computed once for each node."""
+    found: Facts | None = getattr(node, "_facts", None)
+    if found is None:
+        found = node._own_facts()  # noqa: SLF001
+        object.__setattr__(node, "_facts", found)
+    return found
+
+
+def parts(node: Node) -> Iterator[Node]:
+    """Return the nodes that a node is made of."""
+    return _nodes(_fields(node))
+
+
+def _fields(node: KeptHash) -> tuple[object, ...]:
+    kind = type(node)
+    reader = _READERS.get(kind)
+    if reader is None:
+        reader = _READERS[kind] = _reader(kind.__match_args__)
+    return reader(node)
+
+
+_READERS: dict[type[KeptHash], Callable[[KeptHash], tuple[object, ...]]] = {}
+"""What reads the parts of an object, by its type; made at the first use."""
+
+
+def _reader(names: tuple[str, ...]) -> Callable[[KeptHash], tuple[object, ...]]:
+    """Return the function that reads some attributes of an object."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda node: tuple(getattr(node, name) for name in names)
+
+
+def _nodes(values: Iterable[object]) -> Iterator[Node]:
+    for value in values:
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _nodes(value)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Return a node and all nodes below it, each before those below it, also those in queries."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += [*parts(node)][::-1]
+
+
+def mapped(node: T, change: Callable[[Expr], Expr]) -> T:
+    """Return a node with another expression in the place of each that it is made of; queries stay."""
+    return type(node)(*(_mapped(getattr(node, name), change) for name in node.__slots__))
+
+
+def _mapped(value: object, change: Callable[[Expr], Expr]) -> object:
+    if isinstance(value, Expr):
+        return change(value)
+    if isinstance(value, tuple):
+        return tuple(_mapped(part, change) for part in value)
+    if isinstance(value, Node) and not isinstance(value, (Query, Source)):
+        return mapped(value, change)
+    return value
+
+
+def replaced(node: T, change: Callable[[Node], Node]) -> T:
+    """Return a node with others in the place of some below it, also in queries; other parts are shared."""
+    values = tuple(getattr(node, name) for name in node.__slots__)
+    made = tuple(_replaced(value, change) for value in values)
+    return node if all(a is b for a, b in zip(values, made, strict=True)) else type(node)(*made)
+
+
+def _replaced(value: object, change: Callable[[Node], Node]) -> object:
+    if isinstance(value, Node):
+        made = change(value)
+        return replaced(value, change) if made is value else made
+    if isinstance(value, tuple):
+        parts = tuple(_replaced(part, change) for part in value)
+        return value if all(a is b for a, b in zip(value, parts, strict=True)) else parts
+    return value
