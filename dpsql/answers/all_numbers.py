@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
@@ -12,7 +11,7 @@ from dpsql.analysis import Plan, laplace_is_less
 from dpsql.answers import measuring
 from dpsql.answers.blocks import shares
 from dpsql.answers.every_count import EveryCount, takes_all
-from dpsql.answers.gaussian import wished
+from dpsql.answers.gaussian import enough, wished
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.shown import measured_in_all, notes, released
 from dpsql.answers.whole_domain import GaussianDomain, WholeDomain, needs_laplace
@@ -118,9 +117,9 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
 
 def _of_one_bound(plan: Plan, preferred: type[OneShare]) -> OneShare:
     """Return the method of numbers with one bound together: Laplace, or less of Gaussian noise on a sum."""
-    if preferred is GaussianDomain and plan.options.mechanism in (None, "AUTO"):
-        with suppress(ValueError):
-            return GaussianDomain.of(plan)
+    alone = len(released(plan)) == 1 and plan.options.mechanism in (None, "AUTO")
+    if preferred is GaussianDomain and alone and enough(plan, plan.epsilon, 1) is not None:
+        return GaussianDomain.of(plan)
     return EveryCount.of(plan)
 
 

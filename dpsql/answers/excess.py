@@ -22,13 +22,12 @@ from dpsql.answers import measuring
 from dpsql.answers.all_numbers import of_share, users_of
 from dpsql.answers.blocks import Values, shares
 from dpsql.answers.excess_apart import ExcessApart
-from dpsql.answers.excess_noise import LEAST, BoxOfAll, FloatArray, GaussianOfEach, Together
+from dpsql.answers.excess_noise import BoxOfAll, FloatArray, GaussianOfEach, Together
 from dpsql.answers.excess_words import Cut, estimates_of, left_out_words
-from dpsql.answers.gaussian import allowed
+from dpsql.answers.gaussian import enough
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.answers.shown import released
 from dpsql.engines import Counts
-from dpsql.epsilon_division import Layout
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
 from dpsql.estimates.noise_laws import Linear
@@ -205,8 +204,8 @@ def _noise(plan: Plan, places: Sequence[int], found: Sequence[Excess], epsilon: 
     """Return the noise of numbers and of their excesses: Gaussian where costs are divided."""
     counts = [plan.counts[place] for place in places]
     bounds, monotone = [count.bound for count in counts], all(count.monotone for count in counts)
-    rho = Layout(epsilon, plan.layout.order).gaussian() if allowed(plan) else None
-    if rho and rho >= LEAST * len(counts):
+    rho = enough(plan, epsilon, len(counts))
+    if rho is not None:
         return GaussianOfEach.plan(bounds, found, rho, monotone=monotone)
     size, every = len(counts) + len(found), [*bounds, *(each.most for each in found)]
     box = mechanisms.Box.plan(size, epsilon, sensitivity=every, monotone=monotone)

@@ -30,8 +30,6 @@ from dpsql.lazy_dataclass import dataclass
 
 SHARE = Fraction(3, 20)
 """The part of the cost for the Gaussian noise of excesses."""
-LEAST = Fraction(1, 1 << 18)
-"""The least cost, as rho, of one of the numbers, with which their variance is within its limit."""
 
 FloatArray = NDArray[np.float64]
 
