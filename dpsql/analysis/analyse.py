@@ -35,6 +35,7 @@ from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, s
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.rungs import rungs, small_rungs
 from dpsql.analysis.searched_groups import with_few_groups
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
@@ -253,16 +254,21 @@ def _searches(
     """Return the queries that find bounds, over the same rows as the counting query."""
     # With `outside` all rows count, in whatever group.
     every = outside and most is None
+    more = [each for ladder in compiler.ladders for each in ladder.faster]
+    block = replace(block, rows=block.rows.beside(more))
     among, made = _rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:
         rows = block.rows if every and ladder.of is not Contribution.GROUPS else among
-        query = rows.rungs(ladder, server=compiler.policy.engine != "duckdb")
-        sql = duckdb_sql(query)
-        counts_only = confirm(compiler.catalog, sql, compiler.policy)
+        server = compiler.policy.engine != "duckdb"
+        query = rungs(rows, ladder, server=server)
+        sql, *faster = (duckdb_sql(each) for each in (query, *small_rungs(rows, ladder)))
+        plain = [confirm(compiler.catalog, each, compiler.policy) for each in (sql, *faster)]
         used = tuple(sorted(compiler.used))
         size = ladder.sums(keys=bool(block.keys)).value
         typed = give_types(query, compiler.catalog.stored_types)
-        sealed = seal(typed, sql, (), size, used, counts_only=counts_only, order=None, cells=True)
+        sealed = seal(
+            typed, sql, (), size, used, counts_only=all(plain), order=None, cells=True, faster=tuple(faster)
+        )
         made.append(BoundSearch(ladder, sealed))
     return tuple(made)
 
