@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from mkdocs.structure.files import File, InclusionLevel
 
 from dpsql import policy
-from dpsql.analysis.functions import REFUSED, listed
+from dpsql.analysis.functions import REFUSED
 from dpsql.analysis.outer_query import FREE
 from dpsql.analysis.released import RULES
 from dpsql.analysis.released.quantile_rules import QUANTILES
 from dpsql.analysis.released.value_rules import VALUES
+from dpsql.kernel.tree import listed_forms
 from dpsql.language.options import MECHANISMS, NOISES, OPTIONS
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _sql() -> str:
         "| function | accepted arguments |",
         "|---|---|",
     ]
-    for name, forms in sorted(listed().items()):
+    for name, forms in sorted(listed_forms().items()):
         shown = dict.fromkeys(" ".join(_argument(a) for a in form.arguments) for form in forms)
         lines.append(f"| `{_cell(name)}` | {'; '.join(f'`{_cell(s)}`' if s else 'none' for s in shown)} |")
     lines += [

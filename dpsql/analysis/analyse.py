@@ -42,7 +42,7 @@ from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.analysis.whole_tables import cut_of_tables, cut_values, groups_left_out, left_out
 from dpsql.errors import Obstacle, QueryRefused
-from dpsql.kernel.tree import duckdb_sql
+from dpsql.kernel.tree import duckdb_sql, give_types
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 
@@ -157,7 +157,7 @@ def _analyse(
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
     compiled = seal(
-        counting.query,
+        give_types(counting.query, catalog.stored_types),
         sql,
         () if sparse is not None else tuple(k.type.held for k in block.keys),
         len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
@@ -265,8 +265,9 @@ def _searches(
         plain = [confirm(compiler.catalog, each, compiler.policy) for each in (sql, *faster)]
         used = tuple(sorted(compiler.used))
         size = ladder.sums(keys=bool(block.keys)).value
+        typed = give_types(query, compiler.catalog.stored_types)
         sealed = seal(
-            query, sql, (), size, used, counts_only=all(plain), order=None, cells=True, faster=tuple(faster)
+            typed, sql, (), size, used, counts_only=all(plain), order=None, cells=True, faster=tuple(faster)
         )
         made.append(BoundSearch(ladder, sealed))
     return tuple(made)

@@ -20,7 +20,6 @@ from dpsql.analysis.expressions import (
     predicate,
 )
 from dpsql.analysis.intervals import hull, of_greatest
-from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.local_time import timezone_call
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.samples import fails_on_samples
@@ -28,6 +27,7 @@ from dpsql.analysis.syntax import lambda_call
 from dpsql.analysis.typed import Literal, Typed, constant
 from dpsql.errors import Fix
 from dpsql.kernel.tree import Apply, Binary, Call, Case, Cast, Constant, Paren
+from dpsql.kernel.tree.forms import concatenated
 from dpsql.language import call_end, unclear
 from dpsql.types import DATE, JSON, NULL, TIMESTAMP, VARCHAR
 
@@ -129,10 +129,7 @@ def _concat_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     values = [compiler.expression(argument, scope) for argument in node.expressions]
     if not values or any(v.type not in (VARCHAR, NULL) for v in values):
         raise compiler.source.refuse("concat takes VARCHAR arguments", node, "write CAST(... AS VARCHAR)")
-    places = [f"{{{i}}}" for i in range(len(values))]
-    length = " + ".join(f"coalesce(strlen({place}), 0)" for place in places)
-    form = f"(CASE WHEN {length} <= {LONGEST} THEN concat({', '.join(places)}) END)"
-    return built(Apply(form, tuple(v.node for v in values)), VARCHAR, *values)
+    return built(Apply(concatenated(len(values)), tuple(v.node for v in values)), VARCHAR, *values)
 
 
 _SPECIAL: dict[str, Callable[[Compiler, exp.Expr, Scope], Typed]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from fractions import Fraction
 from typing import Protocol
@@ -9,7 +10,7 @@ from typing import Protocol
 from dpsql.analysis.kept_bounds import KeptLadders
 from dpsql.analysis.relation import Relation
 from dpsql.analysis.vocabulary import Vocabulary
-from dpsql.kernel.tree import Query
+from dpsql.kernel.tree import DomainScan, Query, Scan
 from dpsql.policy import Policy
 from dpsql.types import SqlType
 
@@ -34,6 +35,9 @@ class Catalog(Protocol):
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a declared table's columns, in declared order."""
+
+    def stored_types(self, source: Scan | DomainScan) -> Mapping[str, SqlType]:
+        """Return the types of a declared table or domain, as a query has them; none for an unknown name."""
 
     def has_instants(self, table: str) -> bool:
         """Return whether a declared table has a column of type TIMESTAMPTZ; False for an unknown name."""

@@ -8,10 +8,10 @@ from decimal import Decimal
 from sqlglot import exp
 
 from dpsql.analysis.expressions import Compiler, Rule
-from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import Literal, Typed, constant, exactly
 from dpsql.kernel.tree import Constant, Interval, duckdb_sql
+from dpsql.kernel.tree.forms import LONGEST
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, INTERVAL, NULL, VARCHAR, SqlType
 
 

@@ -20,7 +20,7 @@ from dpsql.analysis.form_templates import COMPARISONS
 from dpsql.analysis.instants import OF_UTC, needs_zone, not_valid
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.intervals import hull, of_call
-from dpsql.analysis.limits import LONGEST, within
+from dpsql.analysis.limits import within
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.spans import joint_grains, seen_at
 from dpsql.analysis.typed import Bounds, KeyDomain, Literal, Typed, constant, joint_notes
@@ -45,6 +45,7 @@ from dpsql.kernel.tree import (
     Unary,
     Values,
 )
+from dpsql.kernel.tree.forms import LONGEST, NEGATED, UTC_OFFSET
 from dpsql.language import MARK, Source
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import (
@@ -357,7 +358,7 @@ def _cast_instant(compiler: Compiler, value: Typed, sql_type: SqlType, node: exp
     if sql_type == VARCHAR:
         inside = Case(((Between(value.node, *_PRINTED), value.node),))
         text = cast(built(Paren(inside), TIMESTAMP, value), VARCHAR)
-        return replace(text, node=Apply("({0} || '+00')", (text.node,)))
+        return replace(text, node=Apply(UTC_OFFSET, (text.node,)))
     if sql_type == TIMESTAMP:
         raise needs_zone(compiler.source, value.type, node)
     day = cast(seen_at(value, "day"), sql_type)
@@ -413,7 +414,7 @@ def _operator(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         return _interval_arithmetic(compiler, node, name, a, b)
     found = functions.call(compiler.source, compiler.catalog, name, [a, b], node)
     if node.args.get("negate"):
-        return replace(found, node=Apply("(NOT {0})", (found.node,)))
+        return replace(found, node=Apply(NEGATED, (found.node,)))
     return found
 
 

@@ -1,6 +1,6 @@
 """Parse the forms of functions into nodes of the tree, for engines other than DuckDB.
 
-The forms are a static table (`functions.csv`, and few in the rules of the analysis). Each is parsed once in a
+The forms are a static table (see `kernel.tree.forms`). Each is parsed once in a
 process, when an engine that is not DuckDB first needs it; no text of a statement is parsed here.
 """
 
@@ -88,7 +88,7 @@ def template(form: str) -> Expr:
 
 def expanded(node: Apply) -> Expr:
     """Return the expression that a form with these arguments stands for."""
-    return _filled(template(node.form), node.arguments)
+    return _filled(template(node.form.template), node.arguments)
 
 
 def _filled(node: Expr, arguments: Sequence[Expr]) -> Expr:

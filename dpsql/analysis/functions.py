@@ -1,4 +1,4 @@
-"""The functions that private statements may call, with their compiled forms from `functions.csv`.
+"""The functions that private statements may call, by the forms that `kernel.tree.forms` lists.
 
 A signature is a list of argument types; `#INTEGER` is a literal the form was fuzzed with in that place
 (and that is tried on samples before it is used), `=year` a literal of exactly that text. `DECIMAL`
@@ -7,14 +7,10 @@ means any DECIMAL of at most 18 digits. A function that is not in the list is re
 
 from __future__ import annotations
 
-import csv
 import difflib
-import re
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import cache
-from pathlib import Path
 
 from sqlglot import exp
 
@@ -27,11 +23,22 @@ from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import UTC_PARTS, call_grains
 from dpsql.analysis.typed import Bounds, KeyDomain, Typed, joint_notes
-from dpsql.kernel.tree import Apply, Cast, Column, Expr, Interval, Item, Range, Select, duckdb_sql
+from dpsql.kernel.tree import (
+    Apply,
+    Cast,
+    Column,
+    Expr,
+    Form,
+    Interval,
+    Item,
+    Range,
+    Select,
+    duckdb_sql,
+    listed_forms,
+)
 from dpsql.language import Source, replacing
-from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
-from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType, column_type
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
 _DATED = {
     "DATE": "DATE '2000-01-01'",
@@ -71,7 +78,7 @@ REFUSED: dict[str, str] = {
 """Refused functions whose error message states the reason."""
 
 _PARTS = frozenset({"regexp_extract", "regexp_extract_all", "regexp_replace", "string_split_regex"})
-"""Functions whose result consists of matches of a regular expression."""
+"""Forms whose result consists of matches of a regular expression."""
 
 _PART_RANGES = {
     "hour": (0, 23),
@@ -93,59 +100,6 @@ _PART_RANGES = {
 """Parts of dates and times with the range of their values, which is a public domain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function with the argument types of one of its forms, and the SQL template of that form."""
-
-    name: str
-    guard: str
-    arguments: tuple[str, ...]
-    form: str
-    arithmetic: bool = field(init=False)
-    """Whether this form of the function takes numbers only and has a result for all of them.
-
-    Integers are widened, DOUBLE follows IEEE 754. Such forms may contain a subquery, which TRY may not.
-    """
-    widens: bool = field(init=False)
-    """Whether the SQL of this form converts its integers to a wider type, so that it takes UBIGINT, too."""
-    types: tuple[SqlType | None, ...] = field(init=False)
-    """The types of the arguments; None for literals, and for a DECIMAL of any digits."""
-
-    def __post_init__(self) -> None:
-        guards, kinds = set(self.guard.split("+")), {"BIGINT", "DOUBLE", "DECIMAL"}
-        arithmetic = guards <= {"I", "N", "D", "T"} and kinds.issuperset(self.arguments)
-        object.__setattr__(self, "arithmetic", arithmetic)
-        object.__setattr__(self, "widens", "I" in guards)
-        types = (None if w[0] in "=#" or w == "DECIMAL" else column_type(w) for w in self.arguments)
-        object.__setattr__(self, "types", tuple(types))
-
-
-@cache
-def listed() -> dict[str, tuple[Function, ...]]:
-    """Read the allowed functions: the forms of each name, in the order in which they are tried."""
-    text = Path(__file__).with_name("functions.csv").read_text("utf-8")
-    found: dict[str, list[Function]] = {}
-    for row in csv.DictReader(text.splitlines()):
-        form = row["compiled_form"]
-        entry = Function(row["name"], row["guard"], tuple(row["argument_types"].split()), _closed(form))
-        found.setdefault(entry.name.lower(), []).append(entry)
-    return {name: tuple(forms) for name, forms in found.items()}
-
-
-def _closed(form: str) -> str:
-    """Put a form in parentheses unless it is a single call or is in parentheses already."""
-    head = re.match(r"\w*\(", form)
-    if head and form.endswith(")"):
-        depth = 0
-        for i, char in enumerate(form):
-            depth += (char == "(") - (char == ")")
-            if depth == 0 and char == ")":
-                if i == len(form) - 1:
-                    return form
-                break
-    return f"({form})"
-
-
 def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed], at: exp.Expr) -> Typed:
     """Compile a function call by the form that needs the fewest conversions of its arguments.
 
@@ -153,13 +107,13 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     """
     if any(a.type == TIMESTAMPTZ for a in arguments):
         return _of_instants(source, catalog, name, arguments, at)
-    forms = listed().get(name.lower(), ())
+    forms = listed_forms().get(name.lower(), ())
     if not forms:
         raise _unlisted(source, name, at)
     if name == "/" and any(in_full(a) is not a for a in arguments):
         # The quotient is a DOUBLE, of the numbers as they are.
         arguments = [cast(a, DOUBLE, lossless=True) if a.type.integer else a for a in arguments]
-    best: tuple[int, Function, list[Typed]] | None = None
+    best: tuple[int, Form, list[Typed]] | None = None
     for form in forms:
         if best is not None and best[0] <= _conversions(form, arguments):
             continue
@@ -203,14 +157,14 @@ def _of_instants(
 
 
 def compile_form(
-    catalog: Catalog, form: Function, arguments: Sequence[Typed], given: Sequence[Typed] = ()
+    catalog: Catalog, form: Form, arguments: Sequence[Typed], given: Sequence[Typed] = ()
 ) -> Typed:
     """Fill a form with its arguments; the engine's binder determines the type of the result.
 
     `given` are the arguments before they were converted to the types of the form, if they were.
     """
     if form.widens:
-        made = computed(form.name, form.form, given or arguments, arguments)
+        made = computed(form, given or arguments, arguments)
         bounds = of_call(form.name, arguments, BIGINT)
         return Typed(
             made,
@@ -220,12 +174,12 @@ def compile_form(
             clock=any(a.clock for a in arguments),
             notes=joint_notes(arguments),
         )
-    node: Expr = Apply(form.form, tuple(a.node for a in arguments), form.arithmetic)
+    node: Expr = Apply(form, tuple(a.node for a in arguments))
     nulls = [
         a.sql if a.literal is not None and want[0] in "#=" else _DATED.get(want, f"CAST(NULL AS {a.type})")
         for a, want in zip(arguments, form.arguments, strict=True)
     ]
-    sql_type = catalog.type_of(form.form.format(*nulls))
+    sql_type = catalog.type_of(form.template.format(*nulls))
     if not any(a.reads for a in arguments) and _other_type(catalog, node, sql_type):
         node = Cast(node, sql_type)
     bounds = of_call(form.name, arguments, sql_type)
@@ -259,7 +213,7 @@ def _other_type(catalog: Catalog, node: Expr, sql_type: SqlType) -> bool:
         return False
 
 
-def _conversions(form: Function, arguments: Sequence[Typed]) -> int:
+def _conversions(form: Form, arguments: Sequence[Typed]) -> int:
     """Return how many arguments of a call have other types than a form of the function takes.
 
     No fewer are converted if the form fits; whether it does is not looked at.
@@ -268,7 +222,7 @@ def _conversions(form: Function, arguments: Sequence[Typed]) -> int:
     return sum(w is not None and a.type != w and a.type.name != "UBIGINT" for w, a in pairs)
 
 
-def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[Typed] | None:
+def _fit(catalog: Catalog, form: Form, arguments: Sequence[Typed]) -> list[Typed] | None:
     if len(form.arguments) != len(arguments):
         return None
     fitted: list[Typed] = []
@@ -323,16 +277,16 @@ def _tried(given: Typed, want: str) -> bool:
 
 
 def _try_literals(
-    source: Source, catalog: Catalog, form: Function, fitted: Sequence[Typed], at: exp.Expr
+    source: Source, catalog: Catalog, form: Form, fitted: Sequence[Typed], at: exp.Expr
 ) -> None:
     pattern = fitted[1].text if len(fitted) > 1 else None
     if form.name in _PARTS and pattern is not None and splits_characters(pattern):
         raise source.refuse(f"{form.name} does not take \\C, which matches a part of a character", at)
-    if fails_on_samples(catalog, form.form, fitted):
+    if fails_on_samples(catalog, form.template, fitted):
         raise source.refuse(f"{form.name} does not take this literal: it fails on some values", at)
 
 
-def _with_part_domain(form: Function, typed: Typed) -> Typed:
+def _with_part_domain(form: Form, typed: Typed) -> Typed:
     part = form.arguments[0][1:] if form.name == "date_part" and form.arguments[0][0] == "=" else form.name
     if part not in _PART_RANGES or not typed.type.integer:
         return typed
@@ -362,20 +316,20 @@ def _unlisted(source: Source, name: str, at: exp.Expr) -> Exception:
 
 def nearest(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
-    names = [n for n in (*listed(), *_AGGREGATES) if n.isidentifier() and len(n) > 3]
+    names = [n for n in (*listed_forms(), *_AGGREGATES) if n.isidentifier() and len(n) > 3]
     known = name.lower() in names or len(name) < 4
     close = [] if known else difflib.get_close_matches(name.lower(), names, 1, 0.75)
     return (close[0].upper() if name.isupper() else close[0]) if close else None
 
 
-def _literals_fit(form: Function, arguments: Sequence[Typed]) -> bool:
+def _literals_fit(form: Form, arguments: Sequence[Typed]) -> bool:
     """Return whether the literal texts that a form wants are given."""
     pairs = zip(form.arguments, arguments, strict=False)
     return all(a.text is not None and a.text.lower() == want[1:] for want, a in pairs if want[0] == "=")
 
 
 def _mismatch(
-    source: Source, name: str, forms: Sequence[Function], arguments: Sequence[Typed], at: exp.Expr
+    source: Source, name: str, forms: Sequence[Form], arguments: Sequence[Typed], at: exp.Expr
 ) -> Exception:
     given = ", ".join(str(a.type) for a in arguments)
     fitting = [f for f in forms if _literals_fit(f, arguments)] or forms

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dpsql.analysis.typed import Typed
-from dpsql.kernel.tree import MOST, OPAQUE, Aggregate, Apply, Cast, Expr, Mean, Saturated, Try, facts
+from dpsql.kernel.tree import MOST, OPAQUE, Aggregate, Apply, Cast, Expr, Form, Mean, Saturated, Try, facts
+from dpsql.kernel.tree.forms import NEAR
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 
@@ -46,32 +47,23 @@ _MOST: dict[str, Callable[..., int]] = {
 }
 """The largest absolute value of each operator's result, from those of its operands."""
 
-_NEAR = {
-    "+": "({0} + {1})",
-    "-": "({0} - {1})",
-    "*": "({0} * {1})",
-    "neg": "(-{0})",
-    "abs": "abs({0})",
-}
-"""The operators on DOUBLE. A quotient or a rest is not larger than its first operand, and needs none."""
 
-
-def computed(name: str, form: str, given: Sequence[Typed], fitted: Sequence[Typed]) -> Expr:
+def computed(form: Form, given: Sequence[Typed], fitted: Sequence[Typed]) -> Expr:
     """Return an operator's result as BIGINT; `given` are its operands, `fitted` the same as BIGINT."""
-    name = name.lower()
+    name = form.name.lower()
     numbers = [_number(a, b) for a, b in zip(given, fitted, strict=True)]
     most = _MOST[name](*(n.most for n in numbers))
     if most > MOST and any(OPAQUE in facts(n.node).reads for n in numbers):
         # A subquery is not tried, so that it must not fail: two numbers of 64 bits never overflow.
         numbers = [replace(n, node=n.cut, most=min(n.most, 1 << 63)) for n in numbers]
         most = _MOST[name](*(n.most for n in numbers))
-    if name not in _NEAR:
+    if name not in NEAR:
         numbers = [replace(n, node=_cut(n), most=min(n.most, MOST)) for n in numbers]
         most = _MOST[name](*(n.most for n in numbers))
     near = None
     if most > MOST:
-        near = Apply(_NEAR[name], tuple(n.double for n in numbers), arithmetic=True)
-    return Saturated(Apply(form, tuple(n.node for n in numbers), arithmetic=True), BIGINT, most, near)
+        near = Apply(NEAR[name], tuple(n.double for n in numbers))
+    return Saturated(Apply(form, tuple(n.node for n in numbers)), BIGINT, most, near)
 
 
 def stored(value: Typed) -> Typed:

@@ -15,10 +15,8 @@ from sqlglot import exp
 
 from dpsql.analysis.typed import Typed
 from dpsql.kernel.tree import Apply
+from dpsql.kernel.tree.forms import text_up_to
 from dpsql.language import Source
-
-LONGEST = 65_536
-"""The length, in bytes of UTF-8, of the longest text that a statement may compute or contain as a literal."""
 
 _NEEDLE = 200
 _PATTERN = 1_000
@@ -66,7 +64,7 @@ def bounded(source: Source, name: str, arguments: Sequence[Typed], at: exp.Expr)
 
 def within(text: Typed, most: int) -> Typed:
     """Return a text with NULL in the place of one of more than `most` bytes."""
-    return replace(text, node=Apply(f"(CASE WHEN strlen({{0}}) <= {most} THEN {{0}} END)", (text.node,)))
+    return replace(text, node=Apply(text_up_to(most), (text.node,)))
 
 
 def check_pattern(

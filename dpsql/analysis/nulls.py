@@ -69,5 +69,5 @@ def never_null(node: Expr, column: Callable[[str], bool], sure: Collection[Expr]
         case Call("COALESCE" | "coalesce" | "ifnull", arguments):
             return any(map(there, arguments))
         case Apply(form, arguments):
-            return not _MAY_BE_NULL.search(form) and all(map(there, arguments))
+            return not _MAY_BE_NULL.search(form.template) and all(map(there, arguments))
     return False

@@ -15,13 +15,12 @@ from dpsql.analysis.aggregates import AGGREGATES, ORDER_DEPENDENT
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.domain_tables import NAME, put_domains
 from dpsql.analysis.expressions import MAX_NODES, function_name
-from dpsql.analysis.functions import listed
 from dpsql.analysis.parsed import words
 from dpsql.analysis.public_times import check_times
 from dpsql.analysis.tables import NODES_PER_TABLE, declared_table
 from dpsql.analysis.text_lengths import limit_texts
 from dpsql.errors import QueryRefused
-from dpsql.kernel.tree import literal_sql
+from dpsql.kernel.tree import listed_forms, literal_sql
 from dpsql.language import MARK, Clauses, Query, all_of, copied, name_columns, visible_ctes, walked
 from dpsql.policy import Policy, Table, fold
 from dpsql.types import TIMESTAMPTZ
@@ -234,7 +233,7 @@ def _visible_ctes(node: exp.Expr) -> set[str]:
 def _function(query: Query, node: exp.Anonymous) -> None:
     name = function_name(node)
     allowed = name is not None and (
-        name.lower() in listed()
+        name.lower() in listed_forms()
         or name.lower() in AGGREGATES
         or name.lower() in ORDER_DEPENDENT
         or name.lower() in _MORE

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.analysis import functions
 from dpsql.analysis.coerce import to_type
 from dpsql.analysis.expressions import Compiler, Rule, built, call_rule, function_name, predicate
-from dpsql.analysis.limits import LONGEST, check_pattern, check_regex
+from dpsql.analysis.limits import check_pattern, check_regex
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.typed import Literal, Typed, constant
@@ -27,6 +26,7 @@ from dpsql.kernel.tree import (
     Try,
     Unary,
 )
+from dpsql.kernel.tree.forms import NEGATED, SHORT_LIST, listed_forms, overlaid
 from dpsql.language import walked
 from dpsql.policy import fold
 from dpsql.types import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType
@@ -123,7 +123,7 @@ def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if fails_on_samples(compiler.catalog, f"({{0}} {word} {{1}} ESCAPE {{2}})", [value, pattern, mark]):
         raise compiler.source.refuse("the engine does not take this pattern", node)
     found = Paren(Like(value.node, word, pattern.node, mark.node))
-    made = Apply("(NOT {0})", (found,)) if like.args.get("negate") else Paren(found)
+    made = Apply(NEGATED, (found,)) if like.args.get("negate") else Paren(found)
     return built(made, BOOLEAN, value)
 
 
@@ -160,8 +160,7 @@ def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     made = f"overlay({{0}} PLACING {{1}} FROM {{2}}{'' if length is None else ' FOR {3}'})"
     if fails_on_samples(compiler.catalog, made, arguments):
         raise compiler.source.refuse("OVERLAY does not take these numbers: it fails on some texts", node)
-    form = f"(CASE WHEN strlen({{0}}) + strlen({{1}}) <= {LONGEST} THEN {made} END)"
-    return built(Apply(form, tuple(a.node for a in arguments)), VARCHAR, value)
+    return built(Apply(overlaid(len(arguments)), tuple(a.node for a in arguments)), VARCHAR, value)
 
 
 def _identifier(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -187,7 +186,7 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     texts = 0
     for part in walked(function.this):
         name_of = (function_name(part) or "").lower()
-        grows = any("C" in form.guard.split("+") for form in functions.listed().get(name_of, ()))
+        grows = any("C" in form.guard.split("+") for form in listed_forms().get(name_of, ()))
         if isinstance(part, exp.Literal) and part.is_string:
             texts += len(part.this)
         if grows or name_of == "concat" or isinstance(part, (exp.DPipe, exp.Overlay)):
@@ -206,8 +205,7 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         sql_type = SqlType("LIST", item=body.type)
     made: Expr = Call(name, (value.node, Lambda("p", body.node)))
     if texts and name == "list_transform" and body.type == VARCHAR:
-        form = f"(CASE WHEN len({{0}}) * {{1}} <= {LONGEST} THEN {{2}} END)"
-        made = Apply(form, (value.node, Constant(texts, BIGINT), made))
+        made = Apply(SHORT_LIST, (value.node, Constant(texts, BIGINT), made))
     return built(made, sql_type, value)
 
 

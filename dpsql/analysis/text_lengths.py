@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from dpsql.analysis.expressions import function_name
-from dpsql.analysis.limits import LONGEST
+from dpsql.kernel.tree.forms import LONGEST
 from dpsql.language import MARK, copied, walked
 from dpsql.lazy_dataclass import dataclass
 

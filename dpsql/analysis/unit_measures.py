@@ -38,6 +38,7 @@ from dpsql.kernel.tree import (
     Item,
     Select,
     duckdb_sql,
+    give_types,
     items,
     quote,
 )
@@ -117,7 +118,8 @@ class UnitMeasure:
         sql = duckdb_sql(query)
         counts_only = confirm(self._catalog, sql, self._policy)
         order = () if one_row else None
-        return seal(query, sql, (), size, self._used, counts_only=counts_only, order=order, cells=not one_row)
+        typed = give_types(query, self._catalog.stored_types)
+        return seal(typed, sql, (), size, self._used, counts_only=counts_only, order=order, cells=not one_row)
 
 
 def unit_measure(policy: Policy, catalog: Catalog, table: Table, column: str | None = None) -> UnitMeasure:

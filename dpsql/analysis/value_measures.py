@@ -36,6 +36,7 @@ from dpsql.kernel.tree import (
     Paren,
     Select,
     duckdb_sql,
+    give_types,
     items,
     quote,
 )
@@ -128,7 +129,8 @@ def _compiled(
     found = Select(listed, Derived(units, "v"))
     sql, used = duckdb_sql(found), tuple(sorted(compiler.used))
     counts_only = confirm(catalog, sql, policy)
-    sealed = seal(found, sql, (), len(listed), used, counts_only=counts_only, order=())
+    typed = give_types(found, catalog.stored_types)
+    sealed = seal(typed, sql, (), len(listed), used, counts_only=counts_only, order=())
     return ValueMeasure(sealed, rows, width, grid.step, bounds.low, bounds.high)
 
 

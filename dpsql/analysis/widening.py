@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.plan import CompiledQuery, seal
-from dpsql.kernel.tree import duckdb_sql
+from dpsql.kernel.tree import duckdb_sql, give_types
 from dpsql.policy import Policy
 
 _MOST_NUMBERS = 64
@@ -43,7 +43,7 @@ def widened(
     if sql == compiled.sql:
         return compiled
     return seal(
-        counting.query,
+        give_types(counting.query, catalog.stored_types),
         sql,
         compiled.keys,
         len(groups.numbers),

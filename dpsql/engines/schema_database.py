@@ -22,9 +22,9 @@ from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled
 from dpsql.engines.unbound import unbound
 from dpsql.engines.worker import running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
-from dpsql.kernel.tree import duckdb_sql, literal_sql
+from dpsql.kernel.tree import DomainScan, Scan, duckdb_sql, literal_sql
 from dpsql.policy import BooleanDomain, EnumDomain, fold
-from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
+from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,6 +82,7 @@ class SchemaDatabase:
         self.relations: dict[str, tuple[Policy, Relation]] = {}
         self.kept_ladders: KeptLadders | None = None
         self._types: dict[str, SqlType] = {}
+        self._stored: dict[Scan | DomainScan, dict[str, SqlType]] = {}
         self._values: dict[str, object] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}
         self._extents: dict[str, dict[str, tuple[Fraction, Fraction]]] = {}
@@ -137,6 +138,22 @@ class SchemaDatabase:
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """See `Catalog`."""
         return self._readers[fold(table)].columns
+
+    def stored_types(self, source: Scan | DomainScan) -> Mapping[str, SqlType]:
+        """See `Catalog`: of a private table, an instant is the TIMESTAMP of UTC."""
+        found = self._stored.get(source)
+        if found is None:
+            found = self._stored[source] = self._types_of(source)
+        return found
+
+    def _types_of(self, source: Scan | DomainScan) -> dict[str, SqlType]:
+        if isinstance(source, DomainScan):
+            of_values = self.domains.types().get(source.name)
+            return {} if of_values is None else {"v": of_values, "o": BIGINT}
+        reader = self._readers.get(fold(source.table))
+        if reader is None:
+            return {}
+        return {name: kind if reader.table.public else kind.held for name, kind in reader.columns}
 
     def public_columns(self, table: str) -> tuple[str, ...] | None:
         """Return the names of a public table's columns; None if there is no such table."""

@@ -178,7 +178,7 @@ def _results() -> dict[str, dict[str, Any]]:
                     for i, (n, k) in enumerate(zip(names, kinds, strict=True))
                 ]
                 for i in range(max(map(len, chosen), default=1)):
-                    text = form.form.format(*(c[i % len(c)] for c in chosen))
+                    text = form.template.format(*(c[i % len(c)] for c in chosen))
                     found[f"{form.name} ({', '.join(kinds)}) {text}"] = _on_samples(
                         connection, text, given, rows
                     )

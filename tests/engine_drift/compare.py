@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpsql.analysis.functions import listed
 from dpsql.engines.duckdb.settings import _STATISTICS, _UNSAFE_OPTIMIZERS
+from dpsql.kernel.tree import listed_forms
 
 _SWITCHED_OFF = {_STATISTICS, *_UNSAFE_OPTIMIZERS}
 
@@ -48,7 +48,7 @@ def _optimizers(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
 
 def _functions(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
     """Compare volatility and signatures; read are those of what plans call and the list allows."""
-    called = {*before.get("words", {}).get("called", ()), *listed()}
+    called = {*before.get("words", {}).get("called", ()), *listed_forms()}
     for name, old, new in _changes(before.get("functions", {}), after.get("functions", {})):
         gone = sorted(set((old or "").split("; ")) - set((new or "").split("; ")))
         come = sorted(set((new or "").split("; ")) - set((old or "").split("; ")))

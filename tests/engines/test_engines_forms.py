@@ -20,10 +20,10 @@ from fuzz.calls import literals
 from support.reading import query_of
 from support.stores import Store, compare
 
-from dpsql.analysis.functions import Function, listed
 from dpsql.engines.duckdb import settings
 from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.writer import Untranslatable, write
+from dpsql.kernel.tree import Form, listed_forms
 
 ROWS = 900
 BATCH = 25
@@ -151,7 +151,7 @@ WRITTEN = [
 ]
 
 
-def calls(form: Function) -> list[str]:
+def calls(form: Form) -> list[str]:
     """Write a form out over the columns of its argument types."""
     variants = [form.arguments]
     if "DECIMAL" in form.arguments:
@@ -170,7 +170,7 @@ def calls(form: Function) -> list[str]:
             else:
                 choices = []
             texts = [[*part, choice] for part in texts for choice in choices]
-        out += [form.form.format(*part) for part in texts]
+        out += [form.template.format(*part) for part in texts]
     return out
 
 
@@ -257,7 +257,7 @@ def checked(engine: RemoteEngine, duck: duckdb.DuckDBPyConnection, texts: list[s
 
 
 def test_functions_give_what_duckdb_gives(engine: RemoteEngine, duck: duckdb.DuckDBPyConnection) -> None:
-    texts = [text for forms in listed().values() for form in forms for text in calls(form)]
+    texts = [text for forms in listed_forms().values() for form in forms for text in calls(form)]
     checked(engine, duck, texts, least=200)
 
 
@@ -280,7 +280,7 @@ def test_nested_expressions_give_what_duckdb_gives(
     engine: RemoteEngine, duck: duckdb.DuckDBPyConnection
 ) -> None:
     """Put an expression in the place of a column of another one, except of DOUBLE, which would be canonical."""
-    texts = [text for forms in listed().values() for form in forms for text in calls(form)]
+    texts = [text for forms in listed_forms().values() for form in forms for text in calls(form)]
     texts += [text.replace("{c}", letter) for text in MORE for letter in NAMES.values()] + WRITTEN
     taken = translated(engine, list(dict.fromkeys(texts)))
     of_type: dict[str, list[str]] = {}

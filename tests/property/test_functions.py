@@ -18,12 +18,12 @@ from fuzz.hostile import call, column_kinds, forms, values, variants
 
 from dpsql.analysis import analyse
 from dpsql.analysis.aggregates import AGGREGATES
-from dpsql.analysis.functions import Function
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import QueryRefused
+from dpsql.kernel.tree import Form
 from dpsql.language import Options, Query, parse
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy, Table, UnitColumn
 from dpsql.types import column_type
@@ -41,16 +41,16 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
     connection.close()
 
 
-def written(form: Function, kinds: Sequence[str], columns: Sequence[str]) -> list[str]:
+def written(form: Form, kinds: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Fill a form with columns, and with each of its sensible literals in the places that want one."""
     out: list[list[str]] = [[]]
     for place, (want, column) in enumerate(zip(kinds, columns, strict=True)):
         choices = literals(form.name, want, place) if want[0] in "=#" else [column]
         out = [[*part, choice] for part in out for choice in choices]
-    return [form.form.format(*part) for part in out]
+    return [form.template.format(*part) for part in out]
 
 
-def raising(engine: duckdb.DuckDBPyConnection, form: Function) -> list[str]:
+def raising(engine: duckdb.DuckDBPyConnection, form: Form) -> list[str]:
     """Run one form over all combinations of nasty values, all at once; return what it raises."""
     errors = []
     for kinds in variants(form):
@@ -150,19 +150,19 @@ def replaced(text: str, constants: dict[str, str]) -> str:
 @pytest.mark.parametrize(
     "wrong",
     [
-        Function("+", "I", ("BIGINT", "BIGINT"), "({0} + {1})"),
-        Function("abs", "I", ("BIGINT",), "abs({0})"),
-        Function("cast", "R", ("VARCHAR",), "CAST({0} AS BIGINT)"),
-        Function("chr", "Y", ("INTEGER",), "chr({0})"),
-        Function("LIKE", "T", ("VARCHAR", "VARCHAR"), "({0} LIKE {1} ESCAPE '$')"),
-        Function("regexp_matches", "L", ("VARCHAR", "VARCHAR"), "regexp_matches({0},{1})"),
-        Function("date_trunc", "L+Y", ("TIMESTAMP",), "date_trunc('year',{0})"),
-        Function("json", "L", ("VARCHAR",), "CAST({0} AS JSON)"),
-        Function("sum", "T", ("BIGINT[]",), "CAST(list_sum({0}) AS BIGINT)"),
+        Form("+", "I", ("BIGINT", "BIGINT"), "({0} + {1})"),
+        Form("abs", "I", ("BIGINT",), "abs({0})"),
+        Form("cast", "R", ("VARCHAR",), "CAST({0} AS BIGINT)"),
+        Form("chr", "Y", ("INTEGER",), "chr({0})"),
+        Form("LIKE", "T", ("VARCHAR", "VARCHAR"), "({0} LIKE {1} ESCAPE '$')"),
+        Form("regexp_matches", "L", ("VARCHAR", "VARCHAR"), "regexp_matches({0},{1})"),
+        Form("date_trunc", "L+Y", ("TIMESTAMP",), "date_trunc('year',{0})"),
+        Form("json", "L", ("VARCHAR",), "CAST({0} AS JSON)"),
+        Form("sum", "T", ("BIGINT[]",), "CAST(list_sum({0}) AS BIGINT)"),
     ],
-    ids=lambda f: f.form,
+    ids=lambda f: f.template,
 )
-def test_a_form_without_its_guard_is_noticed(engine: duckdb.DuckDBPyConnection, wrong: Function) -> None:
+def test_a_form_without_its_guard_is_noticed(engine: duckdb.DuckDBPyConnection, wrong: Form) -> None:
     assert raising(engine, wrong)
 
 
@@ -222,7 +222,7 @@ def few() -> Iterator[Compiled]:
     made.close()
 
 
-def typed(form: Function) -> list[str]:
+def typed(form: Form) -> list[str]:
     """Write a form over the private table's columns, with each of its literals."""
     out = []
     for kinds in variants(form):

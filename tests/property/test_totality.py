@@ -14,9 +14,9 @@ from fuzz.mutant import without_second_guard
 from fuzz.totality import PLACES, Hostile, Place, syntax, texts
 
 from dpsql.analysis import functions
-from dpsql.analysis.functions import Function, listed
 from dpsql.engines.duckdb import settings, tested_versions
 from dpsql.errors import QueryRefused
+from dpsql.kernel.tree import Form, listed_forms
 
 BY_NAME = {place.name: place for place in PLACES}
 WHERE = BY_NAME["WHERE"]
@@ -58,7 +58,7 @@ RAISING = 'chr("INTEGER 0")'
 
 
 def unguarded(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(listed(), "chr", (Function("chr", "Y", ("INTEGER",), "chr({0})"),))
+    patch.setitem(listed_forms(), "chr", (Form("chr", "Y", ("INTEGER",), "chr({0})"),))
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda p: p.name)

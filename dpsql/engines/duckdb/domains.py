@@ -75,6 +75,13 @@ class Domains:
         made = self._domains.get((fold(table), fold(column)))
         return made[0] if made is not None else None
 
+    def types(self) -> dict[str, SqlType]:
+        """Return the types of the values in the tables of listed values, by the names of the tables."""
+        listed = (
+            (_name(*key), sql_type.held) for key, (_, texts, sql_type) in self._domains.items() if texts
+        )
+        return dict(listed)
+
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create the tables of listed values and of public columns; the public tables exist already."""
         connection.execute(f"CREATE SCHEMA {DOMAIN_SCHEMA}")

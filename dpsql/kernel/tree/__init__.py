@@ -13,7 +13,7 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Steps`               a DOUBLE as a whole number of steps; `Unscaled`, `Cut` a DECIMAL as one
 `UtcTime`             an instant as the TIMESTAMP that a clock in UTC shows; `Moved` one by seconds
 `Saturated`           a number cut to the ends of a narrower type; `Mean` an average of whole numbers
-`Apply`               a form of `functions.csv` with arguments; `Argument` their places in its template
+`Apply`               a `Form` of `functions.csv` with arguments; `Argument` their places in its template
 `Element`, `Slice`    a part of a list or text; `Lambda` with its `Parameter`
 `Aggregate`           an aggregate with DISTINCT, ORDER BY, FILTER; `Window` a function with OVER and `Frame`
 `InQuery`             IN of a query; `Exists`; `ScalarQuery` its only value
@@ -23,10 +23,12 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``expressions`` and ``relations`` have these; ``node`` the base classes and `facts` (columns read, size);
-``guards`` the TRY around what could fail; ``writer`` DuckDB's SQL; ``build`` lists of nodes.
+``forms`` the functions; ``column_types`` types the columns, by ``type_rules``; ``guards`` the TRY around what
+could fail; ``writer`` DuckDB's SQL; ``build`` lists of nodes.
 """
 
 from dpsql.kernel.tree.build import columns, conjunction, items, kept
+from dpsql.kernel.tree.column_types import give_types
 from dpsql.kernel.tree.expressions import (
     EXACT,
     MOST,
@@ -70,6 +72,7 @@ from dpsql.kernel.tree.expressions import (
     UtcTime,
     Window,
 )
+from dpsql.kernel.tree.forms import Form, listed_forms
 from dpsql.kernel.tree.guards import guarded, total
 from dpsql.kernel.tree.node import (
     OPAQUE,
@@ -124,6 +127,7 @@ __all__ = [
     "Exists",
     "Expr",
     "Facts",
+    "Form",
     "Frame",
     "InList",
     "InQuery",
@@ -164,9 +168,11 @@ __all__ = [
     "conjunction",
     "duckdb_sql",
     "facts",
+    "give_types",
     "guarded",
     "items",
     "kept",
+    "listed_forms",
     "literal_sql",
     "mapped",
     "parts",

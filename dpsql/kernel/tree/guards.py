@@ -59,8 +59,8 @@ def total(node: Expr) -> bool:
             return total(operand)
         case Call(name):
             return name in _CHOICES
-        case Apply(arithmetic=arithmetic):
-            return arithmetic and OPAQUE in facts(node).reads
+        case Apply(form):
+            return form.arithmetic and OPAQUE in facts(node).reads
         case Saturated(operand, near=near):
             return near is None and OPAQUE in facts(node).reads and total(operand)
         case Mean(operand, number):

@@ -143,7 +143,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 def mapped(node: T, change: Callable[[Expr], Expr]) -> T:
     """Return a node with another expression in the place of each that it is made of; queries stay."""
-    return type(node)(*(_mapped(getattr(node, name), change) for name in node.__slots__))
+    return type(node)(*(_mapped(value, change) for value in _fields(node)))
 
 
 def _mapped(value: object, change: Callable[[Expr], Expr]) -> object:
@@ -158,7 +158,7 @@ def _mapped(value: object, change: Callable[[Expr], Expr]) -> object:
 
 def replaced(node: T, change: Callable[[Node], Node]) -> T:
     """Return a node with others in the place of some below it, also in queries; other parts are shared."""
-    values = tuple(getattr(node, name) for name in node.__slots__)
+    values = _fields(node)
     made = tuple(_replaced(value, change) for value in values)
     return node if all(a is b for a, b in zip(values, made, strict=True)) else type(node)(*made)
 

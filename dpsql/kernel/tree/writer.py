@@ -75,7 +75,9 @@ def _column(node: e.Column) -> str:
 
 
 def _apply(node: e.Apply) -> Pieces:
-    return [piece if isinstance(piece, str) else node.arguments[piece] for piece in _split(node.form)]
+    return [
+        piece if isinstance(piece, str) else node.arguments[piece] for piece in _split(node.form.template)
+    ]
 
 
 def _case(node: e.Case) -> Pieces:

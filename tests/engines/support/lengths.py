@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.analysis.functions import listed
+from dpsql.kernel.tree import listed_forms
 
 _OTHERS = {"BIGINT": "3", "INTEGER": "3", "#INTEGER": "2", "#LENGTH": "1000", "#PAD": "'é'"}
 _FIRST = ("LIKE", "ILIKE", "NOT_LIKE")
@@ -11,7 +11,7 @@ _FIRST = ("LIKE", "ILIKE", "NOT_LIKE")
 def forms(column: str, other: str) -> list[str]:
     """Write each form with the column in each place of a text, and short texts or the other one elsewhere."""
     found: dict[str, None] = {}
-    for entries in listed().values():
+    for entries in listed_forms().values():
         for form in entries:
             places = [i for i, want in enumerate(form.arguments) if want == "VARCHAR"]
             known = all(want == "VARCHAR" or want in _OTHERS for want in form.arguments)
@@ -23,7 +23,7 @@ def forms(column: str, other: str) -> list[str]:
                     column if i == places[0] else text if want == "VARCHAR" else _OTHERS[want]
                     for i, want in enumerate(form.arguments)
                 ]
-                found[form.form.format(*parts)] = None
-            if form.arguments == ("VARCHAR", "VARCHAR") and form.form.startswith("("):  # comparisons
-                found[form.form.format(column, other)] = None
+                found[form.template.format(*parts)] = None
+            if form.arguments == ("VARCHAR", "VARCHAR") and form.template.startswith("("):  # comparisons
+                found[form.template.format(column, other)] = None
     return list(found)

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpsql.kernel.tree import Apply, Call, Column, Constant, Derived, Expr, Item, Query, Scan, Select
+from dpsql.kernel.tree import (
+    Apply,
+    Call,
+    Column,
+    Constant,
+    Derived,
+    Expr,
+    Item,
+    Query,
+    Scan,
+    Select,
+    listed_forms,
+)
 from dpsql.types import VARCHAR
 
-JOINED = "CASE WHEN strlen({0})+strlen({1})<=65536 THEN {0}||{1} END"
+(JOINED,) = listed_forms()["||"]
 
 
 def selected(node: Expr) -> Query:

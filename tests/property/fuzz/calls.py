@@ -7,8 +7,8 @@ from functools import cache
 
 import duckdb
 
-from dpsql.analysis.functions import Function, listed
 from dpsql.engines.duckdb import settings
+from dpsql.kernel.tree import Form, listed_forms
 from fuzz.world import kind_of
 
 __all__ = ["Call", "by_result", "literals"]
@@ -76,7 +76,7 @@ def by_result() -> dict[str, list[Call]]:
     """Sort every listed form by the kind of its result."""
     found: dict[str, list[Call]] = {}
     with settings.connect() as connection:
-        for forms in listed().values():
+        for forms in listed_forms().values():
             for form in forms:
                 made = _call(form)
                 kind = _result(connection, form) if made is not None else None
@@ -85,7 +85,7 @@ def by_result() -> dict[str, list[Call]]:
     return found
 
 
-def _call(form: Function) -> Call | None:
+def _call(form: Form) -> Call | None:
     arguments = tuple(
         "#" + "\n".join(literals(form.name, a, i)) if a[0] in "=#" else _kind(a)
         for i, a in enumerate(form.arguments)
@@ -103,7 +103,7 @@ def _kind(argument: str) -> str:
     return "dec" if argument == "DECIMAL" else kind_of(argument)
 
 
-def _result(connection: duckdb.DuckDBPyConnection, form: Function) -> str | None:
+def _result(connection: duckdb.DuckDBPyConnection, form: Form) -> str | None:
     nulls = [
         literals(form.name, a, i)[0]
         if a[0] in "=#"
@@ -111,7 +111,7 @@ def _result(connection: duckdb.DuckDBPyConnection, form: Function) -> str | None
         for i, a in enumerate(form.arguments)
     ]
     try:
-        row = connection.execute(f"SELECT typeof({form.form.format(*nulls)})").fetchone()
+        row = connection.execute(f"SELECT typeof({form.template.format(*nulls)})").fetchone()
     except duckdb.Error:
         return None
     declared = str(row[0]) if row else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.analysis.functions import Function, listed
+from dpsql.kernel.tree import Form, listed_forms
 
 __all__ = ["NASTY", "call", "column_kinds", "forms", "values", "variants"]
 
@@ -41,11 +41,11 @@ DECIMALS = {
 }
 
 
-def forms() -> list[Function]:
-    return [form for several in listed().values() for form in several]
+def forms() -> list[Form]:
+    return [form for several in listed_forms().values() for form in several]
 
 
-def variants(form: Function) -> list[tuple[str, ...]]:
+def variants(form: Form) -> list[tuple[str, ...]]:
     """Write out DECIMAL as the types it stands for."""
     if "DECIMAL" not in form.arguments:
         return [form.arguments]
@@ -69,7 +69,7 @@ def column_kinds() -> list[str]:
     return [*NASTY, *(f"DECIMAL({p},{s})" for p, s in DECIMALS)]
 
 
-def call(form: Function, columns: Sequence[str]) -> str:
+def call(form: Form, columns: Sequence[str]) -> str:
     """Write a form as an analyst types it."""
     name = form.name.replace("_", " ") if form.name.isupper() else form.name
     if form.name == "neg":

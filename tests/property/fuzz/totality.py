@@ -16,9 +16,9 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.analysis import analyse
-from dpsql.analysis.functions import Function
 from dpsql.engines import open_engine
 from dpsql.errors import OperationalError, QueryRefused
+from dpsql.kernel.tree import Form
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from fuzz.calls import literals
@@ -132,7 +132,7 @@ PLACES = (
 )
 
 
-def _choices(form: Function, want: str, place: int) -> list[str]:
+def _choices(form: Form, want: str, place: int) -> list[str]:
     if want.startswith("="):
         return literals(form.name, want, place)
     if want != "#VARCHAR":

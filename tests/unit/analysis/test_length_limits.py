@@ -10,11 +10,11 @@ import duckdb
 import pytest
 
 from dpsql.analysis import analyse, complete
-from dpsql.analysis.functions import Function, listed
 from dpsql.engines import length_check_key
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import PolicyError, QueryRefused
+from dpsql.kernel.tree import Form, listed_forms
 from dpsql.language import Query, parse
 from dpsql.owner import verify
 from dpsql.policy import Policy, load
@@ -240,7 +240,7 @@ LITERALS = {
 }
 
 
-def calls(form: Function, texts: list[str]) -> list[str]:
+def calls(form: Form, texts: list[str]) -> list[str]:
     """Write a form over the columns s (long), o (short) and l (long), each text in each of its places."""
     found = []
     places = [i for i, want in enumerate(form.arguments) if want == "VARCHAR"]
@@ -250,7 +250,7 @@ def calls(form: Function, texts: list[str]) -> list[str]:
                 "s" if i == place else other if want == "VARCHAR" else LITERALS.get(want) or OTHERS[want]
                 for i, want in enumerate(form.arguments)
             ]
-            found.append(form.form.format(*parts))
+            found.append(form.template.format(*parts))
     return found
 
 
@@ -258,7 +258,7 @@ def test_no_form_fails_on_the_longest_text_or_makes_one_far_longer() -> None:
     """Changing the case makes a text at most half as long again; all else stays within the limit."""
     written = {
         sql
-        for forms in listed().values()
+        for forms in listed_forms().values()
         for form in forms
         if "VARCHAR" in form.arguments
         for sql in calls(form, ["'a'", "'aé'"])

@@ -13,7 +13,21 @@ import pytest
 from dpsql.analysis import groups
 from dpsql.analysis.nulls import never_null
 from dpsql.errors import OperationalError, PolicyError
-from dpsql.kernel.tree import Apply, Binary, Call, Case, Cast, Column, Constant, Expr, IsNull, Not, Paren, Try
+from dpsql.kernel.tree import (
+    Apply,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Constant,
+    Expr,
+    Form,
+    IsNull,
+    Not,
+    Paren,
+    Try,
+)
 from dpsql.owner.verifying import verify
 from dpsql.policy import load
 from dpsql.session import Session
@@ -307,10 +321,10 @@ ONE, NOTHING = Constant(1, BIGINT), Constant(None, NULL)
         (Case(((D, ONE),), D), False),
         (Call("COALESCE", (D, C)), True),
         (Call("COALESCE", (D, D)), False),
-        (Apply("starts_with({0}, 'x')", (C,)), True),
-        (Apply("NULLIF({0}, {1})", (C, ONE)), False),
-        (Apply("json_extract({0}, 'x')", (C,)), False),
-        (Apply("upper({0})", (D,)), False),
+        (Apply(Form("", "", (), "starts_with({0}, 'x')"), (C,)), True),
+        (Apply(Form("", "", (), "NULLIF({0}, {1})"), (C, ONE)), False),
+        (Apply(Form("", "", (), "json_extract({0}, 'x')"), (C,)), False),
+        (Apply(Form("", "", (), "upper({0})"), (D,)), False),
     ],
 )
 def test_what_is_never_null(node: Expr, never: bool) -> None:

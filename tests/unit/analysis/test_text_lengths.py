@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.analysis.limits import LONGEST
 from dpsql.errors import OperationalError
+from dpsql.kernel.tree.forms import LONGEST
 from dpsql.session import Session
 
 POLICY = """

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from support.nests import JOINED, chained, longer, nested, selected, twice, upper
 
-from dpsql.analysis.functions import listed
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.engines.postgres.dialect import PostgresDialect
@@ -21,15 +20,29 @@ from dpsql.engines.writer import Dialect, TargetColumn, Untranslatable, write
 from dpsql.engines.writer.context import Writer
 from dpsql.engines.writer.costs import Cost, measure
 from dpsql.engines.writer.dialect import ONCE
-from dpsql.engines.writer.queries import query
+from dpsql.engines.writer.queries import WrittenQuery, query
 from dpsql.engines.writer.statement import RULES
 from dpsql.kernel import tree
-from dpsql.kernel.tree import Apply, Call, Column, Constant, Derived, Expr, Item, Query, Scan, Select
+from dpsql.kernel.tree import (
+    Apply,
+    Call,
+    Column,
+    Constant,
+    Derived,
+    Expr,
+    Item,
+    Query,
+    Scan,
+    Select,
+    give_types,
+    listed_forms,
+)
 from dpsql.policy import BudgetPolicy, DatabaseSource, Policy, Table, UnitColumn
 from dpsql.types import BIGINT, INTEGER, VARCHAR
 
 COLUMNS = {"id": BIGINT, "s": VARCHAR}
 MARK = "MarkedText"
+(STRLEN,) = listed_forms()["strlen"]
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +69,19 @@ def text(schema: SchemaDatabase, dialect: Dialect, node: Query) -> str:
     return write(node, dialect, schema, {"rows"}, {}).sql
 
 
+def written(schema: SchemaDatabase, dialect: Dialect, node: Query) -> WrittenQuery:
+    typed = give_types(node, schema.stored_types)
+    return query(Writer(dialect, schema, {"rows"}, {}, RULES), typed, None)
+
+
 def cost(schema: SchemaDatabase, dialect: Dialect, node: Query) -> Cost:
-    return query(Writer(dialect, schema, {"rows"}, {}, RULES), node, None).cost
+    return written(schema, dialect, node).cost
 
 
 def copied(schema: SchemaDatabase, dialect: Dialect, node: Query) -> int:
     """Return by how much a statement is larger after substitution."""
-    written = query(Writer(dialect, schema, {"rows"}, {}, RULES), node, None)
-    return written.cost.size - measure(written.sql, {}, {}).words
+    made = written(schema, dialect, node)
+    return made.cost.size - measure(made.sql, {}, {}).words
 
 
 @pytest.mark.parametrize("shape", [nested, chained])
@@ -87,12 +105,12 @@ def test_every_form_computes_a_long_operand_once(schema: SchemaDatabase, kind: t
     others |= {"#PAD": Constant("é", VARCHAR), "#INTEGER": Constant(2, INTEGER)}
     others |= {"#LENGTH": Constant(1000, INTEGER), "#VARCHAR": Constant("a", VARCHAR)}
     written = 0
-    for form in (form for entries in listed().values() for form in entries):
+    for form in (form for entries in listed_forms().values() for form in entries):
         if form.arguments[:1] != ("VARCHAR",) or not all(a in others for a in form.arguments):
             continue
         arguments = (marked, *(others[a] for a in form.arguments[1:]))
         try:
-            sql = text(schema, dialect, selected(Apply(form.form, arguments)))
+            sql = text(schema, dialect, selected(Apply(form, arguments)))
         except Untranslatable:
             continue
         assert sql.count(MARK) == 1, form
@@ -206,7 +224,7 @@ def test_a_change_of_case_counts_wherever_its_column_is_named(schema: SchemaData
     dialect = opened(PostgresDialect)
 
     def named(times: int) -> Query:
-        items = tuple(Item(Apply("strlen({0})", (Column("t1", "x"),)), f"x{i}") for i in range(times))
+        items = tuple(Item(Apply(STRLEN, (Column("t1", "x"),)), f"x{i}") for i in range(times))
         return Select(items, Derived(selected(upper(Column("t0", "x"))), "t1"))
 
     assert text(schema, dialect, named(19)).count("translate(") == 1

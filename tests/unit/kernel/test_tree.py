@@ -13,7 +13,6 @@ import duckdb
 import pytest
 
 from dpsql.analysis.form_templates import expanded
-from dpsql.analysis.functions import listed
 from dpsql.analysis.released.counts import WeightedRows
 from dpsql.analysis.released.sums import Moment, RowSum
 from dpsql.errors import InternalError
@@ -39,6 +38,7 @@ from dpsql.kernel.tree import (
     Element,
     Exists,
     Expr,
+    Form,
     Frame,
     InList,
     InQuery,
@@ -76,7 +76,18 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     facts,
     guarded,
+    listed_forms,
     utc_time_sql,
+)
+from dpsql.kernel.tree.forms import (
+    LONGEST,
+    NEAR,
+    NEGATED,
+    SHORT_LIST,
+    UTC_OFFSET,
+    concatenated,
+    overlaid,
+    text_up_to,
 )
 from dpsql.types import (
     BIGINT,
@@ -98,6 +109,12 @@ QUERY = Select(
     (Item(A, "c0"),), Derived(Select((Item(Column("b", "x", stored=True), "c0"),), Scan("t", "b")), "t1")
 )
 INNER = '(SELECT b."x" AS c0 FROM main."t" AS b) AS t1'
+
+
+def form(template: str) -> Form:
+    """Return a form of which nothing is known."""
+    return Form("", "", (), template)
+
 
 WRITTEN: list[tuple[Node, str]] = [
     (A, "t1.c0"),
@@ -133,7 +150,7 @@ WRITTEN: list[tuple[Node, str]] = [
     (Try(A), "TRY(t1.c0)"),
     (Canonical(A), "(CASE WHEN isnan(t1.c0) THEN CAST('nan' AS DOUBLE) ELSE t1.c0 + 0.0 END)"),
     (Call("hash", (A, B)), "hash(t1.c0, t1.c1)"),
-    (Apply("pow({1},{0}) + {1}", (A, B)), "pow(t1.c1,t1.c0) + t1.c1"),
+    (Apply(form("pow({1},{0}) + {1}"), (A, B)), "pow(t1.c1,t1.c0) + t1.c1"),
     (Element(A, ONE), "t1.c0[1]"),
     (Slice(A, -2, 3), "t1.c0[-2:3]"),
     (
@@ -232,7 +249,7 @@ def test_an_unknown_node_is_not_written() -> None:
         duckdb_sql(Argument(0))
 
 
-RAISING = Apply("chr({0})", (A,))
+RAISING = Apply(form("chr({0})"), (A,))
 GUARDED = [
     (A, "t1.c0"),
     (ONE, "1"),
@@ -253,7 +270,7 @@ GUARDED = [
     (Cast(A, BIGINT), "TRY(TRY_CAST(t1.c0 AS BIGINT))"),
     (Cast(RAISING, BIGINT, bounded=True), "TRY(TRY_CAST(chr(t1.c0) AS BIGINT))"),
     (Canonical(RAISING), f"TRY({duckdb_sql(Canonical(RAISING))})"),
-    (Apply("({0} + {0})", (Exists(QUERY),), arithmetic=True), None),
+    (Apply(NEAR["neg"], (Exists(QUERY),)), None),
     (Window(RAISING), "chr(t1.c0) OVER ()"),
 ]
 
@@ -265,7 +282,7 @@ def test_try_stands_around_what_could_fail(node: Expr, text: str | None) -> None
 
 def test_a_subquery_is_never_put_into_try() -> None:
     with pytest.raises(InternalError, match="a subquery under TRY"):
-        guarded(Apply("chr({0})", (ScalarQuery(QUERY),)))
+        guarded(Apply(form("chr({0})"), (ScalarQuery(QUERY),)))
 
 
 def test_nodes_are_equal_by_their_parts_and_compared_by_kept_hashes() -> None:
@@ -284,11 +301,17 @@ def kinds(above: type[KeptHash]) -> set[type[KeptHash]]:
 
 
 def test_a_kept_hash_is_of_all_parts() -> None:
-    """A part that it left out would make two numbers one, which is released once for both."""
+    """A part that it left out would make two numbers one, which is released once for both.
+
+    The type of a column follows from the scope of the column.
+    """
     found = kinds(KeptHash)
     assert {Paren, Select, WeightedRows, RowSum, Moment} <= found
     for each in found:
-        assert [f.name for f in fields(each)] == [*each.__match_args__], each.__name__  # type: ignore[arg-type]
+        names = [f.name for f in fields(each)]  # type: ignore[arg-type]
+        assert names == [*each.__match_args__, *(["type"] if each.__name__ == "Column" else [])], (
+            each.__name__
+        )
         assert (each.__eq__, each.__hash__) == (KeptHash.__eq__, KeptHash.__hash__), each.__name__
 
 
@@ -298,9 +321,9 @@ def test_the_facts_of_an_expression() -> None:
     assert facts(Exists(QUERY)).reads == facts(ScalarQuery(QUERY)).reads == {OPAQUE}
     assert facts(Window(Aggregate("COUNT", (A,)), (B,))).reads == {"t1.c0", OPAQUE}
     assert facts(Aggregate("SUM", (A,), order=(OrderTerm(B),), filter=B)).reads == {"t1.c0"}
-    twice = Apply("{0} {0}", (Binary("+", A, B),))
+    twice = Apply(form("{0} {0}"), (Binary("+", A, B),))
     assert facts(twice).size == 7
-    assert facts(Apply("{0} {0}", (twice,))).size == 15
+    assert facts(Apply(form("{0} {0}"), (twice,))).size == 15
 
 
 def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> object:
@@ -318,21 +341,18 @@ def without_places(node: object) -> object:
 
 
 OF_RULES = {
-    "(NOT {0})",
-    "(CASE WHEN strlen({0}) <= 65536 THEN {0} END)",
-    "(CASE WHEN coalesce(strlen({0}), 0) + coalesce(strlen({1}), 0) <= 65536 THEN concat({0}, {1}) END)",
-    "(CASE WHEN len({0}) * {1} <= 65536 THEN {2} END)",
-    "(CASE WHEN strlen({0}) + strlen({1}) <= 65536 THEN overlay({0} PLACING {1} FROM {2} FOR {3}) END)",
+    *(NEGATED, UTC_OFFSET, SHORT_LIST, *NEAR.values()),
+    *(text_up_to(32), text_up_to(LONGEST), concatenated(1), concatenated(3), overlaid(3), overlaid(4)),
 }
 """Forms that rules make, beside those of `functions.csv`."""
 
 
 def test_the_template_of_a_form_is_the_form() -> None:
     columns = tuple(Column("t1", f"c{i}") for i in range(4))
-    every = {f.form for forms in listed().values() for f in forms} | OF_RULES
+    every = {f for forms in listed_forms().values() for f in forms} | OF_RULES
     with duckdb.connect() as connection:
-        for form in every - {"({0} NOT LIKE {1})"}:  # in the tree it is NOT of LIKE
-            text = form.format(*map(duckdb_sql, columns))
+        for each in every - {*listed_forms()["not_like"]}:  # in the tree it is NOT of LIKE
+            text = each.template.format(*map(duckdb_sql, columns))
             # The tree knows the type that DuckDB gives to 0.0.
-            made = duckdb_sql(expanded(Apply(form, columns))).replace("CAST(0.0 AS DECIMAL(2,1))", "0.0")
+            made = duckdb_sql(expanded(Apply(each, columns))).replace("CAST(0.0 AS DECIMAL(2,1))", "0.0")
             assert parsed(connection, made) == parsed(connection, text)

@@ -1,0 +1,335 @@
+"""`give_types`: the type of each column of a query, from those of the stored tables upwards, as in DuckDB.
+
+Nothing is asked of the engine, and nothing is believed of the code that made the query: a column of an item
+of FROM has the type of the expression that defines it. An expression for which there is no rule has no type
+(None), and neither has what is computed from it.
+
+A column gets its type once. It is no part of what makes two columns equal: in one scope, columns of one name
+have one type. Where one node stands in two scopes that differ in that, the query gets nodes of its own for
+all of its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dpsql.kernel.tree import expressions as e
+from dpsql.kernel.tree import relations as r
+from dpsql.kernel.tree.node import Expr, Node, Query, Source, parts, replaced
+from dpsql.kernel.tree.type_rules import (
+    LITERAL,
+    aggregate_type,
+    arithmetic_type,
+    call_type,
+    common_type,
+    literal_type,
+    settled,
+)
+from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTERVAL, TIMESTAMP, SqlType
+
+Columns = Mapping[str, SqlType | None]
+Stored = Callable[[r.Scan | r.DomainScan], Columns]
+"""The types of the columns of a declared table or domain, by their names."""
+
+
+class _TwoTypesError(Exception):
+    """A node stands for columns of two types."""
+
+
+class _Scope:
+    """The columns of the items of FROM, by alias; `outer` is the scope of the query around."""
+
+    __slots__ = ("items", "known", "outer")
+
+    def __init__(self, outer: _Scope | None) -> None:
+        self.items: dict[str, Columns] = {}
+        self.outer = outer
+        self.known: dict[int, SqlType | None] = {}
+        """The types of expressions by their identity: one node may stand in very many places."""
+
+    def column(self, table: str, name: str) -> SqlType | None:
+        here: _Scope | None = self
+        while here is not None:
+            if not table:
+                return next((item[name] for item in here.items.values() if name in item), None)
+            if table in here.items:
+                return here.items[table].get(name)
+            here = here.outer
+        return None
+
+
+def give_types(query: Query, stored: Stored) -> Query:
+    """Return a query in which each column has its type: the same one, if it has no node of two types."""
+    try:
+        Typing(stored).query(query, None)
+    except _TwoTypesError:
+        query = replaced(query, _copied)
+        Typing(stored).query(query, None)
+    return query
+
+
+def _copied(node: Node) -> Node:
+    return e.Column(node.table, node.name, node.stored) if isinstance(node, e.Column) else node
+
+
+class Typing:
+    """Gives each column of a query its type, one query after the other, innermost first."""
+
+    def __init__(self, stored: Stored) -> None:
+        self.stored = stored
+        self.parameters: dict[str, SqlType | None] = {}
+        """The types of the parameters of lambdas."""
+
+    def query(self, node: Query, outer: _Scope | None) -> dict[str, SqlType | None]:
+        """Give the columns of a query their types; return its own columns, in order."""
+        if isinstance(node, r.SetOperation):
+            left, right = self.query(node.left, outer), self.query(node.right, outer)
+            pairs = zip(left, left.values(), right.values(), strict=False)  # an engine refuses other numbers
+            return {name: common_type([a, b]) for name, a, b in pairs}
+        scope = _Scope(outer)
+        if not isinstance(node, r.Select):
+            return {}
+        if node.source is not None:
+            self.source(node.source, scope)
+        found: dict[str, SqlType | None] = {}
+        for item in node.items:
+            expr = item.expr
+            name = item.name or (expr.name if isinstance(expr, e.Column) else "")
+            name = f"#{len(found)}" if not name or name in found else name
+            found[name] = settled(self.expression(expr, scope))
+        if node.where is not None:
+            self.expression(node.where, scope)
+        for key in node.group:
+            self.expression(key, scope)
+        for term in node.order:
+            self.expression(term.expr, scope)
+        return found
+
+    def source(self, node: Source, scope: _Scope) -> None:
+        """Add the columns of an item of FROM to a scope."""
+        match node:
+            case r.Derived():
+                scope.items[node.alias] = self.query(node.query, scope.outer)
+            case r.Join():
+                self.source(node.left, scope)
+                self.source(node.right, scope)
+                if node.on is not None:
+                    self.expression(node.on, scope)
+            case r.Scan():
+                scope.items[node.alias] = self.stored(node)
+            case r.DomainScan():
+                scope.items[node.name] = self.stored(node)
+            case r.Range():
+                scope.items[node.alias] = {node.column: BIGINT}
+            case r.Values():
+                kinds = [[self.expression(cell, scope) for cell in row] for row in node.rows]
+                columns = (settled(common_type([*cells])) for cells in zip(*kinds, strict=True))
+                scope.items[node.alias] = dict(zip(node.columns, columns, strict=True))
+            case r.Unnest():
+                listed = self.expression(node.items, scope)
+                scope.items[node.alias] = {"c0": listed.item if listed is not None else None}
+
+    def expression(self, node: Expr, scope: _Scope) -> SqlType | None:
+        """Give the columns of an expression their types; return its own."""
+        if type(node) is e.Column:
+            found = scope.column(node.table, node.name)
+            if node.type is None:
+                if found is not None:
+                    object.__setattr__(node, "type", found)
+            elif node.type is not found and node.type != found:
+                raise _TwoTypesError
+            return found
+        known, place = scope.known, id(node)
+        if place not in known:
+            rule = RULES.get(type(node))
+            known[place] = rule(self, node, scope) if rule is not None else None
+        return known[place]
+
+    def below(self, node: Node, scope: _Scope) -> None:
+        """Give the columns in the parts of a node their types."""
+        for part in parts(node):
+            if isinstance(part, Expr):
+                self.expression(part, scope)
+            elif isinstance(part, Query):
+                self.query(part, scope)
+            else:
+                self.below(part, scope)
+
+
+Rule = Callable[..., SqlType | None]
+"""Types a node of one type; takes the typing, the node, and the scope of its columns."""
+
+
+def _of(sql_type: SqlType) -> Rule:
+    """Return the rule of nodes that have one type."""
+
+    def rule(self: Typing, node: Expr, scope: _Scope) -> SqlType | None:
+        self.below(node, scope)
+        return sql_type
+
+    return rule
+
+
+def _constant(self: Typing, node: e.Constant, scope: _Scope) -> SqlType | None:
+    return literal_type(node.value, node.type)
+
+
+def _inner(self: Typing, node: e.Paren, scope: _Scope) -> SqlType | None:
+    return self.expression(node.inner, scope)
+
+
+def _operand(self: Typing, node: e.Try | e.Slice, scope: _Scope) -> SqlType | None:
+    return self.expression(node.operand, scope)
+
+
+def _cast(self: Typing, node: e.Cast, scope: _Scope) -> SqlType | None:
+    self.expression(node.operand, scope)
+    return node.type.held
+
+
+def _unary(self: Typing, node: e.Unary, scope: _Scope) -> SqlType | None:
+    found = self.expression(node.operand, scope)
+    if found is not None and found.name == LITERAL and node.operator == "-":
+        return literal_type(-found.precision, BIGINT)
+    return found
+
+
+def _binary(self: Typing, node: e.Binary, scope: _Scope) -> SqlType | None:
+    left, right = self.expression(node.left, scope), self.expression(node.right, scope)
+    return arithmetic_type(node.operator, left, right) if node.operator in _ARITHMETIC else BOOLEAN
+
+
+_ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%", "||", "&", "|", ">>"})
+
+
+def _case(self: Typing, node: e.Case, scope: _Scope) -> SqlType | None:
+    results = []
+    for condition, result in node.branches:
+        self.expression(condition, scope)
+        results.append(self.expression(result, scope))
+    if node.default is not None:
+        results.append(self.expression(node.default, scope))
+    return common_type(results)
+
+
+def _list(self: Typing, node: e.ListOf, scope: _Scope) -> SqlType | None:
+    item = settled(common_type([self.expression(each, scope) for each in node.items]))
+    return None if item is None else SqlType("LIST", item=item)
+
+
+def _steps(self: Typing, node: e.Steps, scope: _Scope) -> SqlType | None:
+    self.expression(node.operand, scope)
+    return HUGEINT if node.wide else BIGINT
+
+
+def _unscaled(self: Typing, node: e.Unscaled, scope: _Scope) -> SqlType | None:
+    self.expression(node.operand, scope)
+    return BIGINT if node.type.precision <= 18 else HUGEINT
+
+
+def _cut(self: Typing, node: e.Cut, scope: _Scope) -> SqlType | None:
+    self.expression(node.operand, scope)
+    return self.expression(node.written, scope)
+
+
+def _saturated(self: Typing, node: e.Saturated, scope: _Scope) -> SqlType | None:
+    self.below(node, scope)
+    return node.type
+
+
+def _call(self: Typing, node: e.Call, scope: _Scope) -> SqlType | None:
+    types: list[SqlType | None] = []
+    for each in node.arguments:
+        if isinstance(each, e.Lambda):
+            self.parameters[each.parameter] = types[0].item if types and types[0] is not None else None
+        types.append(self.expression(each, scope))
+    return call_type(node.name.lower(), types)
+
+
+def _parameter(self: Typing, node: e.Parameter, scope: _Scope) -> SqlType | None:
+    return self.parameters.get(node.name)
+
+
+def _apply(self: Typing, node: e.Apply, scope: _Scope) -> SqlType | None:
+    types = [self.expression(each, scope) for each in node.arguments]
+    last = types[-1] if types else None
+    digits = last.precision if last is not None and last.name == LITERAL else None
+    known = [settled(each) for each in types]
+    return node.form.result_type([each for each in known if each is not None], digits) if all(known) else None
+
+
+def _element(self: Typing, node: e.Element, scope: _Scope) -> SqlType | None:
+    found = self.expression(node.operand, scope)
+    self.expression(node.index, scope)
+    return found.item if found is not None and found.name == "LIST" else found
+
+
+def _lambda(self: Typing, node: e.Lambda, scope: _Scope) -> SqlType | None:
+    return self.expression(node.body, scope)
+
+
+def _aggregate(self: Typing, node: e.Aggregate, scope: _Scope) -> SqlType | None:
+    types = [self.expression(each, scope) for each in node.arguments]
+    for term in node.order:
+        self.expression(term.expr, scope)
+    if node.filter is not None:
+        self.expression(node.filter, scope)
+    return aggregate_type(node.name.lower(), types)
+
+
+def _window(self: Typing, node: e.Window, scope: _Scope) -> SqlType | None:
+    found = self.expression(node.function, scope)
+    for part in node.partition:
+        self.expression(part, scope)
+    for term in node.order:
+        self.expression(term.expr, scope)
+    return found
+
+
+def _scalar(self: Typing, node: e.ScalarQuery, scope: _Scope) -> SqlType | None:
+    return next(iter(self.query(node.query, scope).values()))
+
+
+def _in_query(self: Typing, node: e.InQuery, scope: _Scope) -> SqlType | None:
+    self.expression(node.operand, scope)
+    self.query(node.query, scope)
+    return BOOLEAN
+
+
+def _exists(self: Typing, node: e.Exists, scope: _Scope) -> SqlType | None:
+    self.query(node.query, scope)
+    return BOOLEAN
+
+
+RULES: dict[type[Expr], Rule] = {
+    e.Constant: _constant,
+    e.Interval: _of(INTERVAL),
+    e.ListOf: _list,
+    e.Unary: _unary,
+    e.Paren: _inner,
+    e.Binary: _binary,
+    **dict.fromkeys((e.Between, e.Not, e.IsNull, e.IsTruth, e.Like, e.InList), _of(BOOLEAN)),
+    e.Case: _case,
+    e.Cast: _cast,
+    e.Try: _operand,
+    e.Canonical: _of(DOUBLE),
+    e.UtcTime: _of(TIMESTAMP),
+    e.Moved: _of(TIMESTAMP),
+    e.Steps: _steps,
+    e.Unscaled: _unscaled,
+    e.Cut: _cut,
+    e.Saturated: _saturated,
+    e.Mean: _of(DOUBLE),
+    e.Call: _call,
+    e.Apply: _apply,
+    e.Element: _element,
+    e.Slice: _operand,
+    e.Lambda: _lambda,
+    e.Parameter: _parameter,
+    e.Aggregate: _aggregate,
+    e.Window: _window,
+    e.InQuery: _in_query,
+    e.Exists: _exists,
+    e.ScalarQuery: _scalar,
+}
+"""The rule of each node type."""
