@@ -56,8 +56,10 @@ def _lower_claims_of_groups(plan: Plan, certificate: Certificate) -> Iterator[st
         yield f"one unit changes {certified} groups, claimed {most}"
     if plan.partitions is not None and isinstance(selection, TopPerPartition):
         within = certificate.within(frozenset(f"k{i}" for i in selection.keys))
-        if within is None or within > plan.partitions.per_unit:
-            yield f"one unit is in {within} partitions, claimed {plan.partitions.per_unit}"
+        # There are no more partitions than declared values: a public number, which the facts do not have.
+        certified_in = plan.partitions.number if within is None else min(within, plan.partitions.number)
+        if certified_in > plan.partitions.per_unit:
+            yield f"one unit is in {certified_in} partitions, claimed {plan.partitions.per_unit}"
     if plan.existence is not None and certificate.decides != f"n{plan.existence}":
         yield f"{certificate.decides} decides which groups there are, claimed n{plan.existence}"
     order = plan.compiled.order
