@@ -93,7 +93,7 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
         absent = group not in whole.numbers or group not in less.numbers
         old, new = less.numbers.get(group, nothing), whole.numbers.get(group, nothing)
         for place, (change, before, after) in enumerate(zip(claim.numbers, old, new, strict=True)):
-            if absent and _by_others(claim, change):
+            if (absent and _by_others(claim, change)) or (claim.cells and change.column == claim.decides):
                 continue
             low, high = _ends(claim, change, whole.names, group)
             if not low <= after - before <= high:
@@ -111,13 +111,35 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
         values = {tuple(group[i] for i in at) for group in touched}
         if columns <= set(whole.names) and len(values) > most:
             return f"one unit is in {len(values)} values of {sorted(columns)}, certified {most}"
-    return _there(claim, whole)
+    return _decided(claim, whole, less) or _there(claim, whole)
 
 
 def _by_others(claim: Certificate, change: Change) -> bool:
     """Return whether other units may count in a group that is there by one: its number alone decides that."""
     decides = None if claim.decides is None else claim.number(claim.decides)
     return decides is not None and change is not decides and decides.high <= 1
+
+
+def _decided(claim: Certificate, whole: Counted, less: Counted) -> str:
+    """Say whether the number that decides which groups there are changes too much, where it is in each cell."""
+    found = []
+    cells = {name for name, _ in claim.cells}
+    place = next((i for i, n in enumerate(claim.numbers) if n.column == claim.decides), None)
+    if not cells or place is None:
+        return ""
+    for counted in (less, whole):
+        at = [i for i, name in enumerate(counted.names) if name not in cells]
+        numbers: dict[Group, int] = {}
+        for group, row in counted.numbers.items():
+            if numbers.setdefault(tuple(group[i] for i in at), row[place]) != row[place]:
+                return f"{claim.decides} differs between cells of {group}"
+        found.append(numbers)
+    change, before, after = claim.numbers[place], *found
+    for group in {**before, **after}:
+        moved = after.get(group, 0) - before.get(group, 0)
+        if not change.low <= moved <= change.high:
+            return f"{claim.decides} of {group} changes by {moved}, certified [{change.low}, {change.high}]"
+    return ""
 
 
 def _ends(claim: Certificate, change: Change, names: tuple[str, ...], group: Group) -> tuple[int, int]:
