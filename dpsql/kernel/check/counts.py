@@ -341,7 +341,7 @@ def _unit_where(expr: Expr) -> Expr:
 
 def _argument_alone(expr: Aggregate, source: Relation) -> Expr:
     """Return an aggregate for `check_row`: a column that FirstCount marks may be added up."""
-    if len(expr.arguments) == 1 and isinstance(expr.arguments[0], Column):
-        if isinstance(source.marks.get(name_of(expr.arguments[0])), FirstCount):
-            return Aggregate("COUNT")
+    x = expr.arguments[0] if len(expr.arguments) == 1 else None
+    if isinstance(x, Column) and isinstance(source.marks.get(name_of(x)), FirstCount):
+        return Aggregate("COUNT")
     return expr
