@@ -121,7 +121,7 @@ def _by_others(claim: Certificate, change: Change) -> bool:
 
 
 def _decided(claim: Certificate, whole: Counted, less: Counted) -> str:
-    """Say whether the number that decides which groups there are changes too much, where it is in each cell."""
+    """Say whether the number that decides which groups there are changes too much, if each cell has it."""
     found = []
     cells = {name for name, _ in claim.cells}
     place = next((i for i, n in enumerate(claim.numbers) if n.column == claim.decides), None)
