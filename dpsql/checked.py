@@ -14,9 +14,9 @@ from dpsql.analysis import Plan
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.exclusive import Turn
 from dpsql.kernel.loss import Number, exact
+from dpsql.kernel.mechanisms import Checked, GuessAndCheck, MedianOracle
 from dpsql.language import Parameters, Scalar, plain, plain_text
 from dpsql.ledger import Ledger
-from dpsql.mechanisms import Checked, GuessAndCheck, MedianOracle
 from dpsql.prepared import PlannedCount
 from dpsql.running import Paid, Running
 
@@ -117,7 +117,7 @@ def plain_array(values: ArrayLike) -> NDArray[np.generic]:
 
 
 class CheckedCounts(_Stream):
-    """Answers counts by guesses; see `dpsql.mechanisms.GuessAndCheck`."""
+    """Answers counts by guesses; see `dpsql.kernel.mechanisms.GuessAndCheck`."""
 
     def __init__(self, session: _Session, tolerance: Fraction, epsilon: Fraction, misses: int) -> None:
         self._checker = GuessAndCheck(tolerance, epsilon, misses)
@@ -133,7 +133,7 @@ class CheckedCounts(_Stream):
 
 
 class MedianCounts(_Stream):
-    """Answers counts by the median of hypotheses; see `dpsql.mechanisms.MedianOracle`."""
+    """Answers counts by the median of hypotheses; see `dpsql.kernel.mechanisms.MedianOracle`."""
 
     def __init__(
         self,

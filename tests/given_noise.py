@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import NoiseSource
+from dpsql.kernel.mechanisms import NoiseSource
 
 __all__ = ["GivenNoise", "Outcomes", "Scripted", "enumerated"]
 

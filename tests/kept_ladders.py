@@ -11,8 +11,8 @@ from pathlib import Path
 
 from dpsql.estimates import KeptLadder
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.mechanisms import Bins
 from dpsql.ledger import LadderRequest, LadderReservation, Ledger, Reservation, StoredLadder
-from dpsql.mechanisms import Bins
 
 Open = Callable[..., Ledger]
 

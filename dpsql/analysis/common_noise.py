@@ -12,7 +12,8 @@ from fractions import Fraction
 
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.estimates import split_measuring
-from dpsql.estimates.box import box_variance, cube_variance, own_variance, pads
+from dpsql.estimates.box import box_variance, cube_variance, own_variance
+from dpsql.kernel.mechanisms.box import pads
 from dpsql.language import AboveThreshold, AllGroups, Options, Selection
 from dpsql.lazy_dataclass import dataclass
 

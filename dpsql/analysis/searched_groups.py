@@ -19,7 +19,8 @@ from dpsql.analysis.plan import Partitions
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.counts import Units, UnitsOfFew
 from dpsql.errors import InternalError
-from dpsql.estimates.box import box_variance, pads
+from dpsql.estimates.box import box_variance
+from dpsql.kernel.mechanisms.box import pads
 from dpsql.kernel.tree import conjunction
 from dpsql.language import AllGroups, Options
 

@@ -13,7 +13,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.analysis import Output, Plan
 from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
 from dpsql.answers.sources import laplace_source, made_of_moments
@@ -26,6 +25,8 @@ from dpsql.estimates import (
     error_words,
     from_measurement,
 )
+from dpsql.estimates.predictions import half_width, stddev
+from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 
@@ -107,7 +108,7 @@ class Block:
         self, values: dict[int, NDArray[np.float64]], level: Fraction
     ) -> tuple[dict[int, Combined], Values]:
         noise = self.noise(1)
-        law, width = LaplaceNoise(noise.scale, noise.resolution), noise.half_width(level)
+        law, width = LaplaceNoise(noise.scale, noise.resolution), half_width(noise, level)
         source = laplace_source(noise)
         own = {
             place: from_measurement(Measurement(value, law, width, source, place))
@@ -134,7 +135,7 @@ class Block:
                 continue
             step = float(self.plan.counts[uses[0]].step)
             if output.formula is None:
-                words = error_words(noise.stddev * step, noise.half_width(level) * step)
+                words = error_words(stddev(noise) * step, half_width(noise, level) * step)
             else:
                 words = output.formula.predicted(float(noise.scale) * step, level, len(uses))
             found[output] = words

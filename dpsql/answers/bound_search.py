@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
 from dpsql.analysis.excess import Excess, clipped_step, excesses
 from dpsql.answers import measuring
@@ -22,6 +21,7 @@ from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Average, with_noun
+from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import TopK
 from dpsql.lazy_dataclass import dataclass

@@ -17,6 +17,7 @@ from dpsql.answers.shown import by_noise, measured_in_all, notes, released
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, distinguishable_gap
+from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
@@ -90,7 +91,7 @@ class EveryCount(KeepsQuote):
 
     def stddev(self, place: int) -> float:
         """Predict the standard deviation of a number, in its steps."""
-        return self._block(place).noise(1).stddev
+        return stddev(self._block(place).noise(1))
 
     @property
     def _loss(self) -> PrivacyLoss:
@@ -100,7 +101,7 @@ class EveryCount(KeepsQuote):
         """Yield the standard deviation and half width of each number that is shown as it is measured."""
         for place in measuring.shown_alone(self.plan):
             step, noise = float(self.plan.counts[place].step), self._block(place).noise(1)
-            yield noise.stddev * step, noise.half_width(self._predicted_level) * step
+            yield stddev(noise) * step, half_width(noise, self._predicted_level) * step
 
     @property
     def _ordering(self) -> int | None:
@@ -137,7 +138,7 @@ class EveryCount(KeepsQuote):
             gap = distinguishable_gap("laplace", noise.scale, confidence, resolution=noise.resolution)
             return gap * step
         level = 2 * confidence - 1
-        return noise.half_width(level) * step if level > 0 else 0.0
+        return half_width(noise, level) * step if level > 0 else 0.0
 
     def measure(
         self, counts: Counts, order: NDArray[np.int64]

@@ -18,7 +18,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.analysis.excess import Excess, worth_of
 from dpsql.answers import measuring
@@ -33,6 +32,8 @@ from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, pair_half_width
 from dpsql.estimates.noise_laws import Linear
+from dpsql.estimates.predictions import half_width, in_counts, stddev
+from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
@@ -170,7 +171,7 @@ class WithExcess(KeepsQuote):
         """Return what is known of an excess."""
         (pair, value), own = noisy, self.found[place]
         at = len(pair.places) + pair.excesses.index(place)
-        half = pair.box.half_width(at, measuring.confidence_of(self.plan))
+        half = half_width(pair.box, measuring.confidence_of(self.plan), at)
         return Cut.of(own, value, half)
 
     def _level(self) -> tuple[Fraction, Fraction]:
@@ -181,9 +182,9 @@ class WithExcess(KeepsQuote):
     def _estimate(self, pair: Pairs, at: int, noisy: FloatArray) -> Combined:
         """Return a number with the intervals of its noise."""
         value, box = noisy[at : at + 1].astype(np.float64), pair.box
-        half, wide = (box.half_width(at, level) for level in self._level())
+        half, wide = (half_width(box, level, at) for level in self._level())
         ends = (value - wide, value + wide)
-        return Combined(value, np.array([box.stddev(at)]), value - half, value + half, ends)
+        return Combined(value, np.array([stddev(box, at)]), value - half, value + half, ends)
 
     def _wider(self, pair: Pairs, at: int, noisy: FloatArray, found: Combined) -> Combined:
         """Return a number with what its bound cuts in the intervals, if that was measured."""
@@ -196,7 +197,7 @@ class WithExcess(KeepsQuote):
         least, most = worth_of(count)
         # What 1 of the excess is worth is what makes both move by as much.
         worth = float(max(-least, most) * own.step / count.step)
-        unit = max(box.in_counts(at, 1), worth * box.in_counts(last, 1))
+        unit = max(in_counts(box, at, 1), worth * in_counts(box, last, 1))
         value, excess = found.value, noisy[last] * worth
 
         def ends(level: Fraction, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -13,7 +13,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.analysis.excess import Excess, worth_of
 from dpsql.answers import measuring
@@ -29,6 +28,8 @@ from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, Formula
+from dpsql.estimates.predictions import half_width
+from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 
@@ -82,7 +83,7 @@ class ExcessApart(KeepsQuote):
         for own, noise, number in zip(self.found, self.noise, exact, strict=True):
             measured = noise.run(np.array([number], dtype=np.int64))
             loss += measured.loss
-            cuts.append(Cut.of(own, float(measured.value[0]), noise.half_width(level)))
+            cuts.append(Cut.of(own, float(measured.value[0]), half_width(noise, level)))
         for cut in cuts:
             if cut.known:
                 result = self._widened(result, cut)

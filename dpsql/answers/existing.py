@@ -10,7 +10,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Block, Values, blocks, errors_of
@@ -19,6 +18,8 @@ from dpsql.answers.unknown import ranked_keys
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, LaplaceNoise, from_reached
+from dpsql.estimates.predictions import half_width, stddev
+from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
@@ -120,12 +121,12 @@ class ExistingGroups(KeepsQuote):
     def _predicted(self, confidence: Fraction) -> Iterator[tuple[float, float]]:
         """Yield the standard deviation and half width of each number that is shown as it is measured."""
         if self._shows_units:
-            yield self._law().stddev, self._law().half_width(confidence)
+            yield stddev(self._law()), half_width(self._law(), confidence)
         for place in measuring.shown_alone(self.plan):
             for block in self.blocks:
                 if place in block.places:
                     step, noise = float(self.plan.counts[place].step), block.noise(1)
-                    yield noise.stddev * step, noise.half_width(confidence) * step
+                    yield stddev(noise) * step, half_width(noise, confidence) * step
 
     def run(self, counts: Counts) -> NoisyResult:
         """Show the groups that reach the threshold, sorted by key, and measure their other counts.

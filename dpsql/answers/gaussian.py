@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.epsilon_division import Layout
+from dpsql.kernel import mechanisms
 
 
 def allowed(plan: Plan) -> bool:

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from dpsql.analysis import Plan
 from dpsql.epsilon_division import Layout
+from dpsql.kernel.mechanisms import Joint
 from dpsql.language import TopK
-from dpsql.mechanisms import Joint
 
 
 def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql import mechanisms
 from dpsql.epsilon_division import Layout
 from dpsql.estimates import split_measuring
+from dpsql.kernel import mechanisms
 from dpsql.lazy_dataclass import dataclass
 
 _PLACES = 40

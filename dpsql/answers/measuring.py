@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql import mechanisms
 from dpsql.analysis import OF_NUMBERS, laplace_is_less
 from dpsql.answers.blocks import Block, Values, shares
 from dpsql.answers.gaussian import allowed, gaussian_noise, wished
@@ -27,6 +26,8 @@ from dpsql.estimates import (
     offsets,
     split_measuring,
 )
+from dpsql.estimates.predictions import half_width, shared_noise, stddev
+from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     Combine = Callable[[Measurement | None, Fraction], Combined]
 
 STRATEGIES: dict[str, Strategy] = {"AUTO": "BOX", "BOX": "BOX", "EACH": "EACH", "ANCHOR": "ANCHOR"}
-
 
 _LEAST_MISS = Fraction(1, 10**9)
 """The least probability with which an interval misses (see `estimates.closed_form.check_confidence`)."""
@@ -310,23 +310,23 @@ class ShareMeasuring:
         together = simultaneous(self.plan) or self.plan.wide
         box, confidence = self.box(size), box_level(self.plan, together=together)
         for block, place in enumerate(self.places):
-            deviation = box.stddev(block * size)
+            deviation = stddev(box, block * size)
             if gaps is not None and self.orders(place):
-                deviation = float(ErrorModel(gaps, size, box.noise(block * size)).stddev().max())
-            yield deviation, box.half_width(block * size, confidence, simultaneous=together)
+                deviation = float(ErrorModel(gaps, size, shared_noise(box, block * size)).stddev().max())
+            yield deviation, half_width(box, confidence, block * size, simultaneous=together)
 
     def _predicted_laplace(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
         confidence = at_once(self.plan, size) if self.plan.wide else confidence_of(self.plan)
         for place, laplace in self.laplace(size).items():
-            deviation = laplace.stddev
+            deviation = stddev(laplace)
+            width = half_width(laplace, confidence)
             if gaps is not None and self.orders(place):
                 model = ErrorModel(gaps, size, _noise(laplace))
                 deviation = float(model.stddev().max())
                 if laplace.total:
                     around = offsets(model, confidence)
-                    yield deviation, float((around.low + around.high).max()) / 2
-                    continue
-            yield deviation, laplace.half_width(confidence)
+                    width = float((around.low + around.high).max()) / 2
+            yield deviation, width
 
     def errors(self, size: int, gaps: GapNoise | None) -> dict[Output, str]:
         """Return the predicted errors of sums and averages, in words."""
@@ -474,8 +474,8 @@ def box_measurements(
     return {
         place: Measurement(
             measured.value[first : first + size],
-            box.noise(first),
-            box.half_width(first, level, simultaneous=all_of_them),
+            shared_noise(box, first),
+            half_width(box, level, first, simultaneous=all_of_them),
             source_of(box, law, first),
             place,
         )
@@ -486,7 +486,7 @@ def box_measurements(
 def laplace_measurement(measured: mechanisms.Measured, level: Fraction, place: int = 0) -> Measurement:
     """Return what was measured with Laplace noise as the estimates take it."""
     noise = _noise(measured.plan)
-    width = None if noise.total else measured.plan.half_width(level)
+    width = None if noise.total else half_width(measured.plan, level)
     return Measurement(measured.value, noise, width, laplace_source(measured.plan), place)
 
 

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql import mechanisms
 from dpsql.analysis import CellRows, Output, Plan, Quantile
 from dpsql.answers import measuring
 from dpsql.answers.every_count import MOST_GROUPS, one_group_note
@@ -18,6 +17,7 @@ from dpsql.engines import Counts
 from dpsql.epsilon_division import Layout
 from dpsql.errors import InternalError
 from dpsql.estimates import figure, with_noun
+from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.different_values import DifferentValues
 from dpsql.answers.every_count import EveryCount
@@ -16,10 +15,12 @@ from dpsql.answers.table import declared_values
 from dpsql.answers.whole_domain import WholeDomain
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement
 from dpsql.estimates.noise_laws import Law, Source
+from dpsql.estimates.predictions import half_width, stddev
+from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss, Stream
+from dpsql.kernel.mechanisms import Gaussian
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
-from dpsql.mechanisms import Gaussian
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,8 +78,8 @@ class RefinedCount:
             "Laplace noise, refined",
             float(last.scale),
             "all for measuring",
-            last.stddev,
-            last.half_width(measuring.confidence_of(plan)),
+            stddev(last),
+            half_width(last, measuring.confidence_of(plan)),
             None,
             divided=PrivacyLoss((Stream(epsilon - paid, epsilon + paid),)),
         )

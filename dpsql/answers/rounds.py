@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from dpsql.analysis import Plan
 from dpsql.epsilon_division import Layout
+from dpsql.kernel.mechanisms import GumbelTopK, PeeledTopK
 from dpsql.language import TopK
-from dpsql.mechanisms import GumbelTopK, PeeledTopK
 
 
 def plan_rounds(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> PeeledTopK | GumbelTopK:

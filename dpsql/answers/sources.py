@@ -8,21 +8,22 @@ import numpy as np
 
 from dpsql.estimates import Average, RowCount, SumOfRows
 from dpsql.estimates.noise_laws import Law, Linear, Made, Measured, Quotient, Source
-from dpsql.mechanisms import Gaussian
+from dpsql.estimates.predictions import in_counts, shared_noise
+from dpsql.kernel.mechanisms import Gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from dpsql import mechanisms
     from dpsql.estimates import Formula
+    from dpsql.kernel import mechanisms
 
 
 def law_of(mechanism: mechanisms.Box | mechanisms.Gaussian) -> Law:
     """Return the law of one draw of a mechanism; each call is another draw."""
     if isinstance(mechanism, Gaussian):
-        noise = mechanism.noise(0)
+        noise = shared_noise(mechanism, 0)
         return Law("gaussian", mechanism.size, shared=noise.shared / noise.own if noise.own else 0.0)
     return Law("box" if mechanism.pads else "cube", mechanism.size, mechanism.pads)
 
@@ -30,8 +31,8 @@ def law_of(mechanism: mechanisms.Box | mechanisms.Gaussian) -> Law:
 def source_of(mechanism: mechanisms.Box | mechanisms.Gaussian, law: Law, index: int) -> Source:
     """Return a draw as the number at an index has it."""
     if isinstance(mechanism, Gaussian):
-        return Source(law, mechanism.noise(index).own ** 0.5, mechanism.step(index))
-    return Source(law, mechanism.in_counts(index, 1), mechanism.step(index))
+        return Source(law, shared_noise(mechanism, index).own ** 0.5, mechanism.step(index))
+    return Source(law, in_counts(mechanism, index, 1), mechanism.step(index))
 
 
 def laplace_source(mechanism: mechanisms.Laplace) -> Source:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.measuring import Measuring
@@ -26,10 +25,12 @@ from dpsql.estimates import (
     from_threshold,
     with_noun,
 )
+from dpsql.estimates.predictions import clear_gap
+from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVectorPlan
 from dpsql.language import AboveThreshold, TopK
 from dpsql.lazy_dataclass import dataclass
-from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
 
 _FAR = 60
 """At this many scales above the threshold every group is a hit in the cheapest branch."""
@@ -245,7 +246,7 @@ def _quote(
         split,
         max(spreads) if shown else None,
         width,
-        mechanism.distinguishable_gap(confidence),
+        clear_gap(mechanism, confidence),
         notes,
         second.errors(most, None),
         second.measured_by,

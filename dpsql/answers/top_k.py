@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring, unknown
 from dpsql.answers.joint import plan_joint
@@ -28,6 +27,8 @@ from dpsql.estimates import (
     measuring_share,
     p_value,
 )
+from dpsql.estimates.predictions import clear_gap
+from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge
 from dpsql.language import TopK
 from dpsql.lazy_dataclass import dataclass
@@ -272,7 +273,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         split,
         predicted,
         half,
-        _in_unit(plan, selection, mechanism.distinguishable_gap(measuring.confidence_of(plan))),
+        _in_unit(plan, selection, clear_gap(mechanism, measuring.confidence_of(plan))),
         errors=second.errors(_most(plan, selection), _gap_noise(mechanism)),
         measured_by=second.measured_by,
         divided=None if plan.layout.order is None else mechanism.loss + second.loss,

@@ -12,8 +12,8 @@ from dpsql.answers.table import picked
 from dpsql.engines import Counts
 from dpsql.engines.ordering import ranks
 from dpsql.errors import Fix
+from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, OrderedThenSet, StableSet, TopStable
 from dpsql.language import TopK
-from dpsql.mechanisms import LimitedDomain, LimitedThenStable, OrderedThenSet, StableSet, TopStable
 
 MECHANISMS = ("LIMITED_DOMAIN", "LIMITED_THEN_STABLE", "TOP_STABLE")
 

@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.analysis import CommonNoise, Output, Plan, common_noise
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Values, counts_only
@@ -20,6 +19,8 @@ from dpsql.answers.sources import difference, law_of, source_of
 from dpsql.engines import Counts
 from dpsql.estimates import Combined, error_words
 from dpsql.estimates.noise_laws import Linear
+from dpsql.estimates.predictions import difference_half_width, difference_stddev, half_width, stddev
+from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import AboveThreshold, Scalar, TopK
 from dpsql.lazy_dataclass import dataclass
@@ -102,7 +103,7 @@ class WholeDomain(KeepsQuote):
     def stddev(self, place: int) -> float:
         """Predict the standard deviation of a count."""
         index, free = self._index(place)
-        return self.mechanism.difference_stddev(index) if free else self.mechanism.stddev(index)
+        return difference_stddev(self.mechanism, index) if free else stddev(self.mechanism, index)
 
     def half_width(self, place: int, *, together: bool = False) -> float:
         """Predict half the width of a count's interval, or (`together`) of one that holds for all at once."""
@@ -111,10 +112,10 @@ class WholeDomain(KeepsQuote):
         confidence = measuring.box_level(self.plan, together=together)
         if together or self._holds_selected:
             # Where both operands are within their intervals, their difference is within twice that.
-            return (2 if free else 1) * self.mechanism.half_width(index, confidence, simultaneous=True)
+            return (2 if free else 1) * half_width(self.mechanism, confidence, index, simultaneous=True)
         if free:
-            return self.mechanism.difference_half_width(index, confidence)
-        return self.mechanism.half_width(index, confidence)
+            return difference_half_width(self.mechanism, confidence, index)
+        return half_width(self.mechanism, confidence, index)
 
     @property
     def _holds_selected(self) -> bool:
@@ -131,10 +132,10 @@ class WholeDomain(KeepsQuote):
         (index, free), step = self._index(selection.count), float(self.plan.counts[selection.count].step)
         if selection.threshold is None:
             # Two differences are within that of each other where the four counts are; no less is proven.
-            return (2 if free else 1) * self.mechanism.difference_half_width(index, level) * step
+            return (2 if free else 1) * difference_half_width(self.mechanism, level, index) * step
         if free:
-            return self.mechanism.difference_half_width(index, level) * step
-        return self.mechanism.half_width(index, level) * step
+            return difference_half_width(self.mechanism, level, index) * step
+        return half_width(self.mechanism, level, index) * step
 
     def _index(self, place: int) -> tuple[int, bool]:
         """Return the index of a count, or of an operand if it is a difference, among those measured."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.event_selection import SelectedEvent
 from dpsql.audit.group_sequential import GroupSequentialTest
 from dpsql.audit.inputs import LENGTHS, Pair, pairs
@@ -18,7 +19,6 @@ from dpsql.audit.verdict import Counterexample, PValues, Verdict
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.loss import Number, exact
 from dpsql.kernel.noise import Entropy, SimulationEntropy
-from dpsql.mechanisms.audited import Adjacency
 
 _BLOCK = 1 << 16
 """Runs of one call in the final test, chosen so that they fit into the cache."""

@@ -8,11 +8,11 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.statistics import uniforms
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
-from dpsql.mechanisms.audited import Adjacency
 
 LENGTHS = (5, 10)
 """Numbers of counts: few, so that a counterexample can be checked by hand."""

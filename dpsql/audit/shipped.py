@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.audit.cases.case import AuditCase
+from dpsql.audit.cases.registry import AUDITED
 from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, repeated
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.mechanisms.grid import NoiseSource
+from dpsql.kernel.mechanisms.mechanism import Result
 from dpsql.kernel.noise import Entropy
-from dpsql.mechanisms.audited import AuditCase
-from dpsql.mechanisms.grid import NoiseSource
-from dpsql.mechanisms.mechanism import Result
-from dpsql.mechanisms.registry import AUDITED
 
 
 def outputs(result: Result[Any]) -> dict[str, Any]:

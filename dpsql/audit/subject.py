@@ -11,13 +11,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.detector import detect
 from dpsql.audit.inputs import Pair
 from dpsql.audit.sequential_halving import SMALL_EPSILON
 from dpsql.audit.verdict import Verdict
 from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
-from dpsql.mechanisms.audited import Adjacency
 
 Kind = Literal["dpsql", "reference", "incorrect", "statement"]
 """A mechanism of dpsql, a private one from the literature, one whose claim is false, or a whole statement."""

@@ -56,9 +56,10 @@ FROM visits v JOIN diagnoses d ON d.code = v.diagnosis_code
 GROUP BY d.diagnosis
 TOP 5""",
         """\
-Behind ± stands how far noise may have moved a count (95%). The gap to the
-next group came free with the choice. The last line says what the answer
-cost: an epsilon of 1, out of the 10 that the policy gives.""",
+Beside a count stands where the true one is (95%): as ± if that reaches as far
+up as down, else from where to where. The gap to the next group came free with
+the choice. The last line says what the answer cost: an epsilon of 1, out of
+the 10 that the policy gives.""",
     ),
     Stop(
         "How many visits were there?",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dpsql.engines.ordering import sorted_cells, sorted_rows
 from dpsql.errors import InternalError, OperationalError, Unknown
+from dpsql.kernel.order import OrderedCounts
 from dpsql.lazy_dataclass import dataclass
-from dpsql.order import OrderedCounts
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,8 +11,8 @@ import numpy as np
 from dpsql.analysis import DomainPart, SparseDomain
 from dpsql.engines.protocol import FAILED, Counts
 from dpsql.errors import OperationalError
+from dpsql.kernel.order import OrderedCounts, SparseCounts
 from dpsql.lazy_dataclass import dataclass
-from dpsql.order import OrderedCounts, SparseCounts
 
 if TYPE_CHECKING:
     import pyarrow as pa

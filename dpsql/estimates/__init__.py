@@ -32,7 +32,7 @@ from dpsql.estimates.combine import Combined, from_measurement, from_top_k
 from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.hits import from_threshold
 from dpsql.estimates.intervals import Offsets, offsets
-from dpsql.estimates.kept_ladder import FULL, KeptLadder, Shared, thresholds
+from dpsql.estimates.kept_ladder import KeptLadder, Shared
 from dpsql.estimates.measurement import (
     BoxNoise,
     GaussianNoise,
@@ -58,7 +58,6 @@ from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
 from dpsql.estimates.wording import decimal, error_words, figure, with_noun
 
 __all__ = [
-    "FULL",
     "Average",
     "BoxNoise",
     "Combined",
@@ -107,7 +106,6 @@ __all__ = [
     "split_measuring",
     "threshold_gap_cdf",
     "threshold_gap_offsets",
-    "thresholds",
     "top_k_offsets",
     "with_noun",
 ]

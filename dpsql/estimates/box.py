@@ -20,17 +20,6 @@ _POINTS = 400
 _REACH = 10
 
 
-@lru_cache(maxsize=4096)
-def pads(counts: int) -> int:
-    """Return the number of pads with the smallest variance for so many counts, about (6 k)^(1/3).
-
-    >>> [pads(k) for k in (1, 4, 5, 10, 25, 100, 942)]
-    [1, 1, 2, 2, 4, 7, 16]
-    """
-    guess = max(1, round((6 * counts) ** (1 / 3)))
-    return min(range(max(1, guess - 8), guess + 9), key=lambda m: box_variance(counts, m))
-
-
 def box_variance(counts: int, pads: int) -> float:
     """Return the variance of one of so many counts under box noise, in (bound/epsilon)^2.
 

@@ -18,33 +18,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql.estimates.box import box_variance, pads
+from dpsql.estimates.box import box_variance
 from dpsql.estimates.closed_form import check_confidence
 from dpsql.estimates.values_beyond import ValuesBeyond
 from dpsql.estimates.variance import Real, laplace_variance
+from dpsql.kernel.mechanisms.bins import thresholds
+from dpsql.kernel.mechanisms.box import pads
 from dpsql.lazy_dataclass import dataclass
-
-FULL = 1 << 20
-"""What a unit counts that exceeds a bound by an eighth of it or more, where bounds are compared by scores."""
 
 _PLACES = 20
 """Binary places of the middle of a bin."""
-
-
-def thresholds(most: int) -> tuple[int, ...]:
-    """Return the upper ends of the bins up to M: the whole numbers floor(M/2^(i/2)), ascending, without 0.
-
-    A bin holds the sizes above the end of the one before, the first those above 0. Those of M are among those
-    of 2M, so numbers of units by the ends of a larger M can be added up.
-
-    >>> thresholds(16)
-    (1, 2, 4, 5, 8, 11, 16)
-    """
-    found, square = [], _at_least_one(most) ** 2
-    while square:
-        found.append(math.isqrt(square))
-        square >>= 1
-    return tuple(sorted(set(found)))
 
 
 class Shared(NamedTuple):

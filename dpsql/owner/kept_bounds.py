@@ -20,8 +20,8 @@ from dpsql.errors import OperationalError, ProgrammingError
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kept_ladders import version_of
 from dpsql.kernel.loss import PrivacyLoss
+from dpsql.kernel.mechanisms import FULL, Bins, Ladder, RungBins
 from dpsql.ledger import LadderRequest
-from dpsql.mechanisms import FULL, Bins, Ladder, RungBins
 from dpsql.owner import kept_values
 from dpsql.policy import Policy, UnitColumn, fold
 from dpsql.release import tables_read

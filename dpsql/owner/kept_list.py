@@ -13,9 +13,10 @@ from dpsql.analysis.group_measures import group_measure
 from dpsql.analysis.kept_bounds import ROWS, columns_of, counted_by, total_of
 from dpsql.analysis.searched_groups import MANY_GROUPS
 from dpsql.errors import ProgrammingError
-from dpsql.estimates import KeptLadder, count_offset, decimal, figure, thresholds, with_noun
+from dpsql.estimates import KeptLadder, count_offset, decimal, figure, with_noun
 from dpsql.estimates.law import Term, quantiles
 from dpsql.kept_ladders import kept_at, read_ladders, shows_changes, version_of
+from dpsql.kernel.mechanisms.bins import thresholds
 from dpsql.lazy_dataclass import dataclass
 from dpsql.owner.kept_bounds import SHARE
 from dpsql.owner.kept_values import has_one_row

@@ -14,7 +14,7 @@ import numpy as np
 from dpsql.analysis.kept_bounds import ROWS, total_of
 from dpsql.analysis.value_measures import ValueMeasure, declared_bounds, value_measure
 from dpsql.estimates import ValuesBeyond
-from dpsql.mechanisms import Laplace
+from dpsql.kernel.mechanisms import Laplace
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
 from dpsql.release import tables_read
 

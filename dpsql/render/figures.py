@@ -84,6 +84,9 @@ def number(value: float) -> str:
     return f"{value + 0.0:.6g}"
 
 
+SYMMETRIC = 1.1
+"""An interval is written with ± if its longer side is at most this many times its shorter side."""
+
 FALSE_ROW = "may be a false row"
 """Said of a row over a threshold whose count has no lower bound: it may lie anywhere below."""
 
@@ -123,24 +126,38 @@ class Estimate:
     def half(self) -> float | None:
         """Half-width that is shown after ±: the distance to the farther bound, so that ± covers the interval.
 
-        None if a bound is missing, or if one is more than twice as far as the other: ± would mislead.
+        None if a bound is missing, or if one is more than a tenth farther than the other (`SYMMETRIC`): then
+        the two bounds are shown.
+
+        >>> Estimate(990.0, 840.0, 1155.0).half, Estimate(990.0, 914.0, 1150.0).half
+        (165.0, None)
         """
         if self.low is None or self.high is None:
             return None
-        below, above = self.value - self.low, self.high - self.value
-        return max(below, above) if max(below, above) <= 2 * min(below, above) else None
+        # Bounds are floats: a side is known to a few units in the last place of the numbers it is between.
+        slack = 4 * math.ulp(max(abs(self.value), abs(self.low), abs(self.high)))
+        nearer = min(self.value - self.low, self.high - self.value)
+        return self.farther if self.farther <= SYMMETRIC * nearer + slack else None
+
+    @property
+    def farther(self) -> float:
+        """Distance to the farther bound; 0 if there is none."""
+        return max(
+            (abs(bound - self.value) for bound in (self.low, self.high) if bound is not None), default=0.0
+        )
 
     @property
     def unit(self) -> int | None:
         """Decimal place of the noise; lower digits of the value carry no information."""
-        spans = [abs(bound - self.value) for bound in (self.low, self.high) if bound is not None]
-        return unit_of(max(spans)) if spans else None
+        return unit_of(self.farther)
 
     def text(self, *, pm: str = "±") -> tuple[str, str]:
         """Write the value and its uncertainty, the latter rounded outwards.
 
         >>> Estimate(1234.4, 1193.4, 1275.4).text(), Estimate(90.0, 80.0, None).text()
         (('1,234', '± 41'), ('90', '(≥ 80)'))
+        >>> Estimate(990.0, 914.0, 1150.0).text()
+        ('990', '(910 to 1,150)')
         >>> Estimate(90.0, None, 100.0).text()
         ('90', '(≤ 100, may be a false row)')
         """

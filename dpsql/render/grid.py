@@ -71,6 +71,8 @@ class Column:
     """Colour of its cells."""
     statements: bool = False
     """Whether its cells are statements, which keep what tells them apart when they are cut."""
+    lines: tuple[tuple[str, str], ...] = ()
+    """Each cell in two lines, which are narrower; none if its cells have one only."""
 
     @property
     def width(self) -> int:
@@ -135,6 +137,19 @@ def fit(columns: list[Column], style: Style) -> tuple[list[Column], int]:
         excess -= 1
     fitted = [column.cut(cells, style.ellipsis) for column, cells in zip(shown, widths, strict=True)]
     return fitted, left_out
+
+
+def in_two_lines(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns with two lines for each row: cells that have a second line are narrower."""
+    return [
+        replace(
+            each,
+            cells=[text for pair in each.lines or ((cell, "") for cell in each.cells) for text in pair],
+            nulls=frozenset(2 * i for i in each.nulls),
+            lines=(),
+        )
+        for each in columns
+    ]
 
 
 def _least(column: Column, statement: int = _NARROWEST) -> int:

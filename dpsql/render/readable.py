@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dpsql.places import Places
 from dpsql.render.cells import escape_controls, folded, width
 from dpsql.render.figures import Estimate, charged, half_text, left, number, unit_of
-from dpsql.render.lines import NOT_IN_THE_RANGE, line, sentences
+from dpsql.render.lines import IN_THE_RANGE, NOT_IN_THE_RANGE, line, sentences
 from dpsql.render.values import values
 
 if TYPE_CHECKING:
@@ -136,18 +136,28 @@ def amounts(remaining: Charge) -> str:
 def certainty(release: Released, *, pm: str = "±") -> str:
     """Write the interval width of the numbers (`95% ± 41`), what is known of ranks, or the noise scale.
 
-    Where something that is not known is not in the intervals, it says that they are those of the noise.
+    Of intervals that are not all symmetric it says the level alone (`95% intervals`). Where something that is
+    not known is not in the intervals, it says that they are those of the noise.
     """
-    halves = [estimate.half for estimate in ordering(release) if estimate is not None]
-    known = [half for half in halves if half is not None and unit_of(half) is not None]
     if "certainty" in release.properties:
         return release.properties["certainty"]
-    if not known or len(known) < len(halves):
-        return f"noise scale {number(release.scale)}" if release.scale > 0 and not halves else ""
+    found = [estimate for estimate in ordering(release) if estimate is not None]
+    if not found:
+        return f"noise scale {number(release.scale)}" if release.scale > 0 else ""
+    if any(each.unit is None or each.low is None or each.high is None for each in found):
+        return ""
+    known = [each.half for each in found if each.half is not None]
+    told = sentences(release)
+    alone = any(NOT_IN_THE_RANGE in text for text in told)
+    if len(known) == len(found):
+        texts = [half_text(half, unit_of(half) or 0) for half in (min(known), max(known))]
+        widths = f"{pm} {' to '.join(dict.fromkeys(texts))}"
+    else:
+        widths = "intervals"
+        # Some have what is cut, some have not: the line tells which.
+        alone = alone and not any(IN_THE_RANGE in text for text in told)
     level = number(float(release.confidence * 100))
-    texts = [half_text(half, unit_of(half) or 0) for half in (min(known), max(known))]
-    alone = any(NOT_IN_THE_RANGE in text for text in sentences(release))
-    return f"{level}% {pm} {' to '.join(dict.fromkeys(texts))}{' of the noise' if alone else ''}"
+    return f"{level}% {widths}{' of the noise' if alone else ''}"
 
 
 def summary(release: Released, total: Charge | None, *, pm: str = "±") -> list[str]:

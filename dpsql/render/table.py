@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from dpsql.errors import ProgrammingError
 from dpsql.render.cells import folded, pad, width
 from dpsql.render.figures import Estimate, at_unit, unit_of
-from dpsql.render.grid import Column, Style, box, column, draw, fit, markdown, span
+from dpsql.render.grid import Column, Style, box, column, draw, fit, in_two_lines, markdown, span
 from dpsql.render.listings import listed, statements_of
 from dpsql.render.plots import NARROWEST, bars
 from dpsql.render.readable import Estimates, assumptions, counts, footer, ordering, orders, places, said
@@ -33,6 +33,9 @@ def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: C
     if release is None:
         columns = listed(rows.column_names, columns, style)
     fitted, left_out = fit(columns, style)
+    if left_out:
+        # Ranges below their numbers leave room for more columns.
+        fitted, left_out = min((fitted, left_out), fit(in_two_lines(columns), style), key=lambda f: f[1])
     drawn = box(fitted, style)
     if left_out:
         note = f"{left_out} of {len(columns)} columns are not shown: widen the terminal or use --format csv"
@@ -173,7 +176,10 @@ def _count(name: str, estimates: Estimates, style: Style) -> Column:
         for value, spread in texts
     ]
     nulls = frozenset(i for i, estimate in enumerate(estimates) if estimate is None)
-    return replace(column(name, cells, style, number=True), nulls=nulls)
+    # What is short is not parted.
+    long = any(spread and not spread.startswith(style.pm) for _, spread in texts)
+    lines = tuple((value or "NULL", spread) for value, spread in texts) if long else ()
+    return replace(column(name, cells, style, number=True), nulls=nulls, lines=lines)
 
 
 def _spread(spread: str, cells: int, style: Style) -> str:

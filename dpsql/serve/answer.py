@@ -168,19 +168,24 @@ def _list_numbers(parts: list[Release]) -> list[str]:
 
 
 def _describe_precision(release: Release) -> list[str]:
-    """Return the half-widths of the intervals of the first count."""
+    """Return how wide the intervals of the first count are, or the ends of a single one."""
+    level = f"{float(100 * release.confidence):g}%"
     for number in places_of(release).numbers:
         if number.low is None or number.high is None:
             continue
         name = release.table.column_names[number.place]
         shown = (number.place, number.low, number.high)
         ends = [release.table.column(each).to_pylist() for each in shown]
-        found = [Estimate(*row).half for row in zip(*ends, strict=True) if row[0] is not None]
-        widths = [half for half in found if half is not None]
-        if not widths:
+        found = [Estimate(*row) for row in zip(*ends, strict=True) if row[0] is not None]
+        whole = [each for each in found if each.low is not None and each.high is not None]
+        if not whole:
             continue
-        least, most = figure(min(widths)), figure(max(widths))
+        even = all(each.half is not None for each in whole)
+        if len(found) == 1 and not even:
+            return [f"{name} {found[0].text()[1].strip('()')} ({level})"]
+        reaches = [each.farther for each in whole]
+        least, most = figure(min(reaches)), figure(max(reaches))
         span = least if least == most else f"{least} to {most}"
-        others = f", {len(found) - len(widths)} of {len(found)} uneven" if len(widths) < len(found) else ""
-        return [f"{name} ± {span} ({float(100 * release.confidence):g}%{others})"]
+        others = f", {len(found) - len(whole)} of {len(found)} without one" if len(whole) < len(found) else ""
+        return [f"{name} {'±' if even else 'off by at most'} {span} ({level}{others})"]
     return []

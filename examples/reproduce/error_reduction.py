@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates import LaplaceNoise, Measurement, from_top_k
-from dpsql.mechanisms import Noise
+from dpsql.kernel.mechanisms import Noise
 from dpsql.kernel.noise import Entropy
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.reduction import Measured, anchor_theory, crowding, each_theory, named, near, paired, separate

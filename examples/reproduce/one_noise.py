@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates import ErrorModel, Measurement, from_top_k, measuring_share
-from dpsql.mechanisms import Box, NoiseSource
+from dpsql.estimates.predictions import half_width, shared_noise
+from dpsql.kernel.mechanisms import Box, NoiseSource
 from dpsql.kernel.noise import Entropy
 from reproduce.error_reduction import CROWDED, anchor_errors, each_errors
 from reproduce.page import Claim, Figure, Section, Table
@@ -170,7 +171,7 @@ def _box(
     exact = one.counts[runs.index]
     box = Box.plan(k, epsilon * share)
     measured = box.run(exact, NoiseSource(entropy)).value
-    width, noise = box.half_width(0, CONFIDENCE), box.noise(0)
+    width, noise = half_width(box, CONFIDENCE), shared_noise(box, 0)
     found = [
         from_top_k(gap, k, runs.noise, Measurement(value, noise, width))
         for gap, value in zip(runs.gap, measured, strict=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates import GapNoise, LaplaceNoise, Measurement, from_threshold
-from dpsql.mechanisms import Noise
+from dpsql.kernel.mechanisms import Noise
 from dpsql.kernel.noise import Entropy
 from reproduce.error_reduction import EPSILON, EPSILONS, FIXED_K, KS, NOISES, points, ranges
 from reproduce.page import Claim, Figure, Section, Table

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import Noise
+from dpsql.kernel.mechanisms import Noise
 
 __all__ = [
     "Measured",

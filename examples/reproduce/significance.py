@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates import exponential_mechanism_p_value, p_value
-from dpsql.mechanisms import exponential
+from dpsql.kernel.mechanisms import exponential
 from dpsql.kernel.noise import Entropy
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.sets import DataSet

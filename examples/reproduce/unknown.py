@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.answers.unknown import LARGEST_BAR
-from dpsql.mechanisms import LimitedDomain, LimitedThenStable, NoiseSource, TopStable
-from dpsql.mechanisms.largest_groups import largest_groups
-from dpsql.mechanisms.stable import StableNoise
+from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, NoiseSource, TopStable
+from dpsql.kernel.mechanisms.largest_groups import largest_groups
+from dpsql.kernel.mechanisms.stable import StableNoise
 from dpsql.kernel.noise import Entropy
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.peer import limited_domain_as_published

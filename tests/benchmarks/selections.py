@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import (
+from dpsql.kernel.mechanisms import (
     adaptive_sparse_vector,
     exponential,
     hybrid_sparse_vector,
@@ -17,7 +17,7 @@ from dpsql.mechanisms import (
     noisy_top_k,
     top_stable,
 )
-from dpsql.order import in_public_order
+from dpsql.kernel.order import in_public_order
 
 from .measures import Figure, Goal, alone, beside
 

@@ -14,7 +14,7 @@ from test_engines_true_answers import DATA, POLICY
 
 from dpsql.analysis.value_measures import value_measure
 from dpsql.database import Database
-from dpsql.mechanisms import Bins
+from dpsql.kernel.mechanisms import Bins
 from dpsql.owner.kept_bounds import count_all, kept_of, measure_named, release_ladders, scores_of
 from dpsql.policy import ColumnBounds, Policy, load
 from dpsql.release import tables_read

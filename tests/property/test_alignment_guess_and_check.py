@@ -15,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.loss import Number
+from dpsql.kernel.mechanisms import Checked, GuessAndCheck, NoiseSource
+from dpsql.kernel.mechanisms.guess_and_check import on_grid
 from dpsql.kernel.noise import STEP_LIMIT
-from dpsql.mechanisms import Checked, GuessAndCheck, NoiseSource
-from dpsql.mechanisms.guess_and_check import on_grid
 
 CASES = 1500
 

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import (
+from dpsql.kernel.mechanisms import (
     AdaptiveSparseVector,
     HybridSparseVector,
     Noise,
     NoiseSource,
     SparseVectorByRounds,
 )
-from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
-from dpsql.order import in_public_order
+from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVectorPlan
+from dpsql.kernel.order import in_public_order
 
 CASES = 400
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 33))]

@@ -16,8 +16,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import HybridTopK, Noise, NoiseSource, NoisyTopK, PeeledTopK, hybrid_top_k, noisy_top_k
-from dpsql.mechanisms.contenders import select
+from dpsql.kernel.mechanisms import (
+    HybridTopK,
+    Noise,
+    NoiseSource,
+    NoisyTopK,
+    PeeledTopK,
+    hybrid_top_k,
+    noisy_top_k,
+)
+from dpsql.kernel.mechanisms.contenders import select
 from tests.given_noise import GivenNoise
 
 FINE = 64

@@ -28,7 +28,8 @@ from dpsql.analysis.released.counts import UnitsOfFew, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, RowSum
 from dpsql.analysis.unit_measures import UnitMeasure, unit_measure
 from dpsql.errors import ProgrammingError
-from dpsql.estimates import KeptLadder, thresholds
+from dpsql.estimates import KeptLadder
+from dpsql.kernel.mechanisms.bins import thresholds
 from dpsql.kernel.tree import Expr
 from dpsql.policy import Table, UnitColumn, UnitRow
 

@@ -127,6 +127,7 @@ def test_an_answer_says_what_it_leaves_out_and_assumes(browser: Browser) -> None
     write(browser, "SELECT COUNT(*) AS n FROM visits WHERE page = 'start'")
     browser.until_text("#price-status", "Costs epsilon 0.5")
     browser.press("Enter", held="Control")
+    browser.until_text("#price", "of a unit beyond a bound, found by search: noise and excess to 2B")
     browser.until_text("#answer", "left out: rows of a unit beyond")
     browser.click("#answer details summary")
     browser.until_text("#answer details", "no unit has more than")
@@ -250,6 +251,15 @@ const found = [...document.querySelectorAll(kinds)];
 return found.filter((e) => e.checkVisibility() && !labelled(e)).map((e) => e.outerHTML.slice(0, 80));
 """
 
+OVERLAPS = """
+const parts = [...document.querySelectorAll('.chart svg text, .chart svg rect')];
+const boxes = parts.map((e) => [e.textContent, e.getBoundingClientRect()]);
+const before = (a, b) => a.right <= b.left + 1 || a.bottom <= b.top + 1;
+const meet = (a, b) => !before(a, b) && !before(b, a);
+return boxes.flatMap(([text, a], i) =>
+  boxes.slice(i + 1).filter(([, b]) => meet(a, b)).map(([other]) => [text, other]));
+"""
+
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
@@ -269,11 +279,14 @@ def test_it_can_be_read(browser: Browser, width: int, scheme: Any) -> None:
     write(browser, "SELECT 'x' AS a, pagr FROM visits -- why\nGROUP BY 3.5")
     browser.until_text("#price-status", "efused")
     checked()
-    write(browser, "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 5")
+    write(browser, "SELECT page, 1000000 * COUNT(*) AS n FROM visits GROUP BY page")
     browser.until(lambda: not browser.run("return document.querySelector('#ask').disabled"))
     browser.click("#ask")
     browser.until(lambda: browser.shown(".chart svg"), "the chart")
     checked()
+    # The ends of intervals are longer than half-widths.
+    assert " to " in browser.text(".chart svg")
+    assert browser.run(OVERLAPS) == []
 
 
 def test_the_colours_are_chosen(browser: Browser) -> None:

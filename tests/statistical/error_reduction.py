@@ -14,8 +14,9 @@ from fractions import Fraction
 import numpy as np
 import pyarrow.parquet as pq
 
-from dpsql import mechanisms
 from dpsql.estimates import GapNoise, LaplaceNoise, Measurement, Strategy, from_top_k, measuring_share
+from dpsql.estimates.predictions import half_width, shared_noise
+from dpsql.kernel import mechanisms
 
 EPSILON = Fraction(7, 10)
 HALF = Fraction(1, 2)
@@ -35,8 +36,8 @@ def squared_errors(
         exact = counts[found.index]
         if strategy == "BOX":
             boxed = mechanisms.box(exact, EPSILON * share)
-            width = boxed.plan.half_width(0, Fraction(95, 100))
-            measured = Measurement(boxed.value, boxed.plan.noise(0), width)
+            width = half_width(boxed.plan, Fraction(95, 100), 0)
+            measured = Measurement(boxed.value, shared_noise(boxed.plan, 0), width)
         else:
             drawn = (mechanisms.anchor if strategy == "ANCHOR" else mechanisms.laplace)(
                 exact, k / (EPSILON * share)

@@ -26,7 +26,7 @@ from dpsql.answers import NoisyResult, details, rows, with_left_out
 from dpsql.composition.running import _answered
 from dpsql.database import Database
 from dpsql.estimates import KeptLadder, ValuesBeyond
-from dpsql.mechanisms import FULL, Bins, Ladder
+from dpsql.kernel.mechanisms import FULL, Bins, Ladder
 from dpsql.owner import kept_values
 from dpsql.owner.kept_bounds import count_all, measure_named, scores_of
 from dpsql.policy import load

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates import KeptLadder, count_offset
-from dpsql.mechanisms import FULL, Bins, Ladder, Laplace, NoiseSource
+from dpsql.kernel.mechanisms import FULL, Bins, Ladder, Laplace, NoiseSource
 from tests.kept_ladders import gathered, interval_of
 
 RUNGS = 41

@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
+from dpsql.kernel.mechanisms import FULL, Bins, Ladder, NoiseSource, excess_scores
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import FULL, Bins, Ladder, NoiseSource, excess_scores
-from tests.unit.mechanisms.test_ladder import law
+from tests.unit.kernel.mechanisms.test_ladder import law
 
 ALARM = 1e-9
 DRAWS = 200_000

@@ -15,8 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.estimates import BoxNoise, ErrorModel, GapNoise, Measurement, measuring_share, top_k_offsets
+from dpsql.estimates.predictions import half_width, shared_noise
+from dpsql.kernel.mechanisms import Box, NoiseSource, NoisyTopK
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import Box, NoiseSource, NoisyTopK
 
 SIGMAS = 7.0
 LEVEL = Fraction(95, 100)
@@ -55,7 +56,7 @@ def test_selected_counts_are_covered_whatever_the_ties(k: int, runs: int, apart:
     """
     counts = 10**6 + apart * np.arange(100 if apart < 10_000 else k + 1)
     _, box, true, _, value = released(counts, k, runs)
-    width = box.half_width(0, LEVEL)
+    width = half_width(box, LEVEL, 0)
     bound = near(0.95, runs) + 0.001
 
     def covered(stretch: float) -> NDArray[np.float64]:
@@ -73,7 +74,7 @@ def test_simultaneous_intervals_cover_all_rows_at_once(several: int) -> None:
     k, runs = 10, 40_000
     _, box, true, _, value = released(np.full(100, 1_000), k, runs, several=several)
     error = np.abs(value - np.tile(true, several)).max(axis=1)
-    width = box.half_width(0, LEVEL, simultaneous=True)
+    width = half_width(box, LEVEL, 0, simultaneous=True)
     bound = near(0.95, runs) + 0.001
     assert abs((error <= width).mean() - 0.95) <= bound
     for wrong in (0.7, 1.3):
@@ -85,7 +86,7 @@ def estimated(
 ) -> tuple[NDArray[np.float64], ErrorModel]:
     """The estimates of many runs, not clamped: the estimate is linear, so its matrices do all at once."""
     k = value.shape[1]
-    model = ErrorModel(GapNoise("exponential", chooser.scale, chooser.resolution), k, box.noise(0))
+    model = ErrorModel(GapNoise("exponential", chooser.scale, chooser.resolution), k, shared_noise(box, 0))
     of_gap = np.array([top_k_offsets(each, k) for each in np.eye(gap.shape[1])])
     y = gap @ of_gap + top_k_offsets(np.zeros(gap.shape[1]), k, chooser.resolution)
     unit, zero = np.eye(k), np.zeros(k)
@@ -116,7 +117,7 @@ def test_an_estimate_hardly_ever_leaves_the_interval_and_would_not_cover_the_fir
         share = measuring_share("BOX", k)
         chooser, box, true, gap, value = released(np.full(100, 1_000), k, 10_000, share=share)
         estimate, model = estimated(chooser, box, gap, value)
-        outside = np.abs(estimate - value) > box.half_width(0, LEVEL)
+        outside = np.abs(estimate - value) > half_width(box, LEVEL, 0)
         assert 0 < outside.mean() < 0.015
         covered = (np.abs(estimate - true) <= 1.96 * model.stddev()).mean(axis=0)[0]
         assert abs(covered - first) <= near(first, 10_000) + 0.005

@@ -17,9 +17,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
+from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel import noise
+from dpsql.kernel.mechanisms import Box, NoiseSource
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import Box, NoiseSource
 
 module = importlib.import_module("dpsql.kernel.noise.box")
 ALARM = 1e-9
@@ -137,10 +138,10 @@ def test_predictions_hold(counts: int, monotone: bool) -> None:
     """Standard deviation within 1.5%; coverage within .006 of nominal (4 standard errors at 40,000 runs)."""
     made = Box.plan(counts, 1, monotone=monotone)
     error = made.run(np.full((40_000, counts), 30), NoiseSource(SeededEntropy(7))).value - 30
-    assert error[:, 0].std() == pytest.approx(made.stddev(0), rel=0.02)
+    assert error[:, 0].std() == pytest.approx(stddev(made, 0), rel=0.02)
     for level in (Fraction(80, 100), Fraction(95, 100), Fraction(99, 100)):
-        single = np.abs(error[:, 0]) <= made.half_width(0, level)
-        together = np.abs(error).max(axis=1) <= made.half_width(0, level, simultaneous=True)
+        single = np.abs(error[:, 0]) <= half_width(made, level, 0)
+        together = np.abs(error).max(axis=1) <= half_width(made, level, 0, simultaneous=True)
         assert single.mean() == pytest.approx(float(level), abs=0.01)
         assert together.mean() == pytest.approx(float(level), abs=0.01)
 
@@ -149,8 +150,8 @@ def test_unequal_bounds_share_a_grid() -> None:
     made = Box.plan(2, 1, sensitivity=(2, 3))
     error = made.run(np.zeros((40_000, 2), dtype=np.int64), NoiseSource(SeededEntropy(8))).value
     assert made.unit % 6 == 0
-    assert error.std(axis=0) == pytest.approx([made.stddev(0), made.stddev(1)], rel=0.02)
-    assert made.stddev(1) / made.stddev(0) == pytest.approx(1.5)
+    assert error.std(axis=0) == pytest.approx([stddev(made, 0), stddev(made, 1)], rel=0.02)
+    assert stddev(made, 1) / stddev(made, 0) == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(1000)])

@@ -12,8 +12,9 @@ import pytest
 from scipy import stats
 
 from dpsql.estimates import GapNoise, LaplaceNoise, Measurement, Noise, from_top_k
+from dpsql.estimates.predictions import half_width, shared_noise
+from dpsql.kernel.mechanisms import anchor, box, laplace, noisy_top_k
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import anchor, box, laplace, noisy_top_k
 
 RUNS = 1_000
 COUNTS = np.array([9_000, 70_000, 30_000, 50_000, 1_000, 20_000])
@@ -31,7 +32,7 @@ def test_releases_are_unbiased_and_covered(strategy: str, noise: Noise, lowest: 
     released: list[Measurement]
     if strategy in ("BOX", "CUBE"):
         boxes = box(true, epsilon, monotone=strategy == "BOX", entropy=entropy)
-        law, width = boxes.plan.noise(0), boxes.plan.half_width(0, Fraction(95, 100))
+        law, width = shared_noise(boxes.plan, 0), half_width(boxes.plan, Fraction(95, 100), 0)
         released = [Measurement(value, law, width) for value in boxes.value]
     elif strategy == "EACH":
         measured = laplace(true.ravel(), k / epsilon, entropy=entropy)

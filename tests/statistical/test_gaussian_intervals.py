@@ -15,8 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.estimates import ErrorModel, GapNoise, GaussianNoise, Measurement, from_top_k, top_k_offsets
+from dpsql.estimates.predictions import difference_half_width, half_width, shared_noise, stddev
+from dpsql.kernel.mechanisms import Gaussian, NoiseSource, NoisyTopK
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import Gaussian, NoiseSource, NoisyTopK
 
 SIGMAS = 7.0
 LEVEL = Fraction(95, 100)
@@ -49,12 +50,12 @@ def test_intervals_of_each_count_of_all_at_once_and_of_differences(k: int, optio
     plan = Gaussian.plan(k, Fraction(1, 200), **options)  # type: ignore[arg-type]  # as they are listed
     error = errors(plan, runs, 1000 * np.arange(k))
     # A width is a step too large, and with it the coverage.
-    bound = near(0.95, runs) + 0.2 * plan.step(0) / plan.stddev(0)
-    cases = [(np.abs(error[:, 0]), plan.half_width(0, LEVEL))]
+    bound = near(0.95, runs) + 0.2 * plan.step(0) / stddev(plan, 0)
+    cases = [(np.abs(error[:, 0]), half_width(plan, LEVEL, 0))]
     if k > 1:
         cases += [
-            (np.abs(error).max(axis=1), plan.half_width(0, LEVEL, simultaneous=True)),
-            (np.abs(error[:, 0] - error[:, 1]), plan.difference_half_width(0, LEVEL)),
+            (np.abs(error).max(axis=1), half_width(plan, LEVEL, 0, simultaneous=True)),
+            (np.abs(error[:, 0] - error[:, 1]), difference_half_width(plan, LEVEL, 0)),
         ]
     for size, width in cases:
         assert abs((size <= width).mean() - 0.95) <= bound
@@ -67,7 +68,7 @@ def test_intervals_of_each_count_of_all_at_once_and_of_differences(k: int, optio
 def test_what_counts_share_is_their_covariance(k: int) -> None:
     runs = 40_000
     plan = Gaussian.plan(k, Fraction(1, 200))
-    error, noise = errors(plan, runs, np.zeros(k, dtype=np.int64)), plan.noise(0)
+    error, noise = errors(plan, runs, np.zeros(k, dtype=np.int64)), shared_noise(plan, 0)
     found = np.cov(error.T)
     bound = SIGMAS * noise.variance * math.sqrt(2 / runs)
     assert np.abs(np.diag(found) - noise.variance).max() <= bound
@@ -84,10 +85,10 @@ def test_gaps_cut_the_squared_error_as_predicted(k: int) -> None:
     found = chooser.run(np.broadcast_to(counts, (runs, k + 1)), source)
     true = counts[found.index]
     value = plan.run(true, source).value
-    model = ErrorModel(GapNoise("exponential", chooser.scale, chooser.resolution), k, plan.noise(0))
+    model = ErrorModel(GapNoise("exponential", chooser.scale, chooser.resolution), k, shared_noise(plan, 0))
     of_gap = np.array([top_k_offsets(each, k) for each in np.eye(k)])
     y = found.gap @ of_gap + top_k_offsets(np.zeros(k), k, chooser.resolution)
-    zero, noise = np.zeros(k), plan.noise(0)
+    zero, noise = np.zeros(k), shared_noise(plan, 0)
     from_y = np.array([model.estimate(each, Measurement(zero, noise)).value for each in np.eye(k)])
     from_value = np.array([model.estimate(zero, Measurement(each, noise)).value for each in np.eye(k)])
     squared = ((y @ from_y + value @ from_value - true) ** 2).mean(axis=1)
@@ -106,16 +107,16 @@ def test_selected_counts_are_covered_whatever_the_ties() -> None:
     plan = Gaussian.plan(k, Fraction(1, 8))
     true = np.full((runs, k), 1_000)
     value = plan.run(true, source).value
-    width = plan.half_width(0, LEVEL)
+    width = half_width(plan, LEVEL, 0)
     covered = (np.abs(value - true) <= width).mean(axis=0)
     assert np.abs(covered - 0.95).max() <= near(0.95, runs) + 0.001
     chooser = NoisyTopK.plan(100, k, 1)
     found = chooser.run(counts, source)
-    measured = Measurement(value[0], plan.noise(0), width)
+    measured = Measurement(value[0], shared_noise(plan, 0), width)
     noise = GapNoise("exponential", chooser.scale, chooser.resolution)
     estimate = from_top_k(found.gap, k, noise, measured, confidence=LEVEL)
     assert isinstance(measured.noise, GaussianNoise)
     assert estimate.low.tolist() == (value[0] - width).tolist()
     assert (estimate.value >= estimate.low).all()
     assert (estimate.value <= estimate.high).all()
-    assert (estimate.stddev < plan.stddev(0)).all()
+    assert (estimate.stddev < stddev(plan, 0)).all()

@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
+from dpsql.kernel.mechanisms import GuessAndCheck, Noise, NoiseSource
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import GuessAndCheck, Noise, NoiseSource
 
 ALARM = 1e-9
 RUNS = 6_000

@@ -15,9 +15,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
+from dpsql.estimates.predictions import clear_gap
+from dpsql.kernel.mechanisms import Joint, NoiseSource, joint
+from dpsql.kernel.mechanisms.joint_level import Levels
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import Joint, NoiseSource, joint
-from dpsql.mechanisms.joint_level import Levels
 
 ALARM = 1e-9
 TRIALS = 150_000
@@ -105,7 +106,7 @@ def test_the_predicted_distance_holds() -> None:
     """k equal counts so far above all others, also equal, are chosen together with the stated probability."""
     for groups, k in ((40, 5), (500, 3), (6, 6)):
         plan = Joint.plan(groups, k, 1)
-        gap = plan.distinguishable_gap(Fraction(95, 100))
+        gap = clear_gap(plan, Fraction(95, 100))
         assert gap is not None
         ahead = min(k, groups - 1)
         counts = np.zeros((20_000, groups), dtype=np.int64)

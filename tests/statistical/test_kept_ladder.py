@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from dpsql.estimates import count_offset
+from dpsql.kernel.mechanisms import NoiseSource
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import NoiseSource
 from tests.kept_ladders import interval_of
 from tests.statistical.kept_totals import Parts, Sizes, released, simulated, simulated_groups
 

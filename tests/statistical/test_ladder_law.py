@@ -16,9 +16,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from dpsql.kernel.mechanisms import Ladder, NoiseSource
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import Ladder, NoiseSource
-from tests.unit.mechanisms.test_ladder import law
+from tests.unit.kernel.mechanisms.test_ladder import law
 
 RUNGS = 41
 SHARE = Fraction(1, 5)

@@ -16,9 +16,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from dpsql.kernel.mechanisms import Extreme, Histograms, NoiseSource, Quantile
+from dpsql.kernel.mechanisms.weights import Weights
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import Extreme, Histograms, NoiseSource, Quantile
-from dpsql.mechanisms.weights import Weights
 
 ALARM = 1e-9
 TRIALS = 40_000
@@ -87,7 +87,7 @@ def split_law(
 
 def test_the_law_of_three_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
     parts, counts, quantiles = 4, [2, 0, 5, 1], ["0.2", "0.5", "0.8"]
-    monkeypatch.setattr(sys.modules["dpsql.mechanisms.quantile"], "PARTS", parts)
+    monkeypatch.setattr(sys.modules["dpsql.kernel.mechanisms.quantile"], "PARTS", parts)
     size, end = len(counts), len(counts) * parts
     plan = Quantile.plan(size, 4, quantiles=quantiles)
     found = plan.run(np.tile(counts, (TRIALS, 1)), source(3)).cell

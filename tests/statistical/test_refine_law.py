@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
+from dpsql.kernel.mechanisms import Box, NoiseSource, Refinement
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import Box, NoiseSource, Refinement
 
 ALARM = 1e-9
 DRAWS = 300_000

@@ -20,8 +20,7 @@ from scipy.stats import chi2, chi2_contingency
 from dpsql.answers.threshold import law_of
 from dpsql.epsilon_division import Layout
 from dpsql.kernel.loss import BoundedRange, PureDP
-from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import (
+from dpsql.kernel.mechanisms import (
     Noise,
     NoiseSource,
     SparseVectorByRounds,
@@ -31,7 +30,8 @@ from dpsql.mechanisms import (
     sparse_vector,
     sparse_vector_by_rounds,
 )
-from dpsql.order import in_public_order
+from dpsql.kernel.noise import SeededEntropy
+from dpsql.kernel.order import in_public_order
 
 ALARM = 1e-9
 SIGMAS = 7.0

@@ -28,8 +28,8 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement, from_reached
 from dpsql.info import words
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.mechanisms import Existing, NoiseSource
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import Existing, NoiseSource
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed
 from dpsql.release import Release

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from dpsql.kernel import noise
+from dpsql.kernel.mechanisms import NoiseSource, NoisyTopK, SparseCounts
 from dpsql.kernel.noise import Band, SeededEntropy
-from dpsql.mechanisms import NoiseSource, NoisyTopK, SparseCounts
 
 ALARM = 1e-9
 TRIALS = 2_000_000

@@ -13,9 +13,15 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2_contingency
 
+from dpsql.kernel.mechanisms import (
+    Noise,
+    SparseVector,
+    adaptive_sparse_vector,
+    hybrid_sparse_vector,
+    hybrid_top_k,
+)
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import Noise, SparseVector, adaptive_sparse_vector, hybrid_sparse_vector, hybrid_top_k
-from dpsql.order import in_public_order
+from dpsql.kernel.order import in_public_order
 from tests.narrow import present
 
 ALARM = 1e-9

@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
+from dpsql.kernel.mechanisms import NoisyTopK, TopK, anchor, laplace, noisy_top_k
+from dpsql.kernel.mechanisms.contenders import select
 from dpsql.kernel.noise import SeededEntropy, geometric
-from dpsql.mechanisms import NoisyTopK, TopK, anchor, laplace, noisy_top_k
-from dpsql.mechanisms.contenders import select
 
 ALARM = 1e-9
 TRIALS = 60_000

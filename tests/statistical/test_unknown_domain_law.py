@@ -14,8 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2, chi2_contingency
 
-from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms import (
+from dpsql.kernel.mechanisms import (
     LimitedDomain,
     LimitedTopK,
     NoiseSource,
@@ -26,10 +25,11 @@ from dpsql.mechanisms import (
     stable_answers,
     top_stable,
 )
-from dpsql.mechanisms.largest_groups import largest_groups
-from dpsql.mechanisms.mechanism import Mechanism, R
-from dpsql.mechanisms.stable import StableNoise
-from dpsql.order import in_public_order
+from dpsql.kernel.mechanisms.largest_groups import largest_groups
+from dpsql.kernel.mechanisms.mechanism import Mechanism, R
+from dpsql.kernel.mechanisms.stable import StableNoise
+from dpsql.kernel.noise import SeededEntropy
+from dpsql.kernel.order import in_public_order
 
 ALARM = 1e-9
 TRIALS = 60_000

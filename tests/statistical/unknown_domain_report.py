@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from dpsql.answers.unknown import LARGEST_BAR
 from dpsql.kernel.loss import Number
+from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, NoiseSource, TopStable
+from dpsql.kernel.mechanisms.mechanism import Mechanism, R
+from dpsql.kernel.mechanisms.stable import StableNoise
 from dpsql.kernel.noise import Entropy, SeededEntropy
-from dpsql.mechanisms import LimitedDomain, LimitedThenStable, NoiseSource, TopStable
-from dpsql.mechanisms.mechanism import Mechanism, R
-from dpsql.mechanisms.stable import StableNoise
 
 EPSILONS = ("0.4", "0.8", "1.0")
 KS = (3, 10, 50)

@@ -177,7 +177,7 @@ def test_a_statement_that_ends_badly(
 
 
 def checking(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
-    from dpsql.mechanisms import GuessAndCheck
+    from dpsql.kernel.mechanisms import GuessAndCheck
 
     true = GuessAndCheck.check
 

@@ -23,10 +23,13 @@ ANYWHERE = {"lazy_dataclass", "package_version"}
 
 CORE = (
     BASE
+    | {"certificates"}
     | {
         "policy",
         "kernel.noise",
-        "mechanisms",
+        "kernel.check",
+        "kernel.facts",
+        "kernel.mechanisms",
         "estimates",
         "ledger",
         "language",
@@ -47,22 +50,28 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel.exact_bounds": set(),
     "kernel.loss": {"errors", "kernel.exact_bounds"},
     "kernel.noise": {"kernel.exact_bounds", "kernel.loss"},
+    "kernel.order": set(),
+    "kernel.mechanisms": {"kernel.exact_bounds", "kernel.noise", "kernel.order", "kernel.loss"},
     "epsilon_division": {"kernel.loss"},
-    "order": set(),
     "login": set(),
     "places": set(),
     "errors_json": {"errors"},
     "types": {"errors"},
+    "kernel.tree": {"errors", "types"},
+    "kernel.facts": {"errors", "types"},
+    "kernel.check": {"errors", "types", "kernel.facts", "kernel.tree"},
     "zones": set(),
     "render": {"errors", "places", "kernel.loss"},
     "exclusive": {"errors"},
     # The core, in the order in which a statement passes through it.
     "language": {"errors", "kernel.loss", "types"},
-    "policy": {"errors", "kernel.loss", "types", "language", "zones"},
-    "kernel.tree": {"errors", "types"},
-    "estimates": {"kernel.loss"},
+    "policy": {"errors", "kernel.facts", "kernel.loss", "types", "language", "zones"},
+    "estimates": {"kernel.loss", "kernel.mechanisms"},
     "analysis": {
         "epsilon_division",
+        "kernel.check",
+        "kernel.facts",
+        "kernel.mechanisms",
         "errors",
         "places",
         "kernel.loss",
@@ -76,7 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engines": {
         "errors",
         "exclusive",
-        "order",
+        "kernel.order",
         "types",
         "policy",
         "language",
@@ -84,10 +93,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "analysis",
         "zones",
     },
-    "mechanisms": {"estimates", "kernel.noise", "order", "kernel.loss"},
     "ledger": {"epsilon_division", "errors", "kernel.loss", "policy"},
     "answers": BASE
-    | {"epsilon_division", "analysis", "language", "engines", "mechanisms", "estimates", "render"},
+    | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"estimates", "render", "policy", "language", "analysis", "versions", "zones"},
     "running": {"kernel.loss", "engines", "errors", "exclusive", "ledger"},
@@ -119,11 +127,22 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.loss",
     }
     | {"release", "types"},
+    "certificates": {"analysis", "kernel.check", "prepared"},
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "guarantees": {"epsilon_division", "analysis", "ledger", "kernel.loss"},
     "info": BASE
-    | {"analysis", "answers", "estimates", "guarantees", "language", "ledger", "policy", "prepared"},
+    | {
+        "certificates",
+        "analysis",
+        "answers",
+        "estimates",
+        "guarantees",
+        "language",
+        "ledger",
+        "policy",
+        "prepared",
+    },
     "composition": BASE
     | {
         "epsilon_division",
@@ -139,7 +158,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"prepared", "release", "running", "kernel.tree"},
     "checked": BASE
-    | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "prepared", "running"},
+    | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"},
     "planning": {
         "affordable",
         "analysis",
@@ -156,19 +175,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"}
     # `kept_bounds`, which releases ladders, and what shows them.
-    | {"database", "estimates", "kept_ladders", "ledger", "mechanisms", "kernel.loss", "running"},
+    | {"database", "estimates", "kept_ladders", "ledger", "kernel.mechanisms", "kernel.loss", "running"},
     # The front ends.
     "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "login", "release", "sessions"},
     "dbapi": BASE
     | {"checked", "render", "release", "database", "remote", "session", "sessions", "policy", "language"}
     | {"ledger"},
     "sqlalchemy": BASE | {"dbapi"},
-    "audit": {"errors", "kernel.loss", "kernel.noise", "order", "mechanisms", "render"},
+    "audit": {"errors", "kernel.loss", "kernel.noise", "kernel.order", "kernel.mechanisms", "render"},
     # Whole statements; the rest of the package audits mechanisms and loads without sessions and engines.
     "audit.end_to_end": CORE | {"audit", "session", "sessions"},
     # `import dpsql` gives the connector; within the product only the front ends import it.
     ROOT: BASE
-    | {"database", "dbapi", "release", "policy", "ledger", "mechanisms", "estimates", "kernel.noise"},
+    | {"database", "dbapi", "release", "policy", "ledger", "kernel.mechanisms", "estimates", "kernel.noise"},
     # The server; only the command line imports it, when it is started.
     # It asks sessions alone, so that what is below them can change.
     "serve": BASE
@@ -342,9 +361,9 @@ def test_a_module_is_short() -> None:
     [
         ("kernel/noise/geometric.py", "from dpsql.errors import Error"),
         ("kernel/noise/geometric.py", "from dpsql import policy"),
-        ("mechanisms/top_k.py", "from dpsql.language import parse"),
-        ("mechanisms/top_k.py", "from ..language import parse"),
-        ("mechanisms/top_k.py", "from .. import language"),
+        ("kernel/mechanisms/top_k.py", "from dpsql.language import parse"),
+        ("kernel/mechanisms/top_k.py", "from ..language import parse"),
+        ("kernel/mechanisms/top_k.py", "from .. import language"),
         ("estimates/blue.py", "import dpsql.kernel.noise.exact"),
         ("ledger/book.py", "def f():\n    from dpsql.session import Session"),
         ("engines/duck.py", "import importlib\nimportlib.import_module('dpsql.dbapi')"),
@@ -352,7 +371,7 @@ def test_a_module_is_short() -> None:
         ("analysis/keys.py", "if TYPE_CHECKING:\n    from dpsql.engines import Engine"),
         ("session.py", "import dpsql"),
         ("session.py", "from dpsql import connect"),
-        ("order.py", "from .types import BIGINT"),
+        ("kernel/order.py", "from ..types import BIGINT"),
         ("sqlalchemy.py", "from dpsql.session import Session"),
         ("audit/catalogue.py", "from dpsql.session import Session"),
         ("session.py", "from dpsql.serve import accounts"),
@@ -371,7 +390,10 @@ def test_a_forbidden_import_is_found(place: str, source: str) -> None:
             "kernel/noise/geometric.py",
             "from dpsql.kernel.noise.exact import exp_bounds\nfrom dpsql.kernel.loss import exact",
         ),
-        ("mechanisms/top_k.py", "from dpsql.kernel import noise\nfrom . import grid\nfrom .grid import draw"),
+        (
+            "kernel/mechanisms/top_k.py",
+            "from dpsql.kernel import noise\nfrom . import grid\nfrom .grid import draw",
+        ),
         ("session.py", "from dpsql import ledger\nfrom dpsql.engines.duck import Engine"),
         ("cli/batch.py", "from dpsql.session import Session\nimport numpy as np"),
         ("audit/end_to_end/statements.py", "from dpsql.session import Session"),

@@ -20,8 +20,9 @@ import pytest
 from dpsql.analysis import LeftOut, Plan
 from dpsql.database import Database
 from dpsql.errors import BudgetExceeded, ProgrammingError
-from dpsql.estimates import KeptLadder, thresholds
+from dpsql.estimates import KeptLadder
 from dpsql.kept_ladders import version_of
+from dpsql.kernel.mechanisms.bins import thresholds
 from dpsql.ledger import LadderRequest
 from dpsql.owner.kept_bounds import kept_of, loss_of, measure_named, release_ladders
 from dpsql.policy import load

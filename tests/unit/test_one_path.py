@@ -23,8 +23,8 @@ from dpsql.engines import Cancelled
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import BudgetExceeded, Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.kernel.loss import Charge, exact
+from dpsql.kernel.mechanisms import Checked
 from dpsql.language import plain
-from dpsql.mechanisms import Checked
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dpsql.audit.inputs import Pair
 from dpsql.audit.subject import Subject, repeated
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.mechanisms import NoiseSource
+from dpsql.kernel.mechanisms.box import Box
 from dpsql.kernel.noise import Entropy
-from dpsql.mechanisms import NoiseSource
-from dpsql.mechanisms.box import Box
 
 _BOUNDS = (2, 3)
 """How much a unit changes each of two counts."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.audit.cases.case import any_k, levels
 from dpsql.audit.features.numbers import times
 from dpsql.audit.inputs import Pair
 from dpsql.audit.mistakes.noise import exponential, geometric, laplace, textbook_laplace
@@ -16,9 +17,8 @@ from dpsql.audit.outputs import CHARGE
 from dpsql.audit.shipped import outputs
 from dpsql.audit.subject import Subject, repeated
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.mechanisms import HybridTopK, NoiseSource
 from dpsql.kernel.noise import Entropy
-from dpsql.mechanisms import HybridTopK, NoiseSource
-from dpsql.mechanisms.audited import any_k, levels
 
 _DRAW = {"laplace": laplace, "exponential": exponential}
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dpsql.audit.inputs import Pair
 from dpsql.audit.shipped import outputs
 from dpsql.audit.subject import Subject, repeated
+from dpsql.kernel.mechanisms import Joint, NoiseSource
 from dpsql.kernel.noise import Entropy
-from dpsql.mechanisms import Joint, NoiseSource
 
 _LOW = 20
 """Number of groups in third place."""

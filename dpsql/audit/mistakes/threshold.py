@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.audit.cases.case import levels
 from dpsql.audit.inputs import Pair
 from dpsql.audit.mistakes.noise import exponential, laplace
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Kind, Subject
+from dpsql.kernel.mechanisms.ragged import padded
 from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
-from dpsql.mechanisms.audited import levels
-from dpsql.mechanisms.ragged import padded
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dpsql.audit.inputs import Pair
 from dpsql.audit.shipped import outputs
 from dpsql.audit.subject import Subject, repeated
+from dpsql.kernel.mechanisms import NoiseSource, TopStable
 from dpsql.kernel.noise import Entropy
-from dpsql.mechanisms import NoiseSource, TopStable
 
 _DELTA, _LITTLE = 0.1, 0.02
 """Delta of the claims: large where the mistake is in delta, small where the mistake is in epsilon."""

@@ -10,7 +10,7 @@ from dpsql.analysis.form_templates import expanded
 from dpsql.engines.writer.conditions import condition
 from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.dialect import ONCE
-from dpsql.engines.writer.value import NOT_CONSTANT, TargetColumn, Value, joint_range
+from dpsql.engines.writer.value import NOT_CONSTANT, TargetColumn, Value, joint_range, type_family
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Expr, facts
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, NULL, SqlType
@@ -20,6 +20,9 @@ def _column(work: Writer, node: tree.Column, scope: ColumnScope) -> Value:
     found = scope.column(node.table, node.name)
     if found is None:
         raise work.refuse("a column that no table in scope has")
+    # What is written here has the type of the compiled query; each of the two was derived by itself.
+    if node.type not in (None, found.type) and type_family(node.type) != type_family(found.type):
+        raise work.refuse(f"a column of type {node.type}, written as {found.type}")
     quote = work.dialect.quote
     sql = f"{quote(node.table)}.{quote(found.name)}"
     work.name(sql, found.cost)
@@ -55,7 +58,7 @@ def _apply(work: Writer, node: tree.Apply, scope: ColumnScope) -> Value:
         if value.constant is NOT_CONSTANT:
             name = f"x{i}"
             columns[name] = TargetColumn(name, value.type, value.value_range, one_zero=value.one_zero)
-            arguments[i] = tree.Column(ONCE, name)
+            arguments[i] = tree.Column(ONCE, name, type=value.type)
     body = replace(node, arguments=tuple(arguments))
     return work.bound(values, work.expression(expanded(body), ColumnScope({ONCE: columns}, scope)))
 

@@ -12,7 +12,7 @@ from dpsql.engines.writer.context import Rule, Writer, check_cost
 from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.public import PublicRelation
 from dpsql.engines.writer.value import TargetColumn
-from dpsql.kernel.tree import Expr, Query, Scan, walk
+from dpsql.kernel.tree import Expr, Query, Scan, give_types, walk
 from dpsql.lazy_dataclass import dataclass
 
 RULES: dict[type[Expr], Rule] = {
@@ -61,6 +61,7 @@ def write(
     cache: dict[str, PublicRelation],
 ) -> Translated:
     """Write a query with DuckDB's meaning in the dialect of an engine; raises `Untranslatable`."""
+    query = give_types(query, schema_database.stored_types)
     work = Writer(dialect, schema_database, private, cache, RULES)
     try:
         written = queries.query(work, query, None)

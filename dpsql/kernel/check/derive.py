@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.types_of import Value, common, ends, fits
 from dpsql.kernel.check.written import CHECKS
-from dpsql.kernel.tree import Expr, Node, Paren
-
-if TYPE_CHECKING:
-    from dpsql.kernel.check.totality import Walk
+from dpsql.kernel.tree import Expr, Node, Paren, Query
 
 ROWS = (1 << 41) - 1
 """The assumption: no relation that an engine makes has more rows, 2 * 10^12.
@@ -50,6 +47,16 @@ class Rows:
     loose: dict[str, frozenset[str]] = field(default_factory=dict)
 
 
+class Checks(Protocol):
+    """What checks the queries in expressions; `totality.Walk` does."""
+
+    large: list[Node]
+    """Sums of whole numbers that can overflow, as far as their values show."""
+
+    def settled(self, query: Query, outer: Scope | None) -> Rows:
+        """Check a query and return what is known of its rows."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
     """The columns that expressions of one query can read.
@@ -69,7 +76,7 @@ class Scope:
     """
 
     items: dict[str, Rows]
-    walk: Walk
+    walk: Checks
     outer: Scope | None = None
     padded: frozenset[str] = frozenset()
     present: frozenset[tuple[str, str]] = frozenset()

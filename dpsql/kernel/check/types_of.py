@@ -275,7 +275,8 @@ def result(name: str, arguments: list[Value], first: object, last: object) -> Sq
     if name in _ROUNDED:
         if x.name == "DECIMAL":
             kept = last if len(arguments) > 1 and isinstance(last, int) else 0
-            return SqlType("DECIMAL", x.precision, min(max(kept, 0), x.scale))
+            carries = x.scale == 0 and -x.precision <= kept < 0
+            return SqlType("DECIMAL", min(38, x.precision + carries), min(max(kept, 0), x.scale))
         return x if x.name in ("DOUBLE", "HUGEINT") else None
     match name:
         case "date_part" | "datepart":

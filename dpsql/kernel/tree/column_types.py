@@ -39,11 +39,13 @@ class _TwoTypesError(Exception):
 class _Scope:
     """The columns of the items of FROM, by alias; `outer` is the scope of the query around."""
 
-    __slots__ = ("items", "outer")
+    __slots__ = ("items", "known", "outer")
 
     def __init__(self, outer: _Scope | None) -> None:
         self.items: dict[str, Columns] = {}
         self.outer = outer
+        self.known: dict[int, SqlType | None] = {}
+        """The types of expressions by their identity: one node may stand in very many places."""
 
     def column(self, table: str, name: str) -> SqlType | None:
         here: _Scope | None = self
@@ -82,7 +84,7 @@ class Typing:
         """Give the columns of a query their types; return its own columns, in order."""
         if isinstance(node, r.SetOperation):
             left, right = self.query(node.left, outer), self.query(node.right, outer)
-            pairs = zip(left, left.values(), right.values(), strict=True)
+            pairs = zip(left, left.values(), right.values(), strict=False)  # an engine refuses other numbers
             return {name: common_type([a, b]) for name, a, b in pairs}
         scope = _Scope(outer)
         if not isinstance(node, r.Select):
@@ -92,7 +94,8 @@ class Typing:
         found: dict[str, SqlType | None] = {}
         for item in node.items:
             expr = item.expr
-            name = item.name or (expr.name if isinstance(expr, e.Column) else f"#{len(found)}")
+            name = item.name or (expr.name if isinstance(expr, e.Column) else "")
+            name = f"#{len(found)}" if not name or name in found else name
             found[name] = settled(self.expression(expr, scope))
         if node.where is not None:
             self.expression(node.where, scope)
@@ -136,8 +139,11 @@ class Typing:
             elif node.type is not found and node.type != found:
                 raise _TwoTypesError
             return found
-        rule = RULES.get(type(node))
-        return rule(self, node, scope) if rule is not None else None
+        known, place = scope.known, id(node)
+        if place not in known:
+            rule = RULES.get(type(node))
+            known[place] = rule(self, node, scope) if rule is not None else None
+        return known[place]
 
     def below(self, node: Node, scope: _Scope) -> None:
         """Give the columns in the parts of a node their types."""

@@ -102,8 +102,6 @@ def _beside_literal(literal: SqlType, other: SqlType) -> Kind:
     number = literal.precision
     if other.name in _DIGITS and _fits(number, other.name):
         return other
-    if other.name == "DECIMAL":
-        return _common_number(SqlType("DECIMAL", len(str(abs(number))), 0), other)
     natural = _natural(number)
     return _common(natural, _natural(other.precision) if other.name == LITERAL else other)
 
@@ -128,8 +126,6 @@ def _common_number(a: SqlType, b: SqlType) -> Kind:
 
 
 def _as_decimal(kind: SqlType) -> Kind:
-    if kind.name == LITERAL:
-        return SqlType("DECIMAL", len(str(abs(kind.precision))), 0)
     if kind.name in _DIGITS:
         return SqlType("DECIMAL", _DIGITS[kind.name], 0)
     return kind if kind.name == "DECIMAL" else None
@@ -152,13 +148,21 @@ def arithmetic_type(operator: str, a: Kind, b: Kind) -> Kind:
         return DOUBLE
     if a.name == LITERAL and b.name == LITERAL:
         return _common(settled(a), settled(b))
-    if "DECIMAL" not in (a.name, b.name) or DOUBLE in (a, b) or operator not in "+-*":
-        return _common(a, b)
-    left, right = _as_decimal(a), _as_decimal(b)
-    if left is None or right is None:
-        return None
+    if "DECIMAL" in (a.name, b.name) and DOUBLE not in (a, b):
+        left, right = _as_decimal(settled(a) or a), _as_decimal(settled(b) or b)
+        return None if left is None or right is None else _decimal_type(operator, left, right)
+    found = _common(a, b)
+    if found is None or found.name not in _DIGITS or LITERAL in (a.name, b.name) or found in (a, b):
+        return found
+    return HUGEINT if UBIGINT in (a, b) else BIGINT  # of a signed and an unsigned number
+
+
+def _decimal_type(operator: str, left: SqlType, right: SqlType) -> Kind:
     if operator == "*":
-        return SqlType("DECIMAL", min(38, left.precision + right.precision), left.scale + right.scale)
+        most = 18 if max(left.precision, right.precision) <= 18 else 38
+        return SqlType("DECIMAL", min(most, left.precision + right.precision), left.scale + right.scale)
+    if operator not in "+-":
+        return None
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
     return SqlType("DECIMAL", min(38, whole + scale + 1), scale)

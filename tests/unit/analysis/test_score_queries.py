@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpsql.analysis import score_queries
+from dpsql.kernel.mechanisms import FULL, RungBins, excess_scores
 from dpsql.kernel.tree import Column, Item, Scan, Select, duckdb_sql
-from dpsql.mechanisms import FULL, RungBins, excess_scores
 
 ROWS = tuple(1 << j for j in range(21))
 TOTALS = tuple(1 << j for j in range(84))
@@ -108,10 +108,14 @@ MUTANTS = {
     "all of a bound instead of an eighth": ('Paren(Binary("//", bound, whole(8)))', "bound"),
     "half of the parts": ("_PARTS = 8 * FULL", "_PARTS = 4 * FULL"),
     "a bound is exceeded where it is reached": (
-        'Binary(">", value, whole(bounds[middle]))',
-        'Binary(">=", value, whole(bounds[middle]))',
+        '_less(Call("GREATEST", (has, one)), one)',
+        'Call("GREATEST", (has, whole(0)))',
     ),
-    "a bound is taken for the next one": ("*map(whole, low)]", "*map(whole, (low[0], *low[:-1]))]"),
+    "a bound is taken for the one before": (
+        'Paren(Binary(">>", bits, one))',
+        'Paren(Binary(">>", bits, whole(2)))',
+    ),
+    "some bits are not set": ("while shift < size:", "while 2 * shift < size:"),
 }
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.analysis import Contribution
 from dpsql.analysis.excess import excesses
 from dpsql.analysis.released.counts import UnitsOfFew
+from dpsql.kernel import mechanisms
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private

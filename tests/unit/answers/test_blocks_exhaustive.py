@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.answers.every_count import EveryCount
-from dpsql.mechanisms import Laplace
+from dpsql.kernel.mechanisms import Laplace
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, private

@@ -18,7 +18,7 @@ import pytest
 from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.table import rows
 from dpsql.errors import QueryRefused
-from dpsql.mechanisms import FULL, excess_scores
+from dpsql.kernel.mechanisms import FULL, excess_scores
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.render.lines import line, sentences

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql import mechanisms
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
 from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Combined, GapNoise, Measurement
+from dpsql.kernel import mechanisms
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private

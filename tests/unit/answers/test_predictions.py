@@ -21,16 +21,17 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
 from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
+from dpsql.estimates.predictions import half_width, stddev
+from dpsql.kernel import mechanisms
+from dpsql.kernel.mechanisms import Noise, NoiseSource
+from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVectorPlan
 from dpsql.kernel.noise import Entropy, SeededEntropy
+from dpsql.kernel.order import in_public_order
 from dpsql.language import TopK
-from dpsql.mechanisms import Noise, NoiseSource
-from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
-from dpsql.order import in_public_order
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
@@ -292,7 +293,7 @@ def test_simultaneous_intervals_are_wider_as_predicted(session: Session) -> None
         assert method.quote.half_width == pytest.approx((estimate.high - estimate.low).max() / 2)
         widths.append(present(method.quote.half_width))
     box = mechanisms.Box.plan(4, "1/2")
-    assert widths == [box.half_width(0, Fraction(95, 100), simultaneous=all_) for all_ in (False, True)]
+    assert widths == [half_width(box, Fraction(95, 100), 0, simultaneous=all_) for all_ in (False, True)]
     assert widths[0] < widths[1]
     each = replace(plan, options=replace(plan.options, intervals="SIMULTANEOUS", measure_strategy="EACH"))
     with pytest.raises(QueryRefused, match="simultaneous intervals need one noise"):
@@ -339,7 +340,7 @@ def test_fewer_groups_than_k_have_the_noise_of_as_many(
     assert np.sqrt((errors**2).mean()) == pytest.approx(np.sqrt((spreads**2).mean()), rel=0.25)
     assert spreads.max() < 0.5 * np.max(explained(session, text)["predicted_stddev"])
     if "m FROM" not in rest:
-        assert spreads.max() < mechanisms.Box.plan(3, "1/2").stddev(0)
+        assert spreads.max() < stddev(mechanisms.Box.plan(3, "1/2"), 0)
 
 
 @pytest.mark.parametrize(

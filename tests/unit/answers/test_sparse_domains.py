@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql import mechanisms
 from dpsql.analysis import DomainPart, SparseDomain
 from dpsql.engines import Counts, KeptCounts, listed_counts
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
+from dpsql.kernel import mechanisms
 from dpsql.owner.verifying import verify
 from dpsql.policy import load
 from dpsql.session import Session

@@ -11,27 +11,29 @@ import importlib
 import inspect
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from itertools import count
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql import mechanisms
 from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
 from dpsql.audit.inputs import LENGTHS
 from dpsql.audit.shipped import outputs
-from dpsql.kernel import noise
-from dpsql.mechanisms.mechanism import of_any_size
-from dpsql.order import in_public_order
+from dpsql.kernel import mechanisms, noise
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
+from dpsql.kernel.mechanisms.mechanism import Mechanism, of_any_size
+from dpsql.kernel.order import in_public_order
 
 E = Fraction(3, 2)
 
 
 def module(name: str, **changes: str) -> types.ModuleType:
     """A module of dpsql, made anew with expressions replaced."""
-    whole = importlib.import_module(f"dpsql.mechanisms.{name}")
+    whole = importlib.import_module(f"dpsql.kernel.mechanisms.{name}")
     source = inspect.getsource(whole)
     for old, new in changes.items():
         assert source.count(old) == 1, f"{old} is not, or not once, in {name}"
@@ -83,7 +85,15 @@ def box(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
 
 
 def gaussian(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
-    return batches(changed._approximate, **options)
+    # The plan of the audit's case: (epsilon, delta)-differential privacy, which an audit can test.
+    def approximate(groups: int, *, epsilon: Fraction, **more: Any) -> Mechanism[Any]:
+        delta = Fraction(1, 100)
+        way = Filter.of(Charge(epsilon, delta), "zcdp", delta).order_way
+        assert way is not None
+        made = changed.Gaussian.plan(groups, way.limit / way.order, **more)
+        return cast("Mechanism[Any]", replace(made, loss=PrivacyLoss.of(epsilon, delta)))
+
+    return batches(approximate, **options)
 
 
 def exponential(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
@@ -103,7 +113,11 @@ def ladder(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
 
 
 def bins(changed: types.ModuleType) -> Callable[..., object]:
-    return batches(changed._of_size)
+    def of_size(groups: int, *, epsilon: Fraction) -> Mechanism[Any]:
+        sizes = (most for most in count(1) if len(changed.thresholds(most)) == max(groups - 1, 1))
+        return cast("Mechanism[Any]", changed.Bins.plan(next(sizes), epsilon))
+
+    return batches(of_size)
 
 
 def limited_domain(changed: types.ModuleType) -> Callable[..., object]:

@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.audit import CATALOGUE, EPSILONS, Subject, Verdict, detect, pairs, read
+from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.events import Event, Within
 from dpsql.audit.features import number_features, row_features
 from dpsql.audit.features.directions import combinations
@@ -25,7 +26,6 @@ from dpsql.audit.features.rows import Combination, Corner, Residue
 from dpsql.audit.mistakes.noise import laplace
 from dpsql.kernel import noise
 from dpsql.kernel.loss import Number
-from dpsql.mechanisms.audited import Adjacency
 
 SURE = 1 - 1e-9
 A, B, C = (Value(name, 1, 0) for name in "abc")

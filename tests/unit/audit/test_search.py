@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.audit import CHARGE, pairs, read
+from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.event_selection import CAUTIONS, SelectedEvent, best_events, evidence, excess
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.noise import SeededEntropy
-from dpsql.mechanisms.audited import Adjacency
 
 N = 20_000
 

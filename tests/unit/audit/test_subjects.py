@@ -12,11 +12,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpsql import mechanisms
 from dpsql.audit import CATALOGUE, Subject, read
-from dpsql.kernel import noise
-from dpsql.mechanisms import GuessAndCheck, GuessAndCheckPlan, NoiseSource
-from dpsql.order import in_public_order
+from dpsql.kernel import mechanisms, noise
+from dpsql.kernel.mechanisms import GuessAndCheck, GuessAndCheckPlan, NoiseSource
+from dpsql.kernel.order import in_public_order
 
 E = Fraction(3, 2)
 RUNS = 2_500

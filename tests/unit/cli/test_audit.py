@@ -205,7 +205,7 @@ def test_a_statement_without_noise_is_caught(
 ) -> None:
     import numpy as np
 
-    from dpsql.mechanisms import NoiseSource
+    from dpsql.kernel.mechanisms import NoiseSource
 
     silent = lambda _source, _noise, _scale, _bits, size: np.zeros(size, dtype=np.int64)  # noqa: E731
     monkeypatch.setattr(NoiseSource, "draw", silent)

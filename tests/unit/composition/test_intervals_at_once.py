@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql import mechanisms
 from dpsql.answers import COVERS_LESS
+from dpsql.estimates.predictions import half_width
+from dpsql.kernel import mechanisms
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.release import (
@@ -80,7 +81,7 @@ def widths(table: pa.Table, name: str = "n") -> set[float]:
 
 def laplace_width(numbers: int) -> float:
     law = mechanisms.Laplace.plan(1, Fraction(1, 2))
-    return round(law.half_width(1 - Fraction(5, 100) / numbers), 4)
+    return round(half_width(law, 1 - Fraction(5, 100) / numbers), 4)
 
 
 BY_NOISE = [
@@ -186,8 +187,8 @@ def test_rows_of_a_top_k_hold_together_for_the_rows_that_it_may_show(session: Se
     release = asked(session, f"* FROM ({top}) WHERE n > 1", options)
     box = mechanisms.Box.plan(3, Fraction(1, 4))
     level = Fraction(95, 100)
-    assert widths(alone.table).pop() == pytest.approx(box.half_width(0, level), abs=1e-3)
-    wide = box.half_width(0, level, simultaneous=True)
+    assert widths(alone.table).pop() == pytest.approx(half_width(box, level, 0), abs=1e-3)
+    wide = half_width(box, level, 0, simultaneous=True)
     assert widths(release.table).pop() == pytest.approx(wide, abs=1e-3)
     (note,) = release.warnings
     assert (

@@ -33,7 +33,7 @@ def test_the_map_is_complete() -> None:
 
 
 def test_rooms_are_reachable() -> None:
-    assert dpsql.mechanisms.__name__ == "dpsql.mechanisms"
+    assert dpsql.kernel.mechanisms.__name__ == "dpsql.kernel.mechanisms"
     assert dpsql.kernel.noise.__name__ == "dpsql.kernel.noise"
 
 

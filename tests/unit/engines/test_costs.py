@@ -20,7 +20,7 @@ from dpsql.engines.writer import Dialect, TargetColumn, Untranslatable, write
 from dpsql.engines.writer.context import Writer
 from dpsql.engines.writer.costs import Cost, measure
 from dpsql.engines.writer.dialect import ONCE
-from dpsql.engines.writer.queries import query
+from dpsql.engines.writer.queries import WrittenQuery, query
 from dpsql.engines.writer.statement import RULES
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
@@ -34,6 +34,7 @@ from dpsql.kernel.tree import (
     Query,
     Scan,
     Select,
+    give_types,
     listed_forms,
 )
 from dpsql.policy import BudgetPolicy, DatabaseSource, Policy, Table, UnitColumn
@@ -68,14 +69,19 @@ def text(schema: SchemaDatabase, dialect: Dialect, node: Query) -> str:
     return write(node, dialect, schema, {"rows"}, {}).sql
 
 
+def written(schema: SchemaDatabase, dialect: Dialect, node: Query) -> WrittenQuery:
+    typed = give_types(node, schema.stored_types)
+    return query(Writer(dialect, schema, {"rows"}, {}, RULES), typed, None)
+
+
 def cost(schema: SchemaDatabase, dialect: Dialect, node: Query) -> Cost:
-    return query(Writer(dialect, schema, {"rows"}, {}, RULES), node, None).cost
+    return written(schema, dialect, node).cost
 
 
 def copied(schema: SchemaDatabase, dialect: Dialect, node: Query) -> int:
     """Return by how much a statement is larger after substitution."""
-    written = query(Writer(dialect, schema, {"rows"}, {}, RULES), node, None)
-    return written.cost.size - measure(written.sql, {}, {}).words
+    made = written(schema, dialect, node)
+    return made.cost.size - measure(made.sql, {}, {}).words
 
 
 @pytest.mark.parametrize("shape", [nested, chained])

@@ -194,6 +194,16 @@ def test_what_has_no_rule_is_refused(schema: SchemaDatabase, dialect: Dialect, q
         write(query, dialect, schema, {"rows"}, {})
 
 
+def test_a_column_of_another_type_than_the_query_says_is_refused(schema: SchemaDatabase) -> None:
+    query = tree.Select((tree.Item(tree.Column("b", "s", stored=True), "x"),), tree.Scan("rows", "b"))
+    for kind in (PostgresDialect, SparkDialect):
+        written = {"s": TargetColumn("x0", column_type("VARCHAR"))}
+        assert write(query, kind({"rows": ("(SELECT 1)", written)}), schema, {"rows"}, {}).columns
+        written = {"s": TargetColumn("x0", column_type("BIGINT"))}
+        with pytest.raises(Untranslatable, match="a column of type VARCHAR, written as BIGINT"):
+            write(query, kind({"rows": ("(SELECT 1)", written)}), schema, {"rows"}, {})
+
+
 def test_a_form_is_written_as_the_expression_it_stands_for(schema: SchemaDatabase, dialect: Dialect) -> None:
     arguments = (tree.Column("b", "s"), tree.Constant("a$%%", VARCHAR), tree.Constant("$", VARCHAR))
     template = tree.Form("", "", (), "(NOT ({0} LIKE {1} ESCAPE {2}))")

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.estimates import GapNoise, Noise, from_threshold, threshold_gap_offsets
-from dpsql.mechanisms import AdaptiveSparseVector, HybridSparseVector
-from dpsql.mechanisms.sparse_vector_plan import SparseVector
+from dpsql.kernel.mechanisms import AdaptiveSparseVector, HybridSparseVector
+from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVector
 
 LEVELS = (0.5, 0.8, 0.95, 0.99)
 

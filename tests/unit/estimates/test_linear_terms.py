@@ -10,15 +10,16 @@ import pytest
 from dpsql.estimates.linear import half_width as laplace_half_width
 from dpsql.estimates.linear_terms import Weights, errors, half_width, joined, stddev
 from dpsql.estimates.noise_laws import Law, Source
+from dpsql.estimates.predictions import in_counts
 from dpsql.estimates.ratio_terms import RatioIntervals, Sides
-from dpsql.mechanisms import Box
+from dpsql.kernel.mechanisms import Box
 
 LAPLACE = Source(Law("laplace"), 2.0)
 
 
 def box_source(counts: int) -> Source:
     plan = Box.plan(counts, 1)
-    return Source(Law("box", counts, plan.pads), plan.in_counts(0, 1), plan.step(0))
+    return Source(Law("box", counts, plan.pads), in_counts(plan, 0, 1), plan.step(0))
 
 
 def test_laplace_sums_have_the_exact_law() -> None:

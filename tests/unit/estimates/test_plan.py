@@ -21,7 +21,8 @@ from dpsql.estimates import (
     sparse_vector_error,
     split_measuring,
 )
-from dpsql.estimates.box import own_variance, pads, reference_variance
+from dpsql.estimates.box import own_variance, reference_variance
+from dpsql.kernel.mechanisms.box import pads
 
 EPSILON = Fraction(7, 10)
 

@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement, from_reached
-from dpsql.mechanisms import Existing, Laplace
+from dpsql.estimates.predictions import half_width
+from dpsql.kernel.mechanisms import Existing, Laplace
 
 CASES = [(1.0, 0, 14.0), (2.5, 2, 20.25), (7.0, 6, 60.0), (0.25, 0, 3.0), (40.0, 4, 400.0)]
 """Scale, resolution and threshold."""
@@ -66,7 +67,7 @@ def test_an_interval_of_the_noise_alone_never_covers_a_group_from_below(
     value = threshold + np.arange(round(45 * scale * 2**bits)) / 2**bits
     law = LaplaceNoise(scale, bits)
     alone = from_measurement(
-        Measurement(value, law, Laplace.plan(1, 1 / Fraction(scale)).half_width(Fraction(95, 100)))
+        Measurement(value, law, half_width(Laplace.plan(1, 1 / Fraction(scale)), Fraction(95, 100)))
     )
     assert missed(alone.low, alone.high, value, case)[0] > 0.9
     wrong = from_reached(value, threshold - max(2 * scale, 1), law)
@@ -80,7 +81,7 @@ def test_near_the_threshold_the_interval_reaches_down_to_one() -> None:
     found = from_reached(near, threshold, law)
     assert found.low[:3].tolist() == [1.0, 1.0, 1.0], "less than ln 40 scales above it"
     assert found.low[3] > threshold - 4
-    plain = Laplace.plan(1, 1).half_width(Fraction(95, 100))
+    plain = half_width(Laplace.plan(1, 1), Fraction(95, 100))
     assert found.low[4] == pytest.approx(near[4] - math.log(20), abs=0.01)
     assert (found.high - near).tolist() == pytest.approx([plain] * 5)
 

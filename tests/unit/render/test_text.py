@@ -118,7 +118,7 @@ def test_no_noise_no_unit(half: float) -> None:
         (Estimate(90.4, 80.6, None), ("90.4", "(≥ 80.6)")),
         (Estimate(90.0, None, 131.5), ("90", "(≤ 132, may be a false row)")),
         (Estimate(20.0, 0.0, 61.5), ("20", "(0 to 62)")),
-        (Estimate(11172.0, 11153.2, 11186.1), ("11,172", "± 19")),
+        (Estimate(11172.0, 11153.2, 11190.1), ("11,172", "± 19")),
         (Estimate(7.0, 7.0, 9.0), ("7.0", "(7.0 to 9.0)")),
         (Estimate(7.0, None, None), ("7", "")),
         (Estimate(7.0, 7.0, 7.0), ("7", "")),

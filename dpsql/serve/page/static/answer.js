@@ -18,6 +18,7 @@ export function priced(facts) {
   add("Expected error", expected(facts));
   add("Protected", facts.guarantee ?? facts.unit);
   add("Groups", facts.domain ? `${facts.domain}${facts.domain_size > 1 ? ` (${facts.domain_size} groups)` : ""}` : null);
+  add("Cut", facts.left_out?.join("; "));
   add("Assumed", facts.assumed?.join("; "));
   add("Know", facts.warnings?.join("; "));
   const parts = [el("dl", {}, found)];
@@ -35,7 +36,7 @@ export function priced(facts) {
 function expected(facts) {
   const texts = [];
   if (facts.half_width) {
-    texts.push(`within ± ${figure(facts.half_width)} in 95 of 100 answers`);
+    texts.push(`noise within ± ${figure(facts.half_width)} in 95 of 100 answers`);
   } else if (facts.predicted_stddev) {
     texts.push(`standard deviation ${figure(facts.predicted_stddev)}`);
   }
@@ -144,15 +145,18 @@ function chart(facts) {
 
 function bars(facts, width) {
   const narrow = width < 520;
-  const line = narrow ? 44 : 28;
+  const texts = facts.bars.map((bar) => bar.text + (bar.gap === null ? "" : ` · gap ${bar.gap_text}`));
+  const room = Math.max(14, ...texts.map((text) => 7 * [...text].length + 14)); // of the longest text beside a bar
+  const below = narrow && room > width / 2; // the texts have lines of their own
+  const line = below ? 60 : narrow ? 44 : 28;
   const head = 26;
-  const [from, to] = narrow ? [4, width - 4] : [Math.min(200, width * 0.28), width - 210];
+  const [from, to] = narrow ? [4, width - 4] : [Math.min(200, width * 0.28), width - room];
   const there = facts.bars.filter((each) => each.value !== null);
   const start = (bar) => bar.low ?? (bar.high === null ? bar.value : Math.min(bar.value, 0));
   const end = (bar) => (bar.high === null ? bar.value : Math.max(bar.value, bar.high));
   const top = Math.max(0, ...there.map(end));
-  const below = there.some((bar) => (bar.high ?? bar.value) < 0);
-  const bottom = below ? Math.min(0, ...there.map((bar) => Math.min(start(bar), bar.value))) : 0;
+  const negative = there.some((bar) => (bar.high ?? bar.value) < 0);
+  const bottom = negative ? Math.min(0, ...there.map((bar) => Math.min(start(bar), bar.value))) : 0;
   const span = top - bottom || 1;
   const x = (value) => from + ((Math.min(Math.max(value, bottom), top) - bottom) / span) * (to - from);
   const height = head + line * facts.bars.length + 8;
@@ -162,14 +166,14 @@ function bars(facts, width) {
   parts.push(svg("line", {x1: x(0), x2: x(0), y1: head, y2: height - 4, class: "axis"}));
   facts.bars.forEach((bar, i) => {
     const y = head + line * i;
-    const middle = narrow ? y + 31 : y + line / 2;
+    const middle = narrow ? y + line - 13 : y + line / 2;
     const letters = [...bar.label];
-    const most = Math.floor((narrow ? width * 0.5 : from - 12) / 7);
+    const most = Math.floor((below ? width - 8 : narrow ? width * 0.5 : from - 12) / 7);
     const cut = letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : bar.label;
-    const said = bar.text + (bar.gap === null ? "" : ` · gap ${bar.gap_text}`);
-    const row = [svg("title", {}, `${bar.label}: ${said}`)];
+    const row = [svg("title", {}, `${bar.label}: ${texts[i]}`)];
     row.push(narrow ? svg("text", {x: 4, y: y + 16}, cut) : svg("text", {x: from - 8, y: middle + 4, "text-anchor": "end"}, cut));
-    row.push(svg("text", {x: width - 4, y: narrow ? y + 16 : middle + 4, "text-anchor": "end", class: "figures"}, said));
+    const under = below ? y + 32 : narrow ? y + 16 : middle + 4;
+    row.push(svg("text", {x: width - 4, y: under, "text-anchor": "end", class: "figures"}, texts[i]));
     if (bar.value !== null) {
       const [zero, at] = [x(0), x(bar.value)];
       row.push(svg("rect", {x: Math.min(zero, at), y: middle - 7, width: Math.max(Math.abs(at - zero), 1), height: 14, class: "bar"}));

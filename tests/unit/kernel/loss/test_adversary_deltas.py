@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals, settled
-from dpsql.mechanisms import Existing, LimitedDomain
+from dpsql.kernel.mechanisms import Existing, LimitedDomain
 from tests.adversary import Action, worst
 from tests.given_noise import GivenNoise
 

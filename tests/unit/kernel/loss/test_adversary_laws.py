@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, settled
-from dpsql.mechanisms import AdaptiveSparseVector
-from dpsql.order import in_public_order
+from dpsql.kernel.mechanisms import AdaptiveSparseVector
+from dpsql.kernel.order import in_public_order
 from tests.adversary import Action, worst
-from tests.unit.mechanisms.test_sparse_vector_exhaustive import TAIL, given, outputs
+from tests.unit.kernel.mechanisms.test_sparse_vector_exhaustive import TAIL, given, outputs
 
 STEP = Fraction(1, 16)
 """Of the lattice of log-ratios."""

@@ -20,7 +20,7 @@ from dpsql.kernel.loss import (
     Stream,
     largest,
 )
-from dpsql.mechanisms import GuessAndCheckPlan, Laplace, NoisyTopK
+from dpsql.kernel.mechanisms import GuessAndCheckPlan, Laplace, NoisyTopK
 
 ORDERS = [1 + Fraction(i, 64) for i in (1, 40, 191, 1500, 65535)]
 AMOUNTS = st.fractions(min_value=Fraction(1, 1000), max_value=20, max_denominator=1000)

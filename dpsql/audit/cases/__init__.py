@@ -1,0 +1,1 @@
+"""How the mechanisms are audited: options and inputs for each, which `registry` collects."""

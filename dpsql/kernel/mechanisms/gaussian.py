@@ -1,0 +1,149 @@
+"""Measure several counts with Gaussian noise, of which monotone counts share a part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss
+from dpsql.kernel.mechanisms.arguments import counted, positive, whole
+from dpsql.kernel.mechanisms.common_unit import bounds_of, common_unit
+from dpsql.kernel.mechanisms.gaussian_variance import Changes, least_variances
+from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call
+
+_PLACES = 30
+"""Binary places of a square root that chooses a grid."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GaussianMeasured(Result["Gaussian"]):
+    """Counts with Gaussian noise, float64 in `value`, in counts."""
+
+    value: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian(Mechanism[GaussianMeasured]):
+    """Gaussian noise on each of several counts, and where that has less noise in all, one on all of them.
+
+    It is private at an order of Renyi divergence, and for no epsilon alone: `loss` is a `Gaussian` part.
+
+    Attributes
+    ----------
+    bounds
+        How much one unit can change each count.
+    repeats
+        How often the bounds repeat: with those of the m counts of one group, the number of groups.
+    unit
+        Grid steps in the largest change of any count: one of count a is `unit // bounds[a]` steps.
+    own, shared
+        Variances of the noise of each count, and of that of all counts, in squared grid steps; `shared` is 0
+        if there is none.
+
+    Notes
+    -----
+    Discrete Gaussian noise, P(x) proportional to e^(-x^2/(2 variance)) on whole grid steps. Released are the
+    counts, in steps, plus X_i + Z: X_i of variance `own` for each count, Z of variance `shared` for all.
+    *Private:* counts that one unit moves by v in whole steps give the same release if X moves by s - v and Z
+    by -s, for any whole s. Each noise's Renyi divergence of order a is a (its move)^2/(2 variance) (Canonne,
+    Kamath and Steinke 2020), and they are independent, so a times `Changes.rho` is the largest divergence
+    over all changes, if the best s is taken for each. Without shared noise only v^2 counts, whatever its
+    signs: at most `most` counts change by at most `unit` steps.
+
+    All counts move the same way, so one noise for all hides much of a change: it moves by about half of the
+    unit if half of the counts move. The shared part is ours.
+
+    *Grid:* every count is a whole number of the one grid step that the noise has: one of count a is
+    unit // bounds[a] steps, so that a change by bounds[a] is at most unit steps. Counts are clamped to 2^60
+    grid steps, which preserves bounds and direction.
+    """
+
+    bounds: tuple[int, ...]
+    unit: int
+    own: int
+    shared: int
+    repeats: int = 1
+
+    @property
+    def size(self) -> int:
+        """The number of counts."""
+        return len(self.bounds) * self.repeats
+
+    @classmethod
+    def plan(
+        cls,
+        groups: int,
+        rho: Number,
+        *,
+        groups_per_unit: int | None = None,
+        sensitivity: Number | Sequence[Number] = 1,
+        monotone: bool = True,
+        resolution: int | None = None,
+    ) -> Gaussian:
+        """Plan a measurement of counts that may all be released; nothing is spent if there is none.
+
+        Parameters
+        ----------
+        groups
+            Number of counts.
+        rho
+            Budget, in zero-concentrated differential privacy.
+        groups_per_unit
+            The largest number of the counts that a privacy unit can change; None: all of them.
+        sensitivity
+            One bound, or one for each count; fewer are repeated, as the bounds of a group's counts for the
+            counts of all groups, group by group.
+        monotone
+            Whether a unit moves all counts in the same direction. Counts that it moves by low to high, low <=
+            0 <= high, as sums, are monotone ones of bound high - low, if it can change all of them.
+        resolution
+            As in `Mechanism`, for the count with the largest bound.
+
+        >>> all_down, any_way = Gaussian.plan(10, "1/2"), Gaussian.plan(10, "1/2", monotone=False)
+        >>> all_down.own + all_down.shared < any_way.own
+        True
+        """
+        budget = positive(rho, "rho")
+        bounds, repeats = bounds_of(groups, sensitivity)
+        most = groups if groups_per_unit is None else min(whole(groups_per_unit, "groups_per_unit"), groups)
+        # The standard deviation, over the largest change, of noise that hides the change of one count.
+        scale = Fraction(math.isqrt(math.ceil(4**_PLACES / (2 * budget))), 1 << _PLACES)
+        unit = common_unit(bounds, scale, resolution)
+        if not groups:
+            return cls(bounds, unit, 0, 0, repeats, loss=PrivacyLoss())
+        own, shared = (
+            least_variances(Changes(groups, most, unit), budget)
+            if monotone
+            else (math.ceil(most * unit * unit / (2 * budget)), 0)
+        )
+        for variance in (own, *([shared] if shared else [])):
+            exact_noise.check_variance(variance)
+        return cls(bounds, unit, own, shared, repeats, loss=PrivacyLoss.gaussian(budget))
+
+    def step(self, place: int) -> float:
+        """Return the grid step of one count."""
+        return 1 / (self.unit // self.bounds[place % len(self.bounds)])
+
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GaussianMeasured:
+        """Add the noise to the counts, clamped."""
+        array = counted(counts, self.size, trials=True)
+        if not self.size:
+            return GaussianMeasured(self, array.astype(np.float64))
+        steps = self.unit // np.tile(np.array(self.bounds, dtype=np.int64), self.repeats)
+        limit = exact_noise.STEP_LIMIT // steps
+        placed = np.clip(array, -limit, limit) * steps
+        placed += source.gaussian(self.own, array.shape)
+        if self.shared:
+            placed += source.gaussian(self.shared, (*array.shape[:-1], 1))
+        return GaussianMeasured(self, placed / steps)
+
+
+gaussian = in_one_call(Gaussian.plan)
+"""Release each of given counts; arguments as in `Gaussian.plan`, with the counts first."""

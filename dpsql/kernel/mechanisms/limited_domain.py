@@ -1,0 +1,159 @@
+"""The limited domain mechanism: the k largest groups of an unknown domain, in order, with gaps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss, exact
+from dpsql.kernel.mechanisms.arguments import between, bound, positive, whole
+from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
+from dpsql.kernel.mechanisms.largest_groups import largest_groups
+from dpsql.kernel.mechanisms.mechanism import Result, in_one_call, of_any_size
+from dpsql.kernel.mechanisms.tails import exponential_cutoff
+from dpsql.kernel.mechanisms.top_k import NoisyOrder
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LimitedTopK(Result["LimitedDomain"]):
+    """The groups found by the limited domain mechanism, best first, and the gaps between them.
+
+    Attributes
+    ----------
+    index
+        int64, positions of the groups in the counts, best first; k or fewer.
+    gap
+        float64, one a group, in counts: to the next item in the noisy order, which for the last group
+        may be the cutoff or a group not released. Floored to the grid; valid for p-values.
+    reached_threshold
+        Whether the cutoff was placed: fewer than k groups came before it. The value of the cutoff is
+        private, so the gaps do not estimate counts. As it is never below the larger of `plan.threshold` and
+        `plan.clearance`, that plus the gaps from a group to the cutoff estimates a lower bound of its count.
+    """
+
+    index: NDArray[np.int64]
+    gap: NDArray[np.float64]
+    reached_threshold: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedDomain(NoisyOrder[LimitedTopK]):
+    """Noisy top-k among the largest groups of an unknown domain, in which a cutoff is one more item.
+
+    The cutoff is far above the largest group left out. Only the groups before it are released. So a group of
+    few units is not released, and fewer than k groups may be returned.
+
+    Attributes
+    ----------
+    groups
+        How many groups take part. One more count is read, that of the largest group left out.
+    clearance
+        Difference between the cutoff and the largest group left out, in grid steps.
+    threshold
+        Least value of the cutoff, in grid steps.
+
+    Notes
+    -----
+    Ours, after the Limited Domain procedure that Carvalho et al. (UAI 2020) compare with, and
+    Algorithm 19 of the dissertation. With c the sensitivity, noise of scale k c/epsilon, and h the
+    count of the largest group left out, the cutoff's count is h + clearance, or the threshold if that is
+    higher, with clearance = c + scale ln(candidates/(2 delta)), rounded up with certified arithmetic.
+
+    *Private:* let D' have all counts of D or more, each by at most c; so h <= h' <= h + c, and the
+    cutoff moves with them. A candidate on one side only counts at most h + c on D, h' + c on D': it
+    comes before the cutoff with probability at most e^(-(clearance - c)/scale)/2, and there are at most
+    `candidates` such: delta. Otherwise all groups released are candidates on both sides. Pair the
+    candidates that leave with those that come: the former count h..h' on D, the latter h'..h + c on
+    D', so each pair moves up, by at most c. That is a monotone instance of noisy top-k, whose
+    alignment with the t placed items as winners costs t c/scale = t epsilon/k, in both directions.
+    Empty places are groups of count 0 like any other; the first of them before the cutoff counts as
+    placed and ends the release.
+    """
+
+    clearance: int
+    threshold: int
+
+    @classmethod
+    def plan(
+        cls,
+        k: int,
+        epsilon: Number,
+        delta: Number,
+        *,
+        candidates: int | None = None,
+        threshold: Number | None = None,
+        sensitivity: Number = 1,
+        resolution: int | None = None,
+    ) -> Self:
+        """Plan a choice of the k largest groups; the number of groups is private, and does not matter.
+
+        Parameters
+        ----------
+        k
+            Most groups.
+        epsilon, delta
+            Budget. Delta is spent in full.
+        candidates
+            How many groups take part, at least k; 10 k by default. More candidates lower the cutoff as long
+            as the counts decrease, and increase the clearance only logarithmically.
+        threshold
+            Release only groups above this as well; any number, rounded up to the grid.
+        sensitivity, resolution
+            As in `Mechanism`.
+        """
+        k, epsilon, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
+        delta = between(delta, "delta")
+        many = 10 * k if candidates is None else whole(candidates, "candidates")
+        if many < k:
+            raise ValueError("candidates must be at least k")
+        scale = k * moved / epsilon
+        bits = grid_of("exponential", resolution, scale)
+        clearance = (int(moved) << bits) + exponential_cutoff(delta / many, exact_noise.rate(scale, bits))
+        if clearance > exact_noise.LARGEST:
+            raise ValueError("the noise's scale is too large for so small a delta")
+        level = Fraction(0) if threshold is None else exact(threshold)
+        # Twice the limit of counts is beyond every count.
+        steps = max(0, min(math.ceil(level * (1 << bits)), 2 * exact_noise.STEP_LIMIT))
+        return cls(many, k, "exponential", scale, bits, clearance, steps, loss=PrivacyLoss.of(epsilon, delta))
+
+    @property
+    def bar(self) -> Fraction:
+        """Least count of the cutoff: what a group must exceed, up to noise, even if no group is left out."""
+        return Fraction(max(self.clearance, self.threshold), 1 << self.resolution)
+
+    def realised(self, units: int) -> PrivacyLoss:
+        """Return the loss of a run that placed so many items, the cutoff or an empty place included."""
+        most = self.loss.charge
+        return PrivacyLoss.of(most.epsilon * units / self.k, most.delta)
+
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> LimitedTopK:
+        """Choose from counts, or the `candidates + 1` largest of them, in any order.
+
+        They must be monotone: one unit moves all counts the same way, each by at most the sensitivity, in any
+        number of groups.
+        """
+        position, kept = largest_groups(counts, self.groups)
+        values = exact_noise.place(kept, self.resolution)
+        values[..., -1] = np.maximum(values[..., -1] + self.clearance, self.threshold)
+        items, steps = self.order(values, source)
+        # Neither the cutoff, the last item, nor an empty place has a position.
+        names = np.concatenate([position, np.full((*position.shape[:-1], 1), -1)], axis=-1)
+        index = np.take_along_axis(names, items, axis=-1)
+        before = np.logical_and.accumulate(index >= 0, axis=-1)
+        number = before.sum(axis=-1)
+        reached = ((items == self.groups) & (np.arange(self.k) == number[..., None])).any(axis=-1)
+        gap, units = in_counts(steps, self.resolution), np.minimum(number + 1, self.k)
+        if position.ndim == 1:
+            return LimitedTopK(self, index[:number], gap[:number], reached, units=int(units))
+        parts = (np.where(before, index, -1), np.where(before, gap, np.nan))
+        return LimitedTopK(self, *parts, reached, units=units)
+
+
+limited_domain = in_one_call(of_any_size(LimitedDomain.plan))
+"""Choose the k largest of given counts; arguments as in `LimitedDomain.plan`, with the counts first."""

@@ -1,0 +1,124 @@
+"""The base classes of mechanisms, which are planned from public facts, and of their results."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.kernel.loss import Charge, PrivacyLoss, settled
+from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
+from dpsql.kernel.noise import Entropy
+from dpsql.kernel.order import OrderedCounts, SparseCounts
+
+R = TypeVar("R")
+M = TypeVar("M", bound="Mechanism[Any]")
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism(ABC, Generic[R]):
+    """A mechanism with fixed public facts: its scales, its grid and its privacy loss.
+
+    Each mechanism is a class. Its class method `plan` checks the public facts, computes the scales and
+    returns an instance. It raises `ValueError` if a fact is out of range; `run` never raises because of a
+    count or a draw. Parameters of `plan` that mean the same in all mechanisms:
+
+    groups
+        Number of counts; on a public domain one for each of its groups.
+    epsilon
+        Budget of a run.
+    sensitivity
+        How much one privacy unit can change a count.
+    monotone
+        Whether a unit moves all counts in the same direction, as for counts of units or rows. Differences of
+        counts are not monotone and need twice the noise. Counts that one unit more moves by `low` to `high`,
+        low <= 0 <= high, as sums do, are selected as monotone ones of sensitivity high - low: selections
+        depend on differences of noisy counts, which stay as they are if all counts moved by -low as well, and
+        then every move is from 0 to high - low.
+    noise
+        "exponential" (the most precise), "laplace", or "geometric" (whole counts).
+    resolution
+        b for a grid of 2^-b counts; chosen from the scales if left out.
+
+    Attributes
+    ----------
+    loss
+        The largest privacy loss of a run.
+    scale
+        Scale of the noise on each count, in counts; 0 if there is nothing to choose.
+    resolution
+        b: noise and what is released are multiples of 2^-b counts.
+    """
+
+    ordered: ClassVar[bool] = False
+    """Whether the proof rests on positions: `run` then takes `OrderedCounts`."""
+
+    loss: PrivacyLoss = field(kw_only=True)
+
+    @abstractmethod
+    def run(self, counts: Any, source: NoiseSource = SYSTEM) -> R:  # noqa: ANN401  see `ordered`
+        """Run on counts of shape (groups,), or independently on each row of (trials, groups).
+
+        A pure function of the counts and of what `source` returns.
+        """
+
+    def realised(self, units: int) -> PrivacyLoss:
+        """Return what a run that spent so many units realised; the same for all unless a mechanism says so.
+
+        It is an amount of `loss`, as `settled` takes it, and not by itself the loss of a mechanism.
+        """
+        del units
+        return self.loss
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Result(Generic[M]):
+    """What a run of the mechanism `plan` released: all other fields but `units`.
+
+    Of a single run, arrays hold what was selected, and nothing more. Of trials, they have one row a trial,
+    padded with -1 and NaN. `units` is what the run spent, as `Mechanism.realised` takes it; int64 (trials,)
+    if that differs between trials.
+    """
+
+    plan: M
+    units: int | NDArray[np.int64] = field(default=0, kw_only=True)
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The privacy loss of this run, as it is charged."""
+        return settled(self.plan.loss, self.plan.realised(int(self.units)))
+
+    @property
+    def charge(self) -> Charge:
+        """What was spent, by basic composition."""
+        return self.loss.charge
+
+
+def of_any_size(plan: Callable[..., Mechanism[R]]) -> Callable[..., Mechanism[R]]:
+    """Return a plan that takes the number of counts and ignores it: it may be private."""
+
+    def function(groups: int, /, *args: Any, **kwargs: Any) -> Mechanism[R]:  # noqa: ANN401  as `plan`
+        del groups
+        return plan(*args, **kwargs)
+
+    function.__doc__ = plan.__doc__
+    return function
+
+
+def in_one_call(plan: Callable[..., Mechanism[R]]) -> Callable[..., R]:
+    """Return the function that plans for the number of counts it is given, and runs on them.
+
+    It takes the counts instead of their number and, for tests, `entropy`, the source of random bits.
+    """
+
+    def function(counts: Any, /, *args: Any, entropy: Entropy | None = None, **kwargs: Any) -> R:  # noqa: ANN401  as `plan`
+        values = counts.values if isinstance(counts, OrderedCounts) else counts
+        shape = (values.size,) if isinstance(values, SparseCounts) else np.shape(values)
+        return plan(shape[-1] if shape else 0, *args, **kwargs).run(counts, NoiseSource(entropy))
+
+    function.__doc__ = plan.__doc__
+    return function

@@ -1,0 +1,135 @@
+"""Order the groups of a large domain without a draw for each: empty ones are drawn only where they matter.
+
+Design. A domain has N groups, of which n are listed with their counts; the others are empty, their counts 0.
+
+1. The engine returns the listed groups with their positions in the domain, and no row for an empty group.
+2. The noise of listed groups is drawn as always (`contenders.leaders`).
+3. The noise of the E = N - n empty ones is independent, and of one law. Those that reach a level are found by
+   skips (`dpsql.kernel.noise.skips`): which of the E they are, and their noise, in time of their number.
+4. About 2(k+1) of N draws reach the first level. While fewer than k+1 groups are known at or above the
+   level, it is lowered, so that about 4 times as many reach it; what lies between is drawn given that it is
+   below the last level. So the noise of each group is drawn once, in stages, and its law is unchanged.
+5. Then all groups at or above the (k+1)-th largest sum are known with their sums: those that can be chosen,
+   or end a gap. Ties are broken as always: random ranks, drawn for these groups alone.
+6. The levels depend on public figures alone, and any levels give the same law: they decide on the work only.
+7. The r-th empty group is at position r + i, where i listed groups come before it. The mechanism returns
+   positions, and `dpsql.engines.sparse` computes their keys.
+
+Whether a group is listed or empty has no influence on the law, only its count has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.mechanisms.arguments import Noise
+from dpsql.kernel.mechanisms.contenders import BELOW_ALL, contenders, leaders, select
+from dpsql.kernel.mechanisms.grid import NoiseSource
+from dpsql.kernel.order import SparseCounts
+
+_LN2 = Fraction(7, 10)
+"""Scales by which a level is higher if about half as many draws reach it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyGroups:
+    """Noise of one law, in grid steps, of so many empty groups of each trial."""
+
+    noise: Noise
+    scale: Fraction
+    resolution: int
+    size: int
+
+    def reaching(
+        self, known: NDArray[np.int64], k: int, groups: int, source: NoiseSource
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw the noise of all empty groups that may be among the k + 1 largest sums of their trial.
+
+        `known` has the sums of the other groups, a row for each trial; those below the (k+1)-th largest may
+        be left out. `groups` is the size of the domain. Returns places, trial by trial, and noise.
+        """
+        law, total = (self.noise, self.scale, self.resolution), len(known) * self.size
+        places, noisy = np.zeros((2, 0), dtype=np.int64)
+        rate, halvings, high = exact_noise.rate(self.scale, self.resolution), _halvings(groups, k), None
+        while len(places) < total:
+            low = -(-halvings * _LN2.numerator * rate.denominator // (_LN2.denominator * rate.numerator))
+            left = total - len(places)
+            if low > 0:
+                where, drawn = source.draw_band(*law, left, low, high)
+            elif high is not None:
+                where, drawn = np.arange(left), source.draw_below(*law, left, high)
+            else:
+                where, drawn = np.arange(left), source.draw(*law, left)
+            places, noisy = _merged(places, noisy, skipping(where, places), drawn)
+            if low <= 0:
+                break
+            there = (known >= low).sum(axis=1) + np.bincount(places // self.size, minlength=len(known))
+            if there.min() > k:
+                break
+            high, halvings = low, halvings - 2
+        return places, noisy
+
+
+def _halvings(groups: int, k: int) -> int:
+    """Return how often the number of groups is halved until it is about 2(k + 1)."""
+    return (groups // (2 * (k + 1))).bit_length()
+
+
+def _merged(
+    places: NDArray[np.int64], noisy: NDArray[np.int64], more: NDArray[np.int64], drawn: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    every = np.concatenate([places, more])
+    order = np.argsort(every, kind="stable")
+    return every[order], np.concatenate([noisy, drawn])[order]
+
+
+def skipping(places: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers at some places among the whole numbers that are not taken; `taken` ascends.
+
+    >>> skipping(np.array([0, 1, 2, 3]), np.array([1, 2, 5]))
+    array([0, 3, 4, 6])
+    """
+    return places + np.searchsorted(taken - np.arange(len(taken)), places, side="right")
+
+
+def check_sparse(noise: Noise, scale: Fraction, resolution: int) -> None:
+    """Refuse noise that is finer than its grid: then too many empty groups would be tied."""
+    if scale * (1 << resolution) < 1:
+        raise ValueError(f"so large an epsilon needs {noise} noise that is finer than its grid")
+
+
+def sparsely_placed(counts: SparseCounts, bits: int, *, negated: bool) -> SparseCounts:
+    """Convert the listed counts to grid steps; negated if the smallest are wanted."""
+    values = exact_noise.place(counts.values, bits)
+    return replace(counts, values=-values if negated else values)
+
+
+def order_sparse(
+    values: SparseCounts, k: int, law: tuple[Noise, Fraction, int], source: NoiseSource
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of the k largest of values + noise, best first, and their gaps, in grid steps.
+
+    It is `NoisyOrder.order` on all groups of the domain; of shape (trials, n), values are independent trials.
+    """
+    empty = EmptyGroups(*law, values.size - len(values.positions))
+    if values.values.ndim == 2:
+        known = values.values + source.draw(*law, values.values.shape)
+        places, noise = empty.reaching(known, k, values.size, source)
+        noisy = np.full((len(known), values.size), BELOW_ALL)
+        noisy[:, values.positions] = known
+        trial, place = np.divmod(places, max(empty.size, 1))
+        noisy[trial, skipping(place, values.positions)] = noise
+        return select(noisy, source.ranks(values.size, trials=len(known)), k)
+    near, known = leaders(values.values, k, partial(source.draw, *law), partial(source.draw_reaching, *law))
+    places, noise = empty.reaching(known[None], k, values.size, source)
+    positions = np.concatenate([values.positions[near], skipping(places, values.positions)])
+    noisy = np.concatenate([known, noise])
+    kept = contenders(noisy, k)
+    chosen, gaps = select(noisy[kept], source.ranks(len(kept)), k)
+    return positions[kept][chosen], gaps

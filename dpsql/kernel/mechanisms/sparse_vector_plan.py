@@ -1,0 +1,241 @@
+"""The public facts of the sparse vector family: budget shares, noise scales, cutoffs; and its result."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss, exact
+from dpsql.kernel.mechanisms.arguments import Noise, between, bound, kind, positive, whole
+from dpsql.kernel.mechanisms.grid import NoiseSource, grid_of, in_counts, placed
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
+from dpsql.kernel.mechanisms.ragged import padded
+
+MOST_BRANCHES = 16
+"""Most branches: each further one halves the budget of a hit."""
+
+_LARGEST_CUTOFF = 1 << 62
+"""Cutoffs are clamped here: beyond counts and noise, and differences with them do not overflow."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SparseVector(Result["SparseVectorPlan"]):
+    """The groups found above the threshold.
+
+    Attributes
+    ----------
+    index
+        int64, positions of the hits in the counts.
+    gap
+        float64, in counts: how far each hit is above the noisy threshold; never negative. Apart from
+        selection bias, gap plus threshold is an unbiased estimate of the count.
+    branch
+        int64, the branch in which each hit passed; 0 is the base branch.
+    """
+
+    index: NDArray[np.int64]
+    gap: NDArray[np.float64]
+    branch: NDArray[np.int64]
+
+
+class Hits(NamedTuple):
+    """The hits of several trials: one entry a hit in each array."""
+
+    trial: NDArray[np.int64]
+    place: NDArray[np.int64]
+    """Which count of which trial."""
+    branch: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    """The branch passed, and count + noise - threshold noise there, in grid steps."""
+
+    @classmethod
+    def none(cls) -> Hits:
+        """Return no hits."""
+        return cls(*np.zeros((4, 0), dtype=np.int64))
+
+    def take(self, which: NDArray[np.intp] | NDArray[np.bool_]) -> Hits:
+        """Return some of the hits."""
+        return Hits(*(part[which] for part in self))
+
+
+@dataclass(frozen=True, slots=True)
+class SparseVectorPlan(Mechanism[SparseVector]):
+    """The public facts of a run of the sparse vector family; tuples have one entry a branch, base first.
+
+    Attributes
+    ----------
+    groups, noise, limit, below
+        As given to `plan`.
+    share
+        The part of epsilon that pays for the threshold's noise.
+    hits
+        Base hits the budget pays for, at most the number of groups. A hit in branch j costs 1/2^j of one.
+    threshold_scale, scales
+        Noise scales in counts: of the threshold, and of the queries in each branch.
+    resolution
+        b, for a grid of 2^-b counts.
+    cutoffs
+        In grid steps: a branch passes if count + noise - threshold noise is at least this.
+    offsets
+        What is added to such a value, in counts, to get the gap: means of the noises, less the threshold.
+    """
+
+    groups: int
+    noise: Noise
+    limit: int | None
+    below: bool
+    share: Fraction
+    hits: int
+    threshold_scale: Fraction
+    scales: tuple[Fraction, ...]
+    resolution: int
+    cutoffs: tuple[int, ...]
+    offsets: tuple[Fraction, ...]
+
+    @classmethod
+    def _planned(
+        cls,
+        groups: int,
+        threshold: Number,
+        k: int,
+        epsilon: Number,
+        *,
+        limit: int | None = None,
+        branches: int = 1,
+        rounds: int = 1,
+        share: Number | None,
+        margin: Number | None = None,
+        sensitivity: Number,
+        threshold_sensitivity: Number | None,
+        monotone: bool,
+        noise: Noise,
+        resolution: int | None,
+        below: bool,
+    ) -> Self:
+        """Check the public arguments, and compute scales and cutoffs; each round has an equal budget."""
+        budget, moved, noise = positive(epsilon, "epsilon") / rounds, bound(sensitivity), kind(noise)
+        level = -exact(threshold) if below else exact(threshold)
+        hits = min(whole(k, "k"), max(groups, 1))
+        if limit is not None:
+            limit = whole(limit, "limit")
+        if whole(branches, "branches") > MOST_BRANCHES:
+            raise ValueError(f"branches must be at most {MOST_BRANCHES}")
+        largest = moved if threshold_sensitivity is None else bound(threshold_sensitivity)
+        if not largest <= moved <= 2 * largest or not (monotone or largest == moved):
+            raise ValueError("threshold_sensitivity is from half of sensitivity to all of it, if monotone")
+        lifted = moved * (1 if monotone else 2)
+        usual = best_share(hits, ratio=lifted / largest, branch=(branches - 1) / 2)
+        part = usual if share is None else between(share, "share")
+        base = (1 - part) * budget / hits
+        threshold_scale = largest / (part * budget)
+        scales = tuple(lifted * (1 << j) / base for j in range(branches))
+        bits = grid_of(noise, resolution, threshold_scale, *scales)
+        over = max(2.0, math.log(max(groups, 1) / hits)) if margin is None else exact(margin)
+        if over < 0:
+            raise ValueError("margin must not be negative")
+        # Centres and margins are public numbers: as floats they cost accuracy in the last digit only.
+        centre = mean_noise(noise, threshold_scale, bits)
+        offsets = tuple(centre - mean_noise(noise, scale, bits) - level for scale in scales)
+        wanted = [Fraction(0), *(Fraction(over) * _deviation(noise, scale, bits) for scale in scales[1:])]
+        cutoffs = [
+            math.ceil((needed - offset) * (1 << bits)) for needed, offset in zip(wanted, offsets, strict=True)
+        ]
+        return cls(
+            groups,
+            noise,
+            limit,
+            below,
+            part,
+            hits * rounds,
+            threshold_scale,
+            scales,
+            bits,
+            tuple(max(-_LARGEST_CUTOFF, min(cutoff, _LARGEST_CUTOFF)) for cutoff in cutoffs),
+            offsets,
+            loss=PrivacyLoss.of(budget, times=rounds) if groups else PrivacyLoss(),
+        )
+
+    def realised(self, units: int) -> PrivacyLoss:
+        """Return the loss of a run whose hits cost so many units; a base hit costs 2^(branches - 1)."""
+        epsilon = self.loss.charge.epsilon
+        unit = (1 - self.share) * epsilon / (self.hits << (len(self.scales) - 1))
+        return PrivacyLoss.of(self.share * epsilon + units * unit)
+
+    def least_gaps(self, found: SparseVector) -> NDArray[np.float64]:
+        """Return the least gap that each hit could have had, given all that was decided before it.
+
+        Given a hit, what its noise exceeds this by is memoryless; an interval for its count needs it.
+        """
+        passing = [cutoff * 0.5**self.resolution for cutoff in self.cutoffs]
+        least = np.array([at + float(offset) for at, offset in zip(passing, self.offsets, strict=True)])
+        return np.asarray(np.maximum(least, 0.0)[found.branch])
+
+    def threshold_noise(self, trials: int, source: NoiseSource) -> NDArray[np.int64]:
+        """Draw the threshold's noise in grid steps, of shape (trials, 1)."""
+        return source.draw(self.noise, self.threshold_scale, self.resolution, (trials, 1))
+
+    def passing(self, counts: NDArray[np.int64], level: NDArray[np.int64], source: NoiseSource) -> Hits:
+        """Try counts of shape (trials, n) in each branch; a hit is in the cheapest one that it passes."""
+        values = placed(counts, self.resolution, negated=self.below)
+        values -= level
+        flat = values.ravel()
+        branch, steps = np.full(flat.shape, -1, dtype=np.int64), np.zeros_like(flat)
+        for j, scale in enumerate(self.scales):
+            where, noise = source.draw_reaching(self.noise, scale, self.resolution, self.cutoffs[j] - flat)
+            branch[where] = j
+            steps[where] = flat[where] + noise
+        hit = np.flatnonzero(branch >= 0)
+        return Hits(*np.divmod(hit, counts.shape[1]), branch[hit], steps[hit])
+
+    def released(self, hits: Hits, units: NDArray[np.int64], *, single: bool) -> SparseVector:
+        """Return the result of a run, or of trials; the hits of each are in the order of release."""
+        hits = hits.take(np.argsort(hits.trial, kind="stable"))
+        # A gap of 0 on the grid may come out as -1e-16 by rounding its two parts.
+        offsets = np.array([float(offset) for offset in self.offsets])
+        gap = np.maximum(in_counts(hits.steps, self.resolution) + offsets[hits.branch], 0.0)
+        parts = (hits.place, gap, hits.branch)
+        if single:
+            return SparseVector(self, *parts, units=int(units[0]))
+        most = ((self.hits - 1) << (len(self.scales) - 1)) + 1
+        shape = (len(units), min(most, self.groups, self.limit or most))
+        return SparseVector(self, *padded(hits.trial, shape, *parts), units=units)
+
+
+def best_share(
+    k: int, *, monotone: bool = True, branch: float = 0, ratio: Fraction | None = None
+) -> Fraction:
+    """Return the share of the budget for the threshold that minimises the variance of a gap.
+
+    1/(1 + (kappa^2 4^j k^2)^(1/3)) for branch j, kappa = 1 for monotone counts and 2 for general
+    ones (Free Gap, section 6.1; dissertation, section 5.4.1), as a nearby rational. By default a plan with
+    several branches uses the middle one: on the papers' data this has the precision of the base branch's
+    share and the number of hits of the cheapest branch's. `ratio` is another kappa: how far a hit's noise
+    moves, over how far the threshold's does.
+    """
+    kappa = float(ratio) if ratio is not None else 1 if monotone else 2
+    return Fraction(1 / (1 + (kappa * kappa * 4.0**branch * k * k) ** (1 / 3))).limit_denominator(10**9)
+
+
+def mean_noise(noise: Noise, scale: Fraction, bits: int) -> Fraction:
+    """Return the mean of the noise on its grid, in counts: gamma r/(1 - r) for one-sided noise."""
+    if noise == "laplace":
+        return Fraction(0)
+    return Fraction(1 / _grown(scale, bits)) / (1 << bits)
+
+
+def _deviation(noise: Noise, scale: Fraction, bits: int) -> Fraction:
+    """Return the standard deviation in counts: gamma sqrt(r)/(1 - r); for Laplace sqrt(2) times it."""
+    grown = _grown(scale, bits)
+    one_sided = math.sqrt(grown + 1) / grown
+    return Fraction(one_sided * (math.sqrt(2) if noise == "laplace" else 1)) / (1 << bits)
+
+
+def _grown(scale: Fraction, bits: int) -> float:
+    # 1/r - 1; beyond e^500 the noise is 0 within the precision of a mean or a margin.
+    return math.expm1(min(float(exact_noise.rate(scale, bits)), 500.0))

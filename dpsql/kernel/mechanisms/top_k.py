@@ -1,0 +1,152 @@
+"""Noisy top-k with gap: the k largest groups in order, each with its gap to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpsql.kernel.loss import Number, PrivacyLoss
+from dpsql.kernel.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
+from dpsql.kernel.mechanisms.contenders import leaders, select
+from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
+from dpsql.kernel.mechanisms.mechanism import M, Mechanism, R, Result, in_one_call
+from dpsql.kernel.mechanisms.sparse import order_sparse, sparsely_placed
+from dpsql.kernel.order import SparseCounts
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TopK(Result[M]):
+    """The groups chosen, best first, and the gaps between them.
+
+    Attributes
+    ----------
+    index
+        int64, positions of the chosen groups in the counts: min(k, n) of them.
+    gap
+        float64, in counts: `gap[i]` is from the i-th chosen to the next one, floored to the grid (those over
+        2^53 steps are rounded to a float). With n <= k groups the last one has no next, and there are n - 1.
+    """
+
+    index: NDArray[np.int64]
+    gap: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyOrder(Mechanism[R]):
+    """A mechanism that orders counts with noise of one law and releases at most k of them, with gaps."""
+
+    groups: int
+    k: int
+    noise: Noise
+    scale: Fraction
+    resolution: int
+
+    def order(
+        self, values: NDArray[np.int64] | SparseCounts, source: NoiseSource
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the k largest of values + noise, best first, and their gaps; all in grid steps."""
+        law = (self.noise, self.scale, self.resolution)
+        if isinstance(values, SparseCounts):
+            return order_sparse(values, self.k, law, source)
+        if values.ndim == 2:
+            noisy = source.draw(*law, values.shape)
+            noisy += values
+            return select(noisy, source.ranks(values.shape[1], trials=len(values)), self.k)
+        near, noisy = leaders(values, self.k, partial(source.draw, *law), partial(source.draw_reaching, *law))
+        chosen, gaps = select(noisy, source.ranks(len(near)), self.k)
+        return near[chosen], gaps
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
+    """Noisy top-k: chooses the k largest groups, and the gap of each to the next one at no extra charge.
+
+    With k = 1 this is noisy max; with exponential noise the choice has the law of permute-and-flip.
+
+    Notes
+    -----
+    Free Gap, Algorithm 1; dissertation, section 5.5. *Private:* the law is that of continuous noise
+    X of scale min(k, n-1) c/epsilon (twice that if not monotone), with gaps floored to the grid:
+
+    - Exponential X is gamma (Y + U), Y geometric, U in [0, 1) i.i.d. and independent of Y; so sums
+      compare by (q + Y, U), of U only the order matters, and that is a uniform permutation. For
+      Laplace, Y discrete Laplace and U uniform, the logarithm of the density of Y + U still moves by
+      at most 1/scale with one count.
+    - Alignment, winners W, losers L (L not empty): with M, M' the best loser's noisy value on D and
+      D' for the same noise, m the least q_i - q'_i in W: if M' >= M - m, winners move by
+      q_i - q'_i + M' - M; else the best loser moves by q_s - q'_s - m and winners by q_i - q'_i - m.
+      Every noise moves up, or is Laplace; at most k move, each by at most c (2c if not monotone).
+      The alignment printed in the dissertation, (5.4), is not injective; this one is.
+    - n <= k is choosing n - 1 of n: the last group and its place follow from the others.
+    - Moves from low to high, c = high - low: q_i - q'_i - m and M' - M + q_i - q'_i depend on differences of
+      moves alone, so that they are as for moves from 0 to c, monotone, up or down.
+
+    Ranks are drawn only for the contenders, the groups that reach the (k+1)-th noisy value. Which
+    they are depends on counts and noise alone, independent of the permutation, and a uniform
+    permutation restricted to them is again uniform: the law is the same. Likewise noise is completed
+    only where it can reach what k + 1 groups have reached: see `leaders`.
+
+    *Order:* all groups have noise of the same law, and ties are broken by the ranks; so the counts may be in
+    any order, even one that depends on a unit, and the chosen are released in the order of noisy values.
+
+    Lowest-k negates the counts, then adds noise: subtracting one-sided noise is not private.
+    """
+
+    lowest: bool
+
+    @classmethod
+    def plan(
+        cls,
+        groups: int,
+        k: int,
+        epsilon: Number,
+        *,
+        sensitivity: Number = 1,
+        monotone: bool = True,
+        noise: Noise = "exponential",
+        resolution: int | None = None,
+        lowest: bool = False,
+    ) -> NoisyTopK:
+        """Plan a choice of the k largest groups of a public domain; free if there is only one.
+
+        With `lowest`, the k smallest are chosen, and each gap is the distance below the next one.
+        """
+        k, budget, moved, noise = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
+        paid = min(k, groups - 1)
+        if paid < 1:
+            return cls(groups, k, noise, Fraction(0), 0, lowest, loss=PrivacyLoss())
+        scale = paid * moved * (1 if monotone else 2) / budget
+        bits = grid_of(noise, resolution, scale)
+        return cls(groups, k, noise, scale, bits, lowest, loss=PrivacyLoss.of(budget))
+
+    def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> TopK[NoisyTopK]:
+        """Choose from counts in any order; groups of sparse ones are named by their positions."""
+        if isinstance(counts, SparseCounts):
+            return self._run_sparse(counts, source)
+        array = counted(counts, self.groups, trials=True)
+        if not self.scale:
+            return TopK(self, np.zeros(array.shape, dtype=np.int64), np.zeros((*array.shape[:-1], 0)))
+        values = placed(array, self.resolution, negated=self.lowest)
+        index, gaps = self.order(values, source)
+        return TopK(self, index, in_counts(gaps, self.resolution))
+
+    def _run_sparse(self, counts: SparseCounts, source: NoiseSource) -> TopK[NoisyTopK]:
+        listed = sparsely_counted(counts, self.groups)
+        if not self.scale:
+            return self.run(listed.dense(), source)
+        index, gaps = self.order(sparsely_placed(listed, self.resolution, negated=self.lowest), source)
+        return TopK(self, index, in_counts(gaps, self.resolution))
+
+
+noisy_top_k = in_one_call(NoisyTopK.plan)
+"""Choose the k largest of given counts; arguments as in `NoisyTopK.plan`, with the counts first."""
+
+
+def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> TopK[NoisyTopK]:  # noqa: ANN401  as `noisy_top_k`
+    """Choose the largest group, and its gap to the next one: `noisy_top_k` with k = 1."""
+    return noisy_top_k(counts, 1, epsilon, **options)

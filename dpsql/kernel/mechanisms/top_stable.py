@@ -1,0 +1,201 @@
+"""Top Stable: a set of largest groups of an unknown domain, released if it is well separated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.loss import Number, PrivacyLoss
+from dpsql.kernel.mechanisms.arguments import between, bound, positive, whole
+from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, in_counts
+from dpsql.kernel.mechanisms.largest_groups import largest_groups
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call, of_any_size
+from dpsql.kernel.mechanisms.stable import StabilityTests, StableNoise, first_test
+from dpsql.kernel.mechanisms.top_k import NoisyTopK
+
+Choose = Literal["top-k", "uniform"]
+"""How to choose k groups of a larger stable set."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StableSet(Result["TopStable"]):
+    """The groups released by Top Stable: a set, unless noisy top-k ordered it at a charge.
+
+    Attributes
+    ----------
+    index
+        int64, positions of the groups in the counts, at most k. Ascending if noisy top-k did not order them:
+        then only the *set* is private. Where positions are in order of the counts, sort the groups by key, or
+        shuffle them, before anything is released: the order of the counts reveals more than was charged for.
+    stable
+        Size of the stable set, which identifies the test that passed; 0 if none did.
+    margin
+        Margin of that test, in counts: a multiple of 2^-resolution, not negative; NaN if none passed.
+        margin + `plan.lead` estimates the lead of the smallest group of the stable set over the largest one
+        outside, in counts; unbiased apart from selection bias.
+    gap
+        float64, if noisy top-k chose among a larger stable set: the gaps of its choice.
+    """
+
+    index: NDArray[np.int64]
+    stable: NDArray[np.int64]
+    margin: NDArray[np.float64]
+    gap: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class TopStable(Mechanism[StableSet]):
+    """Releases the set of the largest groups of an unknown domain, if it is well separated from the rest.
+
+    For each i from `candidates` down to 1 a test decides whether the i largest groups are well ahead of the
+    next one. The first such set is released exactly. The noise does not grow with k.
+
+    Attributes
+    ----------
+    k, candidates
+        As given to `plan`.
+    sensitivity
+        How much one unit can change a count.
+    tests
+        The stability tests, one for each size of a set.
+    choice
+        Noisy top-k among a stable set of more than k groups; None for a choice at random, at no charge.
+
+    Notes
+    -----
+    Carvalho et al. (UAI 2020), Algorithm 3; the one-sided noise and the margin are ours. The tests are
+    those of `FirstStable` on d_i = max(0, h_i - h_(i+1) - c), h the counts in descending order, c
+    the sensitivity.
+
+    *Private:* as `FirstStable`, for d_i > 0 means that the i largest groups are the same on every
+    neighbour, and h_i - h_(i+1) changes by c at most, up or down. Given the same stable set on both
+    sides, it is a public domain for noisy top-k. Empty places are groups of count 0; of a set only the
+    real groups are released. A stable set ends where counts differ, so its members do not depend on ties or
+    positions. The charge is that of the tests, the threshold's share if
+    all failed, and `choosing` of epsilon if noisy top-k chose.
+    """
+
+    k: int
+    candidates: int
+    sensitivity: Fraction
+    tests: StabilityTests
+    choice: NoisyTopK | None
+
+    @classmethod
+    def plan(
+        cls,
+        k: int,
+        epsilon: Number,
+        delta: Number,
+        *,
+        candidates: int | None = None,
+        noise: StableNoise = "one-sided",
+        share: Number | None = None,
+        choose: Choose = "top-k",
+        choosing: Number = Fraction(1, 4),
+        sensitivity: Number = 1,
+        resolution: int | None = None,
+    ) -> Self:
+        """Plan a search for a stable set; the number of groups is private, and does not matter.
+
+        Parameters
+        ----------
+        k
+            Most groups.
+        epsilon, delta
+            Budget. Delta is spent in full.
+        candidates
+            Size of the largest set tested, at least k; k by default.
+        noise
+            "one-sided", or "laplace" as in the paper.
+        share
+            Part of the tests' epsilon for their threshold's noise: .15 by default, .37 with Laplace noise.
+        choose
+            How to choose k groups if the stable set is larger, which requires `candidates` > k: by noisy
+            "top-k" among them, or "uniform", at no charge.
+        choosing
+            Share of epsilon reserved for noisy top-k, if `candidates` > k.
+        sensitivity, resolution
+            As in `Mechanism`.
+        """
+        k, budget, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
+        many = k if candidates is None else whole(candidates, "candidates")
+        if many < k:
+            raise ValueError("candidates must be at least k")
+        if choose not in get_args(Choose):
+            raise ValueError("choose must be 'top-k' or 'uniform'")
+        part, choice = between(choosing, "choosing"), None
+        if many > k and choose == "top-k":
+            choice = NoisyTopK.plan(many, k, budget * part, sensitivity=moved, resolution=resolution)
+            budget *= 1 - part
+        tests = StabilityTests.plan(
+            many, budget, delta, share=share, noise=noise, sensitivity=moved, resolution=resolution
+        )
+        loss = tests.loss(1) + (choice.loss if choice else PrivacyLoss())
+        return cls(k, many, moved, tests, choice, loss=loss)
+
+    @property
+    def scale(self) -> Fraction:
+        """Scale of the noise of each test, in counts."""
+        return self.tests.scale
+
+    @property
+    def lead(self) -> Fraction:
+        """What is added to a margin, in counts, for an unbiased estimate of the lead."""
+        return self.tests.threshold + self.sensitivity
+
+    def realised(self, units: int) -> PrivacyLoss:
+        """Return the loss of a run in which no test passed (0), one did (1), and noisy top-k chose (2)."""
+        return self.loss if units == 2 else self.tests.loss(units)
+
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> StableSet:
+        """Search counts, or the `candidates + 1` largest of them, in any order.
+
+        They must be monotone: one unit moves all counts the same way, each by at most the sensitivity, in any
+        number of groups.
+        """
+        position, kept = largest_groups(counts, self.candidates)
+        single, position, kept = position.ndim == 1, np.atleast_2d(position), np.atleast_2d(kept)
+        at, steps = first_test(self.tests.margins(leads(kept, self.sensitivity), source))
+        stable = np.where(at >= 0, self.candidates - at, 0)
+        margin = np.where(at >= 0, in_counts(steps, self.tests.resolution), np.nan)
+        real = np.minimum(stable, np.count_nonzero(position >= 0, axis=1))
+        index = np.where(np.arange(self.k) < real[:, None], position[:, : self.k], -1)
+        gap = np.full((len(index), self.k if self.choice else 0), np.nan)
+        units = (at >= 0).astype(np.int64)
+        for many in np.unique(real[real > self.k]).tolist():
+            rows = np.flatnonzero(real == many)
+            members = position[rows, :many]
+            if self.choice:
+                among = kept[0, :many] if single else kept[rows, :many]
+                chosen = replace(self.choice, groups=many).run(among, source)
+                index[rows] = np.take_along_axis(members, np.atleast_2d(chosen.index), axis=1)
+                gap[rows], units[rows] = chosen.gap, 2
+            else:
+                index[rows] = members[source.ranks(many, trials=len(rows)) < self.k].reshape(-1, self.k)
+        last = np.iinfo(np.int64).max
+        ascending = np.sort(np.where(index < 0, last, index), axis=1)
+        index = np.where(units[:, None] < 2, np.where(ascending == last, -1, ascending), index)
+        if single:
+            shown = (index[0, : int(real[0])], stable[0], margin[0], gap[0, : self.k * (units[0] == 2)])
+            return StableSet(self, *shown, units=int(units[0]))
+        return StableSet(self, index, stable, margin, gap, units=units)
+
+
+def leads(kept: NDArray[np.int64], sensitivity: Fraction) -> NDArray[np.int64]:
+    """Return the distances to instability of the i largest groups, for i from all down to 1.
+
+    >>> leads(np.array([[9, 5, 5, 0]]), Fraction(1))
+    array([[4, 0, 3]])
+    """
+    ahead: NDArray[np.int64] = kept[:, :-1] - kept[:, 1:] - min(int(sensitivity), exact_noise.STEP_LIMIT)
+    return np.maximum(ahead, 0)[:, ::-1]
+
+
+top_stable = in_one_call(of_any_size(TopStable.plan))
+"""Find the largest groups of given counts; arguments as in `TopStable.plan`, with the counts first."""

@@ -1,0 +1,157 @@
+"""A number and its excess on all small databases: the worst log-ratio of the box that releases both.
+
+The law of the box is that of `mechanisms.box`: the probability of a release w is proportional to
+e^(-rate range(w - q, 0)), with a constant that does not depend on the exact numbers q.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpsql.analysis.score_queries import Sums, score_query
+from dpsql.kernel.mechanisms import Box, Laplace, RungBins
+from dpsql.kernel.tree import Column, Item, Scan, Select, duckdb_sql
+
+SIZES = range(1, 9)
+UNITS = 4
+BOUNDS = (1, 2, 4, 8, 16)
+EPSILON = Fraction(1, 2)
+Database = tuple[int, ...]
+Pair = Callable[[Database, int], tuple[int, int]]
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[Database, RungBins]:
+    """The search of every multiset of at most four sizes up to eight, as the engine counts it."""
+    own = Select(
+        (Item(Column("r", "a", stored=True), "a"), Item(Column("r", "a", stored=True), "t")), Scan("r", "r")
+    )
+    sql = duckdb_sql(score_query(own, BOUNDS, by_excess=True, wide=False, sums=Sums.SIZES))
+    found = {}
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE r (a BIGINT)")
+        for database in databases(UNITS):
+            connection.execute("DELETE FROM r")
+            if database:
+                connection.executemany("INSERT INTO r VALUES (?)", [(size,) for size in database])
+            rows = connection.execute(sql).fetchall()
+            found[database] = RungBins(*np.array(rows, dtype=np.int64).reshape(-1, Sums.SIZES.value).T)
+    return found
+
+
+def databases(most: int) -> Iterator[Database]:
+    for units in range(most + 1):
+        yield from itertools.combinations_with_replacement(SIZES, units)
+
+
+def neighbours() -> Iterator[tuple[Database, Database]]:
+    for database in databases(UNITS - 1):
+        for size in SIZES:
+            yield database, tuple(sorted((*database, size)))
+
+
+def worst(pair: Pair, place: int, *, monotone: bool = True) -> float:
+    """Return the largest log-ratio of the box of two numbers, over neighbours and releases on its grid."""
+    bound = BOUNDS[place]
+    box = Box.plan(2, EPSILON, sensitivity=[bound, bound], monotone=monotone)
+    assert box.pads == monotone
+    step, reach = box.unit // bound, UNITS * 4 * bound + 2
+    ends = np.unique(np.concatenate([np.arange(-reach, reach + 1), [-20 * reach, 20 * reach]]))
+    first, second = np.meshgrid(ends, ends)
+
+    def spread(numbers: tuple[int, int]) -> NDArray[np.int64]:
+        off = (first - numbers[0], second - numbers[1])
+        if not monotone:
+            return np.maximum(*map(np.abs, off))
+        return np.maximum(np.maximum(*off), 0) - np.minimum(np.minimum(*off), 0)
+
+    moves = {(pair(a, place), pair(b, place)) for a, b in neighbours()}
+    most = max(int(np.abs(spread(one) - spread(other)).max()) for one, other in moves)
+    return float(box.rate * most * step)
+
+
+def clipped_and_excess(counted: dict[Database, RungBins]) -> Pair:
+    return lambda database, place: (
+        counted[database].clipped(BOUNDS, place),
+        counted[database].excess(BOUNDS, place),
+    )
+
+
+def test_they_are_those_of_the_definition(counted: dict[Database, RungBins]) -> None:
+    for database, bins in counted.items():
+        for place, times in ((0, 1), (0, 3), (1, 1), (1, 3), (2, 1), (2, 3), (3, 1)):
+            bound = BOUNDS[place]
+            assert bins.clipped(BOUNDS, place) == sum(min(c, bound) for c in database)
+            excess = sum(min(max(c - bound, 0), times * bound) for c in database)
+            assert bins.excess(BOUNDS, place, times=times) == excess
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_both_in_one_box_cost_epsilon(counted: dict[Database, RungBins], place: int) -> None:
+    assert worst(clipped_and_excess(counted), place) == float(EPSILON)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_an_excess_that_is_not_cut_is_noticed(counted: dict[Database, RungBins], place: int) -> None:
+    bound = BOUNDS[place]
+
+    def uncut(database: Database, place: int) -> tuple[int, int]:
+        return counted[database].clipped(BOUNDS, place), sum(max(c - bound, 0) for c in database)
+
+    # Beyond 2B is none of the sizes if B is 4.
+    assert (worst(uncut, place) > 1.4 * EPSILON) == (2 * bound < max(SIZES))
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_an_excess_that_moves_the_other_way_is_noticed(counted: dict[Database, RungBins], place: int) -> None:
+    def opposite(database: Database, place: int) -> tuple[int, int]:
+        clipped, excess = clipped_and_excess(counted)(database, place)
+        return clipped, -excess
+
+    assert worst(opposite, place) == 2 * EPSILON
+    assert worst(opposite, place, monotone=False) == float(EPSILON), "what a cube is for"
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_an_excess_by_itself_costs_epsilon(counted: dict[Database, RungBins], place: int) -> None:
+    most = 3 * BOUNDS[place]
+    noise = Laplace.plan(1, EPSILON, sensitivity=most)
+
+    def moves(times: int) -> set[int]:
+        each = ((counted[d].excess(BOUNDS, place, times=times) for d in pair) for pair in neighbours())
+        return {other - one for one, other in each}
+
+    assert min(moves(3)) == 0
+    assert Fraction(max(moves(3))) / noise.scale <= EPSILON
+    if place == 0:
+        assert Fraction(max(moves(7))) / noise.scale > EPSILON, "an excess that is cut at too many bounds"
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_sums_that_are_cut_by_their_limit_still_move_up_by_little(times: int) -> None:
+    """Totals near 2^60 of many units in one row: an addition never lowers the excess."""
+    bound, place = 1 << 58, 1
+    bounds = tuple(1 << power for power in range(57, 64))
+
+    def excess(units: Sequence[int]) -> int:
+        rows = []
+        for exceeded in range(len(bounds) + 1):
+            own = [u for u in units if sum(u > b for b in bounds) == exceeded]
+            last = bounds[exceeded - 1] if exceeded else 0
+            limit = 1 << 60
+            beyond = min(sum(own) - last * len(own), limit)
+            rows.append((exceeded, len(own), 0, min(sum(own), limit), beyond))
+        return RungBins(*np.array(rows, dtype=np.int64).T).excess(bounds, place, times=times)
+
+    units: list[int] = []
+    for extra in (0, 1, 5, 1 << 57, (1 << 58) - 1, 3, 1 << 59, 1 << 60, 7, 1 << 58):
+        before = excess(units)
+        units.append(bound + extra)
+        assert 0 <= excess(units) - before <= times * bound

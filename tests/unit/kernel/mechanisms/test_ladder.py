@@ -1,0 +1,121 @@
+"""The ladder: the loss on all small neighbours, by the closed form of noisy max; penalties; limits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpsql.kernel.mechanisms import Ladder, NoiseSource, ladder
+from dpsql.kernel.noise import SeededEntropy
+
+RUNGS = 4
+
+
+def law(values: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
+    """Return the law of noisy max with exponential noise: by inclusion and exclusion of the others."""
+    below = np.exp((values - values.max()) / scale)
+    chance = np.zeros(len(values))
+    for j, own in enumerate(below):
+        others = np.delete(below, j)
+        for size in range(len(values)):
+            for some in itertools.combinations(others, size):
+                chance[j] += own * (-1) ** size * math.prod(some) / (size + 1)
+    assert chance.sum() == pytest.approx(1)
+    return chance
+
+
+@pytest.mark.parametrize(("epsilon", "noise"), [("0.2", 0), (1, 0), (3, "0.1"), (1, 4)])
+def test_no_unit_moves_a_rung_by_more_than_epsilon(epsilon: int | str, noise: int | str) -> None:
+    """All numbers of at most 4 units with contributions of all sizes, and one unit more of any size."""
+    plan = Ladder.plan(RUNGS, epsilon, noise=noise)
+    loss = {1.0: 0.0, 0.5: 0.0}
+    for units in range(5):
+        for sizes in itertools.combinations_with_replacement(range(RUNGS + 1), units):
+            numbers = np.array([sum(size > j for size in sizes) for j in range(RUNGS)])
+            for size in range(RUNGS + 1):
+                more = numbers + (size > np.arange(RUNGS))
+                for factor, most in loss.items():
+                    scale = factor * float(plan.scale) * 2**plan.resolution
+                    first, second = (law(plan.values(each), scale) for each in (numbers, more))
+                    loss[factor] = max(most, float(np.abs(np.log(first / second)).max()))
+    claim = float(Fraction(epsilon))
+    assert 0.7 * claim < loss[1.0] <= claim * (1 + 1e-6)
+    assert loss[0.5] > claim
+
+
+def test_a_rung_costs_what_doubling_the_noise_does_but_not_less_than_the_choice_needs() -> None:
+    assert Ladder.plan(5, Fraction(1, 5)).penalty == Fraction(25, 2)
+    assert Ladder.plan(5, 1, noise=100).penalty == pytest.approx(100 * math.sqrt(2))
+    plan = Ladder.plan(5, 2)
+    steps = plan.values(np.array([9, 3, 0, 0, 0]))
+    wanted = [-9, -3 - 1.25, -2.5, -3.75, -5]
+    assert steps.tolist() == [each * 2**plan.resolution for each in wanted]
+
+
+def long_law(values: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
+    """Return the law of noisy max over any number of rungs, by quadrature over the own noise of each."""
+    noise = (np.arange(3_000) + 0.5) * 1e-2
+    gaps = (values[:, None] - values[None, :]) / scale
+    chance = np.empty(len(values))
+    for j in range(len(values)):
+        others = np.delete(gaps[j], j)
+        below = -np.expm1(-np.maximum(noise[:, None] + others[None, :], 0))
+        chance[j] = (np.exp(-noise) * below.prod(axis=1)).sum() * 1e-2
+    return chance
+
+
+def test_the_law_of_many_rungs_is_that_of_few() -> None:
+    plan = Ladder.plan(RUNGS, 1)
+    values = plan.values(np.array([3, 2, 0, 0]))
+    scale = float(plan.scale) * 2**plan.resolution
+    assert long_law(values, scale) == pytest.approx(law(values, scale), abs=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", ["0.05", 1, 20])
+def test_a_ladder_to_2_to_the_83_is_as_private_and_goes_too_far_as_seldom(epsilon: int | str) -> None:
+    """One unit moves the law of 85 rungs by at most epsilon; more rungs do not add to the noise of a sum.
+
+    The rung that few units need is the fifth; the variance is 4 to the power of the rungs beyond.
+    """
+    claim, variance = float(Fraction(epsilon)), {}
+    for rungs in (41, 85):
+        plan = Ladder.plan(rungs, epsilon)
+        scale = float(plan.scale) * 2**plan.resolution
+        numbers = np.where(np.arange(rungs) < 5, 100_000, 0)
+        found = long_law(plan.values(numbers), scale)
+        variance[rungs] = float((found * 4.0 ** np.minimum(np.arange(rungs) - 5, 40)).sum())
+        for size in (0, 3, 5, 6, 40, rungs):
+            more = long_law(plan.values(numbers + (np.arange(rungs) < size)), scale)
+            kept = np.minimum(found, more) > 1e-9
+            assert np.abs(np.log(found[kept] / more[kept])).max() <= claim + 1e-3
+    assert variance[85] == pytest.approx(variance[41], rel=1e-6)
+    assert variance[85] < 1.3
+
+
+def test_one_rung_is_free() -> None:
+    found = ladder([7], 1)
+    assert found.rung.tolist() == [0]
+    assert found.charge.epsilon == 0
+
+
+@pytest.mark.parametrize("epsilon", ["1e-9", 1, "1e9", "1e300"])
+def test_any_numbers_any_budget(epsilon: int | str) -> None:
+    last = np.iinfo(np.int64).max
+    source = NoiseSource(SeededEntropy(1))
+    for numbers in ([last] * 41, [0] * 41, [-last] * 41, [last] * 20 + [0] * 21):
+        plan = Ladder.plan(41, epsilon, noise=1)
+        found = plan.run([numbers] * 3, source).rung
+        assert ((found >= 0) & (found < 41)).all()
+        if Fraction(epsilon) >= 1 and numbers[0] == last and numbers[-1] == 0:
+            assert (found >= 20).all()
+
+
+@pytest.mark.parametrize(("rungs", "epsilon", "noise"), [(0, 1, 0), (3, 0, 0), (3, "1e-20", 0), (3, 1, -1)])
+def test_refusals(rungs: int, epsilon: int | str, noise: int) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Ladder.plan(rungs, epsilon, noise=noise)
