@@ -78,10 +78,23 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
                 nullable = True
             low, high = _quotients(node, x, y, at) if operator == "//" else _rests(x, y)
         case "&" | "|" | ">>":
-            return whole(kind)
+            found = _bits(operator, x, y)
+            return Value(kind, *(ends(kind) if found is None else found), nullable)
         case _:
             raise NotCertified("an operator that has no rule", node)
     return computed(Value(kind, low, high, nullable), node, at)
+
+
+def _bits(operator: str, x: Value, y: Value) -> tuple[Number, Number] | None:
+    """Return the ends of an operator on the bits of two numbers from 0 on."""
+    if x.low < 0 or y.low < 0 or INFINITY in (x.high, y.high):
+        return None
+    match operator:
+        case "&":
+            return 0, min(x.high, y.high)
+        case "|":
+            return max(x.low, y.low), (1 << int(max(x.high, y.high)).bit_length()) - 1
+    return (int(x.low) >> int(y.low), int(x.high) >> int(y.low)) if y.low == y.high < 64 else None  # noqa: PLR2004
 
 
 def _double(operator: str, x: Value, y: Value, nullable: bool) -> Value:
