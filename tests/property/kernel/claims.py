@@ -89,11 +89,13 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
         return f"there are {len(whole.numbers)} groups instead of one"
     touched, together = set[Group](), [0] * len(claim.numbers)
     nothing = (0,) * len(claim.numbers)
+    fewer, more = _of_groups(claim, less), _of_groups(claim, whole)
+    repeated = fewer is not None and more is not None
     for group in {**whole.numbers, **less.numbers}:
         absent = group not in whole.numbers or group not in less.numbers
         old, new = less.numbers.get(group, nothing), whole.numbers.get(group, nothing)
         for place, (change, before, after) in enumerate(zip(claim.numbers, old, new, strict=True)):
-            if (absent and _by_others(claim, change)) or (claim.cells and change.column == claim.decides):
+            if (absent and _by_others(claim, change)) or (repeated and change.column == claim.decides):
                 continue
             low, high = _ends(claim, change, whole.names, group)
             if not low <= after - before <= high:
@@ -111,7 +113,8 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
         values = {tuple(group[i] for i in at) for group in touched}
         if columns <= set(whole.names) and len(values) > most:
             return f"one unit is in {len(values)} values of {sorted(columns)}, certified {most}"
-    return _decided(claim, whole, less) or _there(claim, whole)
+    decides = claim.number(claim.decides) if repeated and claim.decides else None
+    return _decided(decides, fewer or {}, more or {}) or _there(claim, whole)
 
 
 def _by_others(claim: Certificate, change: Change) -> bool:
@@ -120,25 +123,26 @@ def _by_others(claim: Certificate, change: Change) -> bool:
     return decides is not None and change is not decides and decides.high <= 1
 
 
-def _decided(claim: Certificate, whole: Counted, less: Counted) -> str:
-    """Say whether the number that decides which groups there are changes too much, if each cell has it."""
-    found = []
+def _of_groups(claim: Certificate, counted: Counted) -> dict[Group, int] | None:
+    """Return the number that decides which groups there are by group, if all its cells have it."""
     cells = {name for name, _ in claim.cells}
     place = next((i for i, n in enumerate(claim.numbers) if n.column == claim.decides), None)
     if not cells or place is None:
-        return ""
-    for counted in (less, whole):
-        at = [i for i, name in enumerate(counted.names) if name not in cells]
-        numbers: dict[Group, int] = {}
-        for group, row in counted.numbers.items():
-            if numbers.setdefault(tuple(group[i] for i in at), row[place]) != row[place]:
-                return f"{claim.decides} differs between cells of {group}"
-        found.append(numbers)
-    change, before, after = claim.numbers[place], *found
-    for group in {**before, **after}:
+        return None
+    at = [i for i, name in enumerate(counted.names) if name not in cells]
+    numbers: dict[Group, int] = {}
+    for group, row in counted.numbers.items():
+        if numbers.setdefault(tuple(group[i] for i in at), row[place]) != row[place]:
+            return None
+    return numbers
+
+
+def _decided(change: Change | None, before: dict[Group, int], after: dict[Group, int]) -> str:
+    """Say whether the number that decides which groups there are changes too much."""
+    for group in {**before, **after} if change is not None else {}:
         moved = after.get(group, 0) - before.get(group, 0)
-        if not change.low <= moved <= change.high:
-            return f"{claim.decides} of {group} changes by {moved}, certified [{change.low}, {change.high}]"
+        if change is not None and not change.low <= moved <= change.high:
+            return f"{change.column} of {group} changes by {moved}, certified [{change.low}, {change.high}]"
     return ""
 
 
