@@ -113,6 +113,10 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
         values = {tuple(group[i] for i in at) for group in touched}
         if columns <= set(whole.names) and len(values) > most:
             return f"one unit is in {len(values)} values of {sorted(columns)}, certified {most}"
+    cells = {name for name, _ in claim.cells}
+    at = [i for i, name in enumerate(whole.names) if name not in cells]
+    if claim.one_cell and len({tuple(group[i] for i in at) for group in touched}) < len(touched):
+        return f"one unit is in several cells of a group: {touched}"
     decides = claim.number(claim.decides) if repeated and claim.decides else None
     return _decided(decides, fewer or {}, more or {}) or _there(claim, whole)
 
