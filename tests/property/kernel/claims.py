@@ -180,8 +180,8 @@ def _there(claim: Certificate, whole: Counted) -> str:
 def cut_wrongly(claim: Certificate, every: Counted, left: Counted) -> str:
     """Say whether those groups that are left are not the largest by the number that the certificate names."""
     largest = claim.largest
-    if largest is None:
-        return ""
+    if largest is None or claim.number(largest.column) is None:
+        return ""  # without the number nothing can be read of it
     (place,) = (i for i, n in enumerate(claim.numbers) if n.column == largest.column)
     at = [every.names.index(name) for name in sorted(largest.within)]
     sizes: dict[Group, list[int]] = {}
