@@ -85,7 +85,7 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
     """Say what of a certificate fails when one unit is added: `less` is without it; nothing if all holds."""
     if claim.keys in (Keys.ONE, Keys.DECLARED) and whole.numbers.keys() != less.numbers.keys():
         return f"the groups differ: {set(whole.numbers) ^ set(less.numbers)}"
-    if claim.keys is Keys.ONE and len(whole.numbers) != 1:
+    if claim.keys is Keys.ONE and len(whole.numbers) > 1:  # there is none of an empty domain
         return f"there are {len(whole.numbers)} groups instead of one"
     touched, together = set[Group](), [0] * len(claim.numbers)
     nothing = (0,) * len(claim.numbers)
