@@ -64,7 +64,7 @@ def test_a_search_has_a_proof_of_its_own(session: Session) -> None:
 
 def test_json_has_the_conclusions(session: Session) -> None:
     facts = json.loads(session.run(f"EXPLAIN (FORMAT JSON) {PAGES}").table.column(0)[0].as_py())
-    assert facts["certificate"]["groups"] == "every group of a public domain, whatever the rows are"
+    assert facts["certificate"]["groups"].startswith("every group of a public domain")
     assert facts["certificate"]["numbers"][0].startswith("one unit changes n0 by 0 to 4")
 
 
