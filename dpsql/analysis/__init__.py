@@ -27,6 +27,7 @@
                    ``narrowing`` those within the conditions of WHERE
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``output_layout``  where the columns of a release stand, and what is free beside them
+``column_types``   the type of each column of a compiled query, by ``type_rules``
 ``compiled_query`` the counting query, certified by the kernel; ``claims`` compares the plan's with that
 ``plan``           the plan of a statement; ``catalog`` the schema database's protocol
 ``provenance``   what a block groups by, and whether it refers to the rows around it

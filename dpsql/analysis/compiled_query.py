@@ -7,6 +7,7 @@ from dataclasses import InitVar, field, replace
 
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.column_types import give_types
 from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.sparse import SparseDomain
 from dpsql.errors import InternalError
@@ -110,7 +111,7 @@ def seal(
     Its columns get their types, the engine's binder confirms its SQL, and the kernel derives from the tree
     alone how far one unit changes its numbers. Raises `InternalError` (uncharged) if one of them objects.
     """
-    typed = tree.give_types(query, catalog.stored_types)
+    typed = give_types(query, catalog.stored_types)
     sql, *others = (tree.duckdb_sql(each) for each in (typed, *faster))
     plain = [confirm(catalog, each, policy) for each in (sql, *others)]
     return CompiledQuery(

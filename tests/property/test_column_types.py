@@ -14,10 +14,10 @@ from fuzz.statements import statement
 from fuzz.world import World, worlds
 
 from dpsql.analysis import CompiledQuery, Plan, analyse, complete
+from dpsql.analysis.column_types import Stored, Typing, give_types
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import QueryRefused
-from dpsql.kernel.tree import Column, duckdb_sql, give_types, walk
-from dpsql.kernel.tree.column_types import Stored, Typing
+from dpsql.kernel.tree import Column, duckdb_sql, walk
 from dpsql.kernel.tree.node import Query as Node
 from dpsql.language import Query, parse
 from dpsql.policy import load

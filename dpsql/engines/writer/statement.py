@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from dpsql.analysis import CompiledQuery
+from dpsql.analysis.column_types import give_types
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.writer import aggregates, calls, conditions, expressions, operators, queries
@@ -12,7 +13,7 @@ from dpsql.engines.writer.context import Rule, Writer, check_cost
 from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.public import PublicRelation
 from dpsql.engines.writer.value import TargetColumn
-from dpsql.kernel.tree import Expr, Query, Scan, give_types, walk
+from dpsql.kernel.tree import Expr, Query, Scan, walk
 from dpsql.lazy_dataclass import dataclass
 
 RULES: dict[type[Expr], Rule] = {

@@ -23,12 +23,10 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``expressions`` and ``relations`` have these; ``node`` the base classes and `facts` (columns read, size);
-``forms`` the functions; ``column_types`` types the columns, by ``type_rules``; ``guards`` the TRY around what
-could fail; ``writer`` DuckDB's SQL; ``build`` lists of nodes.
+``forms`` the functions; ``guards`` the TRY around what could fail; ``writer`` DuckDB's SQL; ``build`` lists of nodes.
 """
 
 from dpsql.kernel.tree.build import columns, conjunction, items, kept
-from dpsql.kernel.tree.column_types import give_types
 from dpsql.kernel.tree.expressions import (
     EXACT,
     MOST,
@@ -168,7 +166,6 @@ __all__ = [
     "conjunction",
     "duckdb_sql",
     "facts",
-    "give_types",
     "guarded",
     "items",
     "kept",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.nests import JOINED, chained, longer, nested, selected, twice, upper
 
+from dpsql.analysis.column_types import give_types
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.engines.postgres.dialect import PostgresDialect
@@ -34,7 +35,6 @@ from dpsql.kernel.tree import (
     Query,
     Scan,
     Select,
-    give_types,
     listed_forms,
 )
 from dpsql.policy import BudgetPolicy, DatabaseSource, Policy, Table, UnitColumn

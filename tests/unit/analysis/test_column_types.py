@@ -10,6 +10,7 @@ from fractions import Fraction
 import duckdb
 import pytest
 
+from dpsql.analysis.column_types import Typing, give_types
 from dpsql.kernel.tree import (
     Aggregate,
     Apply,
@@ -55,11 +56,9 @@ from dpsql.kernel.tree import (
     Values,
     Window,
     duckdb_sql,
-    give_types,
     listed_forms,
     walk,
 )
-from dpsql.kernel.tree.column_types import Typing
 from dpsql.types import (
     BIGINT,
     BOOLEAN,

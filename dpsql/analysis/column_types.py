@@ -13,10 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dpsql.kernel.tree import expressions as e
-from dpsql.kernel.tree import relations as r
-from dpsql.kernel.tree.node import Expr, Node, Query, Source, parts, replaced
-from dpsql.kernel.tree.type_rules import (
+from dpsql.analysis.type_rules import (
     LITERAL,
     aggregate_type,
     arithmetic_type,
@@ -25,6 +22,9 @@ from dpsql.kernel.tree.type_rules import (
     literal_type,
     settled,
 )
+from dpsql.kernel.tree import expressions as e
+from dpsql.kernel.tree import relations as r
+from dpsql.kernel.tree.node import Expr, Node, Query, Source, parts, replaced
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTERVAL, TIMESTAMP, SqlType
 
 Columns = Mapping[str, SqlType | None]
