@@ -9,14 +9,17 @@ import os
 from collections.abc import Iterator
 from random import Random
 
+import duckdb
 import pytest
-from kernel.attack import Attack
+from kernel.attack import Attack, Claimed, Figures, hold
 from kernel.edits import RULES, edited
 from kernel.grounds import Ground, grounds
+from kernel.place import Place
+from kernel.sites import everywhere, sites
 
-from dpsql.kernel.check import Certificate, Change, certify
+from dpsql.kernel.check import Certificate, Change, NotCertified, certify
 from dpsql.kernel.facts import Facts
-from dpsql.kernel.tree import Query, duckdb_sql
+from dpsql.kernel.tree import Query, Select, duckdb_sql
 
 SEED = 36
 
@@ -44,6 +47,45 @@ def test_edited_trees_hold_what_is_certified_of_them(made: list[Ground], edits: 
     assert not figures.findings, f"seed {seed}: " + "\n\n".join(map(str, figures.findings[:3]))
     assert figures.accepted.total() >= edits // 10
     assert figures.refused.total() >= edits // 10
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT page, MEDIAN(ms, contribution_bounds_per_row => (0, 5)) AS n FROM visits GROUP BY page",
+        "SELECT country, COUNT(DISTINCT note) AS n FROM visits GROUP BY country",
+        pytest.param(
+            "SELECT page, AVG(ms, contribution_bounds_per_row => (0, 5)) AS n FROM visits GROUP BY page",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param("SELECT SUM(ms, contribution_bounds => AUTO) AS n FROM visits", marks=pytest.mark.slow),
+    ],
+)
+def test_no_query_of_a_tree_has_a_limit_or_another_name(made: list[Ground], text: str) -> None:
+    """Every SELECT of a tree is edited: what is compared with a pattern must be the whole of it."""
+    ground, rng, claimed, figures = made[0], Random(SEED), list[Claimed](), Figures()
+    ground.fill(rng)
+    for compiled in ground.compiled(text):
+        for name in ("change LIMIT", "change names"):
+            for site in sites(compiled.query):
+                if not isinstance(site.node, Select):
+                    continue
+                for new in RULES[name][1](Place(site, compiled.query, rng)):
+                    query = everywhere(compiled.query, site.node, new)
+                    claim = claimed_of(ground, query)
+                    if claim is not None:
+                        claimed.append(Claimed(query, claim, compiled, (name,)))
+    broken = hold(ground, claimed, rng, 3, figures)
+    assert not broken, "\n\n".join(map(str, broken[:3]))
+
+
+def claimed_of(ground: Ground, query: Query) -> Certificate | None:
+    """What is certified of a query that binds; nothing if it is refused."""
+    try:
+        ground.connection.sql(duckdb_sql(query))
+        return certify(query, ground.facts)
+    except (duckdb.Error, NotCertified):
+        return None
 
 
 def test_a_claim_that_is_too_low_is_found(made: list[Ground]) -> None:

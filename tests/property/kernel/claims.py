@@ -85,15 +85,17 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
     """Say what of a certificate fails when one unit is added: `less` is without it; nothing if all holds."""
     if claim.keys in (Keys.ONE, Keys.DECLARED) and whole.numbers.keys() != less.numbers.keys():
         return f"the groups differ: {set(whole.numbers) ^ set(less.numbers)}"
-    if claim.keys is Keys.ONE and len(whole.numbers) != 1:
+    if claim.keys is Keys.ONE and len(whole.numbers) > 1:  # there is none of an empty domain
         return f"there are {len(whole.numbers)} groups instead of one"
     touched, together = set[Group](), [0] * len(claim.numbers)
     nothing = (0,) * len(claim.numbers)
+    fewer, more = _of_groups(claim, less), _of_groups(claim, whole)
+    repeated = fewer is not None and more is not None
     for group in {**whole.numbers, **less.numbers}:
         absent = group not in whole.numbers or group not in less.numbers
         old, new = less.numbers.get(group, nothing), whole.numbers.get(group, nothing)
         for place, (change, before, after) in enumerate(zip(claim.numbers, old, new, strict=True)):
-            if absent and _by_others(claim, change):
+            if (absent and _by_others(claim, change)) or (repeated and change.column == claim.decides):
                 continue
             low, high = _ends(claim, change, whole.names, group)
             if not low <= after - before <= high:
@@ -111,13 +113,41 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
         values = {tuple(group[i] for i in at) for group in touched}
         if columns <= set(whole.names) and len(values) > most:
             return f"one unit is in {len(values)} values of {sorted(columns)}, certified {most}"
-    return _there(claim, whole)
+    cells = {name for name, _ in claim.cells}
+    at = [i for i, name in enumerate(whole.names) if name not in cells]
+    if claim.one_cell and len({tuple(group[i] for i in at) for group in touched}) < len(touched):
+        return f"one unit is in several cells of a group: {touched}"
+    decides = claim.number(claim.decides) if repeated and claim.decides else None
+    return _decided(decides, fewer or {}, more or {}) or _there(claim, whole)
 
 
 def _by_others(claim: Certificate, change: Change) -> bool:
     """Return whether other units may count in a group that is there by one: its number alone decides that."""
     decides = None if claim.decides is None else claim.number(claim.decides)
     return decides is not None and change is not decides and decides.high <= 1
+
+
+def _of_groups(claim: Certificate, counted: Counted) -> dict[Group, int] | None:
+    """Return the number that decides which groups there are by group, if all its cells have it."""
+    cells = {name for name, _ in claim.cells}
+    place = next((i for i, n in enumerate(claim.numbers) if n.column == claim.decides), None)
+    if not cells or place is None:
+        return None
+    at = [i for i, name in enumerate(counted.names) if name not in cells]
+    numbers: dict[Group, int] = {}
+    for group, row in counted.numbers.items():
+        if numbers.setdefault(tuple(group[i] for i in at), row[place]) != row[place]:
+            return None
+    return numbers
+
+
+def _decided(change: Change | None, before: dict[Group, int], after: dict[Group, int]) -> str:
+    """Say whether the number that decides which groups there are changes too much."""
+    for group in {**before, **after} if change is not None else {}:
+        moved = after.get(group, 0) - before.get(group, 0)
+        if change is not None and not change.low <= moved <= change.high:
+            return f"{change.column} of {group} changes by {moved}, certified [{change.low}, {change.high}]"
+    return ""
 
 
 def _ends(claim: Certificate, change: Change, names: tuple[str, ...], group: Group) -> tuple[int, int]:
@@ -150,8 +180,8 @@ def _there(claim: Certificate, whole: Counted) -> str:
 def cut_wrongly(claim: Certificate, every: Counted, left: Counted) -> str:
     """Say whether those groups that are left are not the largest by the number that the certificate names."""
     largest = claim.largest
-    if largest is None:
-        return ""
+    if largest is None or claim.number(largest.column) is None:
+        return ""  # without the number nothing can be read of it
     (place,) = (i for i, n in enumerate(claim.numbers) if n.column == largest.column)
     at = [every.names.index(name) for name in sorted(largest.within)]
     sizes: dict[Group, list[int]] = {}

@@ -8,6 +8,7 @@ from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,
+    Cast,
     Column,
     Constant,
     Derived,
@@ -80,7 +81,23 @@ def _limit(p: Place) -> Iterator[Node]:
         yield remade(p.node, limit=None)
         yield remade(p.node, limit=1)
     else:
+        order = tuple(OrderTerm(item.expr) for item in p.node.items)
+        yield remade(p.node, limit=p.rng.choice((1, 2, 5)), order=order)
         yield remade(p.node, limit=p.rng.choice((1, 2, 5)))
+
+
+def _names(p: Place) -> Iterator[Node]:
+    """Give another column the name of one, before it or in its place, or exchange their names."""
+    named = [i for i in p.node.items if i.name or isinstance(i.expr, Column)]
+    if len(named) < 2:
+        return
+    one, other = p.rng.sample(named, 2)
+    name, second = (i.name or i.expr.name for i in (one, other))
+    yield remade(p.node, items=(Item(other.expr, name), *p.node.items))
+    yield remade(p.node, items=(Item(Cast(Constant(0, BIGINT), BIGINT, safe=False), name), *p.node.items))
+    renamed = {one: Item(one.expr, second), other: Item(other.expr, name)}
+    yield remade(p.node, items=tuple(renamed.get(i, i) for i in p.node.items))
+    yield remade(p.node, items=tuple(Item(i.expr, second) if i is one else i for i in p.node.items))
 
 
 def _join_kind(p: Place) -> Iterator[Node]:
@@ -203,6 +220,7 @@ RULES: dict[str, tuple[tuple[type[Node], ...], Rule]] = {
     "change a set operation": ((SetOperation,), _word),
     "change its branches": ((SetOperation,), _branch),
     "double a query": ((Select,), _doubled),
+    "change names": ((Select,), _names),
     "change items": ((Select,), _item),
     "change a table": ((Scan,), _scan),
     "change a domain": ((DomainScan, Values, Range), _domain),
