@@ -227,7 +227,19 @@ class _Counted:
         if ends is None or INFINITY in (-ends[0], ends[1]):
             return None
         self.proof.note("single rows", f"the only row of a unit adds from {ends[0]} to {ends[1]}")
-        return Number(_floor(min(ends[0], 0)), -_floor(-max(ends[1], 0)))
+        return Number(_floor(min(ends[0], 0)), -_floor(-max(ends[1], 0)), self._total(found[0]))
+
+    def _total(self, sums: Sums) -> int | None:
+        """Return what a unit changes a weighted sum of shares by in all groups: the sum of what each may."""
+        total = 0
+        for (kind, x), factor in sums.terms:
+            if kind != "sum" or x is None or sums.of is not self.query:
+                return None
+            found = share_of(self.proof, x, self.query, self.source).total
+            if found is None:
+                return None
+            total += abs(factor) * found
+        return total
 
     def _aggregate(self, expr: Aggregate) -> Number:
         name = expr.name.upper()

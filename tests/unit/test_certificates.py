@@ -1,0 +1,96 @@
+"""What is counted is certified: EXPLAIN shows the proof, and a plan that claims less is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pytest
+
+from dpsql.analysis.claims import ClaimTooLow, check_claims, lower_claims
+from dpsql.errors import InternalError
+from dpsql.kernel.check import NotCertified
+from dpsql.session import Session
+from tests.narrow import private
+from tests.opened import sessions_in
+
+POLICY = """
+[budget]
+epsilon = 100
+default_epsilon = 1
+ledger = "ledger.sqlite"
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+rows_per_unit = 4
+[tables.visits.domain]
+page = ["a", "b", "c"]
+"""
+ROWS = "SELECT * FROM (VALUES (1, 'a', 5), (1, 'b', 6), (2, 'a', 5), (3, 'c', 9)) AS t(user_id, page, ms)"
+PAGES = "SELECT page, COUNT(*) AS n FROM visits GROUP BY page"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("certified")
+    duckdb.sql(f"COPY ({ROWS}) TO '{folder / 'visits'}.parquet'")
+    with sessions_in(folder, POLICY) as opened:
+        yield opened()
+
+
+def rows_of(session: Session, text: str) -> list[dict[str, Any]]:
+    return session.run(text).table.to_pylist()
+
+
+def test_a_proof_ends_with_what_one_unit_changes(session: Session) -> None:
+    steps = rows_of(session, f"EXPLAIN (FORMAT CERTIFICATE) {PAGES}")
+    assert [*steps[0]] == ["query", "rule", "concludes", "place"]
+    assert {"scan", "conclusion"} <= {step["rule"] for step in steps}
+    scan = next(step["concludes"] for step in steps if step["rule"] == "scan")
+    assert "user_id" in scan
+    last = steps[-1]
+    assert (last["query"], last["rule"], last["place"]) == ("counts", "conclusion", "n0")
+    assert last["concludes"].startswith("one unit changes n0 by 0 to 4 in each group")
+
+
+def test_a_search_has_a_proof_of_its_own(session: Session) -> None:
+    text = "SELECT COUNT(*, contribution_bounds => AUTO) AS n FROM visits WHERE ms > 1"
+    steps = rows_of(session, f"EXPLAIN (FORMAT CERTIFICATE) {text}")
+    assert {step["query"] for step in steps} == {"search of a bound", "counts"}
+
+
+def test_json_has_the_conclusions(session: Session) -> None:
+    facts = json.loads(session.run(f"EXPLAIN (FORMAT JSON) {PAGES}").table.column(0)[0].as_py())
+    assert facts["certificate"]["groups"].startswith("every group of a public domain")
+    assert facts["certificate"]["numbers"][0].startswith("one unit changes n0 by 0 to 4")
+
+
+def test_a_public_statement_has_no_proof(session: Session) -> None:
+    assert rows_of(session, "EXPLAIN (FORMAT CERTIFICATE) SELECT 1 AS one") == []
+
+
+def test_a_plan_that_claims_less_is_refused(session: Session) -> None:
+    plan = private(session.prepare(PAGES)).plan
+    assert [*lower_claims(plan, plan.compiled.certificate)] == []
+    narrow = [replace(part, most=3) for part in plan.counts[0].parts]  # type: ignore[call-arg]  # its own field
+    wrong = replace(plan, counts=(replace(plan.counts[0], parts=tuple(narrow)),))
+    with pytest.raises(ClaimTooLow, match="n0 changes by 0 to 4, claimed 0 to 3"):
+        check_claims(wrong)
+
+
+def test_what_is_not_certified_is_neither_counted_nor_charged(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> object:
+        raise NotCertified("a rule that is missing")
+
+    monkeypatch.setattr("dpsql.analysis.compiled_query.certify", refuse)
+    before = session.budget().remaining
+    with pytest.raises(
+        InternalError, match="nothing was run or charged: not certified: a rule"
+    ):
+        session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 3")
+    assert session.budget().remaining == before
