@@ -64,7 +64,8 @@ def _lower_claims_of_groups(plan: Plan, certificate: Certificate) -> Iterator[st
         yield f"{certificate.decides} decides which groups there are, claimed n{plan.existence + offset}"
     order = plan.compiled.order
     ordered = [] if order is None else [name for name, _ in order.terms]
-    cells = [name for name, _ in certificate.cells] if plan.compiled.cells else []  # their order is never read
+    # The order of cells is never read.
+    cells = [name for name, _ in certificate.cells] if plan.compiled.cells else []
     if ordered and not certificate.ordered_by(frozenset((*ordered, *cells))):
         yield f"two groups may be equal in {', '.join(ordered)}, claimed a public order"
     public = plan.domain_size is not None or not plan.key_types

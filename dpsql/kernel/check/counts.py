@@ -112,7 +112,7 @@ def relation_of_groups(
     few = _few(source, keys)
     proof.note("numbers of groups", f"{len(numbers)} numbers of groups by {len(keys)} keys")
     cells = {}
-    whole = {}
+    whole: dict[str, tuple[Real, Real]] = {}
     for name, expr in keys.items():
         value = proof.value(expr, query)
         if exact(value.type):

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from dpsql.kernel.check.conditions import equal_columns
 from dpsql.kernel.check.groups import join_groups
-from dpsql.kernel.check.marks import Kept, Rank
+from dpsql.kernel.check.marks import Kept, Mark, Rank
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.sources import NOTHING, check_name, relation_of_item
@@ -162,7 +162,7 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
     one_a = _at_most_one(proof, b, a, conditions)
     unique: set[Names] = set()
     depends: list[tuple[Names, Names]] = []
-    marks = {n: m for n, m in (*a.marks.items(), *b.marks.items()) if isinstance(m, LASTING)}
+    marks: dict[str, Mark] = {n: m for n, m in (*a.marks.items(), *b.marks.items()) if isinstance(m, LASTING)}
     if kind != "FULL":
         unique = {s | t for s in a.unique for t in b.unique}
     if kind in ("INNER", "CROSS", "LEFT", "UNITS"):

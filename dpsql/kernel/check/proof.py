@@ -277,6 +277,8 @@ def _traits(expr: Expr) -> Traits:
             aggregates |= not inside
         for part in parts(node):
             if isinstance(part, Query):
+                if not isinstance(node, Expr):
+                    raise NotCertified("a query in what is no expression", node)
                 found.append((node, part))
             elif not isinstance(part, Source):
                 waiting.append((part, inside))

@@ -266,7 +266,11 @@ def _large(query: Query, p: Select, most: int) -> bool:
     if inner.group != (Column(below, "u"),) or len(inner.items) != 2 or not _is_plain(inner):
         return False
     unit, number = inner.items
-    if _names(inner)[0] != "u" or unit.expr != Column(below, "u") or converted(number.expr) != Aggregate("COUNT"):
+    if (
+        _names(inner)[0] != "u"
+        or unit.expr != Column(below, "u")
+        or converted(number.expr) != Aggregate("COUNT")
+    ):
         return False
     conditions = conjuncts(query.where)
     return len(conditions) == 1 and conditions[0] == Binary(

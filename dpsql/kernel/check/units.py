@@ -335,7 +335,10 @@ def _unique_partner(proof: Proof, join: Join, right: Derived) -> bool:
     fixed = {
         y.name
         for x, y, _ in equalities(conjuncts(join.on))
-        if isinstance(y, Column) and y.table == right.alias and isinstance(x, Column) and x.table != right.alias
+        if isinstance(y, Column)
+        and y.table == right.alias
+        and isinstance(x, Column)
+        and x.table != right.alias
         if None not in (x.type, y.type) and proof.keeps(y, x)
     }
     return rows.kind is Kind.PUBLIC and rows.single(fixed)
