@@ -118,7 +118,7 @@ def relation_of_groups(
         if exact(value.type):
             whole[name] = (-INFINITY, INFINITY)
         never = not value.nullable or never_null(proof, query, expr)
-        if never and isinstance(value.low, int) and isinstance(value.high, int):
+        if never and exact(value.type) and isinstance(value.low, int) and isinstance(value.high, int):
             cells[name] = (value.low, value.high)
     others = {name_of(e) for name, e in keys.items() if isinstance(e, Column) and name not in cells}
     follows = source.closure(others)

@@ -237,7 +237,8 @@ def _children(
         and b.groups is not None
         and name_of(y) == b.groups.keys[0]
         and proof.keeps(y, x)
-        for x, y, _ in equalities(conditions)
+        and not null
+        for x, y, null in equalities(conditions)
     ):
         return proof.refuse("rows joined with parents by other columns", join)
     if len(conditions) != 1:

@@ -151,7 +151,7 @@ def relation_of_merged_units(
         return None
     alias = join.right.alias
     unit = next((e for e in group if isinstance(e, Column) and e.table == alias), None)
-    if unit is None or source.by_row or source.shared:
+    if unit is None or source.by_row or source.shared or source.strays:
         return None
     found = _few(proof, query, join, unit)
     if found is None:
