@@ -59,20 +59,20 @@ def _lower_claims_of_groups(plan: Plan, certificate: Certificate) -> Iterator[st
         few = plan.partitions.per_unit < plan.partitions.number  # else they are all that there are
         if few and (within is None or within > plan.partitions.per_unit):
             yield f"one unit is in {within} partitions, claimed {plan.partitions.per_unit}"
-    if plan.existence is not None and certificate.decides != f"n{plan.existence}":
-        yield f"{certificate.decides} decides which groups there are, claimed n{plan.existence}"
+    offset = int(plan.compiled.cells)
+    if plan.existence is not None and certificate.decides != f"n{plan.existence + offset}":
+        yield f"{certificate.decides} decides which groups there are, claimed n{plan.existence + offset}"
     order = plan.compiled.order
     ordered = [] if order is None else [name for name, _ in order.terms]
-    cells = (
-        [name for name, _ in certificate.cells] if plan.compiled.cells else []
-    )  # their order is never read
+    # The order of cells is never read.
+    cells = [name for name, _ in certificate.cells] if plan.compiled.cells else []
     if ordered and not certificate.ordered_by(frozenset((*ordered, *cells))):
         yield f"two groups may be equal in {', '.join(ordered)}, claimed a public order"
     public = plan.domain_size is not None or not plan.key_types
     if public and not plan.compiled.cells and not plan.sparse and certificate.keys not in _DECLARED:
         yield f"the groups are {certificate.keys.value}, claimed public"
     if not public and plan.existence is None and isinstance(selection, (TopK, TopPerPartition)):
-        name, largest = f"n{selection.count}", certificate.largest
+        name, largest = f"n{selection.count + offset}", certificate.largest
         if certificate.decides != name or (largest is not None and largest.column != name):
             yield f"{certificate.decides} selects groups, claimed {name}"
 
@@ -85,7 +85,8 @@ def _total(plan: Plan, certificate: Certificate, change: Change) -> int | None:
         found.append(each)
     if certificate.most_groups is not None:
         found.append(certificate.most_groups * each)
+    public = certificate.keys in (Keys.DECLARED, Keys.SPARSE)
     one = certificate.keys is Keys.CELLS and certificate.one_cell
-    if (certificate.keys is Keys.DECLARED or one) and plan.domain_size is not None:
+    if (public or one) and plan.domain_size is not None:
         found.append(plan.domain_size * each)  # the groups are public, so is their number
     return min(found, default=None)

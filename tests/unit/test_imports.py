@@ -85,6 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engines": {
         "errors",
         "exclusive",
+        "kernel.facts",
         "kernel.order",
         "types",
         "policy",

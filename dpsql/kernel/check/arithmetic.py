@@ -94,7 +94,9 @@ def _bits(operator: str, x: Value, y: Value) -> tuple[Number, Number] | None:
             return 0, min(x.high, y.high)
         case "|":
             return max(x.low, y.low), (1 << int(max(x.high, y.high)).bit_length()) - 1
-    return (int(x.low) >> int(y.low), int(x.high) >> int(y.low)) if y.low == y.high < 64 else None  # noqa: PLR2004
+    if y.low != y.high or y.high > 63:
+        return None
+    return int(x.low) >> int(y.low), int(x.high) >> int(y.low)
 
 
 def _double(operator: str, x: Value, y: Value, nullable: bool) -> Value:

@@ -43,13 +43,15 @@ from dpsql.kernel.check.proof import (
     NONE,
     Proof,
     converted,
+    is_whole,
+    nodes_of_row,
     reads_of,
     stripped,
     whole_number,
 )
 from dpsql.kernel.check.relation import Relation, name_of
-from dpsql.kernel.check.types_of import INFINITY, Number, exact
-from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Column, Expr, Select
+from dpsql.kernel.check.types_of import INFINITY, Number, exact, fits
+from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Cast, Column, Expr, Select
 
 Terms = dict[Term, int]
 
@@ -101,7 +103,9 @@ def sums_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> tuple[
                 return None
             made = _added(one[0], _scaled(other[0], 1 if operator == "+" else -1))
             return None if made is None else (made, False)
-    inner = converted(expr)
+    if isinstance(expr, Cast) and not fits(proof.value(expr.operand, query), expr.type.held):
+        return None
+    inner = expr.operand if isinstance(expr, Cast) and is_whole(expr) else stripped(expr)
     return None if inner is expr else sums_of(proof, inner, query, source)
 
 
@@ -209,7 +213,8 @@ def share_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> Share
     if isinstance(expr, Call) and expr.name.upper() in ("LEAST", "GREATEST") and len(expr.arguments) == 2:
         found, end = share_of(proof, expr.arguments[0], query, source), whole_number(expr.arguments[1])
         least = expr.name.upper() == "LEAST"
-        if found.total is not None and end is not None and (end >= 0 if least else end <= 0):
+        never = _never_null(proof, expr.arguments[0], query)  # LEAST and GREATEST leave NULL out
+        if never and found.total is not None and end is not None and (end >= 0 if least else end <= 0):
             low = found.low if least else max(found.low, end)
             return replace(found, low=low, high=min(found.high, end) if least else found.high, terms=None)
     if isinstance(expr, Case):
@@ -221,6 +226,24 @@ def share_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> Share
         if difference is not None:
             return difference
     return Share(*ends_of(proof, whole, query))
+
+
+def _never_null(proof: Proof, expr: Expr, query: Select) -> bool:
+    """Return whether a share of a number is never NULL.
+
+    Its parts are the number, of this row and of those before it, and constants. So it is NULL only where the
+    number is, or a conversion makes NULL of a part; the last one, of the share itself, does not.
+    """
+    if not proof.value(expr, query).nullable:
+        return True
+    case = converted(expr)
+    if not isinstance(case, Case) or case.default is None or len(case.branches) != 1:
+        return False
+    return not proof.value(case.branches[0][1], query).nullable and all(
+        fits(proof.value(part.operand, query), part.type.held)
+        for part in nodes_of_row(converted(case.default))
+        if isinstance(part, Cast)
+    )
 
 
 def _weighted(proof: Proof, expr: Case, query: Select, source: Relation) -> Share | None:

@@ -112,13 +112,13 @@ def relation_of_groups(
     few = _few(source, keys)
     proof.note("numbers of groups", f"{len(numbers)} numbers of groups by {len(keys)} keys")
     cells = {}
-    whole = {}
+    whole: dict[str, tuple[Real, Real]] = {}
     for name, expr in keys.items():
         value = proof.value(expr, query)
         if exact(value.type):
             whole[name] = (-INFINITY, INFINITY)
         never = not value.nullable or never_null(proof, query, expr)
-        if never and isinstance(value.low, int) and isinstance(value.high, int):
+        if never and exact(value.type) and isinstance(value.low, int) and isinstance(value.high, int):
             cells[name] = (value.low, value.high)
     others = {name_of(e) for name, e in keys.items() if isinstance(e, Column) and name not in cells}
     follows = source.closure(others)
@@ -227,7 +227,19 @@ class _Counted:
         if ends is None or INFINITY in (-ends[0], ends[1]):
             return None
         self.proof.note("single rows", f"the only row of a unit adds from {ends[0]} to {ends[1]}")
-        return Number(_floor(min(ends[0], 0)), -_floor(-max(ends[1], 0)))
+        return Number(_floor(min(ends[0], 0)), -_floor(-max(ends[1], 0)), self._total(found[0]))
+
+    def _total(self, sums: Sums) -> int | None:
+        """Return what a unit changes a weighted sum of shares by in all groups: the sum of what each may."""
+        total = 0
+        for (kind, x), factor in sums.terms:
+            if kind != "sum" or x is None or sums.of is not self.query:
+                return None
+            found = share_of(self.proof, x, self.query, self.source).total
+            if found is None:
+                return None
+            total += abs(factor) * found
+        return total
 
     def _aggregate(self, expr: Aggregate) -> Number:
         name = expr.name.upper()

@@ -88,7 +88,8 @@ def _with_cells(
 ) -> Relation:
     """Return groups that a number decides, each with its cells: one row without a number if it has none.
 
-    Adding a unit changes the numbers of a group as before, and those of a cell as in `cells`.
+    Adding a unit changes the numbers of a group as before, and those of a cell as in `cells`. A number of a
+    group is repeated in each of its cells, and is one number all the same: its total takes it once.
     """
     of: dict[str, str] = {}
     for x, y, null in equalities(conditions):
@@ -102,24 +103,30 @@ def _with_cells(
         return proof.refuse("a join of groups", join)
     if cells.decides is not None or cells.largest is not None or groups.largest is not None:
         return proof.refuse("a join of groups", join)
-    numbers = {n: Number(m.low, m.high, m.total, null=True, rungs=m.rungs) for n, m in cells.numbers.items()}
-    repeated = {n: Number(m.low, m.high, None, m.null) for n, m in groups.numbers.items()}
-    few = tuple((frozenset(of.get(n, n) for n in by), most) for by, most in (*a.few, *b.few))
+    numbers = {
+        n: Number(m.low, m.high, _in_all(m, cells.most), null=True, rungs=m.rungs)
+        for n, m in cells.numbers.items()
+    }
+    repeated = {n: Number(m.low, m.high, _in_all(m, groups.most), m.null) for n, m in groups.numbers.items()}
     proof.note("cells of groups", "each group that a number decides has its cells")
     return Relation(
         Kind.GROUPS,
         a.columns + b.columns,
         unique=frozenset((frozenset((*groups.keys, *rest)),)),
-        few=few,
         groups=Groups(
             (*groups.keys, *rest),
             {**numbers, **repeated},
             decides=groups.decides,
             cells={key: cells.cells[key] for key in rest},
-            most=cells.most,
             one_cell=cells.one_cell,
         ),
     )
+
+
+def _in_all(number: Number, most: int | None) -> int | None:
+    """Return what a unit changes a number by in all groups, if it changes so many."""
+    by_groups = None if most is None else most * max(-number.low, number.high)
+    return min((t for t in (number.total, by_groups) if t is not None), default=None)
 
 
 def _restricted(proof: Proof, a: Relation, b: Relation, conditions: list[Expr], join: Join) -> Relation:
@@ -141,7 +148,7 @@ def _restricted(proof: Proof, a: Relation, b: Relation, conditions: list[Expr], 
         *((names, frozenset(b.columns)) for names in b.unique),
         *equal_columns(proof, conditions),
     ]
-    listed = groups.listed | {name for name in groups.keys if _is_listed(name, b, conditions)}
+    listed = groups.listed | {name for name in groups.keys if _is_listed(proof, name, b, conditions)}
     return replace(
         a,
         columns=a.columns + b.columns,
@@ -150,10 +157,15 @@ def _restricted(proof: Proof, a: Relation, b: Relation, conditions: list[Expr], 
     )
 
 
-def _is_listed(key: str, b: Relation, conditions: list[Expr]) -> bool:
+def _is_listed(proof: Proof, key: str, b: Relation, conditions: list[Expr]) -> bool:
     """Return whether a key is equal to a column of public rows."""
     return any(
-        isinstance(x, Column) and isinstance(y, Column) and name_of(x) == key and name_of(y) in b.columns
+        isinstance(x, Column)
+        and isinstance(y, Column)
+        and name_of(x) == key
+        and name_of(y) in b.columns
+        and proof.keeps(x, y)
+        and proof.keeps(y, x)
         for x, y, _ in equalities(conditions)
     )
 
@@ -246,7 +258,7 @@ def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> 
     for condition in conjuncts(query.where):
         if subqueries(condition):
             proof.refuse("a subquery that decides which groups there are", condition)
-        if reads_of(condition) <= plain:
+        if reads_of(condition) <= plain and (groups.declared or not groups.cells or groups.decides is None):
             groups = _within(groups, condition)
             continue
         if groups.declared or not isinstance(condition, Binary) or not isinstance(condition.left, Column):

@@ -20,7 +20,7 @@ from dpsql.kernel.tree import Binary, Call, Case, Column, Derived, Expr, Select
 
 
 class Rungs(NamedTuple):
-    """The rungs with the ends of a in each, a itself, and the SELECT that has a, with the columns above it."""
+    """The rungs with the ends of a in each, a itself, and the SELECT that has a, with its columns."""
 
     leaves: list[tuple[int, Real, Real]]
     measured: Expr
@@ -35,7 +35,9 @@ def highest_bit(query: Select, key: str) -> Rungs | None:
         return None
     (condition, low), above = tree.branches[0], converted(tree.default)
     condition = stripped(condition)
-    if not (isinstance(condition, Binary) and condition.operator == "=" and whole_number(condition.right) == 0):
+    if not (
+        isinstance(condition, Binary) and condition.operator == "=" and whole_number(condition.right) == 0
+    ):
         return None
     y = stripped(condition.left)
     if not isinstance(y, Column) or not _is_half(above, y):
@@ -67,10 +69,9 @@ def highest_bit(query: Select, key: str) -> Rungs | None:
     lowest = _lowest(converted(low), a)
     if lowest is None:
         return None
-    leaves: list[tuple[int, Real, Real]] = [*lowest]
     top = most.bit_length()
-    for bits in range(1, top + 1):
-        leaves.append((1 << (bits - 1), (1 << (bits - 1)) + 1, INFINITY if bits == top else 1 << bits))
+    leaves: list[tuple[int, Real, Real]] = [*lowest]
+    leaves.extend((1 << b, (1 << b) + 1, INFINITY if b + 1 == top else 2 << b) for b in range(top))
     return Rungs(leaves, a, (at, columns))
 
 

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from dpsql.kernel.check.conditions import equal_columns
 from dpsql.kernel.check.groups import join_groups
-from dpsql.kernel.check.marks import Kept, Rank
+from dpsql.kernel.check.marks import Kept, Mark, Rank
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.sources import NOTHING, check_name, relation_of_item
@@ -121,7 +121,7 @@ def _of_units(
     )
     if not same:
         proof.refuse("a join of private rows without equal units", join)
-    whole = kind == "FULL" and all(_equates_units(c, a, b) for c in conditions)
+    whole = kind in ("FULL", "LEFT", "RIGHT") and all(_equates_units(c, a, b) for c in conditions)
     made = _pairs(proof, a, "UNITS" if whole else kind, b, conditions)
     proof.note("join of units", f"the conditions of the {kind} JOIN have the units of both sides equal")
     strays = (a.strays and kind not in ("INNER", "RIGHT")) or (b.strays and kind in ("RIGHT", "FULL"))
@@ -148,8 +148,9 @@ def _equates_units(condition: Expr, a: Relation, b: Relation) -> bool:
 def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
     """Return what is known of the columns of a join within a unit, beside its unit.
 
-    UNITS is a FULL JOIN whose only conditions equate units: all rows of a unit have both sides, or all have
-    only one of them. So within a unit it is an INNER JOIN, or one side alone with the other NULL.
+    UNITS is a FULL, LEFT or RIGHT JOIN whose only conditions equate units: all rows of a unit have both
+    sides, or all have only one of them. So within a unit it is an INNER JOIN, or one side alone with the
+    other NULL.
     """
     if kind in ("SEMI", "ANTI"):
         return replace(a, table=None)
@@ -161,7 +162,7 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
     one_a = _at_most_one(proof, b, a, conditions)
     unique: set[Names] = set()
     depends: list[tuple[Names, Names]] = []
-    marks = {n: m for n, m in (*a.marks.items(), *b.marks.items()) if isinstance(m, LASTING)}
+    marks: dict[str, Mark] = {n: m for n, m in (*a.marks.items(), *b.marks.items()) if isinstance(m, LASTING)}
     if kind != "FULL":
         unique = {s | t for s in a.unique for t in b.unique}
     if kind in ("INNER", "CROSS", "LEFT", "UNITS"):
@@ -236,7 +237,8 @@ def _children(
         and b.groups is not None
         and name_of(y) == b.groups.keys[0]
         and proof.keeps(y, x)
-        for x, y, _ in equalities(conditions)
+        and not null
+        for x, y, null in equalities(conditions)
     ):
         return proof.refuse("rows joined with parents by other columns", join)
     if len(conditions) != 1:

@@ -146,7 +146,7 @@ def converted(expr: Expr) -> Expr:
     while True:
         if isinstance(expr, Paren):
             expr = expr.inner
-        elif isinstance(expr, Try) or (isinstance(expr, Cast) and is_whole(expr)):
+        elif isinstance(expr, Try) or (isinstance(expr, Cast) and _is_wide(expr)):
             expr = expr.operand
         else:
             return expr
@@ -157,9 +157,7 @@ def closed(expr: Expr) -> Expr:
     while True:
         if isinstance(expr, Paren):
             expr = expr.inner
-        elif isinstance(expr, Cast) and (
-            expr.type.name == "HUGEINT" or (expr.type.integer and expr.type.bits == 64)
-        ):
+        elif isinstance(expr, Cast) and (_is_wide(expr)):
             expr = expr.operand
         else:
             return expr
@@ -177,6 +175,11 @@ def absolute_of(expr: Expr) -> Expr | None:
         if isinstance(less, Binary) and less.operator == "-" and whole_number(less.left) == 0:
             return x if converted(less.right) == x else None
     return None
+
+
+def _is_wide(cast: Cast) -> bool:
+    """Return whether a conversion is to whole numbers of 64 bits or more, with a sign."""
+    return cast.type.name == "HUGEINT" or (cast.type.integer and cast.type.bits == 64 and cast.type.signed)
 
 
 def is_whole(cast: Cast) -> bool:
@@ -277,6 +280,8 @@ def _traits(expr: Expr) -> Traits:
             aggregates |= not inside
         for part in parts(node):
             if isinstance(part, Query):
+                if not isinstance(node, Expr):
+                    raise NotCertified("a query in what is no expression", node)
                 found.append((node, part))
             elif not isinstance(part, Source):
                 waiting.append((part, inside))

@@ -125,7 +125,8 @@ def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
                 cell[f"{source.alias}.{name}"] = (min(least, top), min(most, top))
             else:
                 value = proof.value(expr, inner)
-                cell[f"{source.alias}.{name}"] = (value.low, value.high)
+                if not value.nullable:  # LEAST and GREATEST leave NULL out
+                    cell[f"{source.alias}.{name}"] = (value.low, value.high)
         cells.append(cell)
     return _signed(source, of, measured, cells)
 
@@ -181,7 +182,7 @@ def _signed(source: Derived, of: dict[str, Expr], measured: Expr, cells: list[Kn
         column = next(f"{source.alias}.{n}" for n, e in of.items() if e == measured)
         for cell in cells:
             low, high = cell[column]
-            old = cell[f"{source.alias}.{name}"]
+            old = cell.get(f"{source.alias}.{name}", (-INFINITY, INFINITY))
             least = -high if absolute else low
             cell[f"{source.alias}.{name}"] = (max(least, old[0]), min(high, old[1]))
     return cells

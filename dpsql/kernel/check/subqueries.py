@@ -17,6 +17,10 @@ from dpsql.kernel.tree import Column, Expr, Query, Select
 
 def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
     """Refuse an expression of a row that depends on other units; return whether it is tied to one."""
+    if relation.kind is Kind.OWNED and any(
+        n[:1] == "." and n not in relation.columns for n in reads_of(expr)
+    ):
+        proof.refuse("a column without the name of its item of FROM", expr)
     firsts = {name for name, mark in relation.marks.items() if isinstance(mark, (First, FirstCount))}
     if firsts and not firsts.isdisjoint(reads_of(expr)):
         proof.refuse("a value that depends on which unit has it first", expr)
@@ -40,6 +44,7 @@ def _of_units(proof: Proof, node: Expr, query: Query, found: Relation, relation:
         operand is not None
         and relation.kind is Kind.OWNED
         and operand in relation.unit
+        and not proof.value(operand, proof.selects[-1]).nullable
         and not relation.by_row
         and found.kind is Kind.OWNED
         and not found.by_row

@@ -89,6 +89,18 @@ def check_total(query: Query, facts: Facts) -> Checked:
 _ONE_ROW = From({}, single=True)
 
 
+def _around(query: Select, scope: Scope) -> dict[str, dict[str, Value]]:
+    """Return the columns, by alias, that a query may read of the queries around it."""
+    read = {node.table for node in walk(query) if isinstance(node, Column)} - scope.items.keys()
+    found: dict[str, dict[str, Value]] = {}
+    outer = scope.outer
+    while outer is not None:
+        for alias in read & outer.items.keys():
+            found.setdefault(alias, outer.items[alias].columns)
+        outer = outer.outer
+    return found
+
+
 class Walk:
     """Walks a query; queries that occur twice are checked once, unless they are in an expression."""
 
@@ -214,6 +226,9 @@ class Walk:
             condition(query.where, Around(scope))
             present = present_columns(query.where)
             scope = replace(scope, present=present) if present else scope
+        known = self.scopes.setdefault(query, scope)
+        if known.outer is not scope.outer and _around(query, known) != _around(query, scope):
+            raise NotCertified("one query at two places, among other columns", query)
         self.scopes[query] = scope
         found: list[Expr] = []
         at = Around(scope, found=found)
@@ -284,7 +299,11 @@ class Walk:
         self, query: Select, at: Around, unique: frozenset[frozenset[str]], names: dict[object, str]
     ) -> None:
         """Refuse a LIMIT in an order in which different rows of the result tie."""
+        named = {item.name: item.expr for item in query.items if item.name}
         for term in query.order:
+            read = [n for n in walk(term.expr) if isinstance(n, Column) and not n.table]
+            if any(named.get(column.name, column) != column for column in read):
+                raise NotCertified("an order by a name that the result has for something else", term)
             if not derive(term.expr, at).canonical and query.limit is not None:
                 raise NotCertified("an order by a DOUBLE that has several zeros", term)
         ordered = {token(term.expr) for term in query.order}

@@ -151,7 +151,7 @@ def relation_of_merged_units(
         return None
     alias = join.right.alias
     unit = next((e for e in group if isinstance(e, Column) and e.table == alias), None)
-    if unit is None or source.by_row or source.shared:
+    if unit is None or source.by_row or source.shared or source.strays:
         return None
     found = _few(proof, query, join, unit)
     if found is None:
@@ -335,7 +335,10 @@ def _unique_partner(proof: Proof, join: Join, right: Derived) -> bool:
     fixed = {
         y.name
         for x, y, _ in equalities(conjuncts(join.on))
-        if isinstance(y, Column) and y.table == right.alias and isinstance(x, Column) and x.table != right.alias
+        if isinstance(y, Column)
+        and y.table == right.alias
+        and isinstance(x, Column)
+        and x.table != right.alias
         if None not in (x.type, y.type) and proof.keeps(y, x)
     }
     return rows.kind is Kind.PUBLIC and rows.single(fixed)

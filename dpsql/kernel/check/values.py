@@ -79,7 +79,7 @@ def column_value(table: str, name: str, scope: Scope | None) -> Value | None:
         fitting = [] if table else [alias for alias, rows in scope.items.items() if name in rows.columns]
         if len(fitting) == 1:
             return column_value(fitting[0], name, scope)
-        scope = scope.outer if not fitting else None
+        scope = scope.outer if table and not fitting else None  # else the database might look beside
     return None
 
 

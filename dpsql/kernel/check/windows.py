@@ -37,6 +37,7 @@ from dpsql.kernel.tree import (
     Binary,
     Call,
     Case,
+    Cast,
     Column,
     Constant,
     Expr,
@@ -132,7 +133,10 @@ def _greatest(expr: Expr, relation: Relation) -> Mark | None:
     if not (isinstance(inner, Call) and inner.name.upper() == "GREATEST" and len(inner.arguments) == 2):
         return None
     at_least_one = whole_number(inner.arguments[1]) == 1
-    return _whole(converted(inner.arguments[0]), relation) if at_least_one else None
+    x = stripped(inner.arguments[0])
+    while isinstance(x, Cast) and x.type.name == "HUGEINT":
+        x = stripped(x.operand)
+    return _whole(x, relation) if at_least_one else None
 
 
 def _whole_of_units(expr: Case, relation: Relation) -> Mark | None:

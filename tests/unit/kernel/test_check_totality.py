@@ -267,7 +267,7 @@ def test_under_try_the_same_is_null(name: str) -> None:
 )
 def test_sums_that_can_overflow_are_left_to_the_bounds_of_units(of_what: Expr) -> None:
     total = Aggregate("SUM", (of_what,))
-    assert check_total(of(total), FACTS).large == (total,)
+    assert [node for _, node in check_total(of(total), FACTS).large] == [total]
     assert not check_total(of(Aggregate("SUM", (BIG,))), FACTS).large
     with pytest.raises(NotCertified):
         certify(of(total), FACTS)
