@@ -50,7 +50,7 @@ class Rows:
 class Checks(Protocol):
     """What checks the queries in expressions; `totality.Walk` does."""
 
-    large: list[Node]
+    large: list[tuple[Scope, Node]]
     """Sums of whole numbers that can overflow, as far as their values show."""
 
     def settled(self, query: Query, outer: Scope | None) -> Rows:
