@@ -55,7 +55,7 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
     if kind.name == "NULL" or x.low > x.high or y.low > y.high:
         return Value(kind, INFINITY, -INFINITY)
     if operator == "/" or (kind == DOUBLE and operator in ("+", "-", "*", "%")):
-        if operator in ("/", "%") and at.given is None and _has_zero(node.right, y):
+        if operator in ("/", "%") and not at.caught and _has_zero(node.right, y):
             raise NotCertified("a division by what can be 0", node)
         return _double(operator, x, y, nullable)
     if not exact(kind):
