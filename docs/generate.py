@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import inspect
 import re
@@ -80,10 +81,36 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "changelog.md": (ROOT / "CHANGELOG.md").read_text("utf-8"),
         "reference/sql.md": _sql(),
         "reference/policy.md": _policy(),
+        "reference/checker_rules.md": _rules(),
     }
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     return files
+
+
+_RULE = re.compile(r"\*[A-Z][^*\n]*\.\*|\b(Proof|Lemma)\b")
+"""What the docstring of a rule of the checker has."""
+
+
+def _rules() -> str:
+    """Return the rules of the kernel's checker with their proofs: docstrings of `dpsql/kernel/check`."""
+    folder = ROOT / "dpsql" / "kernel" / "check"
+    parts = [
+        "# Rules of the checker",
+        "The kernel certifies each counting query before it runs. These are the rules by which it does, with their "
+        "proofs, as they stand in `dpsql/kernel/check`. `EXPLAIN (FORMAT CERTIFICATE)` names those that it used.",
+    ]
+    for path in sorted(folder.glob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        found = [
+            (node.name, ast.get_docstring(node) or "")
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        ]
+        rules = [f"**`{name}`**\n\n{text}" for name, text in found if _RULE.search(text)]
+        if path.stem != "__init__" and (rules or _RULE.search(ast.get_docstring(tree) or "")):
+            parts += [f"## `{path.stem}`", ast.get_docstring(tree) or "", *rules]
+    return "\n\n".join(parts) + "\n"
 
 
 def _highlighted(text: str) -> str:

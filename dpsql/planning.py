@@ -168,7 +168,7 @@ class Planner:
                     if isinstance(asked, Refine)
                     else self.query(text, asked, engines)
                 )
-                return PreparedCommand(text, Explained(planned, statement.json))
+                return PreparedCommand(text, Explained(planned, statement.form))
             case Refine():
                 return self._refinement(text, statement, engines, parameters)
             case Describe():

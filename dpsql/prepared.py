@@ -16,7 +16,7 @@ from dpsql.database import Engines
 from dpsql.engines import Cancelled, Counts, Untranslatable, listed_counts
 from dpsql.errors import InternalError
 from dpsql.kernel.loss import Charge, Filter
-from dpsql.language import Describe, Options, Query, Set, Show
+from dpsql.language import Describe, ExplainForm, Options, Query, Set, Show
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import RefinementStep
 from dpsql.places import Own
@@ -360,7 +360,7 @@ class Explained:
     """EXPLAIN, with the statement that it explains."""
 
     prepared: PreparedPrivate | PreparedComposed | PreparedPublic
-    json: bool
+    form: ExplainForm
 
 
 @dataclass(frozen=True, slots=True)

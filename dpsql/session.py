@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dpsql import info
 from dpsql.analysis import CompiledQuery, complete, is_private
+from dpsql.certificates import certificate_table
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, composed, ends, schema_of, with_ends
 from dpsql.database import Database
@@ -208,7 +209,9 @@ class Session:
     def _command(self, command: Explained | Show | Describe | Set) -> pa.Table:
         match command:
             case Explained():
-                return info.explain(command.prepared, self.budget(), json=command.json)
+                if command.form == "CERTIFICATE":
+                    return certificate_table(command.prepared)
+                return info.explain(command.prepared, self.budget(), json=command.form == "JSON")
             case Show():
                 return info.show(command, self.policy, self.ledger, self.analyst)
             case Describe():

@@ -27,7 +27,8 @@
                    ``narrowing`` those within the conditions of WHERE
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``output_layout``  where the columns of a release stand, and what is free beside them
-``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
+``compiled_query`` the counting query, certified by the kernel; ``claims`` compares the plan's with that
+``plan``           the plan of a statement; ``catalog`` the schema database's protocol
 ``provenance``   what a block groups by, and whether it refers to the rows around it
 ``binder``         the second check: the plan that the engine's binder makes of the SQL, in the words of its
                    ``vocabulary``
@@ -39,6 +40,7 @@
 from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
+from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.kept_bounds import CutValues, Kept, KeptLadders, LeftOut
@@ -47,11 +49,9 @@ from dpsql.analysis.output_layout import layout
 from dpsql.analysis.plan import (
     OF_NUMBERS,
     BoundSearch,
-    CompiledQuery,
     Output,
     Partitions,
     Plan,
-    PublicOrder,
     ValuesOfGroup,
     max_candidates,
     wished_way,

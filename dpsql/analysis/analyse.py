@@ -11,10 +11,11 @@ from sqlglot import exp
 
 from dpsql.analysis import blocks
 from dpsql.analysis.advice import Statement, advise
-from dpsql.analysis.binder import confirm
 from dpsql.analysis.bounds import assumed_groups, default_groups, default_rows, groups_by_ladder
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.claims import check_claims
 from dpsql.analysis.common_noise import groups_kept, noise_matters
+from dpsql.analysis.compiled_query import seal
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.each_value import is_known_better, is_left, may_count_units
@@ -31,17 +32,17 @@ from dpsql.analysis.key_domains import domain_size, is_sparse, undeclared
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.partitions import partitions_of
-from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, seal
+from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.rungs import rungs, small_rungs
 from dpsql.analysis.searched_groups import with_few_groups
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.analysis.whole_tables import cut_of_tables, cut_values, groups_left_out, left_out
 from dpsql.errors import Obstacle, QueryRefused
-from dpsql.kernel.tree import duckdb_sql, give_types
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 
@@ -153,15 +154,13 @@ def _analyse(
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
     order = () if order is None and block.values is not None else order
     counting = groups.counting(order) if groups else _counting(block, options, kept, partitions, sparse)
-    sql = duckdb_sql(counting.query)
-    counts_only = confirm(catalog, sql, policy)
     compiled = seal(
-        give_types(counting.query, catalog.stored_types),
-        sql,
-        () if sparse is not None else tuple(k.type.held for k in block.keys),
-        len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
+        counting.query,
+        catalog,
+        policy,
         tuple(sorted(compiler.used)),
-        counts_only=counts_only,
+        len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
+        keys=() if sparse is not None else tuple(k.type.held for k in block.keys),
         order=counting.order,
         cells=cells_of(block.counts) is not None,
         groups=groups,
@@ -170,7 +169,7 @@ def _analyse(
     places: dict[ReleasedAggregate, int] = {}
     own = [d for d in block.domains if d.keys[0] < len(block.own_keys)]
     origins = " x ".join(dict.fromkeys(d.domain.origin for d in own))
-    return Plan(
+    plan = Plan(
         query,
         compiled,
         block.selection,
@@ -198,6 +197,7 @@ def _analyse(
         cut_values=tuple(cut_values(compiler, count) for count in block.counts),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
     )
+    return check_claims(plan)
 
 
 def _differs_less(block: OuterQuery, policy: Policy, options: Options) -> bool:
@@ -253,16 +253,17 @@ def _searches(
     """Return the queries that find bounds, over the same rows as the counting query."""
     # With `outside` all rows count, in whatever group.
     every = outside and most is None
+    more = [each for ladder in compiler.ladders for each in ladder.faster]
+    block = replace(block, rows=block.rows.beside(more))
     among, made = _rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:
         rows = block.rows if every and ladder.of is not Contribution.GROUPS else among
-        query = rows.rungs(ladder, server=compiler.policy.engine != "duckdb")
-        sql = duckdb_sql(query)
-        counts_only = confirm(compiler.catalog, sql, compiler.policy)
-        used = tuple(sorted(compiler.used))
-        size = ladder.sums(keys=bool(block.keys)).value
-        typed = give_types(query, compiler.catalog.stored_types)
-        sealed = seal(typed, sql, (), size, used, counts_only=counts_only, order=None, cells=True)
+        query = rungs(rows, ladder, server=compiler.policy.engine != "duckdb")
+        used, size = tuple(sorted(compiler.used)), ladder.sums(keys=bool(block.keys)).value
+        faster = small_rungs(rows, ladder)
+        sealed = seal(
+            query, compiler.catalog, compiler.policy, used, size, order=None, cells=True, faster=faster
+        )
         made.append(BoundSearch(ladder, sealed))
     return tuple(made)
 

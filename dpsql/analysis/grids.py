@@ -42,6 +42,8 @@ _SEARCHED = 20
 """The step of a DOUBLE whose bound is searched is 2^-20."""
 _FAST = 17
 """The digits and decimals, added, of a DECIMAL without its point that is computed in 64 bits."""
+SMALL = 1 << 53
+"""Below it all whole numbers are DOUBLEs."""
 BEYOND = 1 << 85
 """Where totals are cut: beyond the largest bound that is searched. 2^40 times it is a HUGEINT."""
 
@@ -196,6 +198,22 @@ def near_and_far(value: Expr) -> tuple[Expr, Expr]:
     high = Constant(float(_FURTHEST * step), DOUBLE)
     beyond = Binary("OR", Binary("<", value, Paren(Unary("-", high))), Binary(">", value, high))
     return near, Case(((beyond, Paren(Binary("-", every, huge(near)))),))
+
+
+def steps_as_double(value: Expr, *, positive: bool = False) -> Expr:
+    """Return the steps of a DOUBLE in a search as a DOUBLE: the same below 2^53, and at least that beyond.
+
+    It is NULL for NULL and NaN. `positive` says that it is 2^53 for values below 0.
+    """
+    step = searched(DOUBLE, signed=True).step
+    factor = Constant(float(1 / step), DOUBLE)
+    nearest = Call("floor", (Binary("+", Binary("*", value, factor), Constant(0.5, DOUBLE)),))
+    if not positive:
+        return Case(((Call("isnan", (value,)), Constant(None, DOUBLE)),), nearest)
+    near = Between(value, Constant(0.0, DOUBLE), Constant(float(SMALL * step), DOUBLE))
+    # NaN is greater than all numbers, and NULL meets no condition.
+    other = Binary("OR", Paren(Call("isnan", (value,))), IsNull(value))
+    return Case(((near, nearest), (other, Constant(None, DOUBLE))), Constant(float(SMALL), DOUBLE))
 
 
 def searched(sql_type: SqlType, *, signed: bool) -> Grid:

@@ -16,10 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dpsql.analysis.domains import Candidates, cross_join, integers, same, whole, within
-from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
-from dpsql.analysis.score_queries import score_query
 from dpsql.analysis.typed import MAX_LISTED, Typed
 from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
@@ -71,6 +69,8 @@ class Rows:
     """Whether each row is a privacy unit. All rows then have the same hidden unit."""
     alike: bool = False
     """Whether the query gives the same rows each time it is read (see `rereading`)."""
+    ungrouped: Query | None = None
+    """The same rows without the groups of the domains, which take a join; None: there are no such rows."""
 
     @classmethod
     def of(
@@ -91,6 +91,15 @@ class Rows:
         listed = (*select_list(made.unit, "k", (k.guarded_node for k in keys)), *items("f", row))
         by_row = made.owner is None or made.owner.row
         return cls(Select(listed, made.source, where), len(keys), row, tuple(released), by_row, alike)
+
+    def beside(self, more: Sequence[Expr]) -> Rows:
+        """Return the same rows with more expressions of a row; before groups are joined to them."""
+        query = self.query
+        if not isinstance(query, Select) or not more:
+            return self
+        row = tuple(dict.fromkeys((*self.row, *more)))
+        listed = (*query.items[: 1 + self.keys], *items("f", row))
+        return replace(self, query=replace(query, items=listed), row=row)
 
     def grouped(self) -> Query:
         """Return the query of the numbers by group, if need be over one row for each unit and group."""
@@ -120,7 +129,8 @@ class Rows:
             used = {p: [places[e] for e in aggregates[p]] for p in bounded}
             if self.alike and self.keys and all(p.in_full is not None for p in parts):
                 sizes = {p: p.size(Column("s", "u"), *rows[p]) for p in parts}
-                units, sums = merged_units(source, self.keys, used, tuple(each), sizes)
+                alone = source if values or self.ungrouped is None else Derived(self.ungrouped, "s")
+                units, sums = merged_units(source, self.keys, used, tuple(each), sizes, alone)
                 made = {p: p.of_merged(unit, p.weighted(unit, numbers[p], *sums[p])) for p in parts}
                 return self._selected(made, Derived(units, "w"), "w")
             units, sums = with_totals(units, self.keys, used, len(each))
@@ -128,32 +138,6 @@ class Rows:
                 numbers[p] = (p.weighted(unit, numbers[p], *sums[p]),)
         made = {p: p.of_units(Column("w", "u"), *numbers[p]) for p in parts}
         return self._selected(made, Derived(units, "w"), "w")
-
-    def rungs(self, ladder: Ladder, *, server: bool = False) -> Query:
-        """Return the query of the scores of bounds (`score_queries.score_query`): units alone are grouped."""
-        rows = [Column("s", f"f{self.row.index(each)}") for each in ladder.rows]
-        unit, source, keys = Column("s", "u"), Derived(self.query, "s"), bool(self.keys)
-        if ladder.of is Contribution.GROUPS:
-            units = self.groups_of_units("t", rows)
-        elif not rows:
-            raise InternalError("all but groups are searched by a value of rows")
-        elif self.by_row:
-            units = Select((Item(ladder.in_row(rows), "t"),), source)
-        else:
-            there, own = IsNull(unit, negated=True), ladder.of_unit(rows, keys=keys)
-            units = Select((Item(own, "t"),), source, there, group=(unit,))
-        total = Column("x", "t")
-        size = Call("abs", (total,)) if ladder.of is Contribution.TOTAL else total
-        sized = Select((Item(size, "a"), Item(total)), Derived(units, "x"))
-        return score_query(
-            sized,
-            ladder.bounds,
-            by_excess=ladder.by_excess,
-            wide=ladder.wide,
-            sums=ladder.sums(keys=keys),
-            fine=ladder.fine,
-            server=server,
-        )
 
     def groups_of_units(self, name: str, condition: Sequence[Expr] = ()) -> Select:
         """Return in how many groups each unit has a row that meets a condition, of units in any of them."""
@@ -178,7 +162,7 @@ class Rows:
             there += known
         names = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row)))]
         query = Select(tuple(Item(Column("x", n), n) for n in names), source, conjunction(there))
-        return replace(self, query=query)
+        return replace(self, query=query, ungrouped=None)
 
     def _values(self, parts: Sequence[Part], *, once: bool) -> tuple[Source, dict[Part, tuple[Expr, ...]]]:
         """Return the rows, and for each count of different values the column of those that are kept.
@@ -239,7 +223,7 @@ class Rows:
             Join(Derived(self.query, "y"), "", Derived(ranked, "z"), own),
             Binary("<=", Column("z", "r"), Constant(groups, BIGINT)),
         )
-        return replace(self, query=query)
+        return replace(self, query=query, ungrouped=None)
 
     def with_outside(self, domains: Sequence[Candidates]) -> Rows:
         """Add a key that says whether a row is in no candidate group; all other keys of such rows are NULL.
@@ -270,7 +254,7 @@ class Rows:
         listed = (*(Item(Column("x", n), n) for n in names[:1]), *own)
         listed += (Item(marked or Constant(False, BOOLEAN), f"k{self.keys}"),)
         listed += tuple(Item(Column("x", n), n) for n in names[1:])
-        return replace(self, query=Select(listed, source), keys=self.keys + 1)
+        return replace(self, query=Select(listed, source), keys=self.keys + 1, ungrouped=self.query)
 
 
 def _kept(part: DistinctValues, unit: Expr, keys: Sequence[Expr], value: Expr) -> Expr:

@@ -207,7 +207,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     if apart is not None:
         keys, domains, counts = (*keys, apart.key), (*domains, apart.domain), [apart.units] * len(counts)
         outputs = tuple(o if o.kind == "key" else replace(o, values=apart.values.size) for o in outputs)
-    more = [row for ladder in compiler.ladders for row in ladder.rows]
+    more = [row for ladder in compiler.ladders for row in ladder.rows if not compiler.places_found]
     alike = read_alike(compiler.used, compiler.policy, compiler.catalog)
     rows = Rows.of(made, condition, keys, tuple(counts), more, alike=alike)
     names = fact_names(made, fixed_values(compiler, filters, made.scope))

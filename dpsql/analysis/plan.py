@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from math import gcd, lcm
 from typing import Literal
 
-from dpsql.analysis.counted_groups import CountedGroups
+from dpsql.analysis.compiled_query import CompiledQuery
 from dpsql.analysis.kept_bounds import CutValues, LeftOut
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Owner
 from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells_of
-from dpsql.analysis.sparse import SparseDomain
 from dpsql.epsilon_division import Layout, Way, lay_out
 from dpsql.errors import InternalError
 from dpsql.estimates import Formula, RowCount, SumOfRows
-from dpsql.kernel import tree
 from dpsql.kernel.loss import Charge, Filter
 from dpsql.language import Options, Query, Selection
 from dpsql.lazy_dataclass import dataclass
@@ -43,120 +41,6 @@ def wished_way(options: Options) -> Way | None:
 
 BY_ORDER = ("GAUSSIAN", "PEELED_TOP_K", "GUMBEL_TOP_K", "SPARSE_VECTOR_BY_ROUNDS")
 """Mechanisms that are for statements whose cost at one order of Renyi divergence is divided."""
-
-_TOKEN = object()
-
-
-@dataclass(frozen=True, slots=True)
-class PublicOrder:
-    """Proof that columns of a compiled query's groups are public and that no two groups are equal in them.
-
-    Only `seal` makes one, for a counting query over the domains of all keys. `Counts` sorts by these columns.
-    Where the query counts the rows of cells, a group has a row for each of its cells, and rows that are equal
-    in these columns are of one group. Which cells there are is private.
-    """
-
-    terms: tuple[tuple[str, bool], ...]
-    """The columns, `k0` a key and `o0` the place of one in its domain, and whether descending."""
-    token: InitVar[object]
-
-    def __post_init__(self, token: object) -> None:
-        if token is not _TOKEN:
-            raise InternalError("only the analysis makes a public order")
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """The columns of places, which come after the counts."""
-        return tuple(name for name, _ in self.terms if name[0] == "o")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CompiledQuery:
-    """A counting query that the analysis proved and the engine's binder confirmed.
-
-    Only `dpsql.analysis` makes one, and an engine counts nothing else.
-    """
-
-    query: tree.Query
-    """One row for each group: the keys `k0`, ..., the counts `n0`, ... (BIGINT, never NULL), and the columns
-    `o0`, ... of the places that `order` names."""
-    sql: str
-    """The query in DuckDB's SQL, written once."""
-    keys: tuple[SqlType, ...]
-    counts: int
-    tables: tuple[str, ...]
-    counts_only: bool
-    """Whether nothing in it computes from private values: it compares, joins and counts."""
-    order: PublicOrder | None
-    """The public order of the groups, if the selection needs one; rows come in any order."""
-    token: InitVar[object]
-    cells: bool = field(default=False, kw_only=True)
-    """Whether it has a row for each group and cell of its values, or for each bound that some unit exceeds
-    without exceeding the next: `n0` is the cell or bound, `n1` its rows or units. Which there are is private.
-    """
-    groups: CountedGroups | None = field(default=None, kw_only=True, repr=False)
-    """What it counts, if one query can count for it and for others; None: it is counted alone."""
-    sparse: SparseDomain | None = field(default=None, kw_only=True)
-    """The domain, if only groups with rows are counted. The query then has no keys, but their places."""
-
-    def __post_init__(self, token: object) -> None:
-        if token is not _TOKEN:
-            raise InternalError("only the analysis makes a compiled query")
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """The columns `o0`, ..., in order."""
-        if self.sparse is not None:
-            return self.sparse.columns
-        return () if self.order is None else self.order.places
-
-
-def seal(
-    query: tree.Query,
-    sql: str,
-    keys: tuple[SqlType, ...],
-    counts: int,
-    tables: tuple[str, ...],
-    *,
-    counts_only: bool,
-    order: tuple[tuple[str, bool], ...] | None,
-    cells: bool = False,
-    groups: CountedGroups | None = None,
-    sparse: SparseDomain | None = None,
-) -> CompiledQuery:
-    """Make the compiled query; called at the end of the analysis."""
-    proof = None if order is None else PublicOrder(order, _TOKEN)
-    return CompiledQuery(
-        query,
-        sql,
-        keys,
-        counts,
-        tables,
-        counts_only,
-        proof,
-        _TOKEN,
-        cells=cells,
-        groups=groups,
-        sparse=sparse,
-    )
-
-
-def with_query(compiled: CompiledQuery, query: tree.Query, sql: str, *, counts_only: bool) -> CompiledQuery:
-    """Make the compiled query with other constants, which the analysis proved for any (`released_values`)."""
-    places = None if compiled.order is None else PublicOrder(compiled.order.terms, _TOKEN)
-    return CompiledQuery(
-        query,
-        sql,
-        compiled.keys,
-        compiled.counts,
-        compiled.tables,
-        compiled.counts_only and counts_only,
-        places,
-        _TOKEN,
-        cells=compiled.cells,
-        sparse=compiled.sparse,
-    )
-
 
 OF_NUMBERS = frozenset({"count", "stddev", "low", "high", "left_out", "bound"})
 """Kinds of output columns that show a number, or something of it."""

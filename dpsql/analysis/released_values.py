@@ -14,13 +14,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.compiled_query import CompiledQuery, with_query
 from dpsql.analysis.expressions import Compiler, Rule
-from dpsql.analysis.plan import CompiledQuery, Plan, with_query
+from dpsql.analysis.plan import Plan
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import Typed
-from dpsql.kernel.tree import Cast, Constant, Expr, Item, ScalarQuery, Select, duckdb_sql, replaced
+from dpsql.kernel.tree import Cast, Constant, Expr, Item, ScalarQuery, Select, replaced
 from dpsql.language import all_of
 from dpsql.policy import Policy
 from dpsql.types import DOUBLE, NULL, VARCHAR
@@ -47,8 +47,7 @@ def with_values(plan: Plan, values: Mapping[int, float | None], policy: Policy, 
 
     def filled(compiled: CompiledQuery) -> CompiledQuery:
         query = replaced(compiled.query, lambda n: known.get(n, n) if isinstance(n, ScalarQuery) else n)
-        sql = duckdb_sql(query)
-        return with_query(compiled, query, sql, counts_only=confirm(catalog, sql, policy))
+        return with_query(compiled, query, catalog, policy)
 
     ladders = tuple(replace(each, compiled=filled(each.compiled)) for each in plan.ladders)
     return replace(plan, compiled=filled(plan.compiled), ladders=ladders)

@@ -13,14 +13,13 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import blocks
-from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.grids import BEYOND, huge, in_least_steps, in_search, whole, within
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.kept_bounds import ROWS, total_of
-from dpsql.analysis.plan import CompiledQuery, seal
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released.auto import HIGHEST, HIGHEST_ROWS, power_of
 from dpsql.analysis.rules import RULES_BY_NODE
@@ -37,8 +36,6 @@ from dpsql.kernel.tree import (
     IsNull,
     Item,
     Select,
-    duckdb_sql,
-    give_types,
     items,
     quote,
 )
@@ -115,11 +112,8 @@ class UnitMeasure:
         return self._sealed(Select(items("n", numbers), Derived(self._units, "v")), len(numbers))
 
     def _sealed(self, query: Select, size: int, *, one_row: bool = True) -> CompiledQuery:
-        sql = duckdb_sql(query)
-        counts_only = confirm(self._catalog, sql, self._policy)
         order = () if one_row else None
-        typed = give_types(query, self._catalog.stored_types)
-        return seal(typed, sql, (), size, self._used, counts_only=counts_only, order=order, cells=not one_row)
+        return seal(query, self._catalog, self._policy, self._used, size, order=order, cells=not one_row)
 
 
 def unit_measure(policy: Policy, catalog: Catalog, table: Table, column: str | None = None) -> UnitMeasure:

@@ -70,12 +70,14 @@ def merged_units(
     parts: Mapping[Part, Sequence[int]],
     each: Sequence[Expr],
     sizes: Mapping[Part, Expr],
+    alone: Source,
 ) -> tuple[Select, Sums]:
     """Return the numbers `each` of all units together whose rows count in full, and of every other unit.
 
-    It is for parts with `in_full` alone; `sizes` has the `size` of each. The merged units have one row in
-    each group, without a unit and with 1 as what they have. Most units are among them, so neither a window
-    nor a grouping is over all pairs of a unit and a group.
+    It is for parts with `in_full` alone; `sizes` has the `size` of each, of the rows of `alone`: those of
+    `source`, perhaps without their groups. The merged units have one row in each group, without a unit and
+    with 1 as what they have. Most units are among them, so neither a window nor a grouping is over all pairs
+    of a unit and a group.
 
     Notes
     -----
@@ -90,7 +92,7 @@ def merged_units(
     there = IsNull(unit, negated=True)
     rows = {e: f"a{i}" for i, e in enumerate(dict.fromkeys(sizes[part] for part in parts))}
     names = {part: rows[sizes[part]] for part in parts}
-    counted = Select((Item(unit), *(Item(e, name) for e, name in rows.items())), source, there, group=(unit,))
+    counted = Select((Item(unit), *(Item(e, name) for e, name in rows.items())), alone, there, group=(unit,))
     limits = dict.fromkeys((name, part.in_full or 0) for part, name in names.items())
     more: list[Expr] = [Binary(">", Column("n", name), Constant(most, BIGINT)) for name, most in limits]
     shown = (Item(Column("n", "u")), *(Item(Column("n", name)) for name in rows.values()))

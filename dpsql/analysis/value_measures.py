@@ -13,14 +13,13 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import blocks
-from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.column_bounds import bounds_of_column
+from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.grids import grid_of, huge, saturated, whole
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.joins import from_clause
-from dpsql.analysis.plan import CompiledQuery, seal
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.typed import Bounds
@@ -35,8 +34,6 @@ from dpsql.kernel.tree import (
     IsNull,
     Paren,
     Select,
-    duckdb_sql,
-    give_types,
     items,
     quote,
 )
@@ -127,10 +124,8 @@ def _compiled(
     sums = _weighted(rows, width)
     listed = items("n", tuple(saturated(Aggregate("SUM", (each,))) for each in sums))
     found = Select(listed, Derived(units, "v"))
-    sql, used = duckdb_sql(found), tuple(sorted(compiler.used))
-    counts_only = confirm(catalog, sql, policy)
-    typed = give_types(found, catalog.stored_types)
-    sealed = seal(typed, sql, (), len(listed), used, counts_only=counts_only, order=())
+    used = tuple(sorted(compiler.used))
+    sealed = seal(found, catalog, policy, used, len(listed), order=())
     return ValueMeasure(sealed, rows, width, grid.step, bounds.low, bounds.high)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.plan import CompiledQuery, seal
-from dpsql.kernel.tree import duckdb_sql, give_types
+from dpsql.analysis.compiled_query import CompiledQuery, seal
+from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import Policy
 
 _MOST_NUMBERS = 64
@@ -39,16 +38,15 @@ def widened(
     if len(groups.numbers) > _MOST_NUMBERS:
         groups = compiled.groups.shared(())
     counting = groups.counting(())
-    sql = duckdb_sql(counting.query)
-    if sql == compiled.sql:
+    if duckdb_sql(counting.query) == compiled.sql:
         return compiled
     return seal(
-        give_types(counting.query, catalog.stored_types),
-        sql,
-        compiled.keys,
-        len(groups.numbers),
+        counting.query,
+        catalog,
+        policy,
         compiled.tables,
-        counts_only=confirm(catalog, sql, policy),
+        len(groups.numbers),
+        keys=compiled.keys,
         order=counting.order,
         groups=groups,
     )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dpsql.release import Release
 
 _EXPLAIN = ("property", "value")
+_CERTIFICATE = ("query", "rule", "concludes", "place")
 _SHOW = {
     "budget": ("scope", "total", "spent", "remaining"),
     "tables": ("table", "unit", "protects"),
@@ -102,8 +103,10 @@ def _of_number(output: Output, database: SchemaDatabase) -> pa.DataType:
 
 def _of_command(prepared: PreparedCommand) -> pa.Schema:
     match prepared.command:
-        case Explained(json=True):
+        case Explained(form="JSON"):
             names: tuple[str, ...] = ("explain",)
+        case Explained(form="CERTIFICATE"):
+            names = _CERTIFICATE
         case Explained():
             names = _EXPLAIN
         case Show() as show:

@@ -21,7 +21,17 @@ from dpsql.language.naming import in_main
 from dpsql.language.options import read_value
 from dpsql.language.plain import Parameters
 from dpsql.language.source import Source
-from dpsql.language.statement import Clauses, Describe, Explain, Query, Refine, Set, Show, Statement
+from dpsql.language.statement import (
+    Clauses,
+    Describe,
+    Explain,
+    ExplainForm,
+    Query,
+    Refine,
+    Set,
+    Show,
+    Statement,
+)
 from dpsql.language.titles import write_titles
 from dpsql.language.tokens import MARK, mark_functions, named_first, tokenize
 
@@ -89,10 +99,18 @@ def _first_word(text: str) -> str:
     return match[1].upper() if match else ""
 
 
+_FORMS: dict[str, ExplainForm] = {
+    "TABLE": "TABLE",
+    "TEXT": "TABLE",
+    "JSON": "JSON",
+    "CERTIFICATE": "CERTIFICATE",
+}
+
+
 def _explain(source: Source, match: re.Match[str], parameters: Parameters) -> Explain:
-    form = (match["format"] or "TEXT").upper()
-    if form not in ("TEXT", "JSON", "TABLE"):
-        raise source.syntax("EXPLAIN has FORMAT JSON, or none", match.start("format"))
+    form = _FORMS.get((match["format"] or "TABLE").upper())
+    if form is None:
+        raise source.syntax("EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none", match.start("format"))
     rest = re.sub(r"[^\n]", " ", match[0]) + source.text[match.end() :]
     if _first_word(rest) == "ANALYZE":
         raise source.refuse(
@@ -104,7 +122,7 @@ def _explain(source: Source, match: re.Match[str], parameters: Parameters) -> Ex
     query = None if _first_word(rest) == "EXPLAIN" else parse(rest, parameters)
     if not isinstance(query, (Query, Refine)):
         raise source.refuse("EXPLAIN takes a SELECT or a REFINE RELEASE", len(rest) - len(rest.lstrip()))
-    return Explain(source, query, form == "JSON")
+    return Explain(source, query, form)
 
 
 def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query:

@@ -162,13 +162,18 @@ class Refine:
     epsilon_at: int
 
 
+ExplainForm = Literal["TABLE", "JSON", "CERTIFICATE"]
+"""What EXPLAIN returns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Explain:
     """EXPLAIN of a SELECT, or of a REFINE RELEASE."""
 
     source: Source
     query: Query | Refine
-    json: bool
+    form: ExplainForm = "TABLE"
+    """One JSON text; the proofs of what is counted; or a table of properties."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,16 +16,20 @@ from random import Random
 import pyarrow as pa
 import pytest
 from fuzz.campaign import FOCUS, Campaign
-from fuzz.check import Tried, compile_releases, compile_statement
+from fuzz.check import Finding, Tried, compile_releases, compile_statement
 from fuzz.crowd import Crowd
 from fuzz.data import small_data
 from fuzz.mutant import Mutant
 from fuzz.mutants import MUTANTS
 from fuzz.real import open_session
 from fuzz.statements import Statement, statement
+from fuzz.unseen import UNSEEN
 from fuzz.world import worlds
+from kernel.agreement import disagreement
+from kernel.grounds import queries_of
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.policy.kernel_facts import facts_of
 from tests.narrow import engine_of
 
 SEED = 20240229
@@ -100,6 +104,18 @@ def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant) -> None:
     found = campaign.hunt(mutant, batches=40)
     assert found is not None
     assert (mutant.by == "binder") == found.what.startswith("InternalError")
+    if mutant.by == "counts":
+        assert bool(refusal_without_rows(campaign, found)) != (mutant.name in UNSEEN)
+
+
+def refusal_without_rows(campaign: Campaign, found: Finding) -> str:
+    """Return why the checker refuses the wrong query; nothing if it does not, or if no query is wrong."""
+    if found.plan is None:
+        return ""
+    world = next(s.world for s in campaign.stages if found.where.startswith(s.world.name))
+    facts = facts_of(world.policy, world.schema_database)
+    reasons = (disagreement(query, facts) for query in queries_of(found.text, found.plan))
+    return "; ".join(filter(None, reasons))
 
 
 @pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.by == "analysis"], ids=lambda m: m.name)

@@ -65,7 +65,7 @@ SLIPS = (
         "DOUBLEs are summed, not steps",
         "SUM",
         (
-            "tree.writer",
+            "kernel.tree.writer",
             "_steps",
             """("TRY_CAST(floor(", x, f" * {factor} + {half}) AS {'HUGEINT' if node.wide else 'BIGINT'})")""",
             '("(", x, f" * {factor})")',
@@ -111,7 +111,7 @@ SLIPS = (
         (
             "analysis.unit_totals",
             "merged_units",
-            "source, there, group=(unit,))",
+            "alone, there, group=(unit,))",
             "source, there, group=(unit, *by))",
         ),
     ),

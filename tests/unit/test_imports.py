@@ -23,9 +23,12 @@ ANYWHERE = {"lazy_dataclass", "package_version"}
 
 CORE = (
     BASE
+    | {"certificates"}
     | {
         "policy",
         "kernel.noise",
+        "kernel.check",
+        "kernel.facts",
         "kernel.mechanisms",
         "estimates",
         "ledger",
@@ -54,18 +57,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "places": set(),
     "errors_json": {"errors"},
     "types": {"errors"},
+    "kernel.tree": {"errors", "types"},
+    "kernel.facts": {"errors", "types"},
+    "kernel.check": {"errors", "types", "kernel.facts", "kernel.tree"},
     "zones": set(),
     "render": {"errors", "places", "kernel.loss"},
     "exclusive": {"errors"},
     # The core, in the order in which a statement passes through it.
     "language": {"errors", "kernel.loss", "types"},
-    "kernel.facts": {"errors", "types"},
     "policy": {"errors", "kernel.facts", "kernel.loss", "types", "language", "zones"},
-    "kernel.tree": {"errors", "types"},
-    "kernel.check": {"errors", "kernel.facts", "kernel.tree", "types"},
     "estimates": {"kernel.loss", "kernel.mechanisms"},
     "analysis": {
         "epsilon_division",
+        "kernel.check",
+        "kernel.facts",
         "kernel.mechanisms",
         "errors",
         "places",
@@ -122,11 +127,22 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.loss",
     }
     | {"release", "types"},
+    "certificates": {"analysis", "kernel.check", "prepared"},
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "guarantees": {"epsilon_division", "analysis", "ledger", "kernel.loss"},
     "info": BASE
-    | {"analysis", "answers", "estimates", "guarantees", "language", "ledger", "policy", "prepared"},
+    | {
+        "certificates",
+        "analysis",
+        "answers",
+        "estimates",
+        "guarantees",
+        "language",
+        "ledger",
+        "policy",
+        "prepared",
+    },
     "composition": BASE
     | {
         "epsilon_division",

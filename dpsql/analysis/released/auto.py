@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.grids import in_search, near_and_far, whole
+from dpsql.analysis.grids import in_search, near_and_far, steps_as_double, whole
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
@@ -66,7 +67,12 @@ def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     counted = kept(row, condition)
     if value.type == DOUBLE and total:
         near, far = (kept(each, condition) for each in near_and_far(value.guarded_node))
-        return Ladder(of, near, scale, step, HIGHEST, call.by_row, type=value.type, far=far)
+        made = Ladder(of, near, scale, step, HIGHEST, call.by_row, type=value.type, far=far)
+        if call.compiler.policy.engine != "duckdb":
+            return made
+        signs = (steps_as_double(value.guarded_node, positive=positive) for positive in (False, True))
+        small, positive = (kept(each, condition) for each in signs)
+        return replace(made, small=small, positive=positive)
     if value.type == DOUBLE:
         return Ladder(of, counted, scale, step, HIGHEST, call.by_row, type=value.type)
     power = power_of(value.type)

@@ -132,6 +132,8 @@ class Certificate:
         For sets of key columns, in at most how many different values of them one unit is.
     cells
         Keys of cells that are whole numbers, with the least and the greatest.
+    one_cell
+        Whether a unit is in at most one cell of all groups that are equal in the other keys.
     derivation
         The steps of the proof, each after those on which it rests.
     """
@@ -145,6 +147,7 @@ class Certificate:
     largest: Most | None
     grouped_by: tuple[tuple[frozenset[str], int], ...]
     cells: tuple[tuple[str, tuple[int, int]], ...]
+    one_cell: bool
     derivation: tuple[Step, ...]
     seal: InitVar[object]
 

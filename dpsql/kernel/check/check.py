@@ -61,6 +61,7 @@ def _certified(query: Query, facts: Facts) -> Certificate:
         largest=None if largest is None else Most(largest.number, largest.most, largest.within),
         grouped_by=found.few,
         cells=tuple(groups.cells.items()),
+        one_cell=groups.one_cell,
         derivation=tuple(proof.steps),
         seal=_SEAL,
     )
@@ -71,7 +72,7 @@ def _kind(proof: Proof, query: Query, found: Relation) -> Keys:
     if groups is None:
         return proof.refuse("a query that counts no groups", query)
     if groups.declared:
-        return Keys.DECLARED if groups.keys else Keys.ONE
+        return Keys.ONE if frozenset() in found.unique else Keys.DECLARED
     if groups.decides is not None:
         return Keys.UNKNOWN
     if groups.listed >= set(groups.keys):

@@ -120,13 +120,18 @@ def relation_of_groups(
         never = not value.nullable or never_null(proof, query, expr)
         if never and isinstance(value.low, int) and isinstance(value.high, int):
             cells[name] = (value.low, value.high)
+    others = {name_of(e) for name, e in keys.items() if isinstance(e, Column) and name not in cells}
+    follows = source.closure(others)
+    one = bool(cells) and all(reads_of(keys[name]) <= follows for name in cells)
     most = min((m for by, m in few if by >= keys.keys()), default=None)
     return Relation(
         Kind.GROUPS,
         names,
         unique=frozenset((frozenset(keys),)),
         few=few,
-        groups=Groups(tuple(keys), numbers, declared=not group, cells=cells, whole=whole, most=most),
+        groups=Groups(
+            tuple(keys), numbers, declared=not group, cells=cells, whole=whole, most=most, one_cell=one
+        ),
     )
 
 
@@ -341,7 +346,7 @@ def _unit_where(expr: Expr) -> Expr:
 
 def _argument_alone(expr: Aggregate, source: Relation) -> Expr:
     """Return an aggregate for `check_row`: a column that FirstCount marks may be added up."""
-    if len(expr.arguments) == 1 and isinstance(expr.arguments[0], Column):
-        if isinstance(source.marks.get(name_of(expr.arguments[0])), FirstCount):
-            return Aggregate("COUNT")
+    x = expr.arguments[0] if len(expr.arguments) == 1 else None
+    if isinstance(x, Column) and isinstance(source.marks.get(name_of(x)), FirstCount):
+        return Aggregate("COUNT")
     return expr

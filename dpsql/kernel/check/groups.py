@@ -77,6 +77,7 @@ def _declared(
             declared=not rest,
             cells={key: groups.cells[key] for key in rest},
             most=groups.most,
+            one_cell=groups.one_cell,
             listed=frozenset(of.values()),
         ),
     )
@@ -116,6 +117,7 @@ def _with_cells(
             decides=groups.decides,
             cells={key: cells.cells[key] for key in rest},
             most=cells.most,
+            one_cell=cells.one_cell,
         ),
     )
 
@@ -258,8 +260,7 @@ def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> 
         ):
             if groups.numbers[name].low < 0 or groups.largest is not None:
                 proof.refuse("a number that can be negative decides which groups there are", condition)
-            public = groups.cells.keys() | groups.listed >= set(groups.keys)
-            missing = public and len(groups.numbers) == 1 and query.limit is None and not _ranks(query)
+            missing = groups.empty and query.limit is None and not _ranks(query)
             groups = groups if missing else replace(groups, decides=name)
         elif condition.operator == "<=" and most is not None and name in groups.ranks:
             number, within = groups.ranks[name]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NoReturn
+from functools import lru_cache
+from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
 from dpsql.kernel.check.derive import ROWS, Scope
@@ -246,37 +247,64 @@ def nodes_of_row(expr: Expr) -> Iterator[Expr]:
         waiting += [part for part in parts(node) if not isinstance(part, (Query, Source))]
 
 
+class Traits(NamedTuple):
+    """What an expression has among its nodes, those of its subqueries aside."""
+
+    aggregates: bool
+    """Whether it aggregates rows, beside in windows."""
+    windows: bool
+    subqueries: tuple[tuple[Expr, Query], ...]
+    """The subqueries, with the nodes that have them."""
+    reads: Names
+    """The columns that it reads, also in subqueries."""
+
+
+_LEAVES = (Column, Constant)
+
+
+@lru_cache(maxsize=16384)
+def _traits(expr: Expr) -> Traits:
+    aggregates = windows = False
+    found: list[tuple[Expr, Query]] = []
+    waiting: list[tuple[Node, bool]] = [(expr, False)]
+    while waiting:
+        node, inside = waiting.pop()
+        if isinstance(node, _LEAVES):
+            continue
+        if isinstance(node, Window):
+            windows = inside = True
+        elif isinstance(node, Aggregate):
+            aggregates |= not inside
+        for part in parts(node):
+            if isinstance(part, Query):
+                found.append((node, part))
+            elif not isinstance(part, Source):
+                waiting.append((part, inside))
+    reads = facts(expr).reads
+    if OPAQUE in reads:
+        reads = frozenset(name_of(node) for node in walk(expr) if isinstance(node, Column))
+    return Traits(aggregates, windows, tuple(found), reads)
+
+
 def has_aggregate(expr: Expr) -> bool:
     """Return whether an expression aggregates the rows of its query, beside in windows."""
-    waiting: list[Node] = [expr]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Aggregate):
-            return True
-        if isinstance(node, Window):
-            continue
-        waiting += [part for part in parts(node) if not isinstance(part, (Query, Source))]
-    return False
+    return not isinstance(expr, _LEAVES) and _traits(expr).aggregates
 
 
 def has_window(expr: Expr) -> bool:
     """Return whether an expression has a window function, beside those in subqueries."""
-    return OPAQUE in facts(expr).reads and any(isinstance(node, Window) for node in nodes_of_row(expr))
+    return not isinstance(expr, _LEAVES) and _traits(expr).windows
 
 
-def subqueries(expr: Expr) -> list[tuple[Expr, Query]]:
+def subqueries(expr: Expr) -> tuple[tuple[Expr, Query], ...]:
     """Return the subqueries of an expression, but not those in them, with the nodes that have them."""
-    if OPAQUE not in facts(expr).reads and not any(isinstance(n, Aggregate) for n in nodes_of_row(expr)):
-        return []
-    return [(node, part) for node in nodes_of_row(expr) for part in parts(node) if isinstance(part, Query)]
+    return () if isinstance(expr, _LEAVES) else _traits(expr).subqueries
 
 
 def reads_of(expr: Expr) -> Names:
     """Return all columns that an expression reads, also in subqueries."""
     found = facts(expr).reads
-    if OPAQUE not in found:
-        return found
-    return frozenset(name_of(node) for node in walk(expr) if isinstance(node, Column))
+    return found if OPAQUE not in found else _traits(expr).reads
 
 
 def operand_in(expr: Expr) -> Expr | None:

@@ -100,6 +100,10 @@ class Groups:
         Keys that are whole numbers, with their ends so far.
     most
         In at most how many groups a unit is; None: any number.
+    empty
+        Whether a group whose number is 0 may be missing or not, since nothing depends on which are there.
+    one_cell
+        Whether a unit is in at most one cell of all groups that are equal in the keys that are no cells.
     listed
         Of groups that have rows: keys that are equal to columns of public rows.
     places
@@ -115,6 +119,8 @@ class Groups:
     cells: dict[str, tuple[int, int]] = field(default_factory=dict)
     whole: dict[str, tuple[Number_, Number_]] = field(default_factory=dict)
     most: int | None = None
+    empty: bool = False
+    one_cell: bool = False
     listed: frozenset[str] = frozenset()
     places: frozenset[Names] = frozenset()
 
@@ -138,6 +144,8 @@ class Groups:
             {new[name]: ends for name, ends in self.cells.items() if name in new},
             {new[name]: ends for name, ends in self.whole.items() if name in new},
             self.most,
+            self.empty,
+            self.one_cell,
             frozenset(new[name] for name in self.listed if name in new),
         )
 

@@ -1,8 +1,8 @@
 """Counts of rows by cells, of which at most so many of each unit count: all rows, less those that do not.
 
 ``SELECT k.., f, SUM(n) FROM (SELECT k.., f, COUNT(f) AS n FROM p GROUP BY k.., f UNION ALL
-SELECT k.., f, 0 - COUNT(*) FROM z GROUP BY k.., f) GROUP BY k.., f``, where p has rows of units, and z those rows of p with f not NULL
-that a numbering of them puts beyond C, of the units that have more than C rows in p.
+SELECT k.., f, 0 - COUNT(*) FROM z GROUP BY k.., f) GROUP BY k.., f``, where p has rows of units, and z those
+rows of p with f not NULL that a numbering puts beyond C, of the units that have more than C rows in p.
 
 *Lemma.* A unit with at most C rows in p has none in z, and counts with at most C rows. Of another one all
 rows with f are numbered 1, 2, .., so all but C of them are in z: C rows or fewer count. In each cell a unit
@@ -80,7 +80,9 @@ def relation_of_sampled_rows(proof: Proof, query: Select) -> Relation | None:
         tuple(_names(query)),
         unique=frozenset((frozenset((*shown, cell)),)),
         few=_few(rows, keys, shown),
-        groups=Groups((*shown, cell), {total: Number(0, most, most)}, cells={cell: (ends.low, ends.high)}),
+        groups=Groups(
+            (*shown, cell), {total: Number(0, most, most)}, cells={cell: (ends.low, ends.high)}, empty=True
+        ),
     )
 
 

@@ -176,9 +176,10 @@ def _steps(node: e.Steps) -> Pieces:
     low, high, factor, half, infinity = (f"CAST({x} AS DOUBLE)" for x in constants)
     x = node.operand
     inside = ("TRY_CAST(floor(", x, f" * {factor} + {half}) AS {'HUGEINT' if node.wide else 'BIGINT'})")
-    # NaN is greater than infinity, and only NaN and NULL meet no condition.
+    # Most values are inside, and of these one condition is computed. NaN is greater than infinity, and only
+    # NaN and NULL meet no condition.
     below, above = (f" < {low} THEN {node.low} WHEN ", f" <= {infinity} THEN {node.high} END)")
-    return "(CASE WHEN ", x, below, x, f" <= {high} THEN ", *inside, " WHEN ", x, above
+    return "(CASE WHEN ", x, f" BETWEEN {low} AND {high} THEN ", *inside, " WHEN ", x, below, x, above
 
 
 def _unscaled(node: e.Unscaled) -> Pieces:

@@ -107,6 +107,8 @@ class Finding:
     text: str
     sql: str = ""
     where: str = ""
+    plan: Plan | None = None
+    """The plan of which the claim is broken."""
 
     def __str__(self) -> str:
         return f"{self.what} [{self.where}]\n  {self.text}\n  {self.sql[:4000]}"
@@ -317,8 +319,9 @@ def run_all(
         tried.removed.update(dict.fromkeys(made.saw, tried.removals - before))
         if stage.data.repeated:
             tried.removed["repeated parent keys"] += (tried.removals - before) * ("table items" in made.saw)
-        for what, where in broken:
-            tried.findings.append(Finding(what, made.text, plan.compiled.sql, f"{stage.world.name} {where}"))
+        for what, name in broken:
+            where = f"{stage.world.name} {name}"
+            tried.findings.append(Finding(what, made.text, plan.compiled.sql, where, plan))
 
 
 def _count(
@@ -334,7 +337,8 @@ def _count(
         seen[name] = counts(connection, plan, stage.parsed(counting_sql(plan)))
     except (duckdb.Error, ValueError) as error:
         what = f"the engine raised {type(error).__name__}: {str(error)[:300]}"
-        tried.findings.append(Finding(what, made.text, plan.compiled.sql, f"{stage.world.name} {name}"))
+        where = f"{stage.world.name} {name}"
+        tried.findings.append(Finding(what, made.text, plan.compiled.sql, where, plan))
 
 
 def _bearable(stage: Stage, plan: Plan) -> bool:

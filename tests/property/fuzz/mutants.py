@@ -283,8 +283,8 @@ MUTANTS = (
             (
                 "analysis.joins",
                 "_visible",
-                "if column.unit is UnitRole.EXACT else column",
-                "if False else column",
+                "if column.unit is UnitRole.EXACT else made",
+                "if False else made",
             ),
         ),
         ("LEFT", "FULL", "more in ON of owned", "DISTINCT", "subquery", "without exact unit", *ROWS),

@@ -108,10 +108,14 @@ MUTANTS = {
     "all of a bound instead of an eighth": ('Paren(Binary("//", bound, whole(8)))', "bound"),
     "half of the parts": ("_PARTS = 8 * FULL", "_PARTS = 4 * FULL"),
     "a bound is exceeded where it is reached": (
-        'Binary(">", value, whole(bounds[middle]))',
-        'Binary(">=", value, whole(bounds[middle]))',
+        '_less(Call("GREATEST", (has, one)), one)',
+        'Call("GREATEST", (has, whole(0)))',
     ),
-    "a bound is taken for the next one": ("*map(whole, low)]", "*map(whole, (low[0], *low[:-1]))]"),
+    "a bound is taken for the one before": (
+        'Paren(Binary(">>", bits, one))',
+        'Paren(Binary(">>", bits, whole(2)))',
+    ),
+    "some bits are not set": ("while shift < size:", "while 2 * shift < size:"),
 }
 
 

@@ -1,0 +1,86 @@
+"""Compare what a plan claims of its numbers and groups with what the kernel has certified.
+
+Mechanisms get their sensitivities from the plan. A claim that is lower than what is certified is a bug of the
+analysis or of the kernel's checker: the statement is refused, uncharged, before anything is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dpsql.analysis.plan import Plan
+from dpsql.errors import InternalError
+from dpsql.kernel.check import Certificate, Change, Keys
+from dpsql.language import TopK, TopPerPartition
+
+_DECLARED = (Keys.ONE, Keys.DECLARED)
+
+
+class ClaimTooLow(InternalError):  # noqa: N818  what it says
+    """A plan claims less than the kernel certified."""
+
+
+def check_claims(plan: Plan) -> Plan:
+    """Return the plan if none of its claims is lower than what is certified; raises `ClaimTooLow`."""
+    found = [*lower_claims(plan, plan.compiled.certificate)]
+    if found:
+        raise ClaimTooLow(f"this is a bug of dpsql, nothing was run or charged: {'; '.join(found)}")
+    return plan
+
+
+def lower_claims(plan: Plan, certificate: Certificate) -> Iterator[str]:
+    """Yield what a plan claims of its numbers and groups and is not certified."""
+    offset = int(plan.compiled.cells)
+    for place, count in enumerate(plan.counts):
+        name = f"n{place + offset}"
+        change = certificate.number(name)
+        if change is None:
+            yield f"{name} is not certified"
+            continue
+        low = 0 if count.monotone else -count.bound
+        high = 1 if place == plan.existence else count.bound
+        if change.low < low or change.high > high:
+            yield f"{name} changes by {change.low} to {change.high}, claimed {low} to {high}"
+        total, certified = plan.total(place), _total(plan, certificate, change)
+        if total is not None and (certified is None or certified > total):
+            yield f"{name} changes by {certified} in all groups, claimed {total}"
+    yield from _lower_claims_of_groups(plan, certificate)
+
+
+def _lower_claims_of_groups(plan: Plan, certificate: Certificate) -> Iterator[str]:
+    """Yield what a plan claims of its groups and is not certified."""
+    selection, certified = plan.selection, certificate.most_groups
+    most = 1 if plan.one_group else plan.groups_per_unit
+    counted = bool(plan.key_types) and not plan.compiled.cells
+    if counted and most is not None and (certified is None or certified > most):
+        yield f"one unit changes {certified} groups, claimed {most}"
+    if plan.partitions is not None and isinstance(selection, TopPerPartition):
+        within = certificate.within(frozenset(f"k{i}" for i in selection.keys))
+        if within is None or within > plan.partitions.per_unit:
+            yield f"one unit is in {within} partitions, claimed {plan.partitions.per_unit}"
+    if plan.existence is not None and certificate.decides != f"n{plan.existence}":
+        yield f"{certificate.decides} decides which groups there are, claimed n{plan.existence}"
+    order = plan.compiled.order
+    ordered = [] if order is None else [name for name, _ in order.terms]
+    if ordered and not certificate.ordered_by(frozenset(ordered)):
+        yield f"two groups may be equal in {', '.join(ordered)}, claimed a public order"
+    public = plan.domain_size is not None or not plan.key_types
+    if public and not plan.compiled.cells and not plan.sparse and certificate.keys not in _DECLARED:
+        yield f"the groups are {certificate.keys.value}, claimed public"
+    if not public and plan.existence is None and isinstance(selection, (TopK, TopPerPartition)):
+        name, largest = f"n{selection.count}", certificate.largest
+        if certificate.decides != name or (largest is not None and largest.column != name):
+            yield f"{certificate.decides} selects groups, claimed {name}"
+
+
+def _total(plan: Plan, certificate: Certificate, change: Change) -> int | None:
+    """Return the total of a number, also by the number of groups that a unit changes, or that there are."""
+    each = max(-change.low, change.high)
+    found = [] if change.total is None else [change.total]
+    if certificate.keys is Keys.ONE:
+        found.append(each)
+    if certificate.most_groups is not None:
+        found.append(certificate.most_groups * each)
+    if certificate.keys is Keys.DECLARED and plan.domain_size is not None:
+        found.append(plan.domain_size * each)  # the groups are public, so is their number
+    return min(found, default=None)

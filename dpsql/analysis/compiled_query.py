@@ -1,0 +1,151 @@
+"""The compiled counting query: confirmed by the engine's binder, certified by the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, field, replace
+
+from dpsql.analysis.binder import confirm
+from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.counted_groups import CountedGroups
+from dpsql.analysis.sparse import SparseDomain
+from dpsql.errors import InternalError
+from dpsql.kernel import tree
+from dpsql.kernel.check import Certificate, certify
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy
+from dpsql.types import SqlType
+
+_TOKEN = object()
+
+
+@dataclass(frozen=True, slots=True)
+class PublicOrder:
+    """Proof that columns of a compiled query's groups are public and that no two groups are equal in them.
+
+    Only `seal` makes one, for a counting query over the domains of all keys. `Counts` sorts by these columns.
+    Where the query counts the rows of cells, a group has a row for each of its cells, and rows that are equal
+    in these columns are of one group. Which cells there are is private.
+    """
+
+    terms: tuple[tuple[str, bool], ...]
+    """The columns, `k0` a key and `o0` the place of one in its domain, and whether descending."""
+    token: InitVar[object]
+
+    def __post_init__(self, token: object) -> None:
+        if token is not _TOKEN:
+            raise InternalError("only the analysis makes a public order")
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The columns of places, which come after the counts."""
+        return tuple(name for name, _ in self.terms if name[0] == "o")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledQuery:
+    """A counting query that the analysis proved and the engine's binder confirmed.
+
+    Only `dpsql.analysis` makes one, and an engine counts nothing else.
+    """
+
+    query: tree.Query
+    """One row for each group: the keys `k0`, ..., the counts `n0`, ... (BIGINT, never NULL), and the columns
+    `o0`, ... of the places that `order` names."""
+    sql: str
+    """The query in DuckDB's SQL, written once."""
+    keys: tuple[SqlType, ...]
+    counts: int
+    tables: tuple[str, ...]
+    counts_only: bool
+    """Whether nothing in it computes from private values: it compares, joins and counts."""
+    order: PublicOrder | None
+    """The public order of the groups, if the selection needs one; rows come in any order."""
+    certificate: Certificate = field(repr=False)
+    """What the kernel derived of its numbers and groups."""
+    token: InitVar[object]
+    cells: bool = field(default=False, kw_only=True)
+    """Whether it has a row for each group and cell of its values, or for each bound that some unit exceeds
+    without exceeding the next: `n0` is the cell or bound, `n1` its rows or units. Which there are is private.
+    """
+    groups: CountedGroups | None = field(default=None, kw_only=True, repr=False)
+    """What it counts, if one query can count for it and for others; None: it is counted alone."""
+    sparse: SparseDomain | None = field(default=None, kw_only=True)
+    """The domain, if only groups with rows are counted. The query then has no keys, but their places."""
+
+    faster: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
+    """Texts with the same numbers that DuckDB runs faster, and one number more, the last: where it is not 0
+    in all rows, the others are not those of the query. Then the next is run, and at last the query itself.
+    They are confirmed, not certified: each gives the numbers of the certified query, or is not used.
+    """
+
+    def __post_init__(self, token: object) -> None:
+        if token is not _TOKEN:
+            raise InternalError("only the analysis makes a compiled query")
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The columns `o0`, ..., in order."""
+        if self.sparse is not None:
+            return self.sparse.columns
+        return () if self.order is None else self.order.places
+
+
+def seal(
+    query: tree.Query,
+    catalog: Catalog,
+    policy: Policy,
+    tables: tuple[str, ...],
+    counts: int,
+    *,
+    keys: tuple[SqlType, ...] = (),
+    order: Sequence[tuple[str, bool]] | None,
+    cells: bool = False,
+    groups: CountedGroups | None = None,
+    sparse: SparseDomain | None = None,
+    faster: Sequence[tree.Query] = (),
+) -> CompiledQuery:
+    """Make the compiled query, at the end of the analysis; nothing else is ever counted.
+
+    Its columns get their types, the engine's binder confirms its SQL, and the kernel derives from the tree
+    alone how far one unit changes its numbers. Raises `InternalError` (uncharged) if one of them objects.
+    """
+    typed = tree.give_types(query, catalog.stored_types)
+    sql, *others = (tree.duckdb_sql(each) for each in (typed, *faster))
+    plain = [confirm(catalog, each, policy) for each in (sql, *others)]
+    return CompiledQuery(
+        typed,
+        sql,
+        keys,
+        counts,
+        tables,
+        all(plain),
+        None if order is None else PublicOrder(tuple(order), _TOKEN),
+        certify(typed, catalog.facts(policy)),
+        _TOKEN,
+        cells=cells,
+        groups=groups,
+        sparse=sparse,
+        faster=tuple(others),
+    )
+
+
+def with_query(compiled: CompiledQuery, query: tree.Query, catalog: Catalog, policy: Policy) -> CompiledQuery:
+    """Return the compiled query with other constants: a bound that was found, or a released value.
+
+    It is confirmed and certified again. The numbers may change by other amounts than before: the caller
+    compares the certificate with what is claimed.
+    """
+    order = None if compiled.order is None else compiled.order.terms
+    made = seal(
+        query,
+        catalog,
+        policy,
+        compiled.tables,
+        compiled.counts,
+        keys=compiled.keys,
+        order=order,
+        cells=compiled.cells,
+        sparse=compiled.sparse,
+    )
+    return replace(made, counts_only=compiled.counts_only and made.counts_only, token=_TOKEN)

@@ -1,0 +1,50 @@
+"""What the analysis accepts is certified, with bounds that are no lower than those it states.
+
+`python -m tests.property.kernel.completeness --random 10000 [--corpus FOLDER]` is the same at any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from kernel.completeness import Share, share_of
+from kernel.grounds import FixtureGround, Ground, grounds
+
+SEED = 36
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[list[Ground]]:
+    found = grounds()
+    yield found
+    for ground in found:
+        ground.close()
+
+
+def shown(share: Share) -> str:
+    return "\n\n".join(f"{why}\n{text}" for text, why in share.lacking)
+
+
+def test_all_fixtures_are_certified(made: list[Ground]) -> None:
+    (fixtures,) = (ground for ground in made if isinstance(ground, FixtureGround))
+    share = share_of("fixtures", fixtures, fixtures.texts)
+    print(share)
+    assert share.accepted == len(fixtures.texts)
+    assert not share.lacking, shown(share)
+
+
+@pytest.mark.parametrize("number", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_random_statements_are_certified(made: list[Ground], number: int) -> None:
+    worlds = [ground for ground in made if not isinstance(ground, FixtureGround)]
+    rng, every = Random(SEED), Share("random")
+    for ground in worlds:
+        share = share_of(ground.name, ground, (ground.draw(rng) for _ in range(number // len(worlds))))
+        print(share)
+        every.accepted += share.accepted
+        every.certified += share.certified
+        every.lacking += share.lacking
+    assert every.accepted >= number // 2
+    # One in 200, rounded down: of few statements none.
+    assert len(every.lacking) <= every.accepted // 200, shown(every)

@@ -1,0 +1,487 @@
+"""The rules of the checker: of each a small query that it certifies, and a near miss that it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from dpsql.errors import InternalError
+from dpsql.kernel.check import Certificate, Keys, NotCertified, certify
+from dpsql.kernel.tree import (
+    Aggregate,
+    Binary,
+    Call,
+    Cast,
+    Constant,
+    Derived,
+    DomainScan,
+    InQuery,
+    Item,
+    Paren,
+    Query,
+    Scan,
+    Select,
+    SetOperation,
+    Window,
+)
+from dpsql.types import BIGINT, NULL, VARCHAR
+from tests.kernel_trees import (
+    DOMAIN,
+    FACTS,
+    GOODS,
+    PER_UNIT,
+    ROWS,
+    TWO,
+    USERS,
+    VISITS,
+    both,
+    by_page,
+    c,
+    count,
+    cut,
+    eq,
+    in_domain,
+    joined,
+    kept_groups,
+    merged,
+    n,
+    number,
+    numbered,
+    public,
+    rows,
+    select,
+    stored,
+    sum_of_weights,
+    telescoped,
+    there,
+    tied,
+    total,
+    units,
+    values_kept,
+    weighted,
+    zero,
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: what it certifies, with the change of `n0` and its total, and what is refused for what."""
+
+    name: str
+    accepted: Query
+    low: int
+    high: int
+    total: int | None
+    refused: Query
+    rule: str
+
+
+CASES = [
+    Rule(
+        "units",
+        select(VISITS, n0=units("s.u")),
+        0,
+        1,
+        1,
+        select(VISITS, n0=units("s.c1")),
+        "different values of which a unit may have any number",
+    ),
+    Rule(
+        "single rows",
+        select(USERS, n0=count("s.u")),
+        0,
+        1,
+        1,
+        select(VISITS, n0=count("s.u")),
+        "a count of rows of which a unit may have any number",
+    ),
+    Rule(
+        "scan",
+        select(USERS, n0=units("s.u")),
+        0,
+        1,
+        1,
+        select(Derived(select(Scan("visits", "b"), c0=stored("b", "ms")), "s"), n0=count("s.c0")),
+        "a projection without the unit",
+    ),
+    Rule(
+        "declared groups",
+        in_domain(by_page(units("s.u"))),
+        0,
+        1,
+        None,
+        in_domain(by_page(units("s.u")), domain=Derived(select(public("names", "x"), v=c("x.c0")), "d")),
+        "a domain that may have a group twice",
+    ),
+    Rule(
+        "missing groups count 0",
+        in_domain(by_page(units("s.u"))),
+        0,
+        1,
+        None,
+        replace(
+            in_domain(by_page(units("s.u"))),
+            items=(Item(c("d.v"), "k0"), Item(c("g.n0"), "n0")),
+        ),
+        "a number that can be NULL",
+    ),
+    Rule(
+        "unknown groups",
+        kept_groups(3),
+        0,
+        1,
+        3,
+        by_page(units("s.u")),
+        "groups of private keys, whatever their numbers are",
+    ),
+    Rule(
+        "sum of single rows",
+        select(PER_UNIT, n0=number(total(Call("LEAST", (c("w.r0"), n(4)))))),
+        0,
+        4,
+        4,
+        select(VISITS, n0=number(total(cut(c("s.c1"), 0, 4)))),
+        "a sum of rows of which a unit may have any number",
+    ),
+    Rule(
+        "join of units",
+        select(joined(rows("visits", "s", "page"), TWO, eq(c("s.u"), c("t.u"))), n0=units("s.u")),
+        0,
+        1,
+        1,
+        select(joined(rows("visits", "s", "page"), TWO, eq(c("s.c0"), c("t.c0"))), n0=units("s.u")),
+        "a join of private rows without equal units",
+    ),
+    Rule(
+        "join with a unique column",
+        select(
+            joined(rows("users", "s", "city"), public("pages", "p"), eq(c("s.c0"), c("p.c0"))),
+            n0=count("s.u"),
+        ),
+        0,
+        1,
+        1,
+        select(
+            joined(rows("users", "s", "city"), public("names", "p"), eq(c("s.c0"), c("p.c0"))),
+            n0=count("s.u"),
+        ),
+        "a count of rows of which a unit may have any number",
+    ),
+    Rule(
+        "unmatched public rows",
+        select(
+            joined(public("pages", "p"), rows("visits", "s", "page"), eq(c("s.c0"), c("p.c0")), "LEFT"),
+            n0=units("s.u"),
+        ),
+        0,
+        1,
+        1,
+        select(
+            joined(public("pages", "p"), rows("users", "s", "city"), eq(c("s.c0"), c("p.c0")), "LEFT"),
+            n0=Aggregate("COUNT"),
+        ),
+        "a count of rows without a unit",
+    ),
+    Rule(
+        "public rows kept by private ones",
+        select(
+            joined(rows("visits", "s", "page"), public("pages", "p"), eq(c("s.c0"), c("p.c0")), "SEMI"),
+            n0=units("s.u"),
+        ),
+        0,
+        1,
+        1,
+        select(
+            joined(public("pages", "p"), rows("visits", "s", "page"), eq(c("s.c0"), c("p.c0")), "SEMI"),
+            n0=Aggregate("COUNT"),
+        ),
+        "public rows that private ones keep or leave out",
+    ),
+    Rule(
+        "subquery of the unit",
+        select(VISITS, tied(eq(c("e.u"), c("s.u"))), n0=units("s.u")),
+        0,
+        1,
+        1,
+        select(VISITS, tied(eq(c("e.c0"), c("s.c0"))), n0=units("s.u")),
+        "a subquery that is not tied to the unit of the row",
+    ),
+    Rule(
+        "IN of units",
+        select(
+            VISITS,
+            InQuery(
+                c("s.u"),
+                select(rows("users", "e", "city"), eq(c("e.c0"), Constant("X", VARCHAR)), u=c("e.u")),
+            ),
+            n0=units("s.u"),
+        ),
+        0,
+        1,
+        1,
+        select(
+            VISITS,
+            InQuery(c("s.c0"), select(rows("users", "e", "city"), None, c0=c("e.c0"))),
+            n0=units("s.u"),
+        ),
+        "a subquery that is not tied to the unit of the row",
+    ),
+    Rule(
+        "set operation",
+        select(
+            Derived(
+                SetOperation(
+                    select(VISITS, u=c("s.u"), c0=c("s.c0")), "UNION", select(USERS, u=c("s.u"), c0=c("s.c0"))
+                ),
+                "s",
+            ),
+            eq(c("s.c0"), Constant("a", VARCHAR)),
+            n0=count("s.u"),
+        ),
+        0,
+        1,
+        1,
+        select(
+            Derived(
+                SetOperation(
+                    select(VISITS, u=c("s.u"), c0=c("s.c1")), "UNION", select(USERS, c0=c("s.c1"), u=c("s.u"))
+                ),
+                "s",
+            ),
+            n0=units("s.u"),
+        ),
+        "a set operation of rows with units in different columns",
+    ),
+    Rule(
+        "window of the unit",
+        select(
+            Derived(select(VISITS, u=c("s.u"), r=numbered("s", "u")), "s"),
+            eq(c("s.r"), n(1)),
+            n0=count("s.u"),
+        ),
+        0,
+        1,
+        1,
+        select(
+            Derived(select(VISITS, u=c("s.u"), r=Window(Aggregate("COUNT"), (c("s.c0"),))), "s"),
+            eq(c("s.r"), n(1)),
+            n0=count("s.u"),
+        ),
+        "a window over rows of several units",
+    ),
+    Rule(
+        "unit of the parent",
+        select(Derived(GOODS, "s"), n0=units("s.u")),
+        0,
+        1,
+        1,
+        select(
+            Derived(replace(GOODS, source=replace(GOODS.source, on=eq(stored("b", "sku"), c("q.k")))), "s"),  # type: ignore[type-var]
+            n0=units("s.u"),
+        ),
+        "",
+    ),
+    Rule(
+        "row units",
+        select(ROWS, n0=count("s.u")),
+        0,
+        1,
+        1,
+        select(joined(ROWS, public("names", "p"), eq(c("s.c0"), c("p.c0"))), n0=count("s.u")),
+        "a count of rows of which a unit may have any number",
+    ),
+    Rule(
+        "ratio",
+        sum_of_weights(weighted(c("w.r0"), c("w.r0"))),
+        0,
+        7,
+        7,
+        sum_of_weights(weighted(total(c("w.r0")), c("w.r0"))),
+        "",
+    ),
+    Rule(
+        "telescoping",
+        telescoped(),
+        0,
+        7,
+        7,
+        telescoped(before=Paren(Binary("-", c("w.b0"), n(1)))),
+        "",
+    ),
+    Rule(
+        "one offset for a unit",
+        telescoped(),
+        0,
+        7,
+        7,
+        telescoped(offset_of="w.k0"),
+        "",
+    ),
+    Rule(
+        "units that share a row",
+        merged(7, 7),
+        0,
+        7,
+        7,
+        merged(7, 8),
+        "units that share a row, and are weighed otherwise",
+    ),
+    Rule(
+        "the rows of units that share a row",
+        merged(7, 7),
+        0,
+        7,
+        7,
+        merged(
+            7,
+            7,
+            Derived(replace(VISITS.query, where=both(VISITS.query.where, there(stored("b", "ms")))), "s"),
+        ),  # type: ignore[type-var,attr-defined]
+        "groups of units that share a row, without a number that tells them",
+    ),
+    Rule(
+        "kept groups",
+        kept_groups(3),
+        0,
+        1,
+        3,
+        kept_groups(3, ("c0",)),
+        "a window in an order that is not total",
+    ),
+    Rule(
+        "different values",
+        values_kept(4),
+        0,
+        4,
+        None,
+        values_kept(4, "s.c2"),
+        "different values of which a unit may have any number",
+    ),
+    Rule(
+        "difference of counts",
+        select(USERS, n0=Binary("-", count("s.u"), count("s.u"))),
+        0,
+        0,
+        0,
+        select(VISITS, n0=Binary("-", count("s.u"), units("s.u"))),
+        "a count of rows of which a unit may have any number",
+    ),
+    Rule(
+        "conversions that fit",
+        select(PER_UNIT, n0=number(total(Call("LEAST", (c("w.r0"), n(4)))))),
+        0,
+        4,
+        4,
+        select(
+            PER_UNIT, n0=zero(Cast(total(Call("LEAST", (c("w.r0"), n(4)))), replace(BIGINT, name="TINYINT")))
+        ),
+        "a number that may not fit its type",
+    ),
+    Rule(
+        "the text means the tree",
+        select(USERS, n0=Binary("-", count("s.u"), Paren(Binary("-", count("s.c1"), count("s.u"))))),
+        0,
+        2,
+        2,
+        select(USERS, n0=Binary("-", count("s.u"), Binary("-", count("s.c1"), count("s.u")))),
+        "an operand that binds less tightly than its operator",
+    ),
+    Rule(
+        "names",
+        select(USERS, n0=units("s.u")),
+        0,
+        1,
+        1,
+        select(Derived(Select((Item(c("s.c1"), "u"), Item(c("s.u"), "u")), USERS), "t"), n0=units("t.u")),
+        "two columns of one name",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_rule(case: Rule) -> None:
+    found = certify(case.accepted, FACTS)
+    change = found.number("n0")
+    assert change is not None
+    assert (change.low, change.high, change.total) == (case.low, case.high, case.total)
+    with pytest.raises(NotCertified) as refused:
+        certify(case.refused, FACTS)
+    assert case.rule in refused.value.rule
+
+
+def test_a_weight_by_less_than_all_rows_of_a_unit_bounds_nothing() -> None:
+    whole = certify(sum_of_weights(weighted(c("w.r0"), c("w.r0"))), FACTS).number("n0")
+    part = certify(sum_of_weights(weighted(c("w.r0"), c("w.r0")), (c("v.u"), c("v.k0"))), FACTS).number("n0")
+    assert whole is not None
+    assert part is not None
+    assert (whole.high, whole.total) == (7, 7)
+    assert part.high > 1_000_000
+    assert part.total is None
+
+
+def test_what_is_not_declared_is_refused() -> None:
+    with pytest.raises(NotCertified):
+        certify(select(rows("strangers", "s"), n0=units("s.u")), FACTS)
+    with pytest.raises(NotCertified):
+        certify(Select((Item(c(".v"), "n0"),), DomainScan("d_other")), FACTS)
+
+
+def test_the_kinds_of_groups() -> None:
+    assert certify(select(USERS, n0=units("s.u")), FACTS).keys is Keys.ONE
+    assert certify(in_domain(by_page(units("s.u"))), FACTS).keys is Keys.DECLARED
+    found = certify(kept_groups(3), FACTS)
+    assert (found.keys, found.decides, found.most_groups) == (Keys.UNKNOWN, "n0", 3)
+
+
+def test_facts_of_the_unit_are_one_group() -> None:
+    cities = select(USERS, None, (c("s.c0"),), k0=c("s.c0"), n0=count("s.u"))
+    listed = select(Derived(cities, "g"), Binary(">", c("g.n0"), n(0)), k0=c("g.k0"), n0=c("g.n0"))
+    assert certify(listed, FACTS).most_groups == 1
+    pages = select(
+        Derived(by_page(units("s.u")), "g"), Binary(">", c("g.n0"), n(0)), k0=c("g.k0"), n0=c("g.n0")
+    )
+    assert certify(pages, FACTS).most_groups is None
+
+
+def test_the_derivation_says_why() -> None:
+    found = certify(select(PER_UNIT, n0=number(total(Call("LEAST", (c("w.r0"), n(4)))))), FACTS)
+    assert [step.rule for step in found.derivation] == [
+        "scan",
+        "group by unit",
+        "sum of single rows",
+        "numbers of groups",
+    ]
+    assert str(found.derivation[2]) == "items[0]: a unit adds from 0 to 4 in each group [sum of single rows]"
+
+
+def test_only_certify_makes_a_certificate() -> None:
+    found = certify(select(USERS, n0=units("s.u")), FACTS)
+    with pytest.raises(InternalError):
+        replace(found, most_groups=2, seal=None)
+    with pytest.raises(InternalError):
+        Certificate((), Keys.ONE, (), (), 1, None, None, (), (), False, (), None)
+
+
+def test_columns_are_compared_without_case() -> None:
+    unit = stored("b", "User_ID")
+    spelled = Derived(select(Scan("Visits", "b"), there(unit), u=unit), "s")
+    assert certify(select(spelled, n0=units("s.u")), FACTS).number("n0") is not None
+
+
+def test_a_null_is_no_unit() -> None:
+    strays = Derived(select(Scan("users", "b"), u=stored("b", "user_id"), c0=stored("b", "age")), "s")
+    with pytest.raises(NotCertified, match="a sum of rows without a unit"):
+        certify(select(strays, n0=number(total(cut(c("s.c0"), 0, 9)))), FACTS)
+    assert certify(select(strays, n0=units("s.u")), FACTS).keys is Keys.ONE
+
+
+def test_null_is_a_group_of_a_domain_once() -> None:
+    null = select(None, v=Constant(None, NULL), o=n(1 << 62))
+    listed = select(DOMAIN, v=c("d.v"), o=c("d.o"))
+    once = Derived(SetOperation(listed, "UNION ALL", null), "d")
+    found = certify(in_domain(by_page(units("s.u")), once, o0=c("d.o")), FACTS)
+    assert found.ordered_by(frozenset(("o0",)))
+    twice = Derived(SetOperation(SetOperation(listed, "UNION ALL", null), "UNION ALL", null), "d")
+    with pytest.raises(NotCertified, match="a domain that may have a group twice"):
+        certify(in_domain(by_page(units("s.u")), twice), FACTS)
