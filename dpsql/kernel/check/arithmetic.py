@@ -28,7 +28,7 @@ from dpsql.kernel.check.types_of import (
     whole,
 )
 from dpsql.kernel.tree import Binary, Call, Cast, Constant, Expr, Paren, Unary
-from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, INTERVAL, TIMESTAMP, SqlType
+from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTERVAL, TIMESTAMP, SqlType
 
 
 @rule(Unary)
@@ -78,10 +78,21 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
                 nullable = True
             low, high = _quotients(node, x, y, at) if operator == "//" else _rests(x, y)
         case "&" | "|" | ">>":
-            return whole(kind)
+            low, high = _bits(operator, x, y) or ends(kind)
         case _:
             raise NotCertified("an operator that has no rule", node)
     return computed(Value(kind, low, high, nullable), node, at)
+
+
+def _bits(operator: str, x: Value, y: Value) -> tuple[Number, Number] | None:
+    """Return the ends of an operator on bits; of `|` all bits up to the highest one can be set."""
+    if operator == ">>" and 0 <= y.low == y.high <= 31 and x.type != HUGEINT:
+        return int(x.low) >> int(y.low), int(x.high) >> int(y.low)
+    if x.low < 0 or y.low < 0 or operator == ">>":
+        return None
+    if operator == "&":
+        return 0, min(x.high, y.high)
+    return max(x.low, y.low), (1 << int(max(x.high, y.high)).bit_length()) - 1
 
 
 def _double(operator: str, x: Value, y: Value, nullable: bool) -> Value:
