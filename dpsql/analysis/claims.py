@@ -56,19 +56,22 @@ def _lower_claims_of_groups(plan: Plan, certificate: Certificate) -> Iterator[st
         yield f"one unit changes {certified} groups, claimed {most}"
     if plan.partitions is not None and isinstance(selection, TopPerPartition):
         within = certificate.within(frozenset(f"k{i}" for i in selection.keys))
-        if within is None or within > plan.partitions.per_unit:
+        few = plan.partitions.per_unit < plan.partitions.number  # else they are all that there are
+        if few and (within is None or within > plan.partitions.per_unit):
             yield f"one unit is in {within} partitions, claimed {plan.partitions.per_unit}"
-    if plan.existence is not None and certificate.decides != f"n{plan.existence}":
-        yield f"{certificate.decides} decides which groups there are, claimed n{plan.existence}"
+    offset = int(plan.compiled.cells)
+    if plan.existence is not None and certificate.decides != f"n{plan.existence + offset}":
+        yield f"{certificate.decides} decides which groups there are, claimed n{plan.existence + offset}"
     order = plan.compiled.order
     ordered = [] if order is None else [name for name, _ in order.terms]
-    if ordered and not certificate.ordered_by(frozenset(ordered)):
+    cells = [name for name, _ in certificate.cells] if plan.compiled.cells else []  # their order is never read
+    if ordered and not certificate.ordered_by(frozenset((*ordered, *cells))):
         yield f"two groups may be equal in {', '.join(ordered)}, claimed a public order"
     public = plan.domain_size is not None or not plan.key_types
     if public and not plan.compiled.cells and not plan.sparse and certificate.keys not in _DECLARED:
         yield f"the groups are {certificate.keys.value}, claimed public"
     if not public and plan.existence is None and isinstance(selection, (TopK, TopPerPartition)):
-        name, largest = f"n{selection.count}", certificate.largest
+        name, largest = f"n{selection.count + offset}", certificate.largest
         if certificate.decides != name or (largest is not None and largest.column != name):
             yield f"{certificate.decides} selects groups, claimed {name}"
 
@@ -81,6 +84,8 @@ def _total(plan: Plan, certificate: Certificate, change: Change) -> int | None:
         found.append(each)
     if certificate.most_groups is not None:
         found.append(certificate.most_groups * each)
-    if certificate.keys is Keys.DECLARED and plan.domain_size is not None:
+    public = certificate.keys in (Keys.DECLARED, Keys.SPARSE)
+    one = certificate.keys is Keys.CELLS and certificate.one_cell
+    if (public or one) and plan.domain_size is not None:
         found.append(plan.domain_size * each)  # the groups are public, so is their number
     return min(found, default=None)

@@ -86,7 +86,7 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
 
 def _bits(operator: str, x: Value, y: Value) -> tuple[Number, Number] | None:
     """Return the ends of an operator on bits; of `|` all bits up to the highest one can be set."""
-    if operator == ">>" and 0 <= y.low == y.high <= 31 and x.type != HUGEINT:
+    if operator == ">>" and y.low == y.high and 0 <= y.low < (64 if x.low >= 0 else 8) and x.type != HUGEINT:
         return int(x.low) >> int(y.low), int(x.high) >> int(y.low)
     if x.low < 0 or y.low < 0 or operator == ">>":
         return None

@@ -121,7 +121,7 @@ def _of_units(
     )
     if not same:
         proof.refuse("a join of private rows without equal units", join)
-    whole = kind == "FULL" and all(_equates_units(c, a, b) for c in conditions)
+    whole = kind in ("FULL", "LEFT", "RIGHT") and all(_equates_units(c, a, b) for c in conditions)
     made = _pairs(proof, a, "UNITS" if whole else kind, b, conditions)
     proof.note("join of units", f"the conditions of the {kind} JOIN have the units of both sides equal")
     strays = (a.strays and kind not in ("INNER", "RIGHT")) or (b.strays and kind in ("RIGHT", "FULL"))
@@ -148,8 +148,9 @@ def _equates_units(condition: Expr, a: Relation, b: Relation) -> bool:
 def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
     """Return what is known of the columns of a join within a unit, beside its unit.
 
-    UNITS is a FULL JOIN whose only conditions equate units: all rows of a unit have both sides, or all have
-    only one of them. So within a unit it is an INNER JOIN, or one side alone with the other NULL.
+    UNITS is a FULL, LEFT or RIGHT JOIN whose only conditions equate units: all rows of a unit have both
+    sides, or all have only one of them. So within a unit it is an INNER JOIN, or one side alone with the
+    other NULL.
     """
     if kind in ("SEMI", "ANTI"):
         return replace(a, table=None)

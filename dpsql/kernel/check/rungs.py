@@ -9,6 +9,7 @@ is shown may be any function of k: units of one rung are shown together.
 
 from __future__ import annotations
 
+from dpsql.kernel.check.highest_bit import highest_bit
 from dpsql.kernel.check.proof import (
     NONE,
     Proof,
@@ -89,20 +90,24 @@ def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
     inner = source.query
     if not isinstance(inner, Select) or inner.group or inner.distinct:
         return None
-    of = {
-        item.name or (item.expr.name if isinstance(item.expr, Column) else ""): item.expr
-        for item in inner.items
-    }
+    of = _columns(inner)
     tree = of.get(key.name)
     if tree is None or not isinstance(converted(tree), Case):
         return None
-    same = _narrow_columns(inner)
     leaves: list[tuple[int, Real, Real]] = []
-    measured = _leaves(tree, -INFINITY, INFINITY, leaves, None, same)
+    measured: Expr | None
+    if proof.value(tree, inner).nullable:
+        return None
+    if (found := highest_bit(inner, key.name)) is not None:
+        leaves, measured, (inner, of) = found.leaves, found.measured, found.below
+        source, same = Derived(inner, source.alias), {}
+    else:
+        same = _narrow_columns(inner)
+        measured = _leaves(tree, -INFINITY, INFINITY, leaves, None, same)
     if measured is None or len(leaves) > MOST_CELLS:
         return None
     whole = proof.value(measured, inner)
-    if whole.nullable or not exact(whole.type) or proof.value(tree, inner).nullable:
+    if whole.nullable or not exact(whole.type):
         return None
     others = {name: expr for name, expr in of.items() if name != key.name}
     cells: list[Known] = []
@@ -123,6 +128,13 @@ def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
                 cell[f"{source.alias}.{name}"] = (value.low, value.high)
         cells.append(cell)
     return _signed(source, of, measured, cells)
+
+
+def _columns(query: Select) -> dict[str, Expr]:
+    return {
+        item.name or (item.expr.name if isinstance(item.expr, Column) else ""): item.expr
+        for item in query.items
+    }
 
 
 def _narrow_columns(inner: Select) -> dict[Expr, tuple[Expr, int]]:

@@ -101,7 +101,19 @@ def _names(query: Select) -> list[str]:
 
 
 def _is_less(query: Select) -> bool:
-    return query.where is None and not query.distinct and query.limit is None
+    return query.where is None and _is_plain(query)
+
+
+def _is_plain(query: Select) -> bool:
+    """Return whether a query has all its rows, each as often as it is, and columns of different names."""
+    names = {name.lower() for name in _names(query)}
+    return (
+        not query.distinct
+        and query.limit is None
+        and not query.order
+        and len(names) == len(query.items)
+        and "" not in names
+    )
 
 
 def _counted(query: Select, *, negative: bool) -> tuple[list[str], str, str] | None:
@@ -129,7 +141,7 @@ def _summed(
 ) -> tuple[list[str], str, str] | None:
     """Return the names of keys, cell and total of SELECT k.., f, SUM(n) FROM l GROUP BY k.., f."""
     below = _names(every)
-    if len(query.items) != len(below) or query.distinct or query.limit is not None or query.order:
+    if len(query.items) != len(below) or not _is_plain(query):
         return None
     columns = tuple(Column(alias, name) for name in below[:-1])
     if tuple(item.expr for item in query.items[:-1]) != columns or query.group != columns:
@@ -149,7 +161,7 @@ def _beyond(query: Query, p: Select, keys: list[str], value: str) -> int | None:
         not isinstance(query, Select)
         or not isinstance(query.source, Derived)
         or query.group
-        or query.distinct
+        or not _is_plain(query)
     ):
         return None
     kept = [*keys, value]
@@ -182,10 +194,10 @@ def _passes(query: Select, alias: str, names: list[str]) -> bool:
 
 def _numbering(query: Select, rank: str | None, kept: list[str]) -> Query | None:
     """Return the rows that a query numbers within their unit (and, without `rank`, within equal values)."""
-    if not isinstance(query.source, Derived) or query.where is not None or query.group or query.distinct:
+    if not isinstance(query.source, Derived) or query.where is not None or query.group:
         return None
     alias = query.source.alias
-    if not _passes(query, alias, ["u", *kept]):
+    if not _is_plain(query) or not _passes(query, alias, ["u", *kept]):
         return None
     for item in query.items:
         window = stripped(item.expr)
@@ -211,7 +223,7 @@ def _of_large_units(query: Select, p: Select, kept: list[str], value: str, most:
     if not isinstance(join, Join) or join.kind not in ("", "INNER") or query.where is not None or query.group:
         return False
     a, b = join.left, join.right
-    if not (isinstance(a, Derived) and isinstance(b, Derived)) or query.distinct:
+    if not (isinstance(a, Derived) and isinstance(b, Derived)) or not _is_plain(query):
         return False
     if not _passes(query, a.alias, ["u", *kept]):
         return False
@@ -232,7 +244,7 @@ def _with_value(query: Query, p: Select, value: str) -> bool:
         rest.remove(condition)
     places = dict(zip(_names(p), (item.expr for item in p.items), strict=True))
     there = IsNull(places.get(value, Column("", "")), negated=True)
-    return rest == [there] and not p.distinct and not query.distinct and not query.group and not p.group
+    return rest == [there] and _is_plain(p) and _is_plain(query) and not query.group and not p.group
 
 
 def _large(query: Query, p: Select, most: int) -> bool:
@@ -241,7 +253,8 @@ def _large(query: Query, p: Select, most: int) -> bool:
         not isinstance(query, Select)
         or not isinstance(query.source, Derived)
         or query.group
-        or query.distinct
+        or not _is_plain(query)
+        or _names(query) != ["u"]
     ):
         return False
     alias, inner = query.source.alias, query.source.query
@@ -250,10 +263,10 @@ def _large(query: Query, p: Select, most: int) -> bool:
     if not (isinstance(inner.source, Derived) and inner.source.query == p and inner.where is None):
         return False
     below = inner.source.alias
-    if inner.group != (Column(below, "u"),) or len(inner.items) != 2 or inner.distinct:
+    if inner.group != (Column(below, "u"),) or len(inner.items) != 2 or not _is_plain(inner):
         return False
     unit, number = inner.items
-    if unit.expr != Column(below, "u") or converted(number.expr) != Aggregate("COUNT"):
+    if _names(inner)[0] != "u" or unit.expr != Column(below, "u") or converted(number.expr) != Aggregate("COUNT"):
         return False
     conditions = conjuncts(query.where)
     return len(conditions) == 1 and conditions[0] == Binary(

@@ -254,7 +254,9 @@ def _few(
     ):
         return None
     inner = outer.source.query
-    if not isinstance(inner, Select) or inner.source != left or inner.where != query.where:
+    if not isinstance(inner, Select) or inner.where != query.where:
+        return None
+    if inner.source != left and not _has_same_rows(proof, left, inner):
         return None
     numbers = proof.query(inner, "source.right")
     own = [u for u in numbers.unit if isinstance(u, Column)]
@@ -291,6 +293,52 @@ def _few(
         if (size := _absolute(of.get(old))) is not None and most[old] < size[1]
     ]
     return {new: most[passed[new]] for new in counted}, counted, sizes
+
+
+def _has_same_rows(proof: Proof, left: Derived, inner: Select) -> bool:
+    """Return whether a query reads, under the same names, the rows that `left` has beside public ones.
+
+    `left` is ``SELECT x.u AS u, .. FROM x LEFT JOIN d ON x.k = d.v ..``, where v is unique in the public rows
+    d: each row of x is there exactly once.
+    """
+    source, outer = inner.source, left.query
+    if not isinstance(source, Derived) or not isinstance(outer, Select) or source.alias != left.alias:
+        return False
+    if outer.where is not None or outer.group or outer.distinct or outer.limit is not None:
+        return False
+    at = outer.source
+    while isinstance(at, Join):
+        if at.kind != "LEFT" or not isinstance(at.right, Derived) or not _unique_partner(proof, at, at.right):
+            return False
+        at = at.left
+    if not isinstance(at, Derived) or at.query != source.query:
+        return False
+    of: dict[str, list[Expr]] = {}
+    for item in outer.items:
+        name = item.name or (item.expr.name if isinstance(item.expr, Column) else "")
+        of.setdefault(name.lower(), []).append(stripped(item.expr))
+    names = {name.partition(".")[2] for item in inner.items for name in reads_of(item.expr)}
+    if inner.where is not None:
+        names |= {name.partition(".")[2] for name in reads_of(inner.where)}
+    for name in names:
+        found = of.get(name.lower(), [])
+        if len(found) != 1 or not isinstance(found[0], Column):
+            return False
+        if (found[0].table, found[0].name) != (at.alias, name):
+            return False
+    return True
+
+
+def _unique_partner(proof: Proof, join: Join, right: Derived) -> bool:
+    """Return whether each row has at most one partner in public rows."""
+    rows = proof.query(right.query, "right")
+    fixed = {
+        y.name
+        for x, y, _ in equalities(conjuncts(join.on))
+        if isinstance(y, Column) and y.table == right.alias and isinstance(x, Column) and x.table != right.alias
+        if None not in (x.type, y.type) and proof.keeps(y, x)
+    }
+    return rows.kind is Kind.PUBLIC and rows.single(fixed)
 
 
 def _absolute(expr: Expr | None) -> tuple[Expr, int] | None:
