@@ -48,6 +48,9 @@ class Excess:
         t: 1 or 3; 0: nothing is known of what B cuts, since it is the largest bound, or nearly.
     size
         What a step of it is worth, in steps of the search.
+    along
+        Whether all numbers that it is beside are what the bound leaves of what the search measures: then a
+        unit moves 2 E - A by at most the bound, E with the sign of what it has (`RungBins.lead`).
     """
 
     search: int
@@ -56,6 +59,7 @@ class Excess:
     bound: int
     times: int
     size: Fraction
+    along: bool = False
 
     def __post_init__(self) -> None:
         if self.times not in (0, ALONE, IN_GROUPS):
@@ -75,11 +79,11 @@ class Excess:
         return int(found)
 
     def in_steps(self, exact: int) -> int:
-        """Return so many steps of the search in its own steps, which divide the bound: at most the limit.
+        """Return so many steps of the search in its own steps, which divide the bound: within the limit.
 
         Rounded down, a change by at most a multiple of its step stays one by at most as much.
         """
-        return min(int(exact // self.size), _LARGEST)
+        return max(-_LARGEST, min(int(exact // self.size), _LARGEST))
 
     @property
     def step(self) -> Fraction:
@@ -124,7 +128,8 @@ def excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[int]) 
         part = plan.counts[own[0]].parts[0]
         if isinstance(part, CappedSum):
             size = part.grid.step / ladder.step
-        made.append(Excess(search, each, own, place, times, size))
+        along = alone and times == ALONE and all(_all_of_it(plan.counts[p], ladder, bound) for p in own)
+        made.append(Excess(search, each, own, place, times, size, along))
     return tuple(made)
 
 
@@ -175,6 +180,11 @@ def clipped_step(count: ReleasedAggregate, ladder: Ladder, bound: int) -> int | 
         return 1
     fine = ladder.fine is not None and size >= 1 and size.denominator == 1
     return int(size) if fine and _uncut(part.row[0]) == _uncut(ladder.row) else None
+
+
+def _all_of_it(count: ReleasedAggregate, ladder: Ladder, bound: int) -> bool:
+    """Return whether a number is what a bound leaves of what a ladder measures; none is twice in a share."""
+    return clipped_step(count, ladder, bound) is not None
 
 
 def _bounded_by(count: ReleasedAggregate, search: BoundSearch, bound: int) -> bool:

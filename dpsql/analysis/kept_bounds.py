@@ -99,13 +99,18 @@ class WholeTable:
     """Whether all keys have declared values."""
 
     def bound(
-        self, measure: str, largest: Fraction = Fraction(1), step: Fraction = Fraction(1)
+        self,
+        measure: str,
+        largest: Fraction = Fraction(1),
+        step: Fraction = Fraction(1),
+        *,
+        given_back: bool = True,
     ) -> int | None:
         """Return the bound on a unit with the least error, in steps of the ladder; None: there is none.
 
         Where an error is asked for, it is the least bound that cuts a small part of it. `largest` is the
         largest value of a row, in multiples of which a sum has the error of counts. A ladder of other steps
-        than `step` measured a column of another type.
+        than `step` measured a column of another type. `given_back`: whether groups get back what is cut.
         """
         found = self.ladders.find(self.table, measure)
         if found is None or found.ladder.step != step:
@@ -115,8 +120,8 @@ class WholeTable:
         if self.default_error is not None:
             error = self.default_error * (1 if measure == ROWS else largest)
         if error is not None:
-            return ladder.bound_within(error, groups=self.groups)
-        return ladder.choose_bound(epsilon, groups=self.groups, counts=self.numbers)
+            return ladder.bound_within(error, groups=self.groups, given_back=given_back)
+        return ladder.choose_bound(epsilon, groups=self.groups, counts=self.numbers, given_back=given_back)
 
     def groups_bound(self) -> int | None:
         """Return the bound on the groups of a unit with the least error; None as above."""

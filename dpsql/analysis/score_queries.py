@@ -47,8 +47,8 @@ class Sums(Enum):
     NONE = 3
     SIZES = 5
     """What they have: column `n3`; how far they are beyond the last bound that they exceed: `n4`."""
-    SIGNED = 6
-    """The same, `n3` with its sign, from column `t`; how many have less than 0: `n5`."""
+    SIGNED = 7
+    """The same, `n3` with signs, from column `t`; how many have less than 0: `n5`; `n4` with signs: `n6`."""
 
 
 def score_query(
@@ -96,15 +96,21 @@ def _sums(sums: Sums, last: Expr, fine: int | None) -> tuple[Expr, ...]:
         return ()
     size, signed = (huge(Aggregate("SUM", (Column("w", name),))) for name in ("a", "t"))
     # It is cut after the difference: so one unit more never makes it less.
-    within = Paren(Binary("*", huge(Aggregate("COUNT")), huge(last)))
-    beyond = saturated(Paren(Binary("-", size, within)))
-    below = Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),))
+    beyond = _without(size, Aggregate("COUNT"), last)
+    negative = Aggregate("COUNT", (Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),)),))
     if sums is Sums.SIZES:
         return saturated(size), beyond
+    signs = Paren(Binary("-", Aggregate("COUNT"), Paren(Binary("*", negative, whole(2)))))
+    net = _without(signed, signs, last)
     if fine is not None:
         step = Call("GREATEST", (Paren(Binary("//", huge(last), huge(whole(fine)))), huge(whole(1))))
         signed = Paren(Binary("//", signed, step))
-    return saturated(signed), beyond, Aggregate("COUNT", (below,))
+    return saturated(signed), beyond, negative, net
+
+
+def _without(total: Expr, times: Expr, last: Expr) -> Expr:
+    """Return a sum less so many times the last bound that its units exceed."""
+    return saturated(Paren(Binary("-", total, Paren(Binary("*", huge(times), huge(last))))))
 
 
 def _last(key: Expr, *, far: bool) -> Expr:

@@ -36,8 +36,9 @@ def whole_table(
 
     `keys` are the keys of the SELECT, `domains` say which candidates they have, and `numbers` how many
     numbers it releases of each group. The largest k of d groups have larger parts of the whole than others,
-    and at most all of it: as many as sqrt(k d) groups are counted for them. A table whose rows are units has
-    no rows of units to bound.
+    and at most all of it: each is taken for one of g = sqrt(k d) groups. That already allows for groups of
+    unequal size, and noise chooses large noise: so g^(9/8) groups are counted, more than g. A table whose
+    rows are units has no rows of units to bound.
     """
     ladders = compiler.catalog.kept_ladders
     source = None if ladders is None else whole_source(compiler, select)
@@ -49,7 +50,8 @@ def whole_table(
     known = sum(len(each.keys) for each in domains) == len(keys)
     groups = number_of_groups(compiler.catalog, domains) if known else UNDECLARED_GROUPS
     if isinstance(selection, TopK):
-        groups = max(math.isqrt(groups * min(selection.k, groups)), min(groups, 2))
+        power = (groups * min(selection.k, groups)) ** 9  # its 16th root is g^(9/8)
+        groups = max(math.isqrt(math.isqrt(math.isqrt(math.isqrt(power)))), min(groups, 2))
     return WholeTable(
         table.name,
         compiler.epsilon,

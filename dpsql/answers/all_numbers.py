@@ -11,7 +11,7 @@ from dpsql.analysis import Plan, laplace_is_less
 from dpsql.answers import measuring
 from dpsql.answers.blocks import shares
 from dpsql.answers.every_count import EveryCount, takes_all
-from dpsql.answers.gaussian import wished
+from dpsql.answers.gaussian import enough, wished
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.shown import measured_in_all, notes, released
 from dpsql.answers.whole_domain import GaussianDomain, WholeDomain, needs_laplace
@@ -104,7 +104,7 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
     """Return the method of numbers that are measured together: with a bound in all groups, by Laplace."""
     places = released(plan)
     if needs_laplace(plan, places):
-        return EveryCount.of(plan)
+        return _of_one_bound(plan, preferred)
     if plan.options.mechanism in (None, "AUTO") and plan.counts[places[0]].share is not None:
         if preferred is GaussianDomain:
             return _less_noise(plan)
@@ -113,6 +113,14 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
         less = len(known) == len(totals) and laplace_is_less(plan.counts, places, known, plan.groups)
         return (EveryCount if less else WholeDomain).of(plan)
     return preferred.of(plan)
+
+
+def _of_one_bound(plan: Plan, preferred: type[OneShare]) -> OneShare:
+    """Return the method of numbers with one bound together: Laplace, or less of Gaussian noise on a sum."""
+    alone = len(released(plan)) == 1 and plan.options.mechanism in (None, "AUTO")
+    if preferred is GaussianDomain and alone and enough(plan, plan.epsilon, 1) is not None:
+        return GaussianDomain.of(plan)
+    return EveryCount.of(plan)
 
 
 def _less_noise(plan: Plan) -> OneShare:

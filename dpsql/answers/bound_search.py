@@ -28,6 +28,8 @@ from dpsql.lazy_dataclass import dataclass
 
 SHARE = Fraction(1, 5)
 """The part of epsilon that finds bounds, if the statement does not say it."""
+SHARE_OF_COST = Fraction(1, 10)
+"""The same of a statement's cost at one order: a choice of bounded range needs less of it."""
 
 AVERAGES = 34
 """By how many times noise counts for more where all numbers are averages.
@@ -48,7 +50,10 @@ _WHAT = {
 
 @dataclass(frozen=True, slots=True)
 class BoundSearches(KeepsQuote):
-    """Chooses each bound among powers of two by `Ladder`; the rest of epsilon answers with them."""
+    """Chooses each bound among powers of two by `Ladder`; the rest of epsilon answers with them.
+
+    Where a statement divides its cost at one order, the range of the choice is bounded.
+    """
 
     plan: Plan
     choose: Callable[[Plan], Method]
@@ -62,8 +67,8 @@ class BoundSearches(KeepsQuote):
     @classmethod
     def of(cls, plan: Plan, choose: Callable[[Plan], Method]) -> BoundSearches:
         """Divide the statement's epsilon between the searches and the answer."""
-        share, layout = plan.options.bound_share or SHARE, plan.layout
-        rest, each = layout.part(1 - share), layout.part(share / len(plan.ladders))
+        share, layout = _share(plan), plan.layout
+        rest, each = layout.part(1 - share), layout.ranged(share, times=len(plan.ladders))
         largest = excesses(plan, plan.ladders, [len(s.ladder.bounds) - 1 for s in plan.ladders])
         return cls(plan, choose, beside(_rest(plan, rest), largest, choose), each, rest)
 
@@ -71,7 +76,7 @@ class BoundSearches(KeepsQuote):
         """See `Method`; the errors depend on the bounds, which are not known yet."""
         plan, found = self.plan, f"{float(self.epsilon) * len(self.plan.ladders):.4g}"
         if plan.layout.order is not None:
-            found = f"{float(plan.options.bound_share or SHARE):g} of its cost"
+            found = f"{float(_share(plan)):g} of its cost"
         notes = tuple(self._note(place) for place in range(len(plan.ladders)))
         return replace(
             self.first.quote,
@@ -99,7 +104,7 @@ class BoundSearches(KeepsQuote):
 
     @property
     def _loss(self) -> PrivacyLoss:
-        return PrivacyLoss.of(self.epsilon, times=len(self.plan.ladders)) + self.first.quote.loss
+        return sum((self.search(i).loss for i in range(len(self.plan.ladders))), self.first.quote.loss)
 
     def _what(self, place: int) -> str:
         return _WHAT[self.plan.ladders[place].ladder.of].format(unit=self.plan.unit)
@@ -109,7 +114,10 @@ class BoundSearches(KeepsQuote):
         size, noise = len(self.plan.ladders[place].ladder.bounds), self._groups / self.first_epsilon
         if self.plan.ladders[place].ladder.of is Contribution.ROWS and self._averages:
             noise *= AVERAGES
-        return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=mechanisms.FULL)
+        ranged = self.plan.layout.order is not None
+        return mechanisms.Ladder.plan(
+            size, self.epsilon, noise=noise, sensitivity=mechanisms.FULL, ranged=ranged
+        )
 
     @property
     def _groups(self) -> int:
@@ -178,15 +186,22 @@ class BoundSearches(KeepsQuote):
         beyond = excesses(plan, self.plan.ladders, found)
         method = beside(_rest(plan, self.first_epsilon), beyond, self.choose)
         if isinstance(method, (WithExcess, ExcessApart)):
-            return method.run_beside(counts, [self._exact(each, searched) for each in beyond])
+            leads = method.leads if isinstance(method, WithExcess) else frozenset[int]()
+            exact = [self._exact(each, searched, lead=i in leads) for i, each in enumerate(beyond)]
+            return method.run_beside(counts, exact)
         return method.run(counts)
 
-    def _exact(self, excess: Excess, searched: Sequence[Counts]) -> int:
-        """Return an excess in its steps: 0 where none is known, in what is measured all the same."""
+    def _exact(self, excess: Excess, searched: Sequence[Counts], *, lead: bool = False) -> int:
+        """Return an excess in its steps: 0 where none is known, in what is measured all the same.
+
+        `lead`: twice the excess less the number beside it, with signs.
+        """
         if not excess.times:
             return 0
-        bins = mechanisms.RungBins(*searched[excess.search].n)
-        return excess.in_steps(bins.excess(excess.of.ladder.bounds, excess.bound, times=excess.times))
+        bins, ladder = mechanisms.RungBins(*searched[excess.search].n), excess.of.ladder
+        if lead:
+            return excess.in_steps(bins.lead(ladder.bounds, excess.bound, fine=ladder.fine))
+        return excess.in_steps(bins.excess(ladder.bounds, excess.bound, times=excess.times))
 
     def completed(
         self, plan: Plan, result: NoisyResult, found: Sequence[int], loss: PrivacyLoss
@@ -208,6 +223,11 @@ class BoundSearches(KeepsQuote):
     def run(self, counts: Counts) -> NoisyResult:
         """Refuse to run: bounds come first."""
         raise InternalError("bounds are found before the counts")
+
+
+def _share(plan: Plan) -> Fraction:
+    """Return the part of what the statement divides that finds bounds."""
+    return plan.options.bound_share or (SHARE if plan.layout.order is None else SHARE_OF_COST)
 
 
 def _rest(plan: Plan, epsilon: Fraction) -> Plan:

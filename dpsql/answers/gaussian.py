@@ -9,6 +9,18 @@ from dpsql.analysis import Plan
 from dpsql.epsilon_division import Layout
 from dpsql.kernel import mechanisms
 
+LEAST = Fraction(1, 1 << 18)
+"""The least cost, as rho, of one number, with which its variance is within its limit, whatever its bound."""
+
+
+def enough(plan: Plan, epsilon: Fraction, numbers: int) -> Fraction | None:
+    """Return the cost, as rho, of a part of a statement if it is enough for so many numbers of any bounds.
+
+    It depends on neither the bounds nor the data, so that before and after a search the noise is of one kind.
+    """
+    rho = Layout(epsilon, plan.layout.order).gaussian() if allowed(plan) else None
+    return rho if rho and rho >= LEAST * numbers else None
+
 
 def allowed(plan: Plan) -> bool:
     """Whether counts may have Gaussian noise: costs are divided, and the statement names no other noise."""

@@ -191,9 +191,12 @@ class GaussianDomain(WholeDomain):
 
     @classmethod
     def of(cls, plan: Plan) -> GaussianDomain:
-        """Spend all of the cost on one measurement of the counts that are shown, ordered by or compared."""
+        """Spend all of the cost on one measurement of the counts that are shown, ordered by or compared.
+
+        A sum with a bound in all groups together is measured alone: its squares have a bound, too.
+        """
         places = released(plan)
-        if needs_laplace(plan, places):
+        if needs_laplace(plan, places) and len(places) > 1:
             raise ValueError("sums that are bounded in all groups together have Laplace noise")
         noise = common_noise(plan.counts, places, plan.groups)
         mechanism = gaussian_noise(

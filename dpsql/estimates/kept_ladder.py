@@ -133,24 +133,30 @@ class KeptLadder:
     def _curve(self, largest: bool) -> _Curve:
         return _curve(self.most, self.bins, largest)
 
-    def choose_bound(self, epsilon: Fraction, *, groups: int = 1, counts: int = 1) -> int:
+    def choose_bound(
+        self, epsilon: Fraction, *, groups: int = 1, counts: int = 1, given_back: bool = True
+    ) -> int:
         """Return the end of a bin, in steps, that makes the least error as a bound: of noise, and by the cut.
+
+        The noise counts twice: that of the bins makes numbers of units above a threshold, which are not
+        negative, seem larger than they are, and so what is cut.
 
         Parameters
         ----------
         epsilon
             Of what is measured.
         groups
-            Into how many groups the total is divided, for which `shared` gives back what is cut; 1: there
-            are none, and nothing is given back.
+            Into how many groups the total is divided; 1: there are none, and nothing is given back.
         counts
             How many numbers one noise is for.
+        given_back
+            Whether `shared` gives back to groups what is cut.
         """
         if epsilon.numerator <= 0:
             raise ValueError("epsilon must be positive")
-        kept = 4 * _at_least_one(groups) ** 2 if groups > 1 else 1
+        kept = _divisor(groups, given_back=given_back)
         # v (B/epsilon)^2 + cut^2/kept, times all denominators.
-        variance = Fraction(box_variance(_at_least_one(counts), pads(counts)))
+        variance = 2 * Fraction(box_variance(_at_least_one(counts), pads(counts)))
         noise = (variance.numerator * epsilon.denominator**2 * kept) << 2 * (_PLACES + 1)
         lost = variance.denominator * epsilon.numerator**2
 
@@ -161,15 +167,14 @@ class KeptLadder:
 
         return min(thresholds(self.most), key=error)
 
-    def bound_within(self, error: Fraction, *, groups: int = 1) -> int:
+    def bound_within(self, error: Fraction, *, groups: int = 1, given_back: bool = True) -> int:
         """Return the least end of a bin that cuts at most half of an error, as a bound; M if none does.
 
-        The error is one of a number, in the unit of the measure. Of groups, each is given back its share of
-        what is cut, so that half of an even share counts.
+        The error is one of a number, in the unit of the measure; `groups` and `given_back` are as above.
         """
         if error.numerator <= 0:
             raise ValueError("an error must be positive")
-        parts = 2 * _at_least_one(groups) if groups > 1 else 1
+        parts = math.isqrt(_divisor(groups, given_back=given_back))
         curve, most = self._curve(largest=False), error * parts / self.step * (1 << _PLACES)
         ends = thresholds(self.most)
         return next((end for end in ends if curve.cut(end) <= most), ends[-1])
@@ -311,6 +316,17 @@ def _middles(most: int) -> list[int]:
     ends = thresholds(most)
     squares = [(low + 1) * high for low, high in zip((0, *ends), ends, strict=False)]
     return [math.isqrt(square << 2 * _PLACES) for square in (*squares, 2 * most * most)]
+
+
+def _divisor(groups: int, *, given_back: bool) -> int:
+    """Return by what the square of all that is cut exceeds that of a group's error, on average over groups.
+
+    Of d groups of one size it would be d^2, and where few have nearly all, about d: it is between, d^(3/2).
+    What is given back leaves half of the error.
+    """
+    if _at_least_one(groups) == 1:
+        return 1
+    return (4 if given_back else 1) * math.isqrt(groups**3)
 
 
 def _at_least_one(value: int) -> int:

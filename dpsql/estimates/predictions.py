@@ -71,7 +71,7 @@ def half_width(
             if simultaneous
             else gaussian_half_width(own + shared, level)
         )
-        return (width + 1) * mechanism.step(place)
+        return (width + 1) * mechanism.step(place) + mechanism.rounding
     if not mechanism.pads:
         width = box_law.cube_half_width(mechanism.size, level, simultaneous=simultaneous)
     elif simultaneous:
@@ -84,7 +84,8 @@ def half_width(
 def difference_half_width(mechanism: Box | Gaussian, confidence: Fraction, place: int) -> float:
     """Return half the width of the interval of the difference of two counts that have one bound."""
     if isinstance(mechanism, Gaussian):
-        return (gaussian_half_width(2.0 * mechanism.own, float(confidence)) + 1) * mechanism.step(place)
+        width = gaussian_half_width(2.0 * mechanism.own, float(confidence)) + 1
+        return width * mechanism.step(place) + 2 * mechanism.rounding
     width = box_law.difference_half_width(mechanism.size + mechanism.pads, float(confidence))
     return in_counts(mechanism, place, width if mechanism.pads else 2 * width) + mechanism.step(place)
 

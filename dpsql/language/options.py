@@ -264,7 +264,8 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     ),
     "bound_share": (
         _proper,
-        "the share of epsilon that finds bounds privately, where a sum has none; 0.2 by default",
+        "the share of epsilon that finds bounds privately, where a sum has none; 0.2 by default, "
+        "0.1 of the cost where that is divided",
     ),
     "confidence": (
         _confidence,

@@ -144,7 +144,8 @@ def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueC
     largest = None if ends is None else max(abs(ends.low), abs(ends.high))
     whole = in_full(value)
     step = in_search(whole.guarded_node, whole.type)[2]
-    bound = call.whole.bound(measure, largest or Fraction(1), step=step)
+    back = not has_negatives(value.type)  # what is cut of either sign is given back to no group
+    bound = call.whole.bound(measure, largest or Fraction(1), step=step, given_back=back)
     if bound is None:
         return None
     most = bound * step
@@ -192,7 +193,8 @@ def _by_rows(
     most: int | None = 1
     measure = ""
     if not single and call.whole is not None:
-        kept = call.whole.bound(ROWS) if statistic == "sum" else call.whole.average_bound()
+        of_sum = statistic == "sum"
+        kept = call.whole.bound(ROWS, given_back=False) if of_sum else call.whole.average_bound()
         most, measure = (call.compiler.max_rows or kept, ROWS) if kept is not None else (None, "")
     if not single and not measure:
         most = rows_per_unit(call.compiler, call.source)

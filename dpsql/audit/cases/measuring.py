@@ -235,6 +235,17 @@ LADDER = (
             ("one above some", *_even(epsilon, FULL)),
         ],
     ),
+    AuditCase(
+        "ladder, ranged",
+        "a power of two that few units exceed by much, by the exponential mechanism",
+        partial(Ladder.plan, sensitivity=FULL, ranged=True),
+        inputs=lambda epsilon: [
+            ("one barely above the second", *_scored((9, 3, 2, 1), 3)),
+            ("one above all", *_scored((9, 3, 2, 1), 100)),
+            ("one above some", *_even(epsilon, FULL)),
+        ],
+        tight=False,
+    ),
 )
 """How it is audited."""
 

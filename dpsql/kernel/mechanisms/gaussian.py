@@ -20,6 +20,10 @@ from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call
 
 _PLACES = 30
 """Binary places of a square root that chooses a grid."""
+_FINE = 10
+"""Binary places that a bound keeps at least where counts are rounded."""
+_MOST = 1 << 62
+"""Counts are at most this before they are rounded."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -46,6 +50,8 @@ class Gaussian(Mechanism[GaussianMeasured]):
     own, shared
         Variances of the noise of each count, and of that of all counts, in squared grid steps; `shared` is 0
         if there is none.
+    places
+        Counts are rounded to multiples of 2^`places` first: 0 unless the variance would be beyond its limit.
 
     Notes
     -----
@@ -62,7 +68,9 @@ class Gaussian(Mechanism[GaussianMeasured]):
 
     *Grid:* every count is a whole number of the one grid step that the noise has: one of count a is
     unit // bounds[a] steps, so that a change by bounds[a] is at most unit steps. Counts are clamped to 2^60
-    grid steps, which preserves bounds and direction.
+    grid steps, which preserves bounds and direction. Where counts are rounded, `bounds` are those of the
+    rounded ones, in 2^`places` counts, rounded up: what moves by at most so many whole ones moves by no more
+    when it is rounded, and in the same direction.
     """
 
     bounds: tuple[int, ...]
@@ -70,6 +78,7 @@ class Gaussian(Mechanism[GaussianMeasured]):
     own: int
     shared: int
     repeats: int = 1
+    places: int = 0
 
     @property
     def size(self) -> int:
@@ -115,6 +124,8 @@ class Gaussian(Mechanism[GaussianMeasured]):
         most = groups if groups_per_unit is None else min(whole(groups_per_unit, "groups_per_unit"), groups)
         # The standard deviation, over the largest change, of noise that hides the change of one count.
         scale = Fraction(math.isqrt(math.ceil(4**_PLACES / (2 * budget))), 1 << _PLACES)
+        places = _rounded_places(bounds, math.ceil(most / (2 * budget)))
+        bounds = tuple(-(-each >> places) for each in bounds)
         unit = common_unit(bounds, scale, resolution)
         if not groups:
             return cls(bounds, unit, 0, 0, repeats, loss=PrivacyLoss())
@@ -125,11 +136,16 @@ class Gaussian(Mechanism[GaussianMeasured]):
         )
         for variance in (own, *([shared] if shared else [])):
             exact_noise.check_variance(variance)
-        return cls(bounds, unit, own, shared, repeats, loss=PrivacyLoss.gaussian(budget))
+        return cls(bounds, unit, own, shared, repeats, places, loss=PrivacyLoss.gaussian(budget))
 
     def step(self, place: int) -> float:
         """Return the grid step of one count."""
-        return 1 / (self.unit // self.bounds[place % len(self.bounds)])
+        return math.ldexp(1 / (self.unit // self.bounds[place % len(self.bounds)]), self.places)
+
+    @property
+    def rounding(self) -> float:
+        """How far a count may be from what it is rounded to."""
+        return math.ldexp(0.5, self.places) if self.places else 0.0
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GaussianMeasured:
         """Add the noise to the counts, clamped."""
@@ -138,11 +154,26 @@ class Gaussian(Mechanism[GaussianMeasured]):
             return GaussianMeasured(self, array.astype(np.float64))
         steps = self.unit // np.tile(np.array(self.bounds, dtype=np.int64), self.repeats)
         limit = exact_noise.STEP_LIMIT // steps
+        if self.places:
+            array = (np.minimum(array, _MOST) + (1 << self.places - 1)) >> self.places
         placed = np.clip(array, -limit, limit) * steps
         placed += source.gaussian(self.own, array.shape)
         if self.shared:
             placed += source.gaussian(self.shared, (*array.shape[:-1], 1))
-        return GaussianMeasured(self, placed / steps)
+        return GaussianMeasured(self, np.ldexp(placed / steps, self.places))
+
+
+def _rounded_places(bounds: Sequence[int], variance: int) -> int:
+    """Return to which power of two counts are rounded, so that the variance is within its limit.
+
+    `variance` is the largest one that a noise may have, over the square of the largest change. Where a bound
+    is too small for that, nothing is rounded.
+    """
+    if not bounds or not variance:
+        return 0
+    most = math.isqrt(exact_noise.LARGEST_VARIANCE // variance).bit_length() - 1
+    places = max(bounds).bit_length() - most
+    return places if most > 0 and 0 < places <= min(bounds).bit_length() - 1 - _FINE else 0
 
 
 gaussian = in_one_call(Gaussian.plan)

@@ -32,6 +32,8 @@ class RungBins:
         The sum of how far they are beyond the last bound that they exceed, if that is at most `LIMIT`.
     negative
         How many of them have less than 0; None: no unit can.
+    net
+        As `beyond`, of each unit with the sign of what it has; None: no unit can have less than 0.
     """
 
     exceeded: NDArray[np.int64]
@@ -40,6 +42,7 @@ class RungBins:
     totals: NDArray[np.int64] | None = None
     beyond: NDArray[np.int64] | None = None
     negative: NDArray[np.int64] | None = None
+    net: NDArray[np.int64] | None = None
 
     def scores(self, size: int) -> NDArray[np.int64]:
         """Return the scores of `size` bounds. The last one has the score 0.
@@ -68,6 +71,22 @@ class RungBins:
         the next bound is a whole number of them, at most B, and no less than what the unit has: rounded to
         whole steps, the sum moves by no more than that. So it is with the steps of the result.
         """
+        return max(-LIMIT, min(self._clipped(bounds, place, fine) // step, LIMIT))
+
+    def lead(self, bounds: Sequence[int], place: int, *, fine: int | None = None) -> int:
+        """Return twice the excess over a bound B less what B leaves, both with the signs of the units.
+
+        It is the sum over units of 2 e - a, where a is what a unit has, cut to -B .. B, and a + e the same,
+        cut to -2B .. 2B. `fine` is as for `clipped`.
+
+        *Bounded:* a unit that does not exceed B moves it by a alone, at most B. One that does moves the sum
+        of a by exactly B, and that of e by at most B in the same direction, so 2 e - a by at most B. No cut
+        of a sum to `LIMIT` changes that: in rows beyond B the sum of a is a number of units times B, and a
+        cut makes a move of e less, and does not turn it. The rest is as for `clipped` and `excess`.
+        """
+        return 2 * self._excess(bounds, place, 1, self.net) - self._clipped(bounds, place, fine)
+
+    def _clipped(self, bounds: Sequence[int], place: int, fine: int | None) -> int:
         if self.totals is None:
             raise ValueError("what units have is not known")
         total, bound = 0, bounds[place]
@@ -76,7 +95,7 @@ class RungBins:
         for exceeded, units, own, below in zip(*(each.tolist() for each in figures), strict=True):
             size = max(bounds[exceeded - 1] // fine, 1) if exceeded and fine else 1
             total += bound * (units - 2 * below) if exceeded > place else size * own
-        return max(-LIMIT, min(total // step, LIMIT))
+        return total
 
     def excess(self, bounds: Sequence[int], place: int, *, times: int = 1) -> int:
         """Return the sum over units of how far they are beyond a bound B, each cut at `times` B.
@@ -88,11 +107,18 @@ class RungBins:
         down: each row adds a sum over its units of numbers from 0 on, and one that the query cuts to `LIMIT`
         moves by no more.
         """
+        return self._excess(bounds, place, times, None)
+
+    def _excess(self, bounds: Sequence[int], place: int, times: int, net: NDArray[np.int64] | None) -> int:
+        """Return the sum of excesses, with signs if `net` is given."""
         if self.beyond is None or (times + 1) * bounds[place] > LIMIT:
             raise ValueError("how far units are beyond bounds is not known")
         total, bound = 0, bounds[place]
         last = bounds.index((times + 1) * bound)
-        rows = zip(self.exceeded.tolist(), self.units.tolist(), self.beyond.tolist(), strict=True)
+        signs, own = self.units, self.beyond
+        if net is not None and self.negative is not None:
+            signs, own = self.units - 2 * self.negative, net
+        rows = zip(self.exceeded.tolist(), signs.tolist(), own.tolist(), strict=True)
         for exceeded, units, beyond in rows:
             if exceeded > last:
                 total += times * bound * units

@@ -107,7 +107,7 @@ def test_a_number_and_its_excess_cost_what_the_statement_costs(session: Session)
         assert share + method.first.quote.charge.epsilon == Fraction(7, 10)
         first = method.first
         if isinstance(first, WithExcess):
-            assert sum((pair.box.loss.charge.epsilon for pair in first.pairs), Fraction(0)) == Fraction(
+            assert sum((pair.noise.loss.charge.epsilon for pair in first.pairs), Fraction(0)) == Fraction(
                 56, 100
             )
         else:

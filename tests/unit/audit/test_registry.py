@@ -47,7 +47,7 @@ def test_the_catalogue_has_what_is_registered() -> None:
 
 def released_beside_the_choice(result: Result[Any]) -> set[str]:
     """Return the names of what a result has beside what was chosen; `plan` and `units` are no noise."""
-    return {field.name for field in fields(result)} - {"plan", "units", "index", "cell"}
+    return {field.name for field in fields(result)} - {"plan", "units", "index", "cell", "rung"}
 
 
 def test_the_range_is_bounded_only_where_nothing_but_the_choice_is_released() -> None:
@@ -60,11 +60,17 @@ def test_the_range_is_bounded_only_where_nothing_but_the_choice_is_released() ->
         counts = np.array([9, 7, 3, 5, 1])
         done = case.run(plan, counts)
         assert released_beside_the_choice(done) == set(), case.name
-        chosen = done.cell if hasattr(done, "cell") else done.index
+        chosen = next(getattr(done, name) for name in ("cell", "rung", "index") if hasattr(done, name))
         assert isinstance(chosen, np.ndarray)
         assert chosen.dtype == np.int64
         found.add(type(plan))
-    assert found == {mechanisms.GumbelTopK, mechanisms.Joint, mechanisms.Quantile, mechanisms.Extreme}
+    assert found == {
+        mechanisms.GumbelTopK,
+        mechanisms.Joint,
+        mechanisms.Ladder,
+        mechanisms.Quantile,
+        mechanisms.Extreme,
+    }
     # Those with a gap would be noticed.
     for plan in (mechanisms.Exponential.plan(5, 1), mechanisms.PeeledTopK.plan(5, 2, 1)):
         assert not any(isinstance(part, BoundedRange) for part in plan.loss.parts)

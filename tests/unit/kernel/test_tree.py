@@ -155,9 +155,9 @@ WRITTEN: list[tuple[Node, str]] = [
     (Slice(A, -2, 3), "t1.c0[-2:3]"),
     (
         Steps(A, -3, 8, Fraction(1, 4)),
-        "(CASE WHEN t1.c0 < CAST(-0.75 AS DOUBLE) THEN -3 WHEN t1.c0 <= CAST(2.0 AS DOUBLE) THEN "
+        "(CASE WHEN t1.c0 BETWEEN CAST(-0.75 AS DOUBLE) AND CAST(2.0 AS DOUBLE) THEN "
         "TRY_CAST(floor(t1.c0 * CAST(4.0 AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS BIGINT) "
-        "WHEN t1.c0 <= CAST('inf' AS DOUBLE) THEN 8 END)",
+        "WHEN t1.c0 < CAST(-0.75 AS DOUBLE) THEN -3 WHEN t1.c0 <= CAST('inf' AS DOUBLE) THEN 8 END)",
     ),
     (Unscaled(A, SqlType("DECIMAL", 9, 2)), "TRY_CAST(t1.c0 * 100 AS BIGINT)"),
     (

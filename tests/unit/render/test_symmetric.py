@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.kernel.loss import Charge
@@ -57,6 +57,7 @@ def test_a_tenth_decides_between_a_half_width_and_two_ends(estimate: Estimate, s
     assert estimate.text()[1] == spread
 
 
+@settings(deadline=None)
 @given(st.floats(-1e9, 1e9), st.floats(0.01, 1e6), st.floats(0.01, 1e6))
 def test_what_is_written_covers_the_interval(value: float, below: float, above: float) -> None:
     estimate = Estimate(value, value - below, value + above)
@@ -165,6 +166,7 @@ def test_null_is_null_in_two_lines_too() -> None:
     assert text.count("\x1b[2m") == 2, "NULL, and the line below"
 
 
+@settings(deadline=None)
 @given(st.integers(20, 130))
 def test_two_lines_are_taken_only_where_they_show_more(columns: int) -> None:
     release = released(n=COUNTS, revenue=SUMS, m=MEANS)

@@ -1,4 +1,4 @@
-"""A number and its excess on all small databases: the worst log-ratio of the box that releases both.
+"""A number and its excess on all small databases: the worst loss of the noise that releases both.
 
 The law of the box is that of `mechanisms.box`: the probability of a release w is proportional to
 e^(-rate range(w - q, 0)), with a constant that does not depend on the exact numbers q.
@@ -16,8 +16,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.analysis.score_queries import Sums, score_query
-from dpsql.kernel.mechanisms import Box, Laplace, RungBins
-from dpsql.kernel.tree import Column, Item, Scan, Select, duckdb_sql
+from dpsql.kernel.mechanisms import Box, Gaussian, Laplace, RungBins
+from dpsql.kernel.tree import Call, Column, Item, Scan, Select, duckdb_sql
 
 SIZES = range(1, 9)
 UNITS = 4
@@ -27,23 +27,27 @@ Database = tuple[int, ...]
 Pair = Callable[[Database, int], tuple[int, int]]
 
 
-@pytest.fixture(scope="module")
-def counted() -> dict[Database, RungBins]:
-    """The search of every multiset of at most four sizes up to eight, as the engine counts it."""
-    own = Select(
-        (Item(Column("r", "a", stored=True), "a"), Item(Column("r", "a", stored=True), "t")), Scan("r", "r")
-    )
-    sql = duckdb_sql(score_query(own, BOUNDS, by_excess=True, wide=False, sums=Sums.SIZES))
+def search_of(databases: Iterator[Database], sums: Sums) -> dict[Database, RungBins]:
+    """The search of some multisets of what units have, as the engine counts it."""
+    total = Column("r", "a", stored=True)
+    own = Select((Item(Call("abs", (total,)), "a"), Item(total, "t")), Scan("r", "r"))
+    sql = duckdb_sql(score_query(own, BOUNDS, by_excess=True, wide=False, sums=sums))
     found = {}
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE r (a BIGINT)")
-        for database in databases(UNITS):
+        for database in databases:
             connection.execute("DELETE FROM r")
             if database:
                 connection.executemany("INSERT INTO r VALUES (?)", [(size,) for size in database])
             rows = connection.execute(sql).fetchall()
-            found[database] = RungBins(*np.array(rows, dtype=np.int64).reshape(-1, Sums.SIZES.value).T)
+            found[database] = RungBins(*np.array(rows, dtype=np.int64).reshape(-1, sums.value).T)
     return found
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[Database, RungBins]:
+    """The search of every multiset of at most four sizes up to eight, as the engine counts it."""
+    return search_of(databases(UNITS), Sums.SIZES)
 
 
 def databases(most: int) -> Iterator[Database]:
@@ -155,3 +159,121 @@ def test_sums_that_are_cut_by_their_limit_still_move_up_by_little(times: int) ->
         before = excess(units)
         units.append(bound + extra)
         assert 0 <= excess(units) - before <= times * bound
+
+
+FEW = 3
+SIGNED = (*range(-8, 0), *SIZES)
+
+
+@pytest.fixture(scope="module")
+def signed() -> dict[Database, RungBins]:
+    """The search of every multiset of at most three totals of either sign."""
+    every = (itertools.combinations_with_replacement(SIGNED, units) for units in range(FEW + 1))
+    return search_of(itertools.chain(*every), Sums.SIGNED)
+
+
+def cut(total: int, bound: int) -> int:
+    return max(-bound, min(total, bound))
+
+
+def moves(searched: dict[Database, RungBins], pair: Pair, place: int) -> set[tuple[int, int]]:
+    """Return by how much a unit more moves two numbers, in any database."""
+    found = set()
+    units = max(map(len, searched))
+    for database in searched:
+        if len(database) == units:
+            continue
+        for total in {each for every in searched for each in every}:
+            more = tuple(sorted((*database, total)))
+            one, other = pair(database, place), pair(more, place)
+            found.add((other[0] - one[0], other[1] - one[1]))
+    return found
+
+
+def leading(searched: dict[Database, RungBins]) -> Pair:
+    return lambda database, place: (
+        searched[database].clipped(BOUNDS, place),
+        searched[database].lead(BOUNDS, place),
+    )
+
+
+def test_a_lead_is_that_of_the_definition(
+    counted: dict[Database, RungBins], signed: dict[Database, RungBins]
+) -> None:
+    for searched in (counted, signed):
+        for database, bins in searched.items():
+            for place in range(4):
+                bound = BOUNDS[place]
+                own = [(cut(c, bound), cut(c, 2 * bound) - cut(c, bound)) for c in database]
+                assert bins.clipped(BOUNDS, place) == sum(a for a, _ in own)
+                assert bins.lead(BOUNDS, place) == sum(2 * e - a for a, e in own)
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("which", ["counted", "signed"])
+def test_gaussian_noise_of_each_costs_its_share(
+    which: str, place: int, request: pytest.FixtureRequest
+) -> None:
+    """The cost of the two noises over all moves of a unit is at most the sum of both, and reaches it."""
+    searched, bound = request.getfixturevalue(which), BOUNDS[place]
+    noises = [Gaussian.plan(1, rho, sensitivity=bound) for rho in (Fraction(17, 20), Fraction(3, 20))]
+
+    def cost(pair: Pair) -> Fraction:
+        return max(
+            sum(
+                (
+                    Fraction((moved * (noise.unit // bound)) ** 2, 2 * noise.own)
+                    for moved, noise in zip(each, noises, strict=True)
+                ),
+                Fraction(0),
+            )
+            for each in moves(searched, pair, place)
+        )
+
+    assert 1 - Fraction(1, 1000) < cost(leading(searched)) <= 1
+
+    def without_the_number(database: Database, place: int) -> tuple[int, int]:
+        clipped, lead = leading(searched)(database, place)
+        return clipped, lead + clipped
+
+    assert cost(without_the_number) > Fraction(7, 5), "2 E alone moves by 2 B"
+
+    def uncut(database: Database, place: int) -> tuple[int, int]:
+        own = [cut(c, bound) for c in database]
+        return sum(own), 2 * sum(database) - 3 * sum(own)
+
+    # Beyond 2B is none of the sizes if B is 4.
+    assert (cost(uncut) > Fraction(6, 5)) == (2 * bound < max(SIZES))
+
+
+def test_a_sign_that_is_left_out_is_noticed(signed: dict[Database, RungBins]) -> None:
+    """Of absolute excesses the lead would move by 3 B."""
+
+    def absolute(database: Database, place: int) -> tuple[int, int]:
+        clipped = signed[database].clipped(BOUNDS, place)
+        return clipped, 2 * signed[database].excess(BOUNDS, place) - clipped
+
+    assert max(abs(lead) for _, lead in moves(signed, absolute, 1)) == 3 * BOUNDS[1]
+    assert max(abs(lead) for _, lead in moves(signed, leading(signed), 1)) == BOUNDS[1]
+
+
+def test_a_lead_of_sums_that_are_cut_by_their_limit_moves_by_at_most_the_bound() -> None:
+    """Totals near 2^60 of many units of both signs in one row, as the query cuts their sums."""
+    place, bounds = 1, tuple(1 << power for power in range(57, 64))
+    bound, limit = bounds[place], 1 << 60
+
+    def lead(units: Sequence[int]) -> int:
+        rows = []
+        for exceeded in range(len(bounds) + 1):
+            own = [u for u in units if sum(abs(u) > b for b in bounds) == exceeded]
+            last, below = bounds[exceeded - 1] if exceeded else 0, sum(u < 0 for u in own)
+            every = (sum(own), sum(map(abs, own)) - last * len(own), sum(own) - last * (len(own) - 2 * below))
+            total, beyond, net = (cut(each, limit) for each in every)
+            rows.append((exceeded, len(own), 0, total, beyond, below, net))
+        return RungBins(*np.array(rows, dtype=np.int64).T).lead(bounds, place)
+
+    units: list[int] = []
+    for total in (*[bound + 5, bound * 2 - 1, -bound - 1, bound * 2] * 5, *[1 - bound * 2] * 12, 7, bound):
+        before = lead(units)
+        units.append(total)
+        assert abs(lead(units) - before) <= bound

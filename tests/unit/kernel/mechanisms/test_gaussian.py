@@ -249,3 +249,38 @@ class TestRun:
     def test_refused_from_public_facts(self, arguments: dict[str, object]) -> None:
         with pytest.raises(ValueError):
             Gaussian.plan(3, **arguments)  # type: ignore[arg-type]  # that is the test
+
+
+class TestRounded:
+    """Counts whose bound is so large that the variance would be beyond its limit are rounded first."""
+
+    @pytest.mark.parametrize("bits", [30, 40, 50])
+    def test_a_change_by_the_bound_is_at_most_the_unit(self, bits: int) -> None:
+        bound = (1 << bits) + 12345
+        plan = Gaussian.plan(1, "1/32", sensitivity=bound)
+        assert 0 < plan.places < bits - 20
+        fixed = [Given(SeededEntropy(1), draws=[np.zeros(1, dtype=np.int64)]) for _ in range(40)]
+        for start, one, other in zip(range(-10, 10), fixed[::2], fixed[1::2], strict=True):
+            first = plan.run([start * 987654321], one).value[0]
+            second = plan.run([start * 987654321 + bound], other).value[0]
+            steps = (second - first) / plan.step(0)
+            assert plan.unit - 1 - plan.unit // plan.bounds[0] <= steps <= plan.unit
+
+    def test_the_noise_is_that_of_the_budget(self) -> None:
+        for bits in (20, 30, 45):
+            plan = Gaussian.plan(1, "1/32", sensitivity=1 << bits)
+            assert stddev(plan) == pytest.approx(4 * 2.0**bits, rel=1e-5)
+            assert half_width(plan, Fraction(19, 20)) == pytest.approx(1.96 * 4 * 2.0**bits, rel=1e-3)
+            drawn = plan.run([[7 << bits]] * 4000, NoiseSource(SeededEntropy(bits))).value
+            assert abs(drawn.mean() / 2.0**bits - 7) < 0.3
+            assert 3.8 < drawn.std() / 2.0**bits < 4.2
+
+    def test_small_bounds_beside_large_ones_are_not_rounded_away(self) -> None:
+        with pytest.raises(ValueError, match="variance"):
+            Gaussian.plan(2, "1/32", sensitivity=[2**12, 2**32])
+
+    def test_the_ends_of_counts(self) -> None:
+        plan = Gaussian.plan(1, "1/32", sensitivity=1 << 40)
+        ends = np.iinfo(np.int64)
+        low, high = (plan.run([end]).value[0] for end in (ends.min, ends.max))
+        assert low < -(1 << 59) < 1 << 59 < high

@@ -9,8 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
-from dpsql.kernel.mechanisms import Ladder, NoiseSource, ladder
+from dpsql.kernel.loss import BoundedRange
+from dpsql.kernel.mechanisms import FULL, Ladder, NoiseSource, ladder
 from dpsql.kernel.noise import SeededEntropy
 
 RUNGS = 4
@@ -55,6 +57,34 @@ def test_a_rung_costs_what_doubling_the_noise_does_but_not_less_than_the_choice_
     steps = plan.values(np.array([9, 3, 0, 0, 0]))
     wanted = [-9, -3 - 1.25, -2.5, -3.75, -5]
     assert steps.tolist() == [each * 2**plan.resolution for each in wanted]
+
+
+def test_the_range_of_a_ranged_ladder_is_epsilon() -> None:
+    """On all numbers of at most 4 units the log-ratios of two neighbours lie in an interval of epsilon."""
+    claim = 1.0
+    plan = Ladder.plan(RUNGS, 1, ranged=True)
+    assert plan.loss.parts == (BoundedRange(Fraction(1)),)
+    assert plan.penalty == Fraction(7, 2)
+    scale, widest = float(plan.scale) * 2**plan.resolution, 0.0
+    for units in range(5):
+        for sizes in itertools.combinations_with_replacement(range(RUNGS + 1), units):
+            numbers = np.array([sum(size > j for size in sizes) for j in range(RUNGS)])
+            for size in range(RUNGS + 1):
+                more = numbers + (size > np.arange(RUNGS))
+                logs = [log_softmax(plan.values(each) / scale) for each in (numbers, more)]
+                ratios = logs[0] - logs[1]
+                assert np.abs(ratios).max() <= claim * (1 + 1e-6)
+                widest = max(widest, float(np.ptp(ratios)))
+    assert 0.99 * claim < widest <= claim * (1 + 1e-6)
+
+
+def test_a_ranged_ladder_has_the_law_of_the_exponential_mechanism() -> None:
+    """Of 20,000 runs each rung is chosen as often as its weight says, to 5 standard deviations."""
+    plan, numbers = Ladder.plan(RUNGS, "0.5", sensitivity=FULL, ranged=True), [9 * FULL, 4 * FULL, FULL, 0]
+    chosen = plan.run([numbers] * 20_000, NoiseSource(SeededEntropy(4))).rung[:, 0]
+    wanted = np.exp(log_softmax(plan.values(np.array(numbers)) / (float(plan.scale) * 2**plan.resolution)))
+    found = np.bincount(chosen, minlength=RUNGS) / 20_000
+    assert (np.abs(found - wanted) < 5 * np.sqrt(wanted * (1 - wanted) / 20_000)).all()
 
 
 def long_law(values: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
@@ -104,11 +134,12 @@ def test_one_rung_is_free() -> None:
 
 
 @pytest.mark.parametrize("epsilon", ["1e-9", 1, "1e9", "1e300"])
-def test_any_numbers_any_budget(epsilon: int | str) -> None:
+@pytest.mark.parametrize("ranged", [False, True])
+def test_any_numbers_any_budget(epsilon: int | str, ranged: bool) -> None:
     last = np.iinfo(np.int64).max
     source = NoiseSource(SeededEntropy(1))
     for numbers in ([last] * 41, [0] * 41, [-last] * 41, [last] * 20 + [0] * 21):
-        plan = Ladder.plan(41, epsilon, noise=1)
+        plan = Ladder.plan(41, epsilon, noise=1, ranged=ranged)
         found = plan.run([numbers] * 3, source).rung
         assert ((found >= 0) & (found < 41)).all()
         if Fraction(epsilon) >= 1 and numbers[0] == last and numbers[-1] == 0:
