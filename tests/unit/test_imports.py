@@ -89,6 +89,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "types",
         "policy",
         "language",
+        "kernel.facts",
         "kernel.tree",
         "analysis",
         "zones",
