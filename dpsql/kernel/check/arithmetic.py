@@ -28,7 +28,7 @@ from dpsql.kernel.check.types_of import (
     whole,
 )
 from dpsql.kernel.tree import Binary, Call, Cast, Constant, Expr, Paren, Unary
-from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, INTERVAL, TIMESTAMP, SqlType
+from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTERVAL, TIMESTAMP, SqlType
 
 
 @rule(Unary)
@@ -55,7 +55,7 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
     if kind.name == "NULL" or x.low > x.high or y.low > y.high:
         return Value(kind, INFINITY, -INFINITY)
     if operator == "/" or (kind == DOUBLE and operator in ("+", "-", "*", "%")):
-        if operator in ("/", "%") and at.given is None and _has_zero(node.right, y):
+        if operator in ("/", "%") and not at.caught and _has_zero(node.right, y):
             raise NotCertified("a division by what can be 0", node)
         return _double(operator, x, y, nullable)
     if not exact(kind):
@@ -78,25 +78,21 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
                 nullable = True
             low, high = _quotients(node, x, y, at) if operator == "//" else _rests(x, y)
         case "&" | "|" | ">>":
-            found = _bits(operator, x, y)
-            return Value(kind, *(ends(kind) if found is None else found), nullable)
+            low, high = _bits(operator, x, y) or ends(kind)
         case _:
             raise NotCertified("an operator that has no rule", node)
     return computed(Value(kind, low, high, nullable), node, at)
 
 
 def _bits(operator: str, x: Value, y: Value) -> tuple[Number, Number] | None:
-    """Return the ends of an operator on the bits of two numbers from 0 on."""
-    if x.low < 0 or y.low < 0 or INFINITY in (x.high, y.high):
+    """Return the ends of an operator on bits; of `|` all bits up to the highest one can be set."""
+    if operator == ">>" and y.low == y.high and 0 <= y.low < (64 if x.low >= 0 else 8) and x.type != HUGEINT:
+        return int(x.low) >> int(y.low), int(x.high) >> int(y.low)
+    if x.low < 0 or y.low < 0 or operator == ">>":
         return None
-    match operator:
-        case "&":
-            return 0, min(x.high, y.high)
-        case "|":
-            return max(x.low, y.low), (1 << int(max(x.high, y.high)).bit_length()) - 1
-    if y.low != y.high or y.high > 63:
-        return None
-    return int(x.low) >> int(y.low), int(x.high) >> int(y.low)
+    if operator == "&":
+        return 0, min(x.high, y.high)
+    return max(x.low, y.low), (1 << int(max(x.high, y.high)).bit_length()) - 1
 
 
 def _double(operator: str, x: Value, y: Value, nullable: bool) -> Value:

@@ -91,8 +91,6 @@ class Around(NamedTuple):
     narrowed: dict[Expr, Value] | None = None
     """What conditions of CASE say of expressions."""
     parameters: dict[str, Value] | None = None
-    given: tuple[Value, ...] | None = None
-    """What is known of the arguments of the form that is derived."""
     found: list[Expr] | None = None
     """Where aggregates and windows are noted; None where there may be none."""
 

@@ -1,7 +1,8 @@
 """Functions, forms, lists and the nodes that stand for several of them.
 
-Outside TRY only the functions of `_TOTAL` are called, which fail on no value; under TRY all that `types_of`
-lists. No other function is known, so none that reads the session, the time or a random number.
+The table of forms, which is part of the kernel and tested row by row, says which forms are total, and of
+which types their results are; one that is not in it is refused, and one that is not total outside TRY.
+Besides there are the few functions below. So none reads the session, the time or a random number.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from datetime import date
 from fractions import Fraction
 
+from dpsql.kernel.check.arithmetic import arithmetic
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
-    LENGTH,
     Around,
     bare,
     comparable,
@@ -22,22 +23,20 @@ from dpsql.kernel.check.derive import (
     rule,
     unified,
 )
-from dpsql.kernel.check.templates import template
 from dpsql.kernel.check.types_of import (
+    TINYINT,
     UBIGINT,
     Value,
     distance,
     ends,
     exact,
     fits,
-    result,
     size,
     whole,
-    words,
 )
 from dpsql.kernel.tree import (
     Apply,
-    Argument,
+    Binary,
     Call,
     Canonical,
     Constant,
@@ -57,21 +56,10 @@ from dpsql.kernel.tree import (
     Unscaled,
     UtcTime,
 )
-from dpsql.kernel.tree.forms import is_known
+from dpsql.kernel.tree.forms import Form, is_known
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
 
 _CHOICES = frozenset(("coalesce", "ifnull", "least", "greatest"))
-_TOTAL = {"pi": 0, "nullif": 2} | dict.fromkeys(words("atan2 nextafter fmod fdiv pow power"), 2)
-_TOTAL |= dict.fromkeys(
-    words(
-        "abs bit_count sign strlen isnan isinf isfinite signbit sqrt cbrt exp ln log log2 log10 sin cos tan "
-        "asin acos atan sinh cosh tanh asinh acosh atanh cot gamma lgamma degrees radians ceil ceiling floor "
-        "even"
-    ),
-    1,
-)
-"""Functions of so many arguments that fail on no value: DOUBLEs become NaN or infinite, by the settings."""
-_LENGTHS = words("strlen length len char_length array_length bit_count")
 
 
 @rule(Call)
@@ -82,33 +70,26 @@ def _call(node: Call, at: Around) -> Value:
     lists = [argument for argument in node.arguments if isinstance(argument, Lambda)]
     arguments = [derive(argument, at) for argument in node.arguments if not isinstance(argument, Lambda)]
     decided(arguments, node)
-    if lists:
-        return _of_items(name, node, lists, arguments, at)
-    ends_of = [a.value if isinstance(a, Constant) else None for a in (node.arguments or (None,))]
-    last = (
-        int(arguments[-1].low) if arguments and arguments[-1].literal and exact(arguments[-1].type) else None
-    )
-    kind = result(name, arguments, ends_of[0], last)
-    if kind is None:
-        raise NotCertified(f"a function that is not known: {name}", node)
-    if name == "epoch_ms" and kind == TIMESTAMP and size(arguments[0]) <= _MOST:
-        return Value(TIMESTAMP, nullable=arguments[0].nullable)
-    if name == "date_diff" and (days := _days_between(node)) is not None:
-        return Value(BIGINT, *days, nullable=False)
-    if len(node.arguments) != _TOTAL.get(name, -1) and name != "hash":
-        needs_try(node, at, f"a function that can fail: {name}")
-    if name == "nullif":
-        comparable(arguments, node, at)
-        return arguments[0]._replace(nullable=True, literal=False)
-    if name == "hash":
-        if not all(x.canonical for x in arguments):
-            raise NotCertified("a hash of a DOUBLE that has several zeros", node)
-        return Value(UBIGINT, *ends(UBIGINT), nullable=False)
-    found = whole(kind, canonical=name in _ITEMS and all(x.canonical for x in arguments))
-    if name == "abs" and (exact(kind) or kind.name == "DECIMAL"):
-        x = arguments[0]
-        return computed(Value(kind, distance(x), size(x), x.nullable), node, at)
-    return found._replace(low=0, high=min(found.high, LENGTH)) if name in _LENGTHS else found
+    match name, arguments:
+        case _ if lists:
+            return _of_items(name, node, lists, arguments, at)
+        case "hash", [_, *_] if all(x.canonical for x in arguments):
+            return Value(UBIGINT, *ends(UBIGINT), nullable=False)
+        case "nullif", [x, _]:
+            comparable(arguments, node, at)
+            return x._replace(nullable=True, literal=False)
+        case "abs", [x] if exact(x.type) or x.type.name == "DECIMAL":
+            return computed(Value(x.type, distance(x), size(x), x.nullable), node, at)
+        case "bit_count", [x] if exact(x.type):
+            return Value(TINYINT if x.type != HUGEINT else SqlType("SMALLINT"), 0, 127, x.nullable)
+        case "epoch_ms", [x] if exact(x.type) and size(x) <= _MOST:
+            return Value(TIMESTAMP, nullable=x.nullable)
+        case "json_extract_string", [_, _]:
+            needs_try(node, at, "a path of a JSON outside TRY")
+            return Value(VARCHAR)
+        case "date_diff", [_, _, _] if (days := _days_between(node)) is not None:
+            return Value(BIGINT, *days, nullable=False)
+    raise NotCertified(f"a function that is not known, or not of such values: {name}", node)
 
 
 def _days_between(node: Call) -> tuple[int, int] | None:
@@ -137,19 +118,6 @@ def _day(node: Expr) -> int | None:
 
 _MOST = (1 << 63) // 1001
 """So many milliseconds, before or after 1970, are a TIMESTAMP."""
-_ITEMS = frozenset(
-    (
-        "list_first",
-        "list_last",
-        "list_slice",
-        "list_max",
-        "list_min",
-        "list_sort",
-        "list_reverse_sort",
-        "list_distinct",
-    )
-)
-"""Functions that give items of a list as they are."""
 
 
 def _choice(name: str, node: Call, at: Around) -> Value:
@@ -199,26 +167,29 @@ def _parameter(node: Parameter, at: Around) -> Value:
 @rule(Apply)
 def _apply(node: Apply, at: Around) -> Value:
     form = node.form
-    if not (is_known(form) and form.deterministic and len(node.arguments) >= len(form.arguments)):
+    if not (is_known(form) and form.deterministic and len(node.arguments) == len(form.arguments)):
         raise NotCertified(f"a form that is not in the table of functions: {form.name}", node)
-    given = tuple(derive(argument, at) for argument in node.arguments)
+    given = [derive(argument, at) for argument in node.arguments]
     decided(given, node)
-    found = derive(
-        template(form.template), at._replace(given=given, narrowed=None, parameters=None, found=None)
-    )
+    if form.widens and form.name in ("+", "-", "*") and all(exact(x.type) for x in given):
+        x, y = (each._replace(type=HUGEINT, literal=False) for each in given)
+        return arithmetic(Binary(form.name, *node.arguments), form.name, x, y, at)
+    if not (form.total and all(_is_of(x, kind, form) for x, kind in zip(given, form.types, strict=True))):
+        needs_try(node, at, f"a form that can fail: {form.name}")
     last = given[-1] if given else None
     digits = int(last.low) if last is not None and last.literal and exact(last.type) else None
-    stated = form.result_type([x.type for x in given], digits)
-    if stated is not None and stated != found.type and not any(x.type == NULL for x in given):
-        raise NotCertified(f"a form whose result has another type than the table says: {form.name}", node)
-    return found
+    kinds = [x.type if x.type != NULL else kind or NULL for x, kind in zip(given, form.types, strict=True)]
+    made = form.result_type(kinds, digits)
+    if made is None:
+        raise NotCertified(f"a form that says no type of its result: {form.name}", node)
+    return whole(made, canonical=False)
 
 
-@rule(Argument)
-def _argument(node: Argument, at: Around) -> Value:
-    if at.given is None or node.place >= len(at.given):
-        raise NotCertified("the place of an argument that is not given", node)
-    return at.given[node.place]
+def _is_of(x: Value, kind: SqlType | None, form: Form) -> bool:
+    """Return whether the table says of such a value that the form does not fail on it."""
+    if kind is not None:
+        return fits(x, kind)
+    return "DECIMAL" not in form.arguments or x.type.name != "DECIMAL" or x.type.precision <= 18
 
 
 @rule(Interval)

@@ -159,7 +159,8 @@ def loose_items(
         if own and not (len(own) == 1 and columns_read(item, source=source) <= own[0]):
             raise NotCertified("a window in an order that is not total", item)
         if own:
-            made[name] = frozenset(other for key, other in names.items() if key in own[0])
+            beside = (other for key, other in names.items() if key in own[0] and isinstance(key, tuple))
+            made[name] = frozenset(beside)
     return made
 
 

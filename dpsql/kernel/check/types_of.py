@@ -12,13 +12,8 @@ from typing import NamedTuple
 
 from dpsql.types import (
     BIGINT,
-    BLOB,
-    BOOLEAN,
-    DATE,
     DOUBLE,
     HUGEINT,
-    INTEGER,
-    INTERVAL,
     NULL,
     TIMESTAMP,
     VARCHAR,
@@ -68,15 +63,6 @@ def size(x: Value) -> Number:
 def distance(x: Value) -> Number:
     """Return the least distance of a number from 0."""
     return max(0, x.low, -x.high)
-
-
-def words(text: str) -> frozenset[str]:
-    """Return the words of a text.
-
-    >>> sorted(words("floor ceil"))
-    ['ceil', 'floor']
-    """
-    return frozenset(text.split())
 
 
 NOTHING = Value(NULL, INFINITY, -INFINITY)
@@ -215,80 +201,3 @@ _SHOWN = frozenset({"BOOLEAN", "DECIMAL", "DOUBLE", "DATE", "TIMESTAMP", "TIME",
 def digits_kept(x: SqlType, sql_type: SqlType) -> bool:
     """Return whether a conversion to a DECIMAL rounds nothing, so that it cannot round up beyond it."""
     return x.name == "BOOLEAN" or (x.name != "DOUBLE" and digits(x)[1] <= sql_type.scale)
-
-
-_RESULTS = {
-    BOOLEAN: "isnan isinf isfinite signbit contains starts_with ends_with prefix suffix regexp_matches "
-    "regexp_full_match json_valid json_exists list_contains list_has list_has_any list_has_all",
-    BIGINT: "length len char_length character_length strlen bit_length octet_length length_grapheme "
-    "instr strpos levenshtein damerau_levenshtein hamming array_length date_diff datediff date_sub datesub "
-    "year month day quarter dayofweek dayofmonth dayofyear weekday isodow century decade week weekofyear "
-    "yearweek isoyear hour minute second millisecond microsecond",
-    INTEGER: "ascii unicode ord list_position",
-    TINYINT: "sign",
-    UBIGINT: "hash list_unique json_array_length",
-    HUGEINT: "gcd lcm factorial",
-    DOUBLE: "sqrt cbrt exp ln log log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh cot "
-    "gamma lgamma degrees radians even atan2 nextafter fmod fdiv pow power pi jaro_similarity "
-    "jaro_winkler_similarity jaccard epoch",
-    VARCHAR: "lower upper lcase ucase trim ltrim rtrim reverse strip_accents nfc_normalize md5 sha1 sha256 "
-    "left right substring substr split_part translate replace regexp_escape to_base64 hex url_encode "
-    "url_decode chr parse_filename parse_dirname dayname monthname array_to_string regexp_extract strftime "
-    "json_extract_string json_type lpad rpad concat concat_ws regexp_replace overlay",
-    SqlType("LIST", item=VARCHAR): "string_split str_split split string_to_array regexp_extract_all "
-    "string_split_regex json_keys",
-    BLOB: "encode from_base64 unhex",
-    DATE: "make_date last_day",
-    TIMESTAMP: "date_trunc datetrunc try_strptime",
-}
-"""The functions whose result has one type. None of them depends on the session, on time or on chance."""
-RESULTS = {name: kind for kind, names in _RESULTS.items() for name in names.split()}
-
-_FIRST = words("abs list_sort list_reverse_sort list_distinct list_slice list_filter xor nullif")
-"""Functions whose result has the type of the first argument."""
-_ITEM = words("list_first list_last list_max list_min")
-_ROUNDED = words("ceil ceiling floor trunc round")
-GROWING = words(
-    "replace concat concat_ws overlay regexp_replace regexp_escape translate to_base64 hex url_encode lpad "
-    "rpad array_to_string strip_accents nfc_normalize"
-)
-"""Functions whose result can be longer than their arguments: the memory that they need must be bounded."""
-ONLY = {"age": 2, "pi": 0, "hash": None, "chr": 1}
-"""Functions that are known with one number of arguments alone; None for any."""
-
-
-def result(name: str, arguments: list[Value], first: object, last: object) -> SqlType | None:
-    """Return the type of a function's result; None if the function is not known with such arguments.
-
-    `first` and `last` are the values of the first and the last argument if they are constants.
-    """
-    if name in ONLY and ONLY[name] not in (None, len(arguments)):
-        return None
-    found = RESULTS.get(name)
-    if found is not None or not arguments:
-        return found
-    x = arguments[0].type
-    if name in _FIRST:
-        return x
-    if name in _ITEM:
-        return x.item
-    if name in _ROUNDED:
-        if x.name == "DECIMAL":
-            kept = last if len(arguments) > 1 and isinstance(last, int) else 0
-            carries = x.scale == 0 and -x.precision <= kept < 0
-            return SqlType("DECIMAL", min(38, x.precision + carries), min(max(kept, 0), x.scale))
-        return x if x.name in ("DOUBLE", "HUGEINT") else None
-    match name:
-        case "date_part" | "datepart":
-            return DOUBLE if first == "epoch" else BIGINT
-        case "bit_count":
-            return SqlType("SMALLINT") if x == HUGEINT else TINYINT
-        case "list_sum" if x.item:
-            return HUGEINT if exact(x.item) else DOUBLE
-        case "epoch_ms":
-            return TIMESTAMP if exact(x) else BIGINT
-        case "time_bucket" if len(arguments) == 2:
-            return arguments[1].type
-        case "age":
-            return INTERVAL
-    return None

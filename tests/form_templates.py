@@ -1,4 +1,4 @@
-"""Read the form of a function as an expression, so that the rules for expressions prove what it can do.
+"""Read the form of a function as an expression, to prove of the table of functions what it says of each row.
 
 A form is DuckDB's SQL with the places `{0}`, `{1}`, .. of arguments. What is read here is what DuckDB reads;
 other words than the ones below are refused.
@@ -10,8 +10,7 @@ import re
 from decimal import Decimal
 from functools import lru_cache
 
-from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.types_of import GROWING, natural
+from dpsql.kernel.check.types_of import natural
 from dpsql.kernel.tree import (
     Argument,
     Binary,
@@ -27,10 +26,48 @@ from dpsql.kernel.tree import (
     Paren,
     Try,
     Unary,
+    parts,
     walk,
 )
 from dpsql.types import BOOLEAN, VARCHAR, SqlType
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+KNOWN = _words(
+    "isnan isinf isfinite signbit contains starts_with ends_with prefix suffix regexp_matches "
+    "regexp_full_match json_valid json_exists list_contains list_has list_has_any list_has_all length "
+    "len char_length character_length strlen bit_length octet_length length_grapheme instr strpos "
+    "levenshtein damerau_levenshtein hamming array_length date_diff datediff date_sub datesub year "
+    "month day quarter dayofweek dayofmonth dayofyear weekday isodow century decade week weekofyear "
+    "yearweek isoyear hour minute second millisecond microsecond ascii unicode ord list_position sign "
+    "hash list_unique json_array_length gcd lcm factorial sqrt cbrt exp ln log log2 log10 sin cos tan "
+    "asin acos atan sinh cosh tanh asinh acosh atanh cot gamma lgamma degrees radians even atan2 "
+    "nextafter fmod fdiv pow power pi jaro_similarity jaro_winkler_similarity jaccard epoch lower "
+    "upper lcase ucase trim ltrim rtrim reverse strip_accents nfc_normalize md5 sha1 sha256 left "
+    "right substring substr split_part translate replace regexp_escape to_base64 hex url_encode "
+    "url_decode chr parse_filename parse_dirname dayname monthname array_to_string regexp_extract "
+    "strftime json_extract_string json_type lpad rpad concat concat_ws regexp_replace overlay "
+    "string_split str_split split string_to_array regexp_extract_all string_split_regex json_keys "
+    "encode from_base64 unhex make_date last_day date_trunc datetrunc try_strptime abs list_sort "
+    "list_reverse_sort list_distinct list_slice list_filter list_transform xor nullif list_first "
+    "list_last list_max list_min ceil ceiling floor trunc round date_part datepart bit_count list_sum "
+    "epoch_ms time_bucket age coalesce"
+)
+"""Functions that read neither the session nor the time nor a random number."""
+RAISING = _words(
+    "gcd lcm factorial date_trunc datetrunc date_diff datediff date_sub datesub last_day make_date "
+    "age chr from_base64 unhex url_decode jaccard hamming strftime time_bucket week weekofyear "
+    "yearweek isoyear epoch epoch_ms date_part datepart left right substring substr"
+)
+"""Those that fail on some values."""
+GROWING = _words(
+    "replace concat concat_ws overlay regexp_replace regexp_escape translate to_base64 hex url_encode "
+    "lpad rpad array_to_string strip_accents nfc_normalize"
+)
+"""Those whose result can be longer than their arguments: the memory that they need must be bounded."""
 _TOKEN = re.compile(
     r"\s*(?:\{(?P<place>\d+)\}|'(?P<text>(?:[^']|'')*)'|(?P<number>\d+(?:\.\d+)?)|(?P<word>\w+)"
     r"|(?P<sign>::|\^@|<=|>=|<>|\|\||//|>>|[-+*/%=<>()&|~,:]))"
@@ -47,9 +84,9 @@ def template(form: str) -> Expr:
     reader = _Reader(form)
     found = reader.expression(0)
     if reader.at < len(reader.tokens):
-        raise NotCertified(f"a form is not read to its end: {form}")
+        raise ValueError(f"a form is not read to its end: {form}")
     if not _bounded(found, limited=False):
-        raise NotCertified(f"a form does not bound the length of its result: {form}")
+        raise ValueError(f"a form does not bound the length of its result: {form}")
     return found
 
 
@@ -62,7 +99,8 @@ def _bounded(node: Expr, *, limited: bool) -> bool:
             for part in walk(when)
         )
     grows = isinstance(node, Call) and node.name in GROWING and node.name not in ("lpad", "rpad")
-    if (grows or (isinstance(node, Binary) and node.operator == "||")) and not limited:
+    longer = isinstance(node, Binary) and node.operator == "||" and not isinstance(node.right, Constant)
+    if (grows or longer) and not limited:
         return False
     return all(_bounded(part, limited=limited) for part in _expressions(node))
 
@@ -100,7 +138,7 @@ class _Reader:
         while place < len(form.rstrip()):
             found = _TOKEN.match(form, place)
             if found is None or found.lastgroup is None:
-                raise NotCertified(f"a form is not read: {form}")
+                raise ValueError(f"a form is not read: {form}")
             self.tokens.append((found.lastgroup, found[found.lastgroup]))
             place = found.end()
 
@@ -115,7 +153,7 @@ class _Reader:
 
     def needs(self, word: str) -> None:
         if self.takes(word) is None:
-            raise NotCertified(f"a form is not read: {self.form}")
+            raise ValueError(f"a form is not read: {self.form}")
 
     def expression(self, level: int) -> Expr:
         if level == len(_LEVELS):
@@ -161,13 +199,13 @@ class _Reader:
     def word(self) -> str:
         kind, text = self.tokens[self.at] if self.at < len(self.tokens) else ("", "")
         if kind != "word":
-            raise NotCertified(f"a form is not read: {self.form}")
+            raise ValueError(f"a form is not read: {self.form}")
         self.at += 1
         return text
 
     def primary(self) -> Expr:
         if self.at == len(self.tokens):
-            raise NotCertified(f"a form ends too early: {self.form}")
+            raise ValueError(f"a form ends too early: {self.form}")
         kind, text = self.tokens[self.at]
         self.at += 1
         match kind:
@@ -185,7 +223,7 @@ class _Reader:
                 return Paren(inner)
             case "word":
                 return self._named(text)
-        raise NotCertified(f"a form is not read: {self.form}")
+        raise ValueError(f"a form is not read: {self.form}")
 
     def _named(self, name: str) -> Expr:
         match name.upper():
@@ -224,3 +262,20 @@ class _Reader:
         default = self.expression(0) if self.takes("ELSE") else None
         self.needs("END")
         return Case(tuple(branches), default)
+
+
+def failing(node: Expr, *, of_time: bool = False) -> set[str]:
+    """Return the functions outside TRY that fail on some values; the parts of a TIME always exist."""
+    match node:
+        case Try():
+            return set()
+        case Call("date_part" | "datepart") if of_time:
+            return set()
+        case Call("left" | "right", (Argument(), Constant())) | Call(_, (Constant(),)):
+            return set()
+    own = {node.name} & RAISING if isinstance(node, Call) else set()
+    return own.union(*(failing(part, of_time=of_time) for part in _parts(node)))
+
+
+def _parts(node: Expr) -> list[Expr]:
+    return [part for part in parts(node) if isinstance(part, Expr)]
