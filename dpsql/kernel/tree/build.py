@@ -21,9 +21,9 @@ def items(prefix: str, expressions: Iterable[Expr]) -> tuple[Item, ...]:
 
 
 def conjunction(conditions: Iterable[Expr]) -> Expr | None:
-    """Return the conditions joined by AND; None if there are none."""
+    """Return the conditions joined by AND, an OR among them in parentheses; None if there are none."""
     listed = list(conditions)
-    if len(listed) > 1:  # OR binds less tightly
+    if len(listed) > 1:
         listed = [Paren(c) if isinstance(c, Binary) and c.operator == "OR" else c for c in listed]
     return reduce(partial(Binary, "AND"), listed) if listed else None
 
