@@ -168,30 +168,46 @@ def _keyed(units: Select, own: Sequence[str], bounds: Sequence[int], narrow: str
     """Return units with the last bound that each exceeds as `k`; -1 for none.
 
     For one beyond BIGINT it is -1/2^31 times the bound. `narrow` is the column of what a unit has as BIGINT.
-    A power of two is exceeded where what a unit has, less 1, reaches it: the last one is the highest bit of
-    that. All bits below it are set, in a subquery for each time that their number doubles, and half of that
-    and 1 is the bound. The text is several times shorter than one with all bounds, and planned faster.
+    Of powers of two from 1 on within BIGINT, the last one that is exceeded is told by the highest bit.
     """
     low, high = _halves(bounds)
-    one, has, value = whole(1), Column("v", narrow), Column("v", "a")
-    size, last = low[-1].bit_length(), (1 << low[-1].bit_length()) - 1
-    less: Expr = Call("LEAST", (_less(Call("GREATEST", (has, one)), one), whole(last)))
+    own_columns = tuple(Item(Column("v", name)) for name in own)
+    if not high and low[0] == 1:
+        return _keyed_by_bits(units, own_columns, low[-1], narrow)
+    key = _searched(Column("v", narrow), low, [whole(-1), *map(whole, low)])
     if high:
-        size, last = max(size, high[-1].bit_length() - 31), (high[-1] // _FAR << 1) - 1
-        far = Cast(Paren(Binary("//", _less(value, one), whole(_FAR))), BIGINT)
-        less = Case(((Binary(">", value, whole(high[0])), Call("LEAST", (far, whole(last)))),), less)
-    columns_of = tuple(Item(Column("v", name)) for name in own)
-    found = Select((*columns_of, Item(Cast(less, BIGINT), "y")), Derived(units, "v"))
-    bits, shift = Column("v", "y"), 1
+        value, keys = Column("v", "a"), [whole(-(bound // _FAR)) for bound in high]
+        key = Case(((Binary(">", value, whole(high[0])), _searched(value, high[1:], keys)),), key)
+    return Select((Item(Cast(key, BIGINT), "k"), *own_columns), Derived(units, "v"))
+
+
+def _keyed_by_bits(units: Select, own: tuple[Item, ...], last: int, narrow: str) -> Select:
+    """Return units with the last power of two up to `last` that each exceeds.
+
+    It is exceeded where what a unit has, less 1, reaches it: the last one is the highest bit of that. All
+    bits below it are set, in a subquery for each time that their number doubles, and half of that and 1 is
+    the bound. The text is several times shorter than one with all bounds, and planned faster.
+    """
+    one, size = whole(1), last.bit_length()
+    less = _less(Call("GREATEST", (Column("v", narrow), one)), one)
+    cut = Cast(Call("LEAST", (less, whole((1 << size) - 1))), BIGINT)
+    found, bits, shift = Select((*own, Item(cut, "y")), Derived(units, "v")), Column("v", "y"), 1
     while shift < size:
         more = Binary("|", bits, Paren(Binary(">>", bits, whole(shift))))
-        found, shift = Select((*columns_of, Item(Paren(more), "y")), Derived(found, "v")), 2 * shift
-    bound: Expr = Paren(Binary("+", Paren(Binary(">>", bits, one)), one))
-    if high:
-        bound = Case(((Binary(">", value, whole(high[0])), _less(whole(0), bound)),), bound)
-    none = Case(((Binary(">", value, whole(0)), whole(0)),), whole(-1)) if bounds[0] == 0 else whole(-1)
-    key = Cast(Case(((Binary("=", bits, whole(0)), none),), bound), BIGINT)
-    return Select((Item(key, "k"), *columns_of), Derived(found, "v"))
+        found, shift = Select((*own, Item(Paren(more), "y")), Derived(found, "v")), 2 * shift
+    bound = Paren(Binary("+", Paren(Binary(">>", bits, one)), one))
+    key = Cast(Case(((Binary("=", bits, whole(0)), whole(-1)),), bound), BIGINT)
+    return Select((Item(key, "k"), *own), Derived(found, "v"))
+
+
+def _searched(value: Expr, bounds: Sequence[int], results: Sequence[Expr]) -> Expr:
+    """Return the result of as many bounds as a value exceeds, by halves."""
+    if not bounds:
+        return results[0]
+    middle = len(bounds) // 2
+    upper = _searched(value, bounds[middle + 1 :], results[middle + 1 :])
+    lower = _searched(value, bounds[:middle], results[: middle + 1])
+    return Case(((Binary(">", value, whole(bounds[middle])), upper),), lower)
 
 
 def _number(bounds: Sequence[int], key: Expr) -> Expr:
