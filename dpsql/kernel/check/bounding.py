@@ -103,8 +103,10 @@ def sums_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> tuple[
                 return None
             made = _added(one[0], _scaled(other[0], 1 if operator == "+" else -1))
             return None if made is None else (made, False)
-    if isinstance(expr, Cast) and not fits(proof.value(expr.operand, query), expr.type.held):
-        return None
+    if isinstance(expr, Cast):
+        value = proof.value(expr.operand, query)
+        if not (exact(value.type) and fits(value, expr.type.held)):
+            return None
     inner = expr.operand if isinstance(expr, Cast) and is_whole(expr) else stripped(expr)
     return None if inner is expr else sums_of(proof, inner, query, source)
 
@@ -167,7 +169,7 @@ def ends_of_row(proof: Proof, sums: Sums, only: Expr | None = None) -> tuple[Num
         value = proof.value(x, sums.of) if c1 or c2 else None
         ends = (0, 0) if value is None else (value.low, value.high)
         least, most = _polynomial(c0, c1, c2, *ends)
-        if only is None:  # the value may be NULL, then nothing is added
+        if only is None or x != only:  # the value may be NULL, then nothing is added
             least, most = min(least, 0), max(most, 0)
         low, high = low + least, high + most
     return low, high
@@ -284,6 +286,8 @@ def _ratio(
         if not isinstance(y, Column) or name_of(y) != whole.column:
             return None
         value = proof.value(y, query)
+        if not exact(value.type):
+            return None
         proof.note("cap", f"absolute values of one unit add up to at most {most}")
         low, high = -most if value.low < 0 else 0, most if value.high > 0 else 0
         return Share(low, high, most, whole.column, most)

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 from dpsql.kernel.check.certificate import _SEAL, Certificate, Change, Keys, Most, NotCertified
 from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.relation import Kind, Relation
 from dpsql.kernel.check.totality import check_total
 from dpsql.kernel.facts import Facts, fold
-from dpsql.kernel.tree import Column, Node, Query, replaced
+from dpsql.kernel.tree import (
+    Column,
+    Constant,
+    Interval,
+    Like,
+    Node,
+    OrderTerm,
+    Query,
+    Scan,
+    Unary,
+    Window,
+    replaced,
+    walk,
+)
 
 
 def certify(query: Query, facts: Facts) -> Certificate:
@@ -29,8 +45,44 @@ def _folded(node: Node) -> Node:
     return node
 
 
+def _has_known_words(node: Node) -> bool:
+    """Return whether the words of a node, which are written as they are, are those that it may have."""
+    match node:
+        case Unary("-", operand):
+            signed = isinstance(operand, Unary) or (
+                isinstance(operand, Constant)
+                and isinstance(operand.value, (int, float))
+                and math.copysign(1, operand.value) < 0
+            )
+            return not signed  # two of them begin a comment
+        case OrderTerm():
+            return node.direction in ("", "ASC", "DESC") and node.nulls in ("", "FIRST", "LAST")
+        case Like():
+            return node.word in ("LIKE", "ILIKE")
+        case Interval():
+            return re.fullmatch(r"-?[0-9.]+ [A-Za-z]+", node.text.replace("'", "")) is not None
+        case Window():
+            return node.frame is None or node.frame.unit in ("ROWS", "RANGE", "GROUPS")
+    return True
+
+
+def _kind_of(facts: Facts, name: str) -> str | None:
+    """Return what one unit of a table is; None for public tables."""
+    table = facts.table(name)
+    return None if table is None or table.public else table.kind
+
+
 def _certified(query: Query, facts: Facts) -> Certificate:
     proof = Proof(facts, check_total(query, facts), relation_of_query)
+    kinds = set[str | None]()
+    for node in walk(query):
+        if isinstance(node, Scan):
+            kinds.add(_kind_of(facts, node.table))
+        elif not _has_known_words(node):
+            proof.refuse("a word that is none of those of SQL", node)
+    kinds.discard(None)
+    if len(kinds) > 1:
+        proof.refuse("units of different kinds", query)
     found = relation_of_query(proof, query)
     groups = found.groups
     if found.kind is not Kind.GROUPS or groups is None:

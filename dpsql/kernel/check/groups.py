@@ -21,6 +21,8 @@ from dpsql.kernel.check.proof import (
     conjuncts,
     converted,
     equalities,
+    has_aggregate,
+    has_window,
     is_null,
     reads_of,
     stripped,
@@ -189,7 +191,7 @@ def relation_of_group_rows(proof: Proof, query: Select, source: Relation, names:
             new.setdefault(cell, name)
         elif isinstance(item.expr, Window):
             ranks[name] = _rank(proof, item.expr, groups)
-        elif subqueries(item.expr) or not reads_of(item.expr) <= plain:
+        elif not _of_keys(item.expr, plain):
             return proof.refuse("a column of a group that is neither key nor number", item.expr)
         elif isinstance(item.expr, Column):
             new.setdefault(name_of(item.expr), name)
@@ -252,11 +254,17 @@ def _cell(expr: Expr, groups: Groups) -> str | None:
     return name_of(expr) if isinstance(expr, Column) and name_of(expr) in groups.cells else None
 
 
+def _of_keys(expr: Expr, plain: set[str]) -> bool:
+    """Return whether an expression of groups is a function of their keys."""
+    other = subqueries(expr) or has_window(expr) or has_aggregate(expr)
+    return not other and reads_of(expr) <= plain
+
+
 def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> Groups:
     """Return the groups that WHERE leaves."""
     plain = set(source.columns) - groups.numbers.keys() - groups.ranks.keys()
     for condition in conjuncts(query.where):
-        if subqueries(condition):
+        if subqueries(condition) or has_window(condition) or has_aggregate(condition):
             proof.refuse("a subquery that decides which groups there are", condition)
         if reads_of(condition) <= plain and (groups.declared or not groups.cells or groups.decides is None):
             groups = _within(groups, condition)
@@ -341,6 +349,7 @@ def _limited(proof: Proof, query: Select, groups: Groups, made: Groups, new: dic
         or first.direction != "DESC"
         or not isinstance(first.expr, Column)
         or name_of(first.expr) != groups.decides
+        or not all(isinstance(t.expr, Column) for t in terms)
         or {name_of(t.expr) for t in terms[1:] if isinstance(t.expr, Column)} != keys
     ):
         return proof.refuse("LIMIT of groups in an order that is not total", query)

@@ -222,7 +222,7 @@ def _change(proof: Proof, expr: Expr, cell: Known) -> Ends:
     """Return what one unit of a cell adds to a number of the cell."""
     expr = converted(expr)
     match expr:
-        case Aggregate("COUNT", ()):
+        case Aggregate("COUNT", (), False, (), None):
             return 1, 1
         case Aggregate("COUNT", (x,), False, (), None):
             del x

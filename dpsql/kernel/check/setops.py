@@ -51,7 +51,10 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
     if not query.word.startswith("UNION"):
         unique |= a.unique
     facts = (NONE, frozenset(a.columns[place] for place in places))
-    depends = a.depends if not query.word.startswith("UNION") else ()
+    same = all(_keeps_apart(proof, query, place) for place in range(len(a.columns)))
+    if not same:  # what differs may be equal after the conversion
+        unique = frozenset((columns,)) if not query.word.endswith("ALL") else frozenset()
+    depends = a.depends if same and not query.word.startswith("UNION") else ()
     return Relation(
         Kind.OWNED,
         a.columns,
@@ -59,7 +62,7 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
         strays=a.strays or b.strays,
         unique=unique,
         depends=(facts, *depends),
-        few=a.few if not query.word.startswith("UNION") else (),
+        few=a.few if same and not query.word.startswith("UNION") else (),
     )
 
 
@@ -82,12 +85,22 @@ def _same_types(proof: Proof, query: SetOperation, place: int) -> bool:
     return len(kinds) == 1 or (bool(kinds) and all(exact(kind) for kind in kinds))
 
 
+def _keeps_apart(proof: Proof, query: SetOperation, place: int) -> bool:
+    """Return whether values of a column that differ differ in the type of the result."""
+    kinds = {proof.value(expr, select).type for select, expr in items_at(query, place)}
+    kinds = {kind for kind in kinds if kind.name != "NULL"}
+    return len(kinds) <= 1 or all(exact(kind) for kind in kinds)
+
+
 def _outside(proof: Proof, query: SetOperation, a: Relation, b: Relation) -> Relation:
     kind = Kind.TIED if Kind.TIED in (a.kind, b.kind) else Kind.PUBLIC
     unique: frozenset[Names] = frozenset()
+    same = all(_keeps_apart(proof, query, place) for place in range(len(a.columns)))
     if not query.word.endswith("ALL"):
         unique = frozenset((frozenset(a.columns),))
-    if not query.word.startswith("UNION"):
+    if not same:
+        pass  # what differs may be equal after the conversion
+    elif not query.word.startswith("UNION"):
         unique |= a.unique
     elif query.word == "UNION ALL":
         unique = unique_of_union(proof, query, a, b)
