@@ -57,7 +57,7 @@ from dpsql.kernel.tree import (
     UtcTime,
 )
 from dpsql.kernel.tree.forms import Form, is_known
-from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
+from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
 
 _CHOICES = frozenset(("coalesce", "ifnull", "least", "greatest"))
 
@@ -82,6 +82,8 @@ def _call(node: Call, at: Around) -> Value:
             return computed(Value(x.type, distance(x), size(x), x.nullable), node, at)
         case "bit_count", [x] if exact(x.type):
             return Value(TINYINT if x.type != HUGEINT else SqlType("SMALLINT"), 0, 127, x.nullable)
+        case "isnan", [x] if x.type == DOUBLE:
+            return Value(BOOLEAN, 0, 1, x.nullable)
         case "epoch_ms", [x] if exact(x.type) and size(x) <= _MOST:
             return Value(TIMESTAMP, nullable=x.nullable)
         case "json_extract_string", [_, _]:

@@ -108,8 +108,8 @@ MUTANTS = {
     "all of a bound instead of an eighth": ('Paren(Binary("//", bound, whole(8)))', "bound"),
     "half of the parts": ("_PARTS = 8 * FULL", "_PARTS = 4 * FULL"),
     "a bound is exceeded where it is reached": (
-        '_less(Call("GREATEST", (has, one)), one)',
-        'Call("GREATEST", (has, whole(0)))',
+        '_less(Call("GREATEST", (Column("v", narrow), one)), one)',
+        'Call("GREATEST", (Column("v", narrow), whole(0)))',
     ),
     "a bound is taken for the one before": (
         'Paren(Binary(">>", bits, one))',
