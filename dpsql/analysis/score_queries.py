@@ -81,7 +81,7 @@ def score_query(
         units = Select((*(Item(Column("v", name)) for name in own), Item(small, "b")), Derived(units, "v"))
         own.append("b")
     narrow = "b" if wide else "a"
-    keyed, key = _keyed(units, own, bounds, narrow), Column("w", "k")
+    keyed, key = _keyed(units, own, bounds, narrow, by_bits=missing), Column("w", "k")
     score = _score(bounds, key, Column("w", narrow)) if by_excess else whole(FULL)
     more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine)
     if missing:
@@ -164,15 +164,15 @@ def _ratio(bound: int) -> tuple[int, int, int]:
     return bound // 8, max(_PARTS // bound, 1), max(bound // _PARTS, 1)
 
 
-def _keyed(units: Select, own: Sequence[str], bounds: Sequence[int], narrow: str) -> Select:
+def _keyed(units: Select, own: Sequence[str], bounds: Sequence[int], narrow: str, *, by_bits: bool) -> Select:
     """Return units with the last bound that each exceeds as `k`; -1 for none.
 
     For one beyond BIGINT it is -1/2^31 times the bound. `narrow` is the column of what a unit has as BIGINT.
-    Of powers of two from 1 on within BIGINT, the last one that is exceeded is told by the highest bit.
+    `by_bits` says that the last one of powers of two from 1 on within BIGINT is told by the highest bit.
     """
     low, high = _halves(bounds)
     own_columns = tuple(Item(Column("v", name)) for name in own)
-    if not high and low[0] == 1:
+    if by_bits and not high and low[0] == 1:
         return _keyed_by_bits(units, own_columns, low[-1], narrow)
     key = _searched(Column("v", narrow), low, [whole(-1), *map(whole, low)])
     if high:

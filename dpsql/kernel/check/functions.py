@@ -84,6 +84,8 @@ def _call(node: Call, at: Around) -> Value:
             return Value(TINYINT if x.type != HUGEINT else SqlType("SMALLINT"), 0, 127, x.nullable)
         case "isnan", [x] if x.type == DOUBLE:
             return Value(BOOLEAN, 0, 1, x.nullable)
+        case "floor", [x] if x.type == DOUBLE:
+            return Value(DOUBLE, nullable=x.nullable)
         case "epoch_ms", [x] if exact(x.type) and size(x) <= _MOST:
             return Value(TIMESTAMP, nullable=x.nullable)
         case "json_extract_string", [_, _]:
