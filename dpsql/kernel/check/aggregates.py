@@ -10,7 +10,7 @@ from __future__ import annotations
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import ROWS, Around, bare, decided, derive, rule
 from dpsql.kernel.check.types_of import Number, Value, ends, exact, whole
-from dpsql.kernel.tree import Aggregate, Call, Column, Expr, OrderTerm, Window, facts
+from dpsql.kernel.tree import Aggregate, Call, Column, Expr, OrderTerm, Window, facts, walk
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType
 
 _CHOSEN = ("FIRST", "LAST", "LIST")
@@ -22,6 +22,9 @@ _TRUTHS = ("BOOL_AND", "BOOL_OR")
 def _aggregate(node: Aggregate, at: Around) -> Value:
     if at.found is None or at.caught:
         raise NotCertified("an aggregate where none can be", node)
+    read = {part.table for part in walk(node) if isinstance(part, Column)} if at.scope.outer else set[str]()
+    if read and read.isdisjoint(at.scope.items):
+        raise NotCertified("an aggregate of columns of the query around it, which is that of the other", node)
     at.found.append(node)
     inner = at._replace(found=None)
     if node.filter is not None and derive(node.filter, inner).type.name not in ("BOOLEAN", "NULL"):

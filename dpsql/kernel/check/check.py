@@ -12,6 +12,7 @@ from dpsql.kernel.check.relation import Kind, Relation
 from dpsql.kernel.check.totality import check_total
 from dpsql.kernel.facts import Facts, fold
 from dpsql.kernel.tree import (
+    Cast,
     Column,
     Constant,
     Interval,
@@ -55,6 +56,8 @@ def _has_known_words(node: Node) -> bool:
                 and math.copysign(1, operand.value) < 0
             )
             return not signed  # two of them begin a comment
+        case Cast():
+            return re.fullmatch(r"[A-Z0-9_ ]+", node.type.name) is not None
         case OrderTerm():
             return node.direction in ("", "ASC", "DESC") and node.nulls in ("", "FIRST", "LAST")
         case Like():

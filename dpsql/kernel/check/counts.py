@@ -94,6 +94,8 @@ def relation_of_groups(
         check_row(proof, expr, source)
         if has_window(expr):
             proof.refuse("a window among keys", expr)
+        if source.merged and not reads_of(expr) <= frozenset[str]().union(*source.unique):
+            proof.refuse("a key of numbers of units that share a row", expr)
     plain = frozenset(name_of(expr) for expr in group if isinstance(expr, Column))
     counted = _Counted(proof, query, source, plain, source.single(plain))
     keys: dict[str, Expr] = {}

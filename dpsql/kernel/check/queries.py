@@ -27,6 +27,7 @@ from dpsql.kernel.check.proof import (
     conjuncts,
     equalities,
     has_aggregate,
+    reads_of,
     stripped,
     whole_number,
 )
@@ -130,6 +131,8 @@ def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
         return source
     proof.path.append("where")
     tied = check_row(proof, query.where, source)
+    if source.merged and not reads_of(query.where) <= frozenset[str]().union(*source.unique):
+        proof.refuse("a condition on numbers of units that share a row", query.where)
     proof.path.pop()
     conditions = conjuncts(query.where)
     there = [c for c in conditions if isinstance(c, IsNull) and c.negated and c.operand in source.unit]

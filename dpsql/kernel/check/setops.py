@@ -59,7 +59,7 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
         Kind.OWNED,
         a.columns,
         unit,
-        strays=a.strays or b.strays,
+        strays=a.strays or b.strays or a.kind is not b.kind,
         unique=unique,
         depends=(facts, *depends),
         few=a.few if same and not query.word.startswith("UNION") else (),

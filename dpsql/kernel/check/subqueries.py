@@ -43,7 +43,7 @@ def _of_units(proof: Proof, node: Expr, query: Query, found: Relation, relation:
         operand is not None
         and relation.kind is Kind.OWNED
         and operand in relation.unit
-        and not proof.value(operand, proof.selects[-1]).nullable
+        and (not relation.strays or not proof.value(operand, proof.selects[-1]).nullable)
         and not relation.by_row
         and found.kind is Kind.OWNED
         and not found.by_row

@@ -33,17 +33,27 @@ class Counted:
         self.connection, self.module = connection, module
 
     def scores(
-        self, units: Sequence[int], bounds: Sequence[int], *, by_excess: bool = True, server: bool = False
+        self,
+        units: Sequence[int],
+        bounds: Sequence[int],
+        *,
+        by_excess: bool = True,
+        server: bool = False,
+        by_bits: bool = False,
     ) -> NDArray[np.int64]:
         wide = bounds[-1] >= 1 << 62
         self.connection.execute(f"CREATE OR REPLACE TABLE units (a {'HUGEINT' if wide else 'BIGINT'})")
         if units:
             self.connection.execute(f"INSERT INTO units VALUES {', '.join(f'({unit})' for unit in units)}")
         own = Select((Item(Column("r", "a", stored=True), "a"),), Scan("units", "r"))
-        query = self.module.score_query(own, bounds, by_excess=by_excess, wide=wide, server=server)
+        query = self.module.score_query(
+            own, bounds, by_excess=by_excess, wide=wide, server=server, missing=by_bits
+        )
         rows = self.connection.execute(duckdb_sql(query)).fetchall()
         assert all(type(number) is int and 0 <= number < 1 << 63 for row in rows for number in row)
-        return RungBins(*np.array(rows, dtype=np.int64).reshape(-1, 3).T).scores(len(bounds))
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 4 if by_bits else 3).T
+        assert not columns[3:].any(), "no unit is without a number"
+        return RungBins(*columns[:3]).scores(len(bounds))
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +83,7 @@ def test_they_are_those_of_the_definition(
     counted, sizes = Counted(connection), around(bounds)
     assert counted.scores(sizes, bounds).tolist() == wanted(sizes, bounds)
     assert counted.scores([], bounds).tolist() == [0] * len(bounds)
+    assert counted.scores(sizes, bounds, by_bits=True).tolist() == wanted(sizes, bounds)
     assert counted.scores(sizes, bounds, server=True).tolist() == wanted(sizes, bounds)
     assert counted.scores([], bounds, server=True).tolist() == [0] * len(bounds)
     above = [FULL * sum(size > bound for size in sizes) for bound in bounds]
@@ -125,7 +136,7 @@ SIZES = [size for size in around(ROWS) if size <= 2 * ROWS[-1]]
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_has_other_scores(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     counted, sizes = Counted(connection, mutant(*MUTANTS[name])), SIZES
-    assert counted.scores(sizes, ROWS).tolist() != wanted(sizes, ROWS)
+    assert counted.scores(sizes, ROWS, by_bits=True).tolist() != wanted(sizes, ROWS)
 
 
 @pytest.mark.parametrize("name", ["a score that is not cut", "all of a bound instead of an eighth"])
