@@ -270,6 +270,10 @@ def _decide(node: Expr, at: Around) -> tuple[Value, _Known, _Known]:
             )
         case Binary(operator) if operator in _COMPARISONS:
             return _compared(inner, at)
+        case Between(operand, low, high):
+            ends = Binary(">=", operand, low), Binary("<=", operand, high)
+            (_, one, _), (_, two, _) = (_compared(end, at) for end in ends)
+            return condition(inner, at), _both(one, two), {}
     return condition(inner, at), {}, {}
 
 
