@@ -117,12 +117,19 @@ def _number(rng: Random, columns: list[str]) -> str:
     return f"{name}({column}, contribution_bounds_per_row => ({low}, {high}))"
 
 
-@pytest.fixture
-def campaign() -> Iterator[Campaign]:
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Campaign]:
     with closing(Campaign(SEED)) as made:
-        for stage in made.stages:
-            stage.world.schema_database.kept_ladders = Everything(stage.world, made.rng)
         yield made
+
+
+@pytest.fixture
+def campaign(opened: Campaign) -> Campaign:
+    """The same databases, and the same random ones of them, for each test."""
+    opened.rng, opened.rounds, opened.tried = Random(SEED), 0, Tried()
+    for stage in opened.stages:
+        stage.world.schema_database.kept_ladders = Everything(stage.world, opened.rng)
+    return opened
 
 
 def whole_round(campaign: Campaign, tried: Tried, statements: int = 12) -> int:

@@ -14,6 +14,7 @@ from dpsql.analysis import Plan
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
+from tests.daily import daily
 from tests.narrow import of_type
 
 POLICY = """
@@ -197,7 +198,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", daily(MUTANTS, 3))
 def test_mutants_of_the_sample_are_caught(
     mutant: str, plans: dict[str, Plan], raw: duckdb.DuckDBPyConnection
 ) -> None:

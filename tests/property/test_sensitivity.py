@@ -26,6 +26,7 @@ from fuzz.statements import Statement, statement
 from fuzz.world import worlds
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
+from tests.daily import daily
 from tests.narrow import engine_of
 
 SEED = 20240229
@@ -94,7 +95,7 @@ NOTICED = [
 ]
 
 
-@pytest.mark.parametrize("mutant", NOTICED)
+@pytest.mark.parametrize("mutant", daily(NOTICED, 12))
 def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant) -> None:
     campaign.rng = Random(mutant.name)
     found = campaign.hunt(mutant, batches=40)

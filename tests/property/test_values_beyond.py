@@ -30,10 +30,17 @@ BOUNDS = (1, 1, 2, 3, 10, 1000, 2**20)
 """B, how many rows of a unit count."""
 
 
-@pytest.fixture
-def campaign() -> Iterator[Campaign]:
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Campaign]:
     with closing(Campaign(SEED)) as made:
         yield made
+
+
+@pytest.fixture
+def campaign(opened: Campaign) -> Campaign:
+    """The same databases, and the same random ones of them, for each test."""
+    opened.rng, opened.rounds = Random(SEED), 0
+    return opened
 
 
 def measures(rng: Random, stage: Stage) -> Iterator[ValueMeasure]:
