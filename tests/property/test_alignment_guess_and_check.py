@@ -19,7 +19,7 @@ from dpsql.kernel.mechanisms import Checked, GuessAndCheck, NoiseSource
 from dpsql.kernel.mechanisms.guess_and_check import on_grid
 from dpsql.kernel.noise import STEP_LIMIT
 
-CASES = [300, pytest.param(3_000, marks=pytest.mark.slow)]
+CASES = [900, pytest.param(3_000, marks=pytest.mark.slow)]
 
 
 @dataclass

@@ -129,7 +129,7 @@ MISTAKES: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str, range, int]
         "no places of a stored release",
         lambda patch: patch.setattr(Places, "of_facts", classmethod(lambda cls, _: cls((), ()))),
         "form stored",
-        range(4),
+        range(2),
         100,
     ),
 ]
