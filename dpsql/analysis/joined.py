@@ -287,7 +287,8 @@ def _operands(condition: Expr) -> tuple[Expr, ...]:
             first, *others = _alternatives(condition)
             common = _operands(first)
             for other in others:
-                common = tuple(operand for operand in common if operand in _operands(other))
+                shared = _operands(other)
+                common = tuple(operand for operand in common if operand in shared)
             return common
     return ()
 

@@ -16,12 +16,17 @@ from dpsql.kernel.tree import Expr, facts
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, NULL, SqlType
 
 
+def _family(sql_type: SqlType) -> str:
+    return type_family(sql_type).replace("B", "I")
+
+
 def _column(work: Writer, node: tree.Column, scope: ColumnScope) -> Value:
     found = scope.column(node.table, node.name)
     if found is None:
         raise work.refuse("a column that no table in scope has")
-    # What is written here has the type of the compiled query; each of the two was derived by itself.
-    if node.type not in (None, found.type) and type_family(node.type) != type_family(found.type):
+    # What is written here has the type of the compiled query; each of the two was derived by itself. An
+    # engine may compute whole numbers in a wider type.
+    if node.type not in (None, found.type) and _family(node.type) != _family(found.type):
         raise work.refuse(f"a column of type {node.type}, written as {found.type}")
     quote = work.dialect.quote
     sql = f"{quote(node.table)}.{quote(found.name)}"

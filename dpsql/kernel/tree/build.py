@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial, reduce
 
-from dpsql.kernel.tree.expressions import Binary, Case, Column
+from dpsql.kernel.tree.expressions import Binary, Case, Column, Paren
 from dpsql.kernel.tree.node import Expr
 from dpsql.kernel.tree.relations import Item
 
@@ -21,8 +21,10 @@ def items(prefix: str, expressions: Iterable[Expr]) -> tuple[Item, ...]:
 
 
 def conjunction(conditions: Iterable[Expr]) -> Expr | None:
-    """Return the conditions joined by AND; None if there are none."""
+    """Return the conditions joined by AND, an OR among them in parentheses; None if there are none."""
     listed = list(conditions)
+    if len(listed) > 1:
+        listed = [Paren(c) if isinstance(c, Binary) and c.operator == "OR" else c for c in listed]
     return reduce(partial(Binary, "AND"), listed) if listed else None
 
 

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from dpsql.analysis import groups
+from dpsql.analysis.joined import not_null
 from dpsql.analysis.nulls import never_null
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.tree import (
@@ -329,3 +330,12 @@ ONE, NOTHING = Constant(1, BIGINT), Constant(None, NULL)
 )
 def test_what_is_never_null(node: Expr, never: bool) -> None:
     assert never_null(node, lambda name: name == "t.c") is never
+
+
+def test_a_chain_of_or_is_looked_through_once() -> None:
+    """Each operand was looked up anew for each alternative, of those within them, too: 2^60 times here."""
+    column = Column("t1", "c0")
+    chain: Expr = Binary("=", column, Constant(0, BIGINT))
+    for value in range(1, 60):
+        chain = Binary("OR", Paren(chain), Binary("=", column, Constant(value, BIGINT)))
+    assert column in not_null(chain)

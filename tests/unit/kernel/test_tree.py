@@ -73,6 +73,7 @@ from dpsql.kernel.tree import (
     UtcTime,
     Values,
     Window,
+    conjunction,
     duckdb_sql,
     facts,
     guarded,
@@ -356,3 +357,10 @@ def test_the_template_of_a_form_is_the_form() -> None:
             # The tree knows the type that DuckDB gives to 0.0.
             made = duckdb_sql(expanded(Apply(each, columns))).replace("CAST(0.0 AS DECIMAL(2,1))", "0.0")
             assert parsed(connection, made) == parsed(connection, text)
+
+
+def test_an_or_among_conditions_keeps_its_parentheses() -> None:
+    one, *two = (Binary("=", A, Constant(i, BIGINT)) for i in (1, 2, 3))
+    other = Binary("OR", *two)
+    assert duckdb_sql(conjunction([one, other]) or A) == "t1.c0 = 1 AND (t1.c0 = 2 OR t1.c0 = 3)"
+    assert duckdb_sql(conjunction([other]) or A) == "t1.c0 = 2 OR t1.c0 = 3"
