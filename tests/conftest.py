@@ -21,12 +21,16 @@ collect_ignore = (
 collect_ignore_glob = ["benchmarks/peers/with_*.py"]
 """Scripts that need a client of PostgreSQL or another system: pytest looks for examples in all others."""
 
+_ROOM = 4 << 30
+"""Free bytes in memory from which on the files of tests are there; all of them take a tenth of it."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C interrupt, and keep the bytecode of what is imported."""
     _interruptible()
     _keep_bytecode(config)
     config.add_cleanup(_state_elsewhere())
+    config.add_cleanup(_files_in_memory())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -69,6 +73,25 @@ def _state_elsewhere() -> Callable[[], None]:
     folder = tempfile.mkdtemp(prefix="dpsql-tests-state-", dir=memory if memory.is_dir() else None)
     os.environ["XDG_STATE_HOME"] = folder
     return functools.partial(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _files_in_memory() -> Callable[[], None]:
+    """Put the folders of `tmp_path` in memory where there is room: thousands of ledgers are synced.
+
+    xdist's workers inherit the environment, and with it the folder. `PYTEST_DEBUG_TEMPROOT`, which is
+    pytest's own variable, keeps them where it says, also after the tests.
+    """
+    memory = Path("/dev/shm")
+    if "PYTEST_DEBUG_TEMPROOT" in os.environ or not memory.is_dir() or shutil.disk_usage(memory).free < _ROOM:
+        return lambda: None
+    folder = tempfile.mkdtemp(prefix="dpsql-", dir=memory)
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+
+    def remove() -> None:
+        os.environ.pop("PYTEST_DEBUG_TEMPROOT", None)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    return remove
 
 
 def _keep_bytecode(config: pytest.Config) -> None:

@@ -19,7 +19,7 @@ from dpsql.kernel.mechanisms import Checked, GuessAndCheck, NoiseSource
 from dpsql.kernel.mechanisms.guess_and_check import on_grid
 from dpsql.kernel.noise import STEP_LIMIT
 
-CASES = 1500
+CASES = [900, pytest.param(3_000, marks=pytest.mark.slow)]
 
 
 @dataclass
@@ -94,10 +94,11 @@ def moved(given: Noise, by: Noise, sign: int) -> Noise:
 @pytest.mark.parametrize("bits", [0, 2])
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_alignment(noise: str, c: int, bits: int) -> None:
+@pytest.mark.parametrize("cases", CASES)
+def test_alignment(noise: str, c: int, bits: int, cases: int) -> None:
     rng = np.random.default_rng(100 * c + 10 * bits + len(noise))
     seen = {"hit": 0, "miss": 0, "sided": 0, "used up": 0}
-    for case in range(CASES):
+    for case in range(cases):
         n, misses = int(rng.integers(1, 8)), int(rng.integers(1, 4))
         base = [0, 0, 5, (STEP_LIMIT >> bits) - 2][case % 4]
         q = [base + int(x) for x in rng.integers(0, [2, 6, 40][case % 3], n)]

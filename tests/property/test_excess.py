@@ -24,7 +24,7 @@ from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import of_type, private
 
-USERS = 12
+USERS = 8
 POLICY = """
 [budget]
 epsilon = 1e9

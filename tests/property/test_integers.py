@@ -65,7 +65,7 @@ def exact_in_duckdb(engine: duckdb.DuckDBPyConnection, one: Predicate) -> bool:
     return bool(found[0][0] == [one.of(row) for row in rows()].count(True))
 
 
-@pytest.mark.parametrize("size", [183, pytest.param(3_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [60, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_predicates_are_those_of_128_bits_and_lose_no_row(
     session: Session, engine: duckdb.DuckDBPyConnection, size: int
 ) -> None:

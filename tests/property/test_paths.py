@@ -28,6 +28,7 @@ from dpsql.kernel.tree import duckdb_sql
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.daily import daily
 from tests.narrow import engine_of, of_type
 
 DATABASES, UNITS, GROUPS = range(120), range(5), "abc"
@@ -249,7 +250,7 @@ def campaign(databases: Databases, form: str, wanted: int, sql: str = "", twice:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_removal_moves_at_most_the_bound(form: str, databases: Databases) -> None:
-    tally = campaign(databases, form, 2400)
+    tally = campaign(databases, form, 1200)
     assert tally.most == databases.plans[form].counts[0].bound, "the bound is not reached"
 
 
@@ -341,7 +342,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", daily(MUTANTS, 3))
 def test_a_slip_in_a_hop_is_noticed(
     mutant: str, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:

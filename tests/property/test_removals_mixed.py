@@ -29,6 +29,7 @@ from dpsql.engines.duckdb.sources import read_source
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.daily import daily
 from tests.narrow import engine_of
 
 UNITS, NEW, KNOWN = 4, 6, 12
@@ -375,7 +376,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", daily(MUTANTS, 3))
 def test_a_wrong_rule_is_noticed(mixed: Mixed, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     edit, wanted = MUTANTS[name]
     Mutant(name, (edit,)).apply(monkeypatch)

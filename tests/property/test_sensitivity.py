@@ -30,6 +30,7 @@ from kernel.grounds import queries_of
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.policy.kernel_facts import facts_of
+from tests.daily import daily
 from tests.narrow import engine_of
 
 SEED = 20240229
@@ -98,7 +99,7 @@ NOTICED = [
 ]
 
 
-@pytest.mark.parametrize("mutant", NOTICED)
+@pytest.mark.parametrize("mutant", daily(NOTICED, 12))
 def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant) -> None:
     campaign.rng = Random(mutant.name)
     found = campaign.hunt(mutant, batches=40)

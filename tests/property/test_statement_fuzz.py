@@ -26,7 +26,7 @@ from dpsql.errors import DataError, Error, OperationalError
 from dpsql.places import Places
 from dpsql.release import opening
 
-SMALL, PARTS, OF_PART = 80, 20, 1_000
+SMALL, PARTS, OF_PART = 40, 20, 1_000
 """Statements of every day; parts of the full size, which run beside each other, and statements of each."""
 
 
@@ -129,7 +129,7 @@ MISTAKES: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str, range, int]
         "no places of a stored release",
         lambda patch: patch.setattr(Places, "of_facts", classmethod(lambda cls, _: cls((), ()))),
         "form stored",
-        range(4),
+        range(2),
         100,
     ),
 ]

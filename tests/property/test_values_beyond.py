@@ -23,17 +23,24 @@ from dpsql.policy import ColumnBounds, Table
 from dpsql.types import DOUBLE
 
 SEED = 44
-ROUNDS = [(4, 200), pytest.param(150, 8_000, marks=pytest.mark.slow)]
+ROUNDS = [(2, 80), pytest.param(150, 8_000, marks=pytest.mark.slow)]
 """Databases, and the removals to be expected."""
 ENDS = (-(2**63), -(2**40), -1000, -3, -1, 0, 1, 2, 7, 50, 10**6, 2**40, 2**63 - 1)
 BOUNDS = (1, 1, 2, 3, 10, 1000, 2**20)
 """B, how many rows of a unit count."""
 
 
-@pytest.fixture
-def campaign() -> Iterator[Campaign]:
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Campaign]:
     with closing(Campaign(SEED)) as made:
         yield made
+
+
+@pytest.fixture
+def campaign(opened: Campaign) -> Campaign:
+    """The same databases, and the same random ones of them, for each test."""
+    opened.rng, opened.rounds = Random(SEED), 0
+    return opened
 
 
 def measures(rng: Random, stage: Stage) -> Iterator[ValueMeasure]:

@@ -24,7 +24,7 @@ from dpsql.kernel.noise import SeededEntropy
 
 module = importlib.import_module("dpsql.kernel.noise.box")
 ALARM = 1e-9
-DRAWS = 200_000
+DRAWS = 80_000
 SCALES = [Fraction(7, 10), Fraction(1), Fraction(13, 10)]
 
 

@@ -29,6 +29,7 @@ from dpsql.policy import load
 from dpsql.prepared import PreparedComposed
 from dpsql.release import Release, places_of
 from dpsql.session import Session
+from tests.daily import daily
 from tests.narrow import engine_of, of_type
 from tests.statistical.outer_queries import over
 
@@ -232,7 +233,7 @@ def check(found: Mapping[str, tuple[float, float]], case: Case, least: Mapping[s
     assert not wrong
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", daily(CASES, 3))
 def test_a_few_answers_cover(sessions: dict[str, Session], name: str) -> None:
     case = CASES[name]
     found = coverage(sessions, case, 16)

@@ -23,7 +23,7 @@ from dpsql.estimates import (
     threshold_gap_offsets,
 )
 
-RUNS = 100_000
+RUNS = 40_000
 SIGMAS = 7.0
 
 

@@ -28,7 +28,7 @@ from dpsql.estimates import (
     top_k_offsets,
 )
 
-RUNS = 100_000
+RUNS = 40_000
 SIGMAS = 7.0
 
 

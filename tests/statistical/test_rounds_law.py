@@ -36,7 +36,7 @@ from dpsql.kernel.order import in_public_order
 ALARM = 1e-9
 SIGMAS = 7.0
 """A mean is off by more standard errors with probability below 1e-9, over the runs of these tests."""
-TRIALS = 40_000
+TRIALS = 20_000
 FACTORS = (0.7, 1.0, 1.3)
 COUNTS = np.array([3, 5, 5, 4])
 
@@ -133,7 +133,7 @@ def test_gumbel(k: int) -> None:
 
 
 def test_one_run_of_gumbel_has_the_law_of_many() -> None:
-    entropy, runs = SeededEntropy(6), 6000
+    entropy, runs = SeededEntropy(6), 3000
     rows = [tuple(gumbel_top_k(COUNTS, 2, 2, entropy=entropy).index.tolist()) for _ in range(runs)]
     for factor in FACTORS:
         law = plackett_luce(factor, 2)
@@ -243,7 +243,7 @@ VARIANCES = {1: (8, 8), 5: (60, 40), 10: (180, 80), 50: (3094, 400)}
 @pytest.mark.parametrize("k", VARIANCES)
 def test_variance_of_a_gap(k: int) -> None:
     """All counts are far above the threshold. 5 standard errors of a variance are 15% at 20,000 runs."""
-    e, trials = Fraction(1, 10), 20_000
+    e, trials = Fraction(1, 10), 8_000
     counts = in_public_order(np.full((trials, k), 10**6))
     one = sparse_vector(counts, 0, k, e, entropy=SeededEntropy(10))
     rounds = sparse_vector_by_rounds(counts, 0, k, e * root(k), entropy=SeededEntropy(11))

@@ -25,7 +25,7 @@ from dpsql.kernel.order import in_public_order
 from tests.narrow import present
 
 ALARM = 1e-9
-TRIALS = 40_000
+TRIALS = 16_000
 FACTORS = (0.7, 1.0, 1.3)
 SIZES = pytest.mark.parametrize(
     ("runs", "trials"), [(3000, 20_000), pytest.param(6000, 40_000, marks=pytest.mark.slow)]

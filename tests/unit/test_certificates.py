@@ -89,8 +89,6 @@ def test_what_is_not_certified_is_neither_counted_nor_charged(
 
     monkeypatch.setattr("dpsql.analysis.compiled_query.certify", refuse)
     before = session.budget().remaining
-    with pytest.raises(
-        InternalError, match="nothing was run or charged: not certified: a rule"
-    ):
+    with pytest.raises(InternalError, match="nothing was run or charged: not certified: a rule"):
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 3")
     assert session.budget().remaining == before

@@ -90,7 +90,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "types",
         "policy",
         "language",
-        "kernel.facts",
         "kernel.tree",
         "analysis",
         "zones",

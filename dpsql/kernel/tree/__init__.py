@@ -23,7 +23,8 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``expressions`` and ``relations`` have these; ``node`` the base classes and `facts` (columns read, size);
-``forms`` the functions; ``guards`` the TRY around what could fail; ``writer`` DuckDB's SQL; ``build`` lists of nodes.
+``forms`` the functions; ``guards`` the TRY around what could fail; ``writer`` DuckDB's SQL; ``build`` lists of
+nodes.
 """
 
 from dpsql.kernel.tree.build import columns, conjunction, items, kept

@@ -110,11 +110,15 @@ def test_the_groups_of_each_unit_are_measured(
         assert int(counts_of(session, STATEMENTS[name], place).sum()) == clipped
 
 
+@pytest.mark.parametrize("units", [(0, 7, 19), pytest.param((3, 11, 23), marks=pytest.mark.slow)])
 def test_one_unit_moves_all_groups_together_by_at_most_the_bound(
-    tmp_path: Path, session: Session, rows: list[tuple[int | None, int | None, int, bool]]
+    tmp_path: Path,
+    session: Session,
+    rows: list[tuple[int | None, int | None, int, bool]],
+    units: tuple[int, ...],
 ) -> None:
     reached = 0
-    for unit in (0, 3, 7, 11, 19, 23):
+    for unit in units:
         without = opened(tmp_path / str(unit), [row for row in rows if row[0] != unit])
         for name, statement in STATEMENTS.items():
             plan = private(session.prepare(asked(statement))).plan

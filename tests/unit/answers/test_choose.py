@@ -308,8 +308,8 @@ def test_intervals_hold_for_rows_that_their_noise_selected(
 
 @pytest.mark.parametrize(("rest", "stddev"), LIMITS)
 @pytest.mark.parametrize(
-    "confidence",
-    ["0.8", pytest.param("0.95", marks=pytest.mark.slow), pytest.param("0.99", marks=pytest.mark.slow)],
+    ("confidence", "runs"),
+    [("0.8", 600), *(pytest.param(level, 2000, marks=pytest.mark.slow) for level in ("0.8", "0.95", "0.99"))],
 )
 @pytest.mark.parametrize("intervals", ["SINGLE", "SIMULTANEOUS"])
 def test_errors_and_intervals_are_as_predicted(
@@ -318,13 +318,17 @@ def test_errors_and_intervals_are_as_predicted(
     rest: str,
     stddev: float,
     confidence: str,
+    runs: int,
     intervals: str,
 ) -> None:
-    """Of 2,000 runs the deviation has a standard error of 2.6% at most, a coverage one of .009 at most."""
+    """Of 2,000 runs the deviation has a standard error of 2.6% at most, a coverage one of .009 at most.
+
+    Those of 600 runs are nearly twice as large, and still well within what is allowed.
+    """
     made = method(sessions[1], rest, f"confidence = {confidence}, intervals = {intervals}")
     counts = engine_of(sessions[1]).count(made.plan.compiled)
     seeded(monkeypatch, 7)
-    found = errors(made, counts, 2000)
+    found = errors(made, counts, runs)
     deviation = float(np.sqrt((found[:, :, 0] ** 2).mean(axis=0)).max())
     assert deviation == pytest.approx(stddev, rel=0.13)
     assert present(made.method.quote.predicted_stddev) == pytest.approx(stddev, abs=0.01)

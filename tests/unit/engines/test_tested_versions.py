@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +24,7 @@ from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.engine_drift.data import facts_of
-from tests.narrow import engine_of
+from tests.narrow import engine_of, present
 
 ROOT = Path(__file__).parents[3]
 INSTALLED = tested_versions.installed()
@@ -45,11 +45,23 @@ x = { from = 0, to = 10 }
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session for statements that are compiled and counted by the installed version."""
+    with closing(Session(load(written(tmp_path_factory.mktemp("counted"))))) as opened:
+        yield opened
+
+
+def written(folder: Path) -> Path:
+    """Write the table and its policy; return the policy's path."""
     with duckdb.connect() as made:
         cells = "i % 50 AS id, (i % 11)::INTEGER AS x, (i % 7)::DOUBLE AS y, 'Word ' || i % 3 AS s"
-        made.execute(f"COPY (SELECT {cells} FROM range(500) r(i)) TO '{tmp_path / 't.parquet'}'")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
-    return tmp_path / "dpsql.toml"
+        made.execute(f"COPY (SELECT {cells} FROM range(500) r(i)) TO '{folder / 't.parquet'}'")
+    (folder / "dpsql.toml").write_text(POLICY)
+    return folder / "dpsql.toml"
 
 
 @pytest.fixture
@@ -278,27 +290,26 @@ OPERANDS = {
 
 
 @pytest.mark.parametrize("operand", OPERANDS)
-def test_between_over_computed_operands_counts_as_plain_duckdb(policy: Path, operand: str) -> None:
+def test_between_over_computed_operands_counts_as_plain_duckdb(session: Session, operand: str) -> None:
     low, high = OPERANDS[operand]
     wheres = [f"{operand} {word} {low} AND {high}" for word in ("BETWEEN", "NOT BETWEEN")]
     wheres.append(f"({operand} BETWEEN {low} AND {high}) IS NOT FALSE")
-    check_counts(policy, wheres)
+    check_counts(session, wheres)
 
 
-def test_fmod_counts_as_plain_duckdb(policy: Path) -> None:
-    check_counts(policy, ["fmod(y, 7) < 3", "fmod(-y, 2.5) > 1", "fmod(y, -4) < 0", "isnan(fmod(y, 0))"])
+def test_fmod_counts_as_plain_duckdb(session: Session) -> None:
+    check_counts(session, ["fmod(y, 7) < 3", "fmod(-y, 2.5) > 1", "fmod(y, -4) < 0", "isnan(fmod(y, 0))"])
 
 
-def check_counts(policy: Path, conditions: list[str]) -> None:
+def check_counts(session: Session, conditions: list[str]) -> None:
     """The exact counts under conditions are those of the same SQL in plain DuckDB."""
-    session = Session(load(policy))
+    folder = present(session.policy.path).parent
     for where in conditions:
         prepared = session.prepare(f"SELECT COUNT(DISTINCT id) AS n FROM t WHERE {where}")
         assert isinstance(prepared, PreparedPrivate)
         counted = engine_of(session).count(prepared.counting.plan.compiled)
-        sql = f"SELECT COUNT(DISTINCT id) FROM '{policy.parent / 't.parquet'}' WHERE {where}"
+        sql = f"SELECT COUNT(DISTINCT id) FROM '{folder / 't.parquet'}' WHERE {where}"
         assert counted.n[0].tolist() == [duckdb.execute(sql).fetchall()[0][0]], where
-    session.close()
 
 
 class Broken:

@@ -173,18 +173,19 @@ def test_threads_of_one_process(tmp_path: Path) -> None:
         assert ledger.check() == []
 
 
-def test_many_processes_make_one_new_ledger(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_many_processes_make_one_new_ledger(tmp_path: Path, rounds: int) -> None:
     """All of them start on no file at all; none may overwrite what another has charged."""
     code = "ledger = open_ledger(); reserve(ledger); ledger.close()"
-    for round_ in range(3):
+    for round_ in range(rounds):
         path = tmp_path / f"{round_}.sqlite"
         for process in [start(code, path) for _ in range(6)]:
             finish(process)
         with open_ledger(path) as ledger:
             assert len(ledger.entries()) == 6
             assert ledger.check() == []
-    found = {entry.name for entry in tmp_path.iterdir()} - {f"{n}.sqlite.mark.lock" for n in range(3)}
-    assert found == {f"{n}.sqlite{mark}" for n in range(3) for mark in ("", ".mark")}
+    found = {entry.name for entry in tmp_path.iterdir()} - {f"{n}.sqlite.mark.lock" for n in range(rounds)}
+    assert found == {f"{n}.sqlite{mark}" for n in range(rounds) for mark in ("", ".mark")}
 
 
 # --- fork --------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import pytest
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder
 from dpsql.kernel.mechanisms.ladder import excess_score, excess_scores
+from tests.daily import daily
 from tests.unit.audit.test_mutants import module
 from tests.unit.kernel.mechanisms.test_ladder import law
 
@@ -128,7 +129,7 @@ MUTANTS: dict[str, Callable[[], Release]] = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", daily(MUTANTS, 4))
 def test_a_mutant_loses_more(name: str) -> None:
     assert MUTANTS[name]().worst() > 1.01 * float(EPSILON)
 
