@@ -91,7 +91,7 @@ def both(left: Expr, right: Expr) -> Expr:
 def rows(table: str, alias: str, *names: str) -> Derived:
     """The rows of a table that names its units, as `u` and the columns `c0`, .."""
     listed = {f"c{i}": stored("b", name) for i, name in enumerate(names)}
-    found = select(Scan(table, "b"), there(stored("b", "user_id")), u=stored("b", "user_id"), **listed)
+    found = select(Scan(table, "b"), there(stored("b", "user_id")), (), u=stored("b", "user_id"), **listed)
     return Derived(found, alias)
 
 
@@ -145,7 +145,9 @@ DOMAIN = Derived(Select((Item(c(".v")), Item(c(".o"))), DomainScan("d_page")), "
 def in_domain(groups: Query, domain: Source = DOMAIN, kind: str = "LEFT", **more: Expr) -> Select:
     """The groups of a declared domain, with the number `n0`."""
     on = Binary("IS NOT DISTINCT FROM", c("g.k0"), c("d.v"))
-    return select(joined(domain, Derived(groups, "g"), on, kind), k0=c("d.v"), n0=zero(c("g.n0")), **more)
+    return select(
+        joined(domain, Derived(groups, "g"), on, kind), None, (), k0=c("d.v"), n0=zero(c("g.n0")), **more
+    )
 
 
 def by_page(value: Expr, source: Source = VISITS) -> Select:

@@ -22,8 +22,8 @@ _TRUTHS = ("BOOL_AND", "BOOL_OR")
 def _aggregate(node: Aggregate, at: Around) -> Value:
     if at.found is None or at.caught:
         raise NotCertified("an aggregate where none can be", node)
-    read = {part.table for part in walk(node) if isinstance(part, Column)} if at.scope.outer else set[str]()
-    if read and read.isdisjoint(at.scope.items):
+    read = [part for part in walk(node) if isinstance(part, Column)] if at.scope.outer else []
+    if read and not any(_is_own(part, at) for part in read):
         raise NotCertified("an aggregate of columns of the query around it, which is that of the other", node)
     at.found.append(node)
     inner = at._replace(found=None)
@@ -32,6 +32,12 @@ def _aggregate(node: Aggregate, at: Around) -> Value:
     check_order(node.order, inner)
     values = [derive(argument, inner) for argument in node.arguments]
     return of_aggregate(node, values, at)
+
+
+def _is_own(column: Column, at: Around) -> bool:
+    """Return whether a column is one of the query's own items of FROM."""
+    items = at.scope.items
+    return column.table in items if column.table else any(column.name in r.columns for r in items.values())
 
 
 def check_order(terms: tuple[OrderTerm, ...], at: Around) -> None:

@@ -173,9 +173,9 @@ def _ranked(source: Relation, conditions: list[Expr]) -> tuple[tuple[Names, int]
         if most is None or not isinstance(source.marks.get(name), Rank):
             continue
         if condition.operator == "<=" or (condition.operator == "=" and most >= 1):
-            found.append((frozenset((name,)), max(1 if condition.operator == "=" else most, 0)))
+            found.append((frozenset((name,)), max(1 if condition.operator == "=" else most, 1)))
         elif condition.operator == "<":
-            found.append((frozenset((name,)), max(most - 1, 0)))
+            found.append((frozenset((name,)), max(most - 1, 1)))
     return tuple(found)
 
 

@@ -23,7 +23,7 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``expressions`` and ``relations`` have these; ``node`` the base classes and `facts` (columns read, size);
-``forms`` the functions; ``guards`` the TRY around what could fail; ``writer`` DuckDB's SQL; ``build`` lists of
+``forms`` the functions; ``guards`` the TRY around what could fail; ``writer`` its SQL; ``build`` lists of
 nodes.
 """
 

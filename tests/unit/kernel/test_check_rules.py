@@ -16,6 +16,7 @@ from dpsql.kernel.tree import (
     Constant,
     Derived,
     DomainScan,
+    Expr,
     InQuery,
     Item,
     Paren,
@@ -62,6 +63,12 @@ from tests.kernel_trees import (
     weighted,
     zero,
 )
+
+
+def with_condition(query: Query, condition: Expr) -> Select:
+    assert isinstance(query, Select)
+    assert query.where is not None
+    return replace(query, where=both(query.where, condition))
 
 
 @dataclass(frozen=True)
@@ -336,8 +343,8 @@ CASES = [
         merged(
             7,
             7,
-            Derived(replace(VISITS.query, where=both(VISITS.query.where, there(stored("b", "ms")))), "s"),
-        ),  # type: ignore[type-var,attr-defined]
+            Derived(with_condition(VISITS.query, there(stored("b", "ms"))), "s"),
+        ),
         "groups of units that share a row, without a number that tells them",
     ),
     Rule(
