@@ -85,7 +85,10 @@ def _total(plan: Plan, certificate: Certificate, change: Change) -> int | None:
         found.append(each)
     if certificate.most_groups is not None:
         found.append(certificate.most_groups * each)
-    public = certificate.keys in (Keys.DECLARED, Keys.SPARSE)
+    # A range of whole numbers that is listed sparsely is certified as cells, with public ends.
+    public = certificate.keys in (Keys.DECLARED, Keys.SPARSE) or (
+        plan.sparse and certificate.keys is Keys.CELLS
+    )
     one = certificate.keys is Keys.CELLS and certificate.one_cell
     if (public or one) and plan.domain_size is not None:
         found.append(plan.domain_size * each)  # the groups are public, so is their number

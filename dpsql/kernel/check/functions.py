@@ -7,7 +7,7 @@ Besides there are the few functions below. So none reads the session, the time o
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 from dpsql.kernel.check.arithmetic import arithmetic
@@ -97,27 +97,37 @@ def _call(node: Call, at: Around) -> Value:
 
 
 def _days_between(node: Call) -> tuple[int, int] | None:
-    """Return the ends of date_diff('day', first, LEAST(GREATEST(x, low), high)), whatever x is."""
-    if len(node.arguments) != 3 or bare(node.arguments[0]) != Constant("day", VARCHAR):
-        return None
-    first, least = _day(node.arguments[1]), bare(node.arguments[2])
+    """Return the ends of date_diff(word, first, LEAST(GREATEST(x, low), high)) of days or seconds.
+
+    Proof: neither LEAST nor GREATEST is NULL beside a constant, so what is compared with `first` is from the
+    lesser of both ends to `high`. The days, or seconds, that begin between two times are a difference of two
+    numbers, of which each grows with its time.
+    """
+    word, least = bare(node.arguments[0]), bare(node.arguments[2])
     if not (isinstance(least, Call) and least.name.lower() == "least" and len(least.arguments) == 2):
         return None
-    greatest, high = bare(least.arguments[0]), _day(least.arguments[1])
+    greatest = bare(least.arguments[0])
     if not (
         isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2
     ):
         return None
-    low = _day(greatest.arguments[1])
+    written = (node.arguments[1], greatest.arguments[1], least.arguments[1])
+    first, low, high = (_time(end, word) for end in written)
     if first is None or low is None or high is None:
         return None
     return min(low, high) - first, high - first
 
 
-def _day(node: Expr) -> int | None:
-    """Return the number of a day that is written."""
+def _time(node: Expr, word: Expr) -> int | None:
+    """Return the number of a day that is written, or of a second."""
     node = bare(node)
-    return node.value.toordinal() if isinstance(node, Constant) and type(node.value) is date else None
+    if not isinstance(node, Constant):
+        return None
+    if word == Constant("day", VARCHAR) and type(node.value) is date:
+        return node.value.toordinal()
+    if word == Constant("second", VARCHAR) and type(node.value) is datetime and node.value.tzinfo is None:
+        return (node.value - datetime(1970, 1, 1)) // timedelta(seconds=1)
+    return None
 
 
 _MOST = (1 << 63) // 1001

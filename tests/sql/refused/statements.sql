@@ -211,7 +211,7 @@ SELECT category, COUNT(*) FROM pages GROUP BY category TOP 2
 EXPLAIN SET dp_epsilon = 1
 
 -- R728 EXPLAIN in a format that is none
--- error: EXPLAIN has FORMAT JSON, or none
+-- error: EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none
 -- at: XML
 EXPLAIN (FORMAT XML) SELECT 1
 
