@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -62,11 +61,13 @@ columns = { id = "INTEGER" }
 """
 
 
-@pytest.fixture
-def connections(tmp_path: Path) -> Iterator[dict[str, duckdb.DuckDBPyConnection]]:
-    (tmp_path / "visits.csv").write_text("id\n1\n")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
-    with Database(tmp_path / "dpsql.toml") as database:
+@pytest.fixture(scope="module")
+def connections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, duckdb.DuckDBPyConnection]]:
+    """The databases of one session, whose settings are locked."""
+    folder = tmp_path_factory.mktemp("settings")
+    (folder / "visits.csv").write_text("id\n1\n")
+    (folder / "dpsql.toml").write_text(POLICY)
+    with Database(folder / "dpsql.toml") as database:
         engines: Any = database.engines()
         yield {
             "counts only": engines.engine._connection(counts_only=True),

@@ -34,11 +34,10 @@ def search_of(databases: Iterator[Database], sums: Sums) -> dict[Database, RungB
     sql = duckdb_sql(score_query(own, BOUNDS, by_excess=True, wide=False, sums=sums))
     found = {}
     with duckdb.connect() as connection:
-        connection.execute("CREATE TABLE r (a BIGINT)")
+        connection.execute("SET threads = 1")
         for database in databases:
-            connection.execute("DELETE FROM r")
-            if database:
-                connection.executemany("INSERT INTO r VALUES (?)", [(size,) for size in database])
+            listed = ", ".join(map(str, database))
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE r AS SELECT unnest([{listed}]::BIGINT[]) AS a")
             rows = connection.execute(sql).fetchall()
             found[database] = RungBins(*np.array(rows, dtype=np.int64).reshape(-1, sums.value).T)
     return found
