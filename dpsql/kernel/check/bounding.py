@@ -51,7 +51,8 @@ from dpsql.kernel.check.proof import (
 )
 from dpsql.kernel.check.relation import Relation, name_of
 from dpsql.kernel.check.types_of import INFINITY, Number, exact, fits
-from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Cast, Column, Expr, Select
+from dpsql.kernel.tree import Aggregate, Between, Binary, Call, Case, Cast, Column, Expr, Select, Unscaled
+from dpsql.types import HUGEINT
 
 Terms = dict[Term, int]
 
@@ -92,6 +93,18 @@ def sums_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> tuple[
             if found is None or end is None or found[1] or (end < 0) != (name.upper() == "GREATEST"):
                 return None
             return replace(found[0], cut=True), False
+        case Unscaled(x, kind) if not isinstance(x, Cast):
+            found = sums_of(proof, x, query, source)
+            if found is None or found[0].cut or kind.scale != proof.value(x, query).type.scale:
+                return None
+            return _scaled(found[0], 10**kind.scale), found[1]
+        case Case(((Between(x, low, high), then),), Expr() as rest):
+            found, few = sums_of(proof, rest, query, source), sums_of(proof, x, query, source)
+            steps = steps_of_few(proof, then, Between(x, low, high), query)
+            if found is None or few is None or few[0].cut or steps is None:
+                return None
+            same = replace(found[0], cut=False) == _scaled(few[0], 10**steps)
+            return (replace(found[0], cut=True), found[1]) if same else None
         case Binary("*", x, y):
             found, factor = sums_of(proof, x, query, source), whole_number(y)
             if found is None or factor is None or found[0].cut:
@@ -111,6 +124,28 @@ def sums_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> tuple[
     return None if inner is expr else sums_of(proof, inner, query, source)
 
 
+def steps_of_few(proof: Proof, expr: Expr, near: Between, query: Select) -> int | None:
+    """Return the scale of a DECIMAL between two ends of which an expression is the steps, or these cut.
+
+    Both ends fit the DECIMAL to which it is converted, whose scale is its own: the conversion keeps it.
+    """
+    match stripped(expr):
+        case Cast(x, kind) if kind == HUGEINT:
+            return steps_of_few(proof, x, near, query)
+        case Call(name, (x, end)) if name.upper() in ("LEAST", "GREATEST"):
+            limit = whole_number(end)
+            if limit is None or (limit < 0) != (name.upper() == "GREATEST"):
+                return None
+            return steps_of_few(proof, x, near, query)
+        case Unscaled(Cast(x, kind), unscaled) if x == near.operand and kind == unscaled:
+            of = proof.value(x, query).type
+            ends = proof.value(near.low, query).low, proof.value(near.high, query).high
+            most = 10 ** (kind.precision - kind.scale) if kind.name == "DECIMAL" else 0
+            fit = of.name == "DECIMAL" and of.scale == kind.scale and -most < ends[0] and ends[1] < most
+            return kind.scale if fit else None
+    return None
+
+
 def _term(proof: Proof, expr: Aggregate, query: Select, source: Relation) -> Term | None:
     if expr.distinct or expr.filter is not None or expr.order:
         return None
@@ -123,7 +158,10 @@ def _term(proof: Proof, expr: Aggregate, query: Select, source: Relation) -> Ter
         return "count", None if every else x
     if name == "SUM" and len(expr.arguments) == 1:
         x = stripped(expr.arguments[0])
-        if not exact(proof.value(x, query).type):
+        kind = proof.value(x, query).type
+        if kind.name == "DECIMAL":
+            return "sum", x
+        if not exact(kind):
             return None
         if isinstance(x, Binary) and x.operator == "*" and x.left == x.right:
             return "square", stripped(x.left)

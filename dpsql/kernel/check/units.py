@@ -6,7 +6,7 @@ are unique within a unit.
 
 from __future__ import annotations
 
-from dpsql.kernel.check.bounding import sums_of
+from dpsql.kernel.check.bounding import steps_of_few, sums_of
 from dpsql.kernel.check.marks import First, FirstCount, Mark, Whole
 from dpsql.kernel.check.proof import (
     Proof,
@@ -23,16 +23,21 @@ from dpsql.kernel.check.proof import (
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.subqueries import check_row
+from dpsql.kernel.check.types_of import ends
 from dpsql.kernel.tree import (
     Aggregate,
+    Between,
     Binary,
     Call,
+    Case,
     Column,
     Derived,
     Expr,
     Join,
     Select,
+    Unscaled,
 )
+from dpsql.types import HUGEINT
 
 
 def relation_of_units(
@@ -184,7 +189,8 @@ def relation_of_merged_units(
         if sums is None:
             return proof.refuse("units that share a row, with an aggregate that does not add up", item.expr)
         marks[name] = sums[0]
-        absolute = next((bound for x, bound in sizes if sums[0].terms == ((("sum", x), 1),)), None)
+        same = (bound for x, factor, bound in sizes if sums[0].terms == ((("sum", x), factor),))
+        absolute = next(same, None)
         if absolute is not None:
             merged[name] = absolute
     for expr in group:
@@ -237,10 +243,11 @@ def _total(expr: Expr, alias: str) -> str | None:
 
 def _few(
     proof: Proof, query: Select, join: Join, unit: Column
-) -> tuple[dict[str, int], dict[str, Expr], list[tuple[Expr, int]]] | None:
+) -> tuple[dict[str, int], dict[str, Expr], list[tuple[Expr, int, int]]] | None:
     """Return the most that a number is of a unit that is not in h, and the aggregate that it is, by column.
 
-    Last are the values of which the sum of absolute values is at most so much in such a unit.
+    Last are values with a factor: the sum of their absolute values, times it, is at most so much in such a
+    unit.
     """
     right, left = join.right, join.left
     if not isinstance(right, Derived) or not isinstance(left, Derived):
@@ -288,9 +295,9 @@ def _few(
         if old in most and isinstance(of.get(old), Aggregate) and _is_count(of[old])
     }
     sizes = [
-        (size[0], most[old])
+        (size[0], size[1], most[old])
         for old in most
-        if (size := _absolute(of.get(old))) is not None and most[old] < size[1]
+        if (size := _absolute(proof, of.get(old), inner)) is not None and most[old] < size[2]
     ]
     return {new: most[passed[new]] for new in counted}, counted, sizes
 
@@ -344,8 +351,12 @@ def _unique_partner(proof: Proof, join: Join, right: Derived) -> bool:
     return rows.kind is Kind.PUBLIC and rows.single(fixed)
 
 
-def _absolute(expr: Expr | None) -> tuple[Expr, int] | None:
-    """Return x and B of LEAST(GREATEST(COALESCE(SUM(abs(x)), 0), -B), B)."""
+def _absolute(proof: Proof, expr: Expr | None, query: Select) -> tuple[Expr, int, int] | None:
+    """Return x, f and B of LEAST(GREATEST(COALESCE(SUM(abs(x)) * f, 0), -B), B); f is 1, or undoes a scale.
+
+    A DECIMAL may be computed in two ways, of which one is for sums of few digits. Its steps fit a HUGEINT, so
+    that the conversion never makes NULL, and 0, of a large one.
+    """
     inner = expr if expr is None else converted(expr)
     if not (isinstance(inner, Call) and inner.name.upper() == "LEAST" and len(inner.arguments) == 2):
         return None
@@ -356,10 +367,25 @@ def _absolute(expr: Expr | None) -> tuple[Expr, int] | None:
     inner = converted(inner.arguments[0])
     if isinstance(inner, Call) and inner.name.upper() == "COALESCE" and whole_number(inner.arguments[1]) == 0:
         inner = converted(inner.arguments[0])
+    factor = 1
+    if isinstance(inner, Case):
+        match inner:
+            case Case(((Between(of, low, high), then),), Expr() as rest):
+                few, inner = steps_of_few(proof, then, Between(of, low, high), query), converted(rest)
+            case _:
+                return None
+        if not isinstance(inner, Unscaled) or few != inner.type.scale or inner.operand != of:
+            return None
+    if isinstance(inner, Unscaled):
+        steps, least_most = proof.value(inner, query), ends(HUGEINT)
+        scale = proof.value(inner.operand, query).type.scale
+        if inner.type.scale != scale or steps.low < least_most[0] or steps.high > least_most[1]:
+            return None
+        factor, inner = 10**scale, stripped(inner.operand)
     if end is None or not isinstance(inner, Aggregate) or inner.name.upper() != "SUM" or inner.distinct:
         return None
     x = absolute_of(inner.arguments[0])
-    return None if inner.filter is not None or x is None else (x, end)
+    return None if inner.filter is not None or x is None else (x, factor, end)
 
 
 def _is_count(expr: Expr) -> bool:
