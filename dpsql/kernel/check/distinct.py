@@ -45,7 +45,7 @@ MILLISECONDS = 8 * 10**15
 """Times of so many milliseconds from 1970 on are in the range of a TIMESTAMP."""
 
 
-MOST_SPELLINGS = 32
+MOST_SPELLINGS = 8
 """So many ways are kept to name the columns of one unique set."""
 
 

@@ -35,7 +35,7 @@ MIRRORED = {"INNER": "INNER", "CROSS": "CROSS", "LEFT": "RIGHT", "RIGHT": "LEFT"
 LASTING = (Rank, Kept)
 """Marks that hold in each row by itself, or of how many values there are: also where rows are repeated."""
 
-MOST_SETS = 8
+MOST_SETS = 64
 """So many unique sets of columns are kept of a join."""
 
 
@@ -183,7 +183,7 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
     few = (a.few if kind in ("INNER", "CROSS", "LEFT", "UNITS") else ()) + (
         b.few if kind in ("INNER", "CROSS", "RIGHT", "UNITS") else ()
     )
-    kept = sorted(unique, key=len)[:MOST_SETS]
+    kept = sorted(unique, key=lambda names: (len(names), sorted(names)))[:MOST_SETS]
     return Relation(
         a.kind,
         columns,

@@ -100,11 +100,20 @@ def unique_in_join(
     if one_left and kind in ("INNER", "RIGHT", "CROSS"):
         made |= right.unique
     if kind != "FULL":
-        made |= {x | y for x in islice(left.unique, _KEYS) for y in islice(right.unique, _KEYS)}
+        made |= {
+            x | y
+            for x in islice(sorted(left.unique, key=_by_size), _KEYS)
+            for y in islice(sorted(right.unique, key=_by_size), _KEYS)
+        }
     single = kind != "FULL" and left.single and right.single
-    return frozenset(islice(sorted(made, key=len), 2 * _KEYS)), single or (
+    return frozenset(islice(sorted(made, key=_by_size), 2 * _KEYS)), single or (
         left.single and one_right and kind == "LEFT"
     )
+
+
+def _by_size(names: frozenset[Key]) -> tuple[int, list[str]]:
+    """Return what sets of columns are sorted by: the same in every process."""
+    return len(names), sorted(map(str, names))
 
 
 def _type_in(side: From, key: object) -> SqlType | None:
