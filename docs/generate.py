@@ -97,7 +97,7 @@ def _rules() -> str:
     folder = ROOT / "dpsql" / "kernel" / "check"
     parts = [
         "# Rules of the checker",
-        "The kernel certifies each counting query before it runs. These are the rules by which it does, with their "
+        "The kernel certifies counting queries. These are the rules by which it does, with their "
         "proofs, as they stand in `dpsql/kernel/check`. `EXPLAIN (FORMAT CERTIFICATE)` names those that it used.",
     ]
     for path in sorted(folder.glob("*.py")):

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from dpsql.analysis import CompiledQuery
-from dpsql.kernel.check import Certificate, Change
+from dpsql.analysis import CompiledQuery, Plan
+from dpsql.analysis.claims import lower_claims
+from dpsql.kernel.check import Certificate, Change, NotCertified
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 
 COLUMNS = ("query", "rule", "concludes", "place")
@@ -18,8 +19,8 @@ def certificate_table(prepared: PreparedPrivate | PreparedComposed | PreparedPub
     """Return the proofs of all counting queries of a statement, rule by rule, and what they conclude."""
     rows = [
         (name, rule, concludes, place)
-        for name, compiled in _queries(prepared)
-        for rule, concludes, place in _steps(compiled.certificate)
+        for name, plan, compiled in _queries(prepared)
+        for rule, concludes, place in _proof(plan, compiled)
     ]
     return pa.table({name: [row[at] for row in rows] for at, name in enumerate(COLUMNS)}, _SCHEMA)
 
@@ -27,27 +28,29 @@ def certificate_table(prepared: PreparedPrivate | PreparedComposed | PreparedPub
 _SCHEMA = pa.schema((name, pa.string()) for name in COLUMNS)
 
 
-def certificate_facts(compiled: CompiledQuery) -> dict[str, object]:
-    """Return a certificate as EXPLAIN (FORMAT JSON) shows it."""
-    found = compiled.certificate
-    return {
-        "groups": found.keys.value,
-        "numbers": [_number(change, found) for change in found.numbers],
-        "proof": "EXPLAIN (FORMAT CERTIFICATE)",
-    }
-
-
 def _queries(
     prepared: PreparedPrivate | PreparedComposed | PreparedPublic,
-) -> Iterator[tuple[str, CompiledQuery]]:
-    """Yield the counting queries of a statement with their names."""
+) -> Iterator[tuple[str, Plan | None, CompiledQuery]]:
+    """Yield the counting queries of a statement with their names, and the plan that counts its numbers."""
     parts = () if isinstance(prepared, PreparedPublic) else prepared.parts
     for place, part in enumerate(parts):
         release = f"release {place + 1}" if len(parts) > 1 else "counts"
         for search, ladder in enumerate(part.plan.ladders):
             name = "search of a bound" if len(part.plan.ladders) == 1 else f"search of bound {search + 1}"
-            yield (f"{release}: {name}" if len(parts) > 1 else name), ladder.compiled
-        yield release, part.plan.compiled
+            yield (f"{release}: {name}" if len(parts) > 1 else name), None, ladder.compiled
+        yield release, part.plan, part.plan.compiled
+
+
+def _proof(plan: Plan | None, compiled: CompiledQuery) -> Iterator[tuple[str, str, str]]:
+    """Yield the proof of a query, and what the plan claims beyond it; or what no rule proves."""
+    try:
+        certificate = compiled.certify()
+    except NotCertified as problem:
+        yield "not certified", problem.rule, problem.shown
+        return
+    yield from _steps(certificate)
+    for claim in () if plan is None else lower_claims(plan, certificate):
+        yield "not certified", claim, "plan"
 
 
 def _steps(certificate: Certificate) -> Iterator[tuple[str, str, str]]:

@@ -26,7 +26,6 @@ from dpsql.answers import (
     sentences_of,
     to_be_found,
 )
-from dpsql.certificates import certificate_facts
 from dpsql.estimates import decimal, figure, with_noun
 from dpsql.guarantees import guarantee, layout_facts
 from dpsql.kernel.loss import Charge, PrivacyLoss
@@ -213,7 +212,6 @@ def _facts(
         "warnings": [*filter(None, (prepared.note, prepared.of_intervals)), *quote.notes] or None,
         **left,
         "compiled_sql": prepared.counting.sql,
-        "certificate": certificate_facts(plan.compiled),
     }
 
 
@@ -291,7 +289,7 @@ def _lines(found: dict[str, object]) -> list[tuple[str, str]]:
             shown += [(f"considered {i}", _shown(each)) for i, each in enumerate(value, 1)]
         elif name == "numbers" and isinstance(value, list):
             shown += [(f"number {i}", text) for i, text in enumerate(number_texts(value), 1)]
-        elif value is not None and name != "certificate":
+        elif value is not None:
             shown.append((name, _shown(value)))
     return shown
 

@@ -13,7 +13,6 @@ from dpsql.analysis import blocks
 from dpsql.analysis.advice import Statement, advise
 from dpsql.analysis.bounds import assumed_groups, default_groups, default_rows, groups_by_ladder
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.claims import check_claims
 from dpsql.analysis.common_noise import groups_kept, noise_matters
 from dpsql.analysis.compiled_query import seal
 from dpsql.analysis.compiler import StatementCompiler
@@ -169,7 +168,7 @@ def _analyse(
     places: dict[ReleasedAggregate, int] = {}
     own = [d for d in block.domains if d.keys[0] < len(block.own_keys)]
     origins = " x ".join(dict.fromkeys(d.domain.origin for d in own))
-    plan = Plan(
+    return Plan(
         query,
         compiled,
         block.selection,
@@ -197,7 +196,6 @@ def _analyse(
         cut_values=tuple(cut_values(compiler, count) for count in block.counts),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
     )
-    return check_claims(plan)
 
 
 def _differs_less(block: OuterQuery, policy: Policy, options: Options) -> bool:

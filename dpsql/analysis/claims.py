@@ -1,7 +1,7 @@
 """Compare what a plan claims of its numbers and groups with what the kernel has certified.
 
 Mechanisms get their sensitivities from the plan. A claim that is lower than what is certified is a bug of the
-analysis or of the kernel's checker: the statement is refused, uncharged, before anything is read.
+analysis or of the kernel's checker.
 """
 
 from __future__ import annotations
@@ -9,23 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpsql.analysis.plan import Plan
-from dpsql.errors import InternalError
 from dpsql.kernel.check import Certificate, Change, Keys
 from dpsql.language import TopK, TopPerPartition
 
 _DECLARED = (Keys.ONE, Keys.DECLARED)
-
-
-class ClaimTooLow(InternalError):  # noqa: N818  what it says
-    """A plan claims less than the kernel certified."""
-
-
-def check_claims(plan: Plan) -> Plan:
-    """Return the plan if none of its claims is lower than what is certified; raises `ClaimTooLow`."""
-    found = [*lower_claims(plan, plan.compiled.certificate)]
-    if found:
-        raise ClaimTooLow(f"this is a bug of dpsql, nothing was run or charged: {'; '.join(found)}")
-    return plan
 
 
 def lower_claims(plan: Plan, certificate: Certificate) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The compiled counting query: confirmed by the engine's binder, certified by the kernel."""
+"""The compiled counting query: confirmed by the engine's binder; the kernel certifies it on demand."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dpsql.analysis.sparse import SparseDomain
 from dpsql.errors import InternalError
 from dpsql.kernel import tree
 from dpsql.kernel.check import Certificate, certify
+from dpsql.kernel.facts import Facts
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 from dpsql.types import SqlType
@@ -62,8 +63,8 @@ class CompiledQuery:
     """Whether nothing in it computes from private values: it compares, joins and counts."""
     order: PublicOrder | None
     """The public order of the groups, if the selection needs one; rows come in any order."""
-    certificate: Certificate = field(repr=False)
-    """What the kernel derived of its numbers and groups."""
+    facts: Facts = field(repr=False)
+    """What the owner declares, from which the kernel certifies it."""
     token: InitVar[object]
     cells: bool = field(default=False, kw_only=True)
     """Whether it has a row for each group and cell of its values, or for each bound that some unit exceeds
@@ -77,12 +78,16 @@ class CompiledQuery:
     faster: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
     """Texts with the same numbers that DuckDB runs faster, and one number more, the last: where it is not 0
     in all rows, the others are not those of the query. Then the next is run, and at last the query itself.
-    They are confirmed, not certified: each gives the numbers of the certified query, or is not used.
+    They are confirmed, and not certified: each gives the numbers of the query, or is not used.
     """
 
     def __post_init__(self, token: object) -> None:
         if token is not _TOKEN:
             raise InternalError("only the analysis makes a compiled query")
+
+    def certify(self) -> Certificate:
+        """Return what the kernel derives of its numbers and groups; raises `NotCertified`."""
+        return certify(self.query, self.facts)
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -108,8 +113,8 @@ def seal(
 ) -> CompiledQuery:
     """Make the compiled query, at the end of the analysis; nothing else is ever counted.
 
-    Its columns get their types, the engine's binder confirms its SQL, and the kernel derives from the tree
-    alone how far one unit changes its numbers. Raises `InternalError` (uncharged) if one of them objects.
+    Its columns get their types, and the engine's binder confirms its SQL: `InternalError` (uncharged) if it
+    objects.
     """
     typed = give_types(query, catalog.stored_types)
     sql, *others = (tree.duckdb_sql(each) for each in (typed, *faster))
@@ -122,7 +127,7 @@ def seal(
         tables,
         all(plain),
         None if order is None else PublicOrder(tuple(order), _TOKEN),
-        certify(typed, catalog.facts(policy)),
+        catalog.facts(policy),
         _TOKEN,
         cells=cells,
         groups=groups,
@@ -134,8 +139,7 @@ def seal(
 def with_query(compiled: CompiledQuery, query: tree.Query, catalog: Catalog, policy: Policy) -> CompiledQuery:
     """Return the compiled query with other constants: a bound that was found, or a released value.
 
-    It is confirmed and certified again. The numbers may change by other amounts than before: the caller
-    compares the certificate with what is claimed.
+    It is confirmed again.
     """
     order = None if compiled.order is None else compiled.order.terms
     made = seal(

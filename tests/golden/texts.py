@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from dpsql.analysis import CompiledQuery, compiler
-from dpsql.analysis.claims import ClaimTooLow
 from dpsql.engines.postgres import schema as postgres
 from dpsql.engines.postgres.catalog import CatalogColumn, CatalogTable
 from dpsql.engines.postgres.dialect import PostgresDialect
@@ -20,7 +19,6 @@ from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.writer import Dialect, PublicRelation, TargetColumn, Untranslatable, translate
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.info import explain
-from dpsql.kernel.check import NotCertified
 from dpsql.policy import Policy, Table
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.session import Session
@@ -31,8 +29,6 @@ COLUMNS = ("text", "duckdb", "postgres", "spark", "price", "explain")
 """What is recorded of each statement; `text` is the statement itself, which a change of its maker changes."""
 
 REFUSED = "refused"
-UNCERTIFIED = "uncertified"
-"""Of a statement that the kernel does not certify: it is refused, as a bug of dpsql."""
 
 DAY = datetime.datetime(2026, 11, 28, 12, tzinfo=datetime.UTC)
 """The moment at which statements are compiled."""
@@ -68,8 +64,6 @@ class Recorder:
                 prepared = session.planner.bound(golden.text, None)  # as `prepare`, without other statements
         except (QueryRefused, QuerySyntaxError):
             return dict.fromkeys(COLUMNS[1:], REFUSED)
-        except (ClaimTooLow, NotCertified):
-            return dict.fromkeys(COLUMNS[1:], UNCERTIFIED)
         assert isinstance(prepared, PreparedPrivate | PreparedComposed | PreparedPublic)
         explained = explain(prepared, session.budget(), json=True)
         found = {"explain": _predicted(explained.column(0)[0].as_py())}
@@ -158,7 +152,7 @@ def rounded(value: object) -> object:
     return value
 
 
-_SQL = ("compiled_sql", "outer_sql", "certificate")
+_SQL = ("compiled_sql", "outer_sql")
 
 
 @contextmanager
