@@ -98,7 +98,8 @@ def _rules() -> str:
     parts = [
         "# Rules of the checker",
         "The kernel certifies counting queries. These are the rules by which it does, with their "
-        "proofs, as they stand in `dpsql/kernel/check`. `EXPLAIN (FORMAT CERTIFICATE)` names those that it used.",
+        "proofs, as they stand in `dpsql/kernel/check`. `EXPLAIN (FORMAT CERTIFICATE)` names those that it "
+        "used.",
     ]
     for path in sorted(folder.glob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))

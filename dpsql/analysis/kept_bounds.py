@@ -105,12 +105,14 @@ class WholeTable:
         step: Fraction = Fraction(1),
         *,
         given_back: bool = True,
+        even: bool = False,
     ) -> int | None:
         """Return the bound on a unit with the least error, in steps of the ladder; None: there is none.
 
         Where an error is asked for, it is the least bound that cuts a small part of it. `largest` is the
         largest value of a row, in multiples of which a sum has the error of counts. A ladder of other steps
-        than `step` measured a column of another type. `given_back`: whether groups get back what is cut.
+        than `step` measured a column of another type. `given_back`: whether groups get back what is cut;
+        `even`: whether that is from many groups alike.
         """
         found = self.ladders.find(self.table, measure)
         if found is None or found.ladder.step != step:
@@ -120,12 +122,14 @@ class WholeTable:
         if self.default_error is not None:
             error = self.default_error * (1 if measure == ROWS else largest)
         if error is not None:
-            return ladder.bound_within(error, groups=self.groups, given_back=given_back)
-        return ladder.choose_bound(epsilon, groups=self.groups, counts=self.numbers, given_back=given_back)
+            return ladder.bound_within(error, groups=self.groups, given_back=given_back, even=even)
+        return ladder.choose_bound(
+            epsilon, groups=self.groups, counts=self.numbers, given_back=given_back, even=even
+        )
 
     def groups_bound(self) -> int | None:
         """Return the bound on the groups of a unit with the least error; None as above."""
-        return self.bound(self.by) if self.by else None
+        return self.bound(self.by, even=True) if self.by else None
 
     def average_bound(self) -> int | None:
         """Return the bound on the rows of a unit with which averages have the least error; None as above."""

@@ -134,7 +134,13 @@ class KeptLadder:
         return _curve(self.most, self.bins, largest)
 
     def choose_bound(
-        self, epsilon: Fraction, *, groups: int = 1, counts: int = 1, given_back: bool = True
+        self,
+        epsilon: Fraction,
+        *,
+        groups: int = 1,
+        counts: int = 1,
+        given_back: bool = True,
+        even: bool = False,
     ) -> int:
         """Return the end of a bin, in steps, that makes the least error as a bound: of noise, and by the cut.
 
@@ -151,10 +157,12 @@ class KeptLadder:
             How many numbers one noise is for.
         given_back
             Whether `shared` gives back to groups what is cut.
+        even
+            Whether what is cut is from many groups alike, as where it is groups of units that are cut.
         """
         if epsilon.numerator <= 0:
             raise ValueError("epsilon must be positive")
-        kept = _divisor(groups, given_back=given_back)
+        kept = _divisor(groups, given_back=given_back, even=even)
         # v (B/epsilon)^2 + cut^2/kept, times all denominators.
         variance = 2 * Fraction(box_variance(_at_least_one(counts), pads(counts)))
         noise = (variance.numerator * epsilon.denominator**2 * kept) << 2 * (_PLACES + 1)
@@ -167,14 +175,16 @@ class KeptLadder:
 
         return min(thresholds(self.most), key=error)
 
-    def bound_within(self, error: Fraction, *, groups: int = 1, given_back: bool = True) -> int:
+    def bound_within(
+        self, error: Fraction, *, groups: int = 1, given_back: bool = True, even: bool = False
+    ) -> int:
         """Return the least end of a bin that cuts at most half of an error, as a bound; M if none does.
 
-        The error is one of a number, in the unit of the measure; `groups` and `given_back` are as above.
+        The error is one of a number, in the unit of the measure; what else is given, as above.
         """
         if error.numerator <= 0:
             raise ValueError("an error must be positive")
-        parts = math.isqrt(_divisor(groups, given_back=given_back))
+        parts = math.isqrt(_divisor(groups, given_back=given_back, even=even))
         curve, most = self._curve(largest=False), error * parts / self.step * (1 << _PLACES)
         ends = thresholds(self.most)
         return next((end for end in ends if curve.cut(end) <= most), ends[-1])
@@ -318,7 +328,7 @@ def _middles(most: int) -> list[int]:
     return [math.isqrt(square << 2 * _PLACES) for square in (*squares, 2 * most * most)]
 
 
-def _divisor(groups: int, *, given_back: bool) -> int:
+def _divisor(groups: int, *, given_back: bool, even: bool) -> int:
     """Return by what the square of all that is cut exceeds that of a group's error, on average over groups.
 
     Of d groups of one size it would be d^2, and where few have nearly all, about d: it is between, d^(3/2).
@@ -326,7 +336,7 @@ def _divisor(groups: int, *, given_back: bool) -> int:
     """
     if _at_least_one(groups) == 1:
         return 1
-    return (4 if given_back else 1) * math.isqrt(groups**3)
+    return (4 if given_back else 1) * (groups**2 if even else math.isqrt(groups**3))
 
 
 def _at_least_one(value: int) -> int:

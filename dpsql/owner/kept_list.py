@@ -125,7 +125,7 @@ class KeptBound:
 
     @property
     def _bound(self) -> int:
-        return self.ladder.choose_bound(self.epsilon, groups=self.groups)
+        return self.ladder.choose_bound(self.epsilon, groups=self.groups, even=self.groups > 1)
 
     def bins(self, *, joined: bool = False) -> list[Bin]:
         """Return the bins; `joined` makes one of the first ones, as far as they cannot be told from empty."""

@@ -13,7 +13,6 @@ from fuzz.data import FEW, big_data, small_data
 from fuzz.mutant import Mutant
 from fuzz.stage import UNITS, Stage
 from fuzz.statements import Statement, statement
-from fuzz.unsealed import unsealed
 from fuzz.world import worlds
 
 __all__ = ["FOCUS", "Campaign"]
@@ -102,8 +101,7 @@ class Campaign:
         for number in range(batches):
             stage = self.stages[number % len(self.stages)]
             tried = Tried()
-            with unsealed():
-                plans = self._changed(mutant, stage, tried)
+            plans = self._changed(mutant, stage, tried)
             for _ in range(3 if plans else 0):
                 stage.fill(small_data(self.rng, stage.world, repeated=REPEATED))
                 run_all(stage, plans, tried, ("shuffled", "nobody", "only"))
