@@ -10,7 +10,6 @@ from typing import Protocol
 from dpsql.analysis.kept_bounds import KeptLadders
 from dpsql.analysis.relation import Relation
 from dpsql.analysis.vocabulary import Vocabulary
-from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import DomainScan, Query, Scan
 from dpsql.policy import Policy
 from dpsql.types import SqlType
@@ -36,9 +35,6 @@ class Catalog(Protocol):
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a declared table's columns, in declared order."""
-
-    def facts(self, policy: Policy) -> Facts:
-        """Return what the owner declares of all tables, as the kernel takes it."""
 
     def stored_types(self, source: Scan | DomainScan) -> Mapping[str, SqlType]:
         """Return the types of a declared table or domain, as a query has them; none for an unknown name."""

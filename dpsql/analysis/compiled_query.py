@@ -1,4 +1,4 @@
-"""The compiled counting query: confirmed by the engine's binder; the kernel certifies it on demand."""
+"""The compiled counting query, which the engine's binder has confirmed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.sparse import SparseDomain
 from dpsql.errors import InternalError
 from dpsql.kernel import tree
-from dpsql.kernel.check import Certificate, certify
-from dpsql.kernel.facts import Facts
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 from dpsql.types import SqlType
@@ -63,8 +61,6 @@ class CompiledQuery:
     """Whether nothing in it computes from private values: it compares, joins and counts."""
     order: PublicOrder | None
     """The public order of the groups, if the selection needs one; rows come in any order."""
-    facts: Facts = field(repr=False)
-    """What the owner declares, from which the kernel certifies it."""
     token: InitVar[object]
     cells: bool = field(default=False, kw_only=True)
     """Whether it has a row for each group and cell of its values, or for each bound that some unit exceeds
@@ -74,7 +70,6 @@ class CompiledQuery:
     """What it counts, if one query can count for it and for others; None: it is counted alone."""
     sparse: SparseDomain | None = field(default=None, kw_only=True)
     """The domain, if only groups with rows are counted. The query then has no keys, but their places."""
-
     faster: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
     """Texts with the same numbers that DuckDB runs faster, and one number more, the last: where it is not 0
     in all rows, the others are not those of the query. Then the next is run, and at last the query itself.
@@ -84,10 +79,6 @@ class CompiledQuery:
     def __post_init__(self, token: object) -> None:
         if token is not _TOKEN:
             raise InternalError("only the analysis makes a compiled query")
-
-    def certify(self) -> Certificate:
-        """Return what the kernel derives of its numbers and groups; raises `NotCertified`."""
-        return certify(self.query, self.facts)
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -127,7 +118,6 @@ def seal(
         tables,
         all(plain),
         None if order is None else PublicOrder(tuple(order), _TOKEN),
-        catalog.facts(policy),
         _TOKEN,
         cells=cells,
         groups=groups,
@@ -137,10 +127,7 @@ def seal(
 
 
 def with_query(compiled: CompiledQuery, query: tree.Query, catalog: Catalog, policy: Policy) -> CompiledQuery:
-    """Return the compiled query with other constants: a bound that was found, or a released value.
-
-    It is confirmed again.
-    """
+    """Return the compiled query with other constants, such as released values; it is confirmed again."""
     order = None if compiled.order is None else compiled.order.terms
     made = seal(
         query,

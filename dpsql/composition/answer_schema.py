@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpsql.analysis import layout
+from dpsql.certificates import COLUMNS as CERTIFICATE
 from dpsql.composition.outer import layout_of
 from dpsql.errors import InternalError
 from dpsql.language import Describe, Show
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from dpsql.release import Release
 
 _EXPLAIN = ("property", "value")
-_CERTIFICATE = ("query", "rule", "concludes", "place")
 _SHOW = {
     "budget": ("scope", "total", "spent", "remaining"),
     "tables": ("table", "unit", "protects"),
@@ -106,7 +106,7 @@ def _of_command(prepared: PreparedCommand) -> pa.Schema:
         case Explained(form="JSON"):
             names: tuple[str, ...] = ("explain",)
         case Explained(form="CERTIFICATE"):
-            names = _CERTIFICATE
+            names = CERTIFICATE
         case Explained():
             names = _EXPLAIN
         case Show() as show:

@@ -24,7 +24,6 @@ from dpsql.engines.worker import running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
 from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql, literal_sql
 from dpsql.policy import BooleanDomain, EnumDomain, fold
-from dpsql.policy.kernel_facts import facts_of
 from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from dpsql.analysis.relation import Relation
     from dpsql.engines.duckdb.domains import Domains
     from dpsql.engines.duckdb.sources import Reader
-    from dpsql.kernel.facts import Facts
     from dpsql.kernel.tree import Query
     from dpsql.policy import Policy
 
@@ -83,7 +81,6 @@ class SchemaDatabase:
         self.confirmed: dict[str, bool] = {}
         self.relations: dict[str, tuple[Policy, Relation]] = {}
         self.kept_ladders: KeptLadders | None = None
-        self._facts: tuple[Policy, Facts] | None = None
         self._types: dict[str, SqlType] = {}
         self._stored: dict[Scan | DomainScan, dict[str, SqlType]] = {}
         self._values: dict[str, object] = {}
@@ -141,12 +138,6 @@ class SchemaDatabase:
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """See `Catalog`."""
         return self._readers[fold(table)].columns
-
-    def facts(self, policy: Policy) -> Facts:
-        """See `Catalog`; they are made again for another policy."""
-        if self._facts is None or self._facts[0] is not policy:
-            self._facts = policy, facts_of(policy, self)
-        return self._facts[1]
 
     def stored_types(self, source: Scan | DomainScan) -> Mapping[str, SqlType]:
         """See `Catalog`: of a private table, an instant is the TIMESTAMP of UTC."""

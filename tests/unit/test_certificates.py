@@ -10,7 +10,8 @@ import duckdb
 import pytest
 
 from dpsql.analysis.claims import lower_claims
-from dpsql.kernel.check import NotCertified
+from dpsql.kernel.check import NotCertified, certify
+from dpsql.policy.kernel_facts import facts_of
 from dpsql.session import Session
 from tests.narrow import private
 from tests.opened import sessions_in
@@ -65,8 +66,9 @@ def test_a_public_statement_has_no_proof(session: Session) -> None:
 
 
 def test_a_claim_that_is_too_low_is_told(session: Session) -> None:
-    plan = private(session.prepare(PAGES)).plan
-    certificate = plan.compiled.certify()
+    counting = private(session.prepare(PAGES)).counting
+    plan, facts = counting.plan, facts_of(counting.policy, counting.engines.schema_database)
+    certificate = certify(plan.compiled.query, facts)
     assert [*lower_claims(plan, certificate)] == []
     narrow = [replace(part, most=3) for part in plan.counts[0].parts]  # type: ignore[call-arg]  # its own field
     wrong = replace(plan, counts=(replace(plan.counts[0], parts=tuple(narrow)),))
@@ -77,6 +79,6 @@ def test_what_is_not_certified_is_told(session: Session, monkeypatch: pytest.Mon
     def refuse(*_: object) -> object:
         raise NotCertified("a rule that is missing")
 
-    monkeypatch.setattr("dpsql.analysis.compiled_query.certify", refuse)
+    monkeypatch.setattr("dpsql.certificates.certify", refuse)
     (found,) = rows_of(session, f"EXPLAIN (FORMAT CERTIFICATE) {PAGES}")
     assert (found["rule"], found["concludes"]) == ("not certified", "a rule that is missing")

@@ -27,8 +27,6 @@ CORE = (
     | {
         "policy",
         "kernel.noise",
-        "kernel.check",
-        "kernel.facts",
         "kernel.mechanisms",
         "estimates",
         "ledger",
@@ -70,7 +68,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {
         "epsilon_division",
         "kernel.check",
-        "kernel.facts",
         "kernel.mechanisms",
         "errors",
         "places",
@@ -85,7 +82,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engines": {
         "errors",
         "exclusive",
-        "kernel.facts",
         "kernel.order",
         "types",
         "policy",
@@ -128,7 +124,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.loss",
     }
     | {"release", "types"},
-    "certificates": {"analysis", "kernel.check", "prepared"},
+    "certificates": {"analysis", "kernel.check", "kernel.facts", "policy", "prepared"},
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "guarantees": {"epsilon_division", "analysis", "ledger", "kernel.loss"},
@@ -146,6 +142,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "composition": BASE
     | {
+        "certificates",
         "epsilon_division",
         "analysis",
         "answers",

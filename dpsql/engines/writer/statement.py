@@ -46,7 +46,7 @@ def translate(
     cache: dict[str, PublicRelation],
 ) -> Translated:
     """Write a compiled query; raises `Untranslatable`. No private row is read."""
-    translated = write(compiled.query, dialect, schema_database, private, cache)
+    translated = _write_typed(compiled.query, dialect, schema_database, private, cache)
     wanted = [f"k{i}" for i in range(len(compiled.keys))] + [f"n{i}" for i in range(compiled.counts)]
     wanted += compiled.places
     if [c.name for c in translated.columns] != wanted:
@@ -62,7 +62,18 @@ def write(
     cache: dict[str, PublicRelation],
 ) -> Translated:
     """Write a query with DuckDB's meaning in the dialect of an engine; raises `Untranslatable`."""
-    query = give_types(query, schema_database.stored_types)
+    typed = give_types(query, schema_database.stored_types)
+    return _write_typed(typed, dialect, schema_database, private, cache)
+
+
+def _write_typed(
+    query: Query,
+    dialect: Dialect,
+    schema_database: SchemaDatabase,
+    private: Collection[str],
+    cache: dict[str, PublicRelation],
+) -> Translated:
+    """Write a query whose columns have their types, as those of compiled queries do."""
     work = Writer(dialect, schema_database, private, cache, RULES)
     try:
         written = queries.query(work, query, None)
