@@ -12,6 +12,7 @@ sign of what units have, so that A + E is the exact number if no unit has more t
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -35,7 +36,34 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class BoxOfAll:
+class _NoiseOfNumbers(ABC):
+    """The noise of numbers that are measured together with excesses."""
+
+    noise: mechanisms.Box | mechanisms.Gaussian
+    """That of the numbers, and of a box also that of the excesses after them."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many numbers there are."""
+
+    def stddev(self, number: int) -> float:
+        """Return the standard deviation of a number, in its steps."""
+        return stddev(self.noise, number)
+
+    def half_width(self, number: int, level: Fraction) -> float:
+        """Return half the width of the interval of a number, in its steps."""
+        return half_width(self.noise, level, number)
+
+    @property
+    def sources(self) -> list[Source]:
+        """The draws of all numbers."""
+        law = law_of(self.noise)
+        return [source_of(self.noise, law, number) for number in range(self.size)]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxOfAll(_NoiseOfNumbers):
     """One box, or cube, of numbers and of the excesses after them."""
 
     noise: mechanisms.Box
@@ -57,19 +85,10 @@ class BoxOfAll:
         measured = self.noise.run(np.array([*numbers, *excesses], dtype=np.int64))
         return measured.value, measured.loss
 
-    def stddev(self, number: int) -> float:
-        """Return the standard deviation of a number, in its steps."""
-        return stddev(self.noise, number)
-
-    def half_width(self, number: int, level: Fraction) -> float:
-        """Return half the width of the interval of a number, in its steps."""
-        return half_width(self.noise, level, number)
-
     @property
-    def sources(self) -> list[Source]:
-        """The draws of all numbers."""
-        law = law_of(self.noise)
-        return [source_of(self.noise, law, number) for number in range(self.numbers)]
+    def size(self) -> int:
+        """How many numbers there are."""
+        return self.numbers
 
     def leads(self, excess: int) -> bool:
         """Whether an excess is measured as twice of it less its number."""
@@ -95,7 +114,7 @@ class BoxOfAll:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianOfEach:
+class GaussianOfEach(_NoiseOfNumbers):
     """Gaussian noise on numbers, and on the excesses of the bounds of some of them."""
 
     noise: mechanisms.Gaussian
@@ -130,19 +149,10 @@ class GaussianOfEach:
         values = np.concatenate([first.value, *(each.value for each in others)])
         return values, sum((each.loss for each in others), first.loss)
 
-    def stddev(self, number: int) -> float:
-        """Return the standard deviation of a number, in its steps."""
-        return stddev(self.noise, number)
-
-    def half_width(self, number: int, level: Fraction) -> float:
-        """Return half the width of the interval of a number, in its steps."""
-        return half_width(self.noise, level, number)
-
     @property
-    def sources(self) -> list[Source]:
-        """The draws of all numbers."""
-        law = law_of(self.noise)
-        return [source_of(self.noise, law, number) for number in range(self.noise.size)]
+    def size(self) -> int:
+        """How many numbers there are."""
+        return self.noise.size
 
     def leads(self, excess: int) -> bool:
         """Whether an excess is measured as twice of it less its number."""
