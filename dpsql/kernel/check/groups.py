@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.kernel.check.conditions import equal_columns
 from dpsql.kernel.check.distinct import places_of, unique_after
+from dpsql.kernel.check.implied import equal_columns
 from dpsql.kernel.check.proof import (
     Proof,
     conjuncts,

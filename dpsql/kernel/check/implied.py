@@ -1,4 +1,4 @@
-"""Whether a value is there only in rows in which another one is.
+"""What follows from conditions: columns that they equate, and values that are there only where others are.
 
 ``COUNT(CASE WHEN c THEN u END)`` counts the rows where c holds, and ``COUNT(x)`` those where x is not NULL.
 If x is computed so that it is NULL wherever e is, and c says that e is not NULL, then x is there only where
@@ -7,7 +7,8 @@ c holds. Both are followed through queries that pass them on to the query that c
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import conjuncts, stripped
+from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, stripped, subqueries
+from dpsql.kernel.check.relation import Names, name_of
 from dpsql.kernel.tree import (
     Binary,
     Case,
@@ -100,3 +101,14 @@ def _derived(query: Select, alias: str) -> Select | None:
     if isinstance(source, Derived) and source.alias == alias and isinstance(source.query, Select):
         return source.query
     return None
+
+
+def equal_columns(proof: Proof, conditions: list[Expr]) -> list[tuple[Names, Names]]:
+    """Return which columns follow from others, or from nothing, because conditions equate them."""
+    found = []
+    for x, y, _ in equalities(conditions):
+        if not isinstance(y, Column):
+            continue
+        if (isinstance(x, Column) or not reads_of(x)) and not subqueries(x) and proof.keeps(y, x):
+            found.append((reads_of(x), frozenset((name_of(y),))))
+    return found

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dpsql.kernel.check.conditions import equal_columns
 from dpsql.kernel.check.groups import join_groups
+from dpsql.kernel.check.implied import equal_columns
 from dpsql.kernel.check.marks import Kept, Mark, Rank
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.kernel.check.conditions import equal_columns
 from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
 from dpsql.kernel.check.distinct import places_of, unique_after
 from dpsql.kernel.check.groups import relation_of_group_rows
+from dpsql.kernel.check.implied import equal_columns
 from dpsql.kernel.check.joins import relation_of
 from dpsql.kernel.check.marks import LOST, First, FirstCount, Mark, Rank
 from dpsql.kernel.check.proof import (

@@ -9,7 +9,6 @@ is shown may be any function of k: units of one rung are shown together.
 
 from __future__ import annotations
 
-from dpsql.kernel.check.highest_bit import highest_bit
 from dpsql.kernel.check.proof import (
     NONE,
     Proof,
@@ -95,15 +94,10 @@ def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
     if tree is None or not isinstance(converted(tree), Case):
         return None
     leaves: list[tuple[int, Real, Real]] = []
-    measured: Expr | None
     if proof.value(tree, inner).nullable:
         return None
-    if (found := highest_bit(inner, key.name)) is not None:
-        leaves, measured, (inner, of) = found.leaves, found.measured, found.below
-        source, same = Derived(inner, source.alias), {}
-    else:
-        same = _narrow_columns(inner)
-        measured = _leaves(tree, -INFINITY, INFINITY, leaves, None, same)
+    same = _narrow_columns(inner)
+    measured = _leaves(tree, -INFINITY, INFINITY, leaves, None, same)
     if measured is None or len(leaves) > MOST_CELLS:
         return None
     whole = proof.value(measured, inner)
