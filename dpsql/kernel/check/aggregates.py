@@ -8,7 +8,7 @@ be one zero only. All others give the same in every order. What windows need bey
 from __future__ import annotations
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import ROWS, Around, bare, decided, derive, rule
+from dpsql.kernel.check.derive import ROWS, Around, bare, check_decided, derive, rule
 from dpsql.kernel.check.types_of import Number, Value, ends, exact, whole
 from dpsql.kernel.tree import Aggregate, Call, Column, Expr, OrderTerm, Window, facts, walk
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType
@@ -54,7 +54,7 @@ def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None)
         return Value(BIGINT, 0, ROWS, nullable=False)
     if len(values) != 1:
         raise NotCertified(f"an aggregate that is not known: {name}", node)
-    decided(values, node)
+    check_decided(values, node)
     (x,) = values
     kind = x.type
     if name in ("MIN", "MAX") and (kind.item is None and not kind.fields):
@@ -101,7 +101,7 @@ def _sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -> Value:
         made = HUGEINT
     else:
         raise NotCertified("a sum of what is no number", node)
-    low, high = multiplied(x)
+    low, high = multiply_ends(x)
     least, most = ends(made)
     if low <= high and (low < least or most < high):
         if mean or made != HUGEINT or at is None or at.caught:
@@ -115,7 +115,7 @@ def _sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -> Value:
     return Value(DOUBLE, canonical=False)
 
 
-def multiplied(x: Value) -> tuple[Number, Number]:
+def multiply_ends(x: Value) -> tuple[Number, Number]:
     """Return the ends of a sum of any number of values, at least one, and of its parts."""
     if x.low > x.high:
         return x.low, x.high

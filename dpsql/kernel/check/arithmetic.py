@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TypeGuard
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import Around, bare, computed, decided, derive, needs_try, rule
+from dpsql.kernel.check.derive import Around, bare, check_decided, check_ends, derive, needs_try, rule
 from dpsql.kernel.check.types_of import (
     INFINITY,
     Number,
@@ -34,7 +34,7 @@ from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTERVAL, TIMEST
 @rule(Unary)
 def _unary(node: Unary, at: Around) -> Value:
     x = derive(node.operand, at)
-    decided((x,), node)
+    check_decided((x,), node)
     if node.operator == "~" and exact(x.type):
         return whole(x.type)
     if node.operator != "-":
@@ -42,12 +42,12 @@ def _unary(node: Unary, at: Around) -> Value:
     if not (exact(x.type) or x.type.name in ("DECIMAL", "DOUBLE", "NULL")):
         raise NotCertified("a sign of what is no number", node)
     made = x._replace(low=-x.high, high=-x.low, canonical=x.type != DOUBLE or x.low > 0 or x.high < 0)
-    return made._replace(type=natural(int(made.low))) if x.literal else computed(made, node, at)
+    return made._replace(type=natural(int(made.low))) if x.literal else check_ends(made, node, at)
 
 
 def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
     """Return what is known of an operator's result for two values."""
-    decided((x, y), node)
+    check_decided((x, y), node)
     kind = common(x, y, computed=True)
     nullable = x.nullable or y.nullable
     if kind is None or not (exact(kind) or kind.name in ("DECIMAL", "DOUBLE", "NULL")):
@@ -81,7 +81,7 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
             low, high = _bits(operator, x, y) or ends(kind)
         case _:
             raise NotCertified("an operator that has no rule", node)
-    return computed(Value(kind, low, high, nullable), node, at)
+    return check_ends(Value(kind, low, high, nullable), node, at)
 
 
 def _bits(operator: str, x: Value, y: Value) -> tuple[Number, Number] | None:
@@ -259,7 +259,7 @@ def _rests(x: Value, y: Value) -> tuple[Number, Number]:
 @rule(Cast)
 def _cast(node: Cast, at: Around) -> Value:
     x, kind = derive(node.operand, at), node.type.held
-    decided((x,), node)
+    check_decided((x,), node)
     if "TIMESTAMPTZ" in (x.type.name, node.type.name):
         raise NotCertified("a conversion that depends on the zone of the session", node)
     certain = fits(x, kind)

@@ -42,11 +42,11 @@ from dpsql.kernel.check.marks import Sums, Term, UpTo, Whole
 from dpsql.kernel.check.proof import (
     NONE,
     Proof,
-    converted,
     is_whole,
     nodes_of_row,
     reads_of,
-    stripped,
+    strip_casts,
+    strip_parens,
     whole_number,
 )
 from dpsql.kernel.check.relation import Relation, name_of
@@ -120,7 +120,7 @@ def sums_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> tuple[
         value = proof.value(expr.operand, query)
         if not (exact(value.type) and fits(value, expr.type.held)):
             return None
-    inner = expr.operand if isinstance(expr, Cast) and is_whole(expr) else stripped(expr)
+    inner = expr.operand if isinstance(expr, Cast) and is_whole(expr) else strip_parens(expr)
     return None if inner is expr else sums_of(proof, inner, query, source)
 
 
@@ -129,7 +129,7 @@ def steps_of_few(proof: Proof, expr: Expr, near: Between, query: Select) -> int 
 
     Both ends fit the DECIMAL to which it is converted, whose scale is its own: the conversion keeps it.
     """
-    match stripped(expr):
+    match strip_parens(expr):
         case Cast(x, kind) if kind == HUGEINT:
             return steps_of_few(proof, x, near, query)
         case Call(name, (x, end)) if name.upper() in ("LEAST", "GREATEST"):
@@ -157,14 +157,14 @@ def _term(proof: Proof, expr: Aggregate, query: Select, source: Relation) -> Ter
         every = x in source.unit or not proof.value(x, query).nullable
         return "count", None if every else x
     if name == "SUM" and len(expr.arguments) == 1:
-        x = stripped(expr.arguments[0])
+        x = strip_parens(expr.arguments[0])
         kind = proof.value(x, query).type
         if kind.name == "DECIMAL":
             return "sum", x
         if not exact(kind):
             return None
         if isinstance(x, Binary) and x.operator == "*" and x.left == x.right:
-            return "square", stripped(x.left)
+            return "square", strip_parens(x.left)
         return "sum", x
     return None
 
@@ -249,7 +249,7 @@ def _polynomial(c0: int, c1: int, c2: int, low: Number, high: Number) -> tuple[N
 
 def share_of(proof: Proof, expr: Expr, query: Select, source: Relation) -> Share:
     """Return what an expression of a unit's row in a group adds to the number of the group."""
-    whole, expr = expr, converted(expr)
+    whole, expr = expr, strip_casts(expr)
     if isinstance(expr, Call) and expr.name.upper() in ("LEAST", "GREATEST") and len(expr.arguments) == 2:
         found, end = share_of(proof, expr.arguments[0], query, source), whole_number(expr.arguments[1])
         least = expr.name.upper() == "LEAST"
@@ -276,12 +276,12 @@ def _never_null(proof: Proof, expr: Expr, query: Select) -> bool:
     """
     if not proof.value(expr, query).nullable:
         return True
-    case = converted(expr)
+    case = strip_casts(expr)
     if not isinstance(case, Case) or case.default is None or len(case.branches) != 1:
         return False
     return not proof.value(case.branches[0][1], query).nullable and all(
         fits(proof.value(part.operand, query), part.type.held)
-        for part in nodes_of_row(converted(case.default))
+        for part in nodes_of_row(strip_casts(case.default))
         if isinstance(part, Cast)
     )
 
@@ -296,7 +296,7 @@ def _weighted(proof: Proof, expr: Case, query: Select, source: Relation) -> Shar
     if not isinstance(a, Column) or most is None or most < 1:
         return None
     whole = source.marks.get(name_of(a))
-    y = converted(expr.default)
+    y = strip_casts(expr.default)
     if isinstance(whole, UpTo) and whole_number(y) == 0 and _is_column(x, whole.column):
         proof.note("first groups", f"the first groups of one unit count, {most} in all")
         terms = source.marks.get(whole.column)
@@ -304,7 +304,7 @@ def _weighted(proof: Proof, expr: Case, query: Select, source: Relation) -> Shar
         return Share(0, high, most)
     if not isinstance(whole, Whole):
         return None
-    if isinstance(y, Binary) and y.operator == "//" and converted(y.right) == a:
+    if isinstance(y, Binary) and y.operator == "//" and strip_casts(y.right) == a:
         return _ratio(proof, x, y.left, a, most, whole, query, source)
     if isinstance(y, Binary) and y.operator == "-" and not whole.absolute:
         return _telescoped(x, y, a, most, whole, source)
@@ -314,13 +314,13 @@ def _weighted(proof: Proof, expr: Case, query: Select, source: Relation) -> Shar
 def _ratio(
     proof: Proof, x: Expr, scaled: Expr, a: Column, most: int, whole: Whole, query: Select, source: Relation
 ) -> Share | None:
-    product = converted(scaled)
+    product = strip_casts(scaled)
     if not (isinstance(product, Binary) and product.operator == "*"):
         return None
-    if whole_number(product.right) != most or converted(product.left) != converted(x):
+    if whole_number(product.right) != most or strip_casts(product.left) != strip_casts(x):
         return None
     if whole.absolute:
-        y = converted(x)
+        y = strip_casts(x)
         if not isinstance(y, Column) or name_of(y) != whole.column:
             return None
         value = proof.value(y, query)
@@ -359,10 +359,10 @@ def _telescoped(x: Expr, y: Binary, a: Column, most: int, whole: Whole, source: 
     offset = up[1]
     if not reads_of(offset) <= fixed or not _below(offset, a):
         return None
-    b, less = converted(up[0]), converted(before[0])
+    b, less = strip_casts(up[0]), strip_casts(before[0])
     if not isinstance(b, Column) or source.marks.get(name_of(b)) != UpTo(name):
         return None
-    if not (isinstance(less, Binary) and less.operator == "-" and converted(less.left) == b):
+    if not (isinstance(less, Binary) and less.operator == "-" and strip_casts(less.left) == b):
         return None
     if not _is_column(less.right, name):
         return None
@@ -371,38 +371,38 @@ def _telescoped(x: Expr, y: Binary, a: Column, most: int, whole: Whole, source: 
 
 
 def _is_column(expr: Expr, name: str) -> bool:
-    expr = converted(expr)
+    expr = strip_casts(expr)
     return isinstance(expr, Column) and name_of(expr) == name
 
 
 def _scaled_up(expr: Expr, a: Column, most: int) -> tuple[Expr, Expr] | None:
     """Return t and o of (LEAST(a, most) * t + o) // a."""
-    quotient = converted(expr)
-    if not (isinstance(quotient, Binary) and quotient.operator == "//" and converted(quotient.right) == a):
+    quotient = strip_casts(expr)
+    if not (isinstance(quotient, Binary) and quotient.operator == "//" and strip_casts(quotient.right) == a):
         return None
-    added = converted(quotient.left)
+    added = strip_casts(quotient.left)
     if not (isinstance(added, Binary) and added.operator == "+"):
         return None
-    product = converted(added.left)
+    product = strip_casts(added.left)
     if not (isinstance(product, Binary) and product.operator == "*"):
         return None
-    least = converted(product.left)
+    least = strip_casts(product.left)
     if not (isinstance(least, Call) and least.name.upper() == "LEAST" and len(least.arguments) == 2):
         return None
     if least.arguments[0] != a or whole_number(least.arguments[1]) != most:
         return None
-    return product.right, converted(added.right)
+    return product.right, strip_casts(added.right)
 
 
 def _below(offset: Expr, a: Column) -> bool:
     """Return whether an expression is ((h % a) + a) % a, so from 0 to a - 1 if a is at least 1."""
-    if not (isinstance(offset, Binary) and offset.operator == "%" and converted(offset.right) == a):
+    if not (isinstance(offset, Binary) and offset.operator == "%" and strip_casts(offset.right) == a):
         return False
-    added = converted(offset.left)
-    if not (isinstance(added, Binary) and added.operator == "+" and converted(added.right) == a):
+    added = strip_casts(offset.left)
+    if not (isinstance(added, Binary) and added.operator == "+" and strip_casts(added.right) == a):
         return False
-    rest = converted(added.left)
-    return isinstance(rest, Binary) and rest.operator == "%" and converted(rest.right) == a
+    rest = strip_casts(added.left)
+    return isinstance(rest, Binary) and rest.operator == "%" and strip_casts(rest.right) == a
 
 
 def _difference(proof: Proof, expr: Binary, query: Select, source: Relation) -> Share | None:
@@ -410,7 +410,7 @@ def _difference(proof: Proof, expr: Binary, query: Select, source: Relation) -> 
     rest: Expr = expr
     while isinstance(rest, Binary) and rest.operator == "-":
         listed.append(rest.right)
-        rest = stripped(rest.left)
+        rest = strip_parens(rest.left)
     shares = [share_of(proof, e, query, source) for e in (rest, *listed)]
     first = shares[0]
     if first.terms is None or not first.column or first.total is None:

@@ -24,12 +24,12 @@ from dpsql.kernel.check.marks import FirstCount, Kept, OfUnit, Sums
 from dpsql.kernel.check.proof import (
     NONE,
     Proof,
-    converted,
     has_aggregate,
     has_window,
     is_whole,
     reads_of,
-    stripped,
+    strip_casts,
+    strip_parens,
     whole_number,
 )
 from dpsql.kernel.check.relation import Groups, Kind, Names, Number, Relation, name_of
@@ -205,16 +205,16 @@ class _Counted:
         Then it is at most the number of all rows, which fits. Weights of counts are never more than the
         count.
         """
-        total = converted(expr.operand)
+        total = strip_casts(expr.operand)
         if expr.type.bits < 64 or not (
             isinstance(total, Aggregate) and total.name.upper() == "SUM" and len(total.arguments) == 1
         ):
             return False
-        x = converted(total.arguments[0])
+        x = strip_casts(total.arguments[0])
         while isinstance(x, Call) and x.name.upper() == "LEAST":
-            x = converted(x.arguments[0])
+            x = strip_casts(x.arguments[0])
         if isinstance(x, Case) and share_of(self.proof, x, self.query, self.source).total is not None:
-            x = converted(x.branches[0][1])
+            x = strip_casts(x.branches[0][1])
         mark = self.source.marks.get(name_of(x)) if isinstance(x, Column) else None
         return isinstance(mark, FirstCount) or (isinstance(mark, Sums) and mark.count() is not None)
 
@@ -293,10 +293,10 @@ class _Counted:
 
         v is a whole number from 0 on, so that it is at least 1 in each of them.
         """
-        case = None if x is None else stripped(x)
+        case = None if x is None else strip_parens(x)
         if not isinstance(case, Case) or len(case.branches) != 1:
             return None
-        condition = stripped(case.branches[0][0])
+        condition = strip_parens(case.branches[0][0])
         if not (
             isinstance(condition, Binary) and condition.operator == ">" and whole_number(condition.right) == 0
         ):
@@ -352,9 +352,9 @@ def _sum(one: Number, other: Number, operator: str, counted: _Counted, expr: Exp
 
 def _unit_where(expr: Expr) -> Expr:
     """Return u of CASE WHEN .. THEN u END, or the expression."""
-    expr = stripped(expr)
+    expr = strip_parens(expr)
     while isinstance(expr, Case) and len(expr.branches) == 1 and expr.default is None:
-        expr = stripped(expr.branches[0][1])
+        expr = strip_parens(expr.branches[0][1])
     return expr
 
 

@@ -125,7 +125,7 @@ def derive(node: Expr, at: Around) -> Value:
     return found(node, at)
 
 
-def decided(values: Sequence[Value], node: Node) -> None:
+def check_decided(values: Sequence[Value], node: Node) -> None:
     """Refuse a function of what rows do not decide."""
     if not all(x.settled for x in values):
         raise NotCertified("a function of a DOUBLE of which an order of rows decides the sign", node)
@@ -144,7 +144,7 @@ def needs_try(node: Node, at: Around, what: str) -> None:
         raise NotCertified(what, node)
 
 
-def computed(made: Value, node: Node, at: Around) -> Value:
+def check_ends(made: Value, node: Node, at: Around) -> Value:
     """Refuse a number beyond the ends of its type; under TRY it is NULL."""
     low, high = ends(made.type)
     if made.low > made.high or (low <= made.low and made.high <= high):
@@ -156,10 +156,10 @@ def computed(made: Value, node: Node, at: Around) -> Value:
 def comparable(values: Sequence[Value], node: Node, at: Around) -> None:
     """Refuse a comparison before which a conversion to one type could fail."""
     if any(x.type != values[0].type for x in values):
-        unified(values, node, caught=at.caught)
+        unify_values(values, node, caught=at.caught)
 
 
-def unified(values: Sequence[Value], node: Node, *, caught: bool = False) -> Value:
+def unify_values(values: Sequence[Value], node: Node, *, caught: bool = False) -> Value:
     """Return what is known of a value that is one of several, after their conversion to one type."""
     made = values[0]
     for other in values[1:]:

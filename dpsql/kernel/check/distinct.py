@@ -17,7 +17,7 @@ from dpsql.kernel.check.proof import (
     conjuncts,
     is_null,
     is_whole,
-    stripped,
+    strip_parens,
     whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
@@ -51,7 +51,7 @@ MOST_SPELLINGS = 8
 
 def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
     """Return the column of which an expression has a different value for each value, and never NULL."""
-    expr = stripped(expr)
+    expr = strip_parens(expr)
     match expr:
         case Column():
             return expr
@@ -74,8 +74,8 @@ def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
             fits = -MILLISECONDS <= value.low <= value.high <= MILLISECONDS
             return same_column(proof, x, query) if fits else None
         case Case(((condition, one),), default) if default is not None:
-            if isinstance(stripped(condition), IsNull):
-                return _place_or(proof, stripped(condition), one, default, query)
+            if isinstance(strip_parens(condition), IsNull):
+                return _place_or(proof, strip_parens(condition), one, default, query)
             if (whole_number(one), whole_number(default)) == (1, 0):
                 found = same_column(proof, condition, query)
                 never = found is not None and never_null(proof, query, found)
@@ -89,7 +89,8 @@ def _place_or(proof: Proof, condition: Expr, one: Expr, default: Expr, query: Se
     That is as unique as o if there is one row at most where v is NULL, since v is unique.
     """
     v, o, end = (
-        stripped(e) for e in (condition.operand if isinstance(condition, IsNull) else condition, default, one)
+        strip_parens(e)
+        for e in (condition.operand if isinstance(condition, IsNull) else condition, default, one)
     )
     source, place = query.source, whole_number(end)
     if not (isinstance(v, Column) and isinstance(o, Column) and isinstance(source, Derived)) or place is None:
@@ -111,13 +112,14 @@ def _place_or(proof: Proof, condition: Expr, one: Expr, default: Expr, query: Se
 def _kept(query: Select, expr: Expr) -> bool:
     """Return whether WHERE leaves out the rows where an expression is NULL."""
     return any(
-        isinstance(c, IsNull) and c.negated and stripped(c.operand) == expr for c in conjuncts(query.where)
+        isinstance(c, IsNull) and c.negated and strip_parens(c.operand) == expr
+        for c in conjuncts(query.where)
     )
 
 
 def _moved_day(proof: Proof, expr: Expr, query: Select) -> Column | None:
     """Return the column of the days in `day + column`."""
-    expr = stripped(expr)
+    expr = strip_parens(expr)
     if not (isinstance(expr, Binary) and expr.operator == "+" and isinstance(expr.left, Constant)):
         return None
     first = expr.left.value
@@ -132,7 +134,7 @@ def _moved_day(proof: Proof, expr: Expr, query: Select) -> Column | None:
 
 def never_null(proof: Proof, query: Query, expr: Expr) -> bool:
     """Return whether an expression of a query is never NULL."""
-    expr = stripped(expr)
+    expr = strip_parens(expr)
     if not isinstance(query, Select):
         return False
     if _kept(query, expr):
@@ -247,7 +249,7 @@ def leaves(query: Query, name: str, present: Names) -> list[tuple[Select, Expr]]
         return found
     if not isinstance(query, Select):
         return []
-    items = dict(zip(_names_of(query), (stripped(item.expr) for item in query.items), strict=True))
+    items = dict(zip(_names_of(query), (strip_parens(item.expr) for item in query.items), strict=True))
     if any(is_null(items[n]) for n in present if n in items):
         return []
     expr, source = items[name], query.source
@@ -278,7 +280,7 @@ def _is_left_out(query: Query, kept: set[int]) -> bool:
 
 
 def _differ(proof: Proof, one: tuple[Select, Expr], other: tuple[Select, Expr]) -> bool:
-    x, y = stripped(one[1]), stripped(other[1])
+    x, y = strip_parens(one[1]), strip_parens(other[1])
     if is_null(x):
         return never_null(proof, *other)
     if is_null(y):

@@ -15,13 +15,13 @@ from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
     Around,
     bare,
+    check_decided,
+    check_ends,
     comparable,
-    computed,
-    decided,
     derive,
     needs_try,
     rule,
-    unified,
+    unify_values,
 )
 from dpsql.kernel.check.types_of import (
     TINYINT,
@@ -69,7 +69,7 @@ def _call(node: Call, at: Around) -> Value:
         return _choice(name, node, at)
     lists = [argument for argument in node.arguments if isinstance(argument, Lambda)]
     arguments = [derive(argument, at) for argument in node.arguments if not isinstance(argument, Lambda)]
-    decided(arguments, node)
+    check_decided(arguments, node)
     match name, arguments:
         case _ if lists:
             return _of_items(name, node, lists, arguments, at)
@@ -79,7 +79,7 @@ def _call(node: Call, at: Around) -> Value:
             comparable(arguments, node, at)
             return x._replace(nullable=True, literal=False)
         case "abs", [x] if exact(x.type) or x.type.name == "DECIMAL":
-            return computed(Value(x.type, distance(x), size(x), x.nullable), node, at)
+            return check_ends(Value(x.type, distance(x), size(x), x.nullable), node, at)
         case "bit_count", [x] if exact(x.type):
             return Value(TINYINT if x.type != HUGEINT else SqlType("SMALLINT"), 0, 127, x.nullable)
         case "isnan", [x] if x.type == DOUBLE:
@@ -136,7 +136,7 @@ _MOST = (1 << 63) // 1001
 
 def _choice(name: str, node: Call, at: Around) -> Value:
     values = [derive(argument, at) for argument in node.arguments]
-    found = unified(values, node, caught=at.caught)
+    found = unify_values(values, node, caught=at.caught)
     nullable = all(x.nullable for x in values)
     if name in ("coalesce", "ifnull"):
         certain = next((i for i, x in enumerate(values) if not x.nullable), len(values))
@@ -184,7 +184,7 @@ def _apply(node: Apply, at: Around) -> Value:
     if not (is_known(form) and form.deterministic and len(node.arguments) == len(form.arguments)):
         raise NotCertified(f"a form that is not in the table of functions: {form.name}", node)
     given = [derive(argument, at) for argument in node.arguments]
-    decided(given, node)
+    check_decided(given, node)
     if form.widens and form.name in ("+", "-", "*") and all(exact(x.type) for x in given):
         x, y = (each._replace(type=HUGEINT, literal=False) for each in given)
         return arithmetic(Binary(form.name, *node.arguments), form.name, x, y, at)
@@ -214,8 +214,8 @@ def _interval(node: Interval, at: Around) -> Value:
 @rule(ListOf)
 def _list_of(node: ListOf, at: Around) -> Value:
     values = [derive(item, at) for item in node.items]
-    decided(values, node)
-    item = unified(values, node, caught=at.caught) if values else Value(NULL)
+    check_decided(values, node)
+    item = unify_values(values, node, caught=at.caught) if values else Value(NULL)
     return Value(SqlType("LIST", item=item.type), nullable=False, canonical=item.canonical)
 
 
@@ -275,7 +275,7 @@ def _steps(node: Steps, at: Around) -> Value:
     is, from 2 to the 52nd on, to an even number: it exceeds the upper end only if that one is odd.
     """
     x, low, high = derive(node.operand, at), node.low, node.high
-    decided((x,), node)
+    check_decided((x,), node)
     powers = all(part & (part - 1) == 0 for part in (node.step.numerator, node.step.denominator))
     written = all(Fraction(float(end * node.step)) == end * node.step for end in (low, high))
     if x.type not in (DOUBLE, NULL) or low > high:

@@ -19,19 +19,17 @@ from dpsql.kernel.check.implied import equal_columns
 from dpsql.kernel.check.proof import (
     Proof,
     conjuncts,
-    converted,
     equalities,
     has_aggregate,
     has_window,
-    is_null,
     reads_of,
-    stripped,
+    strip_parens,
     subqueries,
     whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Groups, Kind, Largest, Names, Number, Relation, name_of
 from dpsql.kernel.check.types_of import INFINITY
-from dpsql.kernel.tree import Binary, Call, Column, Expr, IsNull, Join, Select, Window
+from dpsql.kernel.tree import Binary, Call, Column, Expr, Join, Select, Window
 
 
 def join_groups(
@@ -234,7 +232,7 @@ def _by_places(source: Relation, groups: Groups, new: dict[str, str]) -> frozens
 
 def _number(expr: Expr, groups: Groups) -> tuple[str, Number] | None:
     """Return the number that an expression is, if it is one: itself, or 0 where there is none."""
-    expr = stripped(expr)
+    expr = strip_parens(expr)
     if isinstance(expr, Call) and expr.name.upper() == "COALESCE" and len(expr.arguments) == 2:
         found = _number(expr.arguments[0], groups)
         if found is None or whole_number(expr.arguments[1]) != 0:
@@ -248,7 +246,7 @@ def _number(expr: Expr, groups: Groups) -> tuple[str, Number] | None:
 
 def _cell(expr: Expr, groups: Groups) -> str | None:
     """Return the key of a cell that an expression is: itself, or 0 in a group without cells."""
-    expr = stripped(expr)
+    expr = strip_parens(expr)
     if isinstance(expr, Call) and expr.name.upper() == "COALESCE" and len(expr.arguments) == 2:
         return _cell(expr.arguments[0], groups) if whole_number(expr.arguments[1]) == 0 else None
     return name_of(expr) if isinstance(expr, Column) and name_of(expr) in groups.cells else None
@@ -357,4 +355,4 @@ def _limited(proof: Proof, query: Select, groups: Groups, made: Groups, new: dic
     return replace(made, largest=Largest(new.get(groups.decides or "", ""), query.limit, frozenset()))
 
 
-__all__ = ["IsNull", "converted", "is_null", "join_groups", "relation_of_group_rows"]
+__all__ = ["join_groups", "relation_of_group_rows"]

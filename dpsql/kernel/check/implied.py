@@ -7,7 +7,7 @@ c holds. Both are followed through queries that pass them on to the query that c
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, stripped, subqueries
+from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, strip_parens, subqueries
 from dpsql.kernel.check.relation import Names, name_of
 from dpsql.kernel.tree import (
     Binary,
@@ -32,7 +32,7 @@ _STRICT = frozenset(("+", "-", "*", "//", "%", "=", "<>", "<", "<=", ">", ">="))
 
 def implies(x: Expr, y: Expr, query: Select, unit: frozenset[Expr]) -> bool:
     """Return whether, in each row of a unit that a query reads, x is not NULL only if y is not NULL."""
-    case = stripped(y)
+    case = strip_parens(y)
     if x == y:
         return True
     if not isinstance(case, Case) or len(case.branches) != 1 or case.default is not None:
@@ -40,8 +40,8 @@ def implies(x: Expr, y: Expr, query: Select, unit: frozenset[Expr]) -> bool:
     condition, value = case.branches[0]
     if value not in unit:
         return False
-    known, where = _definition(stripped(condition), query)
-    made, here = _definition(stripped(x), query)
+    known, where = _definition(strip_parens(condition), query)
+    made, here = _definition(strip_parens(x), query)
     if where is not here:
         return False
     return all(_follows(made, each) for each in conjuncts(known))
@@ -49,20 +49,22 @@ def implies(x: Expr, y: Expr, query: Select, unit: frozenset[Expr]) -> bool:
 
 def _follows(made: Expr, condition: Expr) -> bool:
     """Return whether a condition holds wherever a value is not NULL."""
-    made = stripped(made)
+    made = strip_parens(made)
     if isinstance(made, Case) and len(made.branches) == 1 and made.default is None:
         guard, value = made.branches[0]
         if any(each == condition for each in conjuncts(guard)):
             return True
         return _follows(value, condition)
     return (
-        isinstance(condition, IsNull) and condition.negated and _null_with(made, stripped(condition.operand))
+        isinstance(condition, IsNull)
+        and condition.negated
+        and _null_with(made, strip_parens(condition.operand))
     )
 
 
 def _null_with(made: Expr, e: Expr) -> bool:
     """Return whether an expression is NULL wherever `e` is."""
-    made = stripped(made)
+    made = strip_parens(made)
     if made == e:
         return True
     match made:
@@ -87,7 +89,7 @@ def _definition(expr: Expr, query: Select) -> tuple[Expr, Query]:
         items = {i.name or (i.expr.name if isinstance(i.expr, Column) else ""): i.expr for i in below.items}
         if expr.name not in items or below.group or below.distinct:
             break
-        expr, query = stripped(items[expr.name]), below
+        expr, query = strip_parens(items[expr.name]), below
     return expr, query
 
 

@@ -131,14 +131,14 @@ def _injective(one: SqlType, other: SqlType) -> bool:
     return other.name == "DOUBLE" and one.integer and one.bits <= 32
 
 
-def stripped(expr: Expr) -> Expr:
+def strip_parens(expr: Expr) -> Expr:
     """Return an expression without parentheses around it."""
     while isinstance(expr, Paren):
         expr = expr.inner
     return expr
 
 
-def converted(expr: Expr) -> Expr:
+def strip_casts(expr: Expr) -> Expr:
     """Return an expression without parentheses and conversions between numbers around it.
 
     What is left has the same value wherever the conversion does not make NULL of it.
@@ -152,7 +152,7 @@ def converted(expr: Expr) -> Expr:
             return expr
 
 
-def closed(expr: Expr) -> Expr:
+def strip_wide_casts(expr: Expr) -> Expr:
     """Return an expression without parentheses and conversions to 64 bits or more around it."""
     while True:
         if isinstance(expr, Paren):
@@ -165,15 +165,15 @@ def closed(expr: Expr) -> Expr:
 
 def absolute_of(expr: Expr) -> Expr | None:
     """Return x of abs(x), or of GREATEST(x, 0 - x); None for other expressions."""
-    expr = converted(expr)
+    expr = strip_casts(expr)
     if not isinstance(expr, Call):
         return None
     if expr.name.upper() == "ABS" and len(expr.arguments) == 1:
-        return converted(expr.arguments[0])
+        return strip_casts(expr.arguments[0])
     if expr.name.upper() == "GREATEST" and len(expr.arguments) == 2:
-        x, less = converted(expr.arguments[0]), converted(expr.arguments[1])
+        x, less = strip_casts(expr.arguments[0]), strip_casts(expr.arguments[1])
         if isinstance(less, Binary) and less.operator == "-" and whole_number(less.left) == 0:
-            return x if converted(less.right) == x else None
+            return x if strip_casts(less.right) == x else None
     return None
 
 
@@ -221,7 +221,7 @@ def conjuncts(expr: Expr | None) -> list[Expr]:
     """Return the conditions that a condition joins by AND: it is true where all of them are."""
     if expr is None:
         return []
-    expr = stripped(expr)
+    expr = strip_parens(expr)
     if isinstance(expr, Binary) and expr.operator == "AND":
         return conjuncts(expr.left) + conjuncts(expr.right)
     return [expr]
@@ -235,7 +235,7 @@ def equalities(conditions: list[Expr]) -> Iterator[tuple[Expr, Expr, bool]]:
     for condition in conditions:
         if isinstance(condition, Binary) and condition.operator in EQUAL:
             null = condition.operator != "="
-            left, right = stripped(condition.left), stripped(condition.right)
+            left, right = strip_parens(condition.left), strip_parens(condition.right)
             yield left, right, null
             yield right, left, null
 
@@ -314,16 +314,14 @@ def reads_of(expr: Expr) -> Names:
 
 def operand_in(expr: Expr) -> Expr | None:
     """Return what is looked up in a subquery by IN; None for other expressions."""
-    return stripped(expr.operand) if isinstance(expr, InQuery) else None
+    return strip_parens(expr.operand) if isinstance(expr, InQuery) else None
 
 
 __all__ = [
     "NONE",
     "Proof",
     "absolute_of",
-    "closed",
     "conjuncts",
-    "converted",
     "equalities",
     "has_aggregate",
     "has_window",
@@ -332,7 +330,9 @@ __all__ = [
     "nodes_of_row",
     "operand_in",
     "reads_of",
-    "stripped",
+    "strip_casts",
+    "strip_parens",
+    "strip_wide_casts",
     "subqueries",
     "whole_number",
 ]

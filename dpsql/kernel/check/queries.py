@@ -28,7 +28,7 @@ from dpsql.kernel.check.proof import (
     equalities,
     has_aggregate,
     reads_of,
-    stripped,
+    strip_parens,
     whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
@@ -202,7 +202,7 @@ def _outside(
 
 def _numbers_all(expr: Expr) -> bool:
     """Return whether an expression numbers all rows."""
-    window = stripped(expr)
+    window = strip_parens(expr)
     return (
         isinstance(window, Window)
         and not window.partition

@@ -12,11 +12,11 @@ from __future__ import annotations
 from dpsql.kernel.check.proof import (
     NONE,
     Proof,
-    closed,
-    converted,
     is_whole,
     nodes_of_row,
-    stripped,
+    strip_casts,
+    strip_parens,
+    strip_wide_casts,
     whole_number,
 )
 from dpsql.kernel.check.relation import Groups, Kind, Number, Relation, name_of
@@ -91,7 +91,7 @@ def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
         return None
     of = _columns(inner)
     tree = of.get(key.name)
-    if tree is None or not isinstance(converted(tree), Case):
+    if tree is None or not isinstance(strip_casts(tree), Case):
         return None
     leaves: list[tuple[int, Real, Real]] = []
     if proof.value(tree, inner).nullable:
@@ -138,15 +138,15 @@ def _narrow_columns(inner: Select) -> dict[Expr, tuple[Expr, int]]:
     if not isinstance(source, Derived) or not isinstance(source.query, Select):
         return {}
     names = {
-        stripped(item.expr): item.name or (item.expr.name if isinstance(item.expr, Column) else "")
+        strip_parens(item.expr): item.name or (item.expr.name if isinstance(item.expr, Column) else "")
         for item in source.query.items
     }
     found: dict[Expr, tuple[Expr, int]] = {}
     for item in source.query.items:
-        least = closed(item.expr)
+        least = strip_wide_casts(item.expr)
         if not (isinstance(least, Call) and least.name.upper() == "LEAST" and len(least.arguments) == 2):
             continue
-        most, a = whole_number(least.arguments[1]), names.get(stripped(least.arguments[0]))
+        most, a = whole_number(least.arguments[1]), names.get(strip_parens(least.arguments[0]))
         if most is not None and a is not None and item.name and most < 1 << 63:
             found[Column(source.alias, item.name)] = (Column(source.alias, a), most)
     return found
@@ -160,7 +160,7 @@ def _signed(source: Derived, of: dict[str, Expr], measured: Expr, cells: list[Kn
     if not isinstance(below, Derived) or not isinstance(below.query, Select) or below.alias != measured.table:
         return cells
     items = {
-        item.name or (item.expr.name if isinstance(item.expr, Column) else ""): stripped(item.expr)
+        item.name or (item.expr.name if isinstance(item.expr, Column) else ""): strip_parens(item.expr)
         for item in below.query.items
     }
     defined = items.get(measured.name)
@@ -191,7 +191,7 @@ def _leaves(
     same: dict[Expr, tuple[Expr, int]],
 ) -> Expr | None:
     """Collect the constants of a tree of CASE WHEN a > c, with the intervals of a; return a."""
-    expr = converted(expr)
+    expr = strip_casts(expr)
     value = whole_number(expr)
     if value is not None:
         found.append((value, low, high))
@@ -199,10 +199,10 @@ def _leaves(
     if not isinstance(expr, Case) or len(expr.branches) != 1 or expr.default is None:
         return None
     condition, above = expr.branches[0]
-    condition = stripped(condition)
+    condition = strip_parens(condition)
     if not (isinstance(condition, Binary) and condition.operator == ">"):
         return None
-    a, end = stripped(condition.left), whole_number(condition.right)
+    a, end = strip_parens(condition.left), whole_number(condition.right)
     if end is not None and a in same and end < same[a][1]:
         a = same[a][0]
     if end is None or not isinstance(a, Column) or (measured is not None and a != measured):
@@ -214,7 +214,7 @@ def _leaves(
 
 def _change(proof: Proof, expr: Expr, cell: Known) -> Ends:
     """Return what one unit of a cell adds to a number of the cell."""
-    expr = converted(expr)
+    expr = strip_casts(expr)
     match expr:
         case Aggregate("COUNT", (), False, (), None):
             return 1, 1
@@ -261,7 +261,7 @@ def _may_be_null(expr: Expr) -> bool:
 
 def _is_excess(x: Expr, y: Expr) -> bool:
     """Return whether a difference is SUM(a) - COUNT(*) * k."""
-    one, two = converted(x), converted(y)
+    one, two = strip_casts(x), strip_casts(y)
     return (
         isinstance(one, Aggregate)
         and one.name.upper() == "SUM"
@@ -270,13 +270,13 @@ def _is_excess(x: Expr, y: Expr) -> bool:
         and one.filter is None
         and isinstance(two, Binary)
         and two.operator == "*"
-        and converted(two.left) == Aggregate("COUNT")
+        and strip_casts(two.left) == Aggregate("COUNT")
     )
 
 
 def _excess(proof: Proof, x: Expr, y: Expr, cell: Known) -> Ends:
     """Return what a unit adds to SUM(a) - COUNT(*) * c, where c is a constant of the cell."""
-    total, product = converted(x), converted(y)
+    total, product = strip_casts(x), strip_casts(y)
     if not isinstance(total, Aggregate) or not isinstance(product, Binary):
         return proof.refuse("an unknown number of cells", x)
     low, high = _ends(proof, total.arguments[0], cell)
@@ -294,7 +294,7 @@ def _of_key(proof: Proof, expr: Expr, cell: Known) -> int:
 
 def _ends(proof: Proof, expr: Expr, cell: Known) -> Ends:
     """Return the least and greatest value of an expression of a unit's row in a cell."""
-    expr = stripped(expr)
+    expr = strip_parens(expr)
     if isinstance(expr, Cast) and is_whole(expr):
         low, high = _ends(proof, expr.operand, cell)
         least, most = ends_of_type(expr.type)
@@ -329,7 +329,7 @@ def _ends(proof: Proof, expr: Expr, cell: Known) -> Ends:
 def _chosen(proof: Proof, branches: tuple[tuple[Expr, Expr], ...], default: Expr, cell: Known) -> Ends:
     found: list[Ends] = []
     for condition, result in branches:
-        holds = _holds(proof, stripped(condition), cell)
+        holds = _holds(proof, strip_parens(condition), cell)
         if holds is not False:
             found.append(_ends(proof, result, cell))
         if holds is True:

@@ -11,7 +11,14 @@ counts with some of its rows, from 0 to C. Which these are is a function of its 
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import Proof, conjuncts, converted, equalities, stripped, whole_number
+from dpsql.kernel.check.proof import (
+    Proof,
+    conjuncts,
+    equalities,
+    strip_casts,
+    strip_parens,
+    whole_number,
+)
 from dpsql.kernel.check.relation import Groups, Kind, Number, Relation
 from dpsql.kernel.check.types_of import exact
 from dpsql.kernel.tree import (
@@ -124,11 +131,11 @@ def _counted(query: Select, *, negative: bool) -> tuple[list[str], str, str] | N
     if tuple(columns) != query.group or not all(isinstance(c, Column) for c in columns):
         return None
     read = [c.name for c in columns if isinstance(c, Column)]
-    number = stripped(query.items[-1].expr)
+    number = strip_parens(query.items[-1].expr)
     if negative:
         if not (isinstance(number, Binary) and number.operator == "-" and whole_number(number.left) == 0):
             return None
-        number = stripped(number.right)
+        number = strip_parens(number.right)
         if number != Aggregate("COUNT"):
             return None
     elif number != Aggregate("COUNT", (columns[-1],)):
@@ -200,7 +207,7 @@ def _numbering(query: Select, rank: str | None, kept: list[str]) -> Query | None
     if not _is_plain(query) or not _passes(query, alias, ["u", *kept]):
         return None
     for item in query.items:
-        window = stripped(item.expr)
+        window = strip_parens(item.expr)
         if not isinstance(window, Window):
             continue
         function = window.function
@@ -211,7 +218,7 @@ def _numbering(query: Select, rank: str | None, kept: list[str]) -> Query | None
         if rank is not None and item.name == rank and window.partition != (Column(alias, "u"),):
             return None
     if rank is not None and not any(
-        item.name == rank and isinstance(stripped(item.expr), Window) for item in query.items
+        item.name == rank and isinstance(strip_parens(item.expr), Window) for item in query.items
     ):
         return None
     return query.source.query
@@ -269,7 +276,7 @@ def _large(query: Query, p: Select, most: int) -> bool:
     if (
         _names(inner)[0] != "u"
         or unit.expr != Column(below, "u")
-        or converted(number.expr) != Aggregate("COUNT")
+        or strip_casts(number.expr) != Aggregate("COUNT")
     ):
         return False
     conditions = conjuncts(query.where)

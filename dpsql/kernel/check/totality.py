@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import ROWS, Around, Rows, Scope, bare, derive, unified
+from dpsql.kernel.check.derive import ROWS, Around, Rows, Scope, bare, derive, unify_values
 from dpsql.kernel.check.orders import (
     From,
     columns_read,
@@ -160,7 +160,7 @@ class Walk:
             case Values(listed, alias, names):
                 at = Around(Scope({}, self, outer))
                 columns = {
-                    name: unified([derive(row[i], at) for row in listed], source)
+                    name: unify_values([derive(row[i], at) for row in listed], source)
                     for i, name in enumerate(names)
                 }
                 return _alone(alias, Rows(columns))
@@ -209,7 +209,7 @@ class Walk:
             raise NotCertified("a set operation of different numbers of columns", query)
         columns = {}
         for (name, x), y in zip(left.columns.items(), right.columns.values(), strict=True):
-            columns[name] = unified((x, y), query)
+            columns[name] = unify_values((x, y), query)
         word = query.word.upper()
         if word == "UNION ALL":
             return Rows(columns)

@@ -12,13 +12,13 @@ from dpsql.kernel.check.proof import (
     Proof,
     absolute_of,
     conjuncts,
-    converted,
     equalities,
     has_aggregate,
     has_window,
     nodes_of_row,
     reads_of,
-    stripped,
+    strip_casts,
+    strip_parens,
     whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
@@ -229,7 +229,7 @@ def _few_groups(
 
 def _total(expr: Expr, alias: str) -> str | None:
     """Return the column x of h in GREATEST(MAX(h.x), 1)."""
-    call = converted(expr)
+    call = strip_casts(expr)
     if not (isinstance(call, Call) and call.name.upper() == "GREATEST" and len(call.arguments) == 2):
         return None
     highest = call.arguments[0]
@@ -323,7 +323,7 @@ def _has_same_rows(proof: Proof, left: Derived, inner: Select) -> bool:
     of: dict[str, list[Expr]] = {}
     for item in outer.items:
         name = item.name or (item.expr.name if isinstance(item.expr, Column) else "")
-        of.setdefault(name.lower(), []).append(stripped(item.expr))
+        of.setdefault(name.lower(), []).append(strip_parens(item.expr))
     names = {name.partition(".")[2] for item in inner.items for name in reads_of(item.expr)}
     if inner.where is not None:
         names |= {name.partition(".")[2] for name in reads_of(inner.where)}
@@ -357,21 +357,21 @@ def _absolute(proof: Proof, expr: Expr | None, query: Select) -> tuple[Expr, int
     A DECIMAL may be computed in two ways, of which one is for sums of few digits. Its steps fit a HUGEINT, so
     that the conversion never makes NULL, and 0, of a large one.
     """
-    inner = expr if expr is None else converted(expr)
+    inner = expr if expr is None else strip_casts(expr)
     if not (isinstance(inner, Call) and inner.name.upper() == "LEAST" and len(inner.arguments) == 2):
         return None
     end = whole_number(inner.arguments[1])
-    inner = converted(inner.arguments[0])
+    inner = strip_casts(inner.arguments[0])
     if not (isinstance(inner, Call) and inner.name.upper() == "GREATEST" and len(inner.arguments) == 2):
         return None
-    inner = converted(inner.arguments[0])
+    inner = strip_casts(inner.arguments[0])
     if isinstance(inner, Call) and inner.name.upper() == "COALESCE" and whole_number(inner.arguments[1]) == 0:
-        inner = converted(inner.arguments[0])
+        inner = strip_casts(inner.arguments[0])
     factor = 1
     if isinstance(inner, Case):
         match inner:
             case Case(((Between(of, low, high), then),), Expr() as rest):
-                few, inner = steps_of_few(proof, then, Between(of, low, high), query), converted(rest)
+                few, inner = steps_of_few(proof, then, Between(of, low, high), query), strip_casts(rest)
             case _:
                 return None
         if not isinstance(inner, Unscaled) or few != inner.type.scale or inner.operand != of:
@@ -381,7 +381,7 @@ def _absolute(proof: Proof, expr: Expr | None, query: Select) -> tuple[Expr, int
         scale = proof.value(inner.operand, query).type.scale
         if inner.type.scale != scale or steps.low < least_most[0] or steps.high > least_most[1]:
             return None
-        factor, inner = 10**scale, stripped(inner.operand)
+        factor, inner = 10**scale, strip_parens(inner.operand)
     if end is None or not isinstance(inner, Aggregate) or inner.name.upper() != "SUM" or inner.distinct:
         return None
     x = absolute_of(inner.arguments[0])
@@ -409,7 +409,7 @@ def _alternatives(expr: Expr | None) -> list[Expr]:
     """Return the conditions that a condition joins by OR: it is true if one of them is."""
     if expr is None:
         return []
-    expr = stripped(expr)
+    expr = strip_parens(expr)
     if isinstance(expr, Binary) and expr.operator == "OR":
         return _alternatives(expr.left) + _alternatives(expr.right)
     return [expr]

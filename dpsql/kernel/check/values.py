@@ -30,7 +30,7 @@ from dpsql.kernel.check.derive import (
     derive,
     needs_try,
     rule,
-    unified,
+    unify_values,
 )
 from dpsql.kernel.check.types_of import INFINITY, NOTHING, Number, Value, exact, natural
 from dpsql.kernel.facts import fold
@@ -244,7 +244,7 @@ def _case(node: Case, at: Around) -> Value:
         found.append(derive(then, _beside(rest, known)))
         rest = _beside(rest, known_else)
     found.append(NOTHING if node.default is None else derive(node.default, rest))
-    return unified(found, node, caught=at.caught)
+    return unify_values(found, node, caught=at.caught)
 
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}

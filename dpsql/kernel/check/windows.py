@@ -24,11 +24,11 @@ from dpsql.kernel.check.proof import (
     Proof,
     absolute_of,
     conjuncts,
-    converted,
     has_window,
     nodes_of_row,
     reads_of,
-    stripped,
+    strip_casts,
+    strip_parens,
     whole_number,
 )
 from dpsql.kernel.check.relation import Kind, Names, Relation, name_of
@@ -102,7 +102,7 @@ def _function(window: Window) -> str:
 
 def unique_by_number(expr: Expr, relation: Relation) -> Names | None:
     """Return the columns that are unique together with an expression, if it numbers the rows of a unit."""
-    window = stripped(expr)
+    window = strip_parens(expr)
     if not isinstance(window, Window) or _function(window) != "ROW_NUMBER" or relation.kind is not Kind.OWNED:
         return None
     rest = [part for part in window.partition if part not in relation.unit]
@@ -113,7 +113,7 @@ def unique_by_number(expr: Expr, relation: Relation) -> Names | None:
 
 def mark_of(expr: Expr, relation: Relation) -> Mark | None:
     """Return what an expression of owned rows counts, if it is known."""
-    expr = stripped(expr)
+    expr = strip_parens(expr)
     if isinstance(expr, Column):
         return relation.marks.get(name_of(expr))
     if isinstance(expr, Window):
@@ -129,13 +129,13 @@ def mark_of(expr: Expr, relation: Relation) -> Mark | None:
 
 
 def _greatest(expr: Expr, relation: Relation) -> Mark | None:
-    inner = converted(expr)
+    inner = strip_casts(expr)
     if not (isinstance(inner, Call) and inner.name.upper() == "GREATEST" and len(inner.arguments) == 2):
         return None
     at_least_one = whole_number(inner.arguments[1]) == 1
-    x = stripped(inner.arguments[0])
+    x = strip_parens(inner.arguments[0])
     while isinstance(x, Cast) and x.type.name == "HUGEINT":
-        x = stripped(x.operand)
+        x = strip_parens(x.operand)
     return _whole(x, relation) if at_least_one else None
 
 
@@ -144,7 +144,7 @@ def _whole_of_units(expr: Case, relation: Relation) -> Mark | None:
     if len(expr.branches) != 1 or expr.default is None:
         return None
     condition, value = expr.branches[0]
-    condition = stripped(condition)
+    condition = strip_parens(condition)
     if not (isinstance(condition, IsNull) and not condition.negated and condition.operand in relation.unit):
         return None
     return _greatest(expr.default, relation) if whole_number(value) == 1 else None
@@ -160,7 +160,7 @@ def _sum_of(expr: Expr, relation: Relation) -> tuple[str, bool] | None:
 
 
 def _measured(expr: Expr, relation: Relation) -> tuple[str, bool] | None:
-    x = stripped(expr)
+    x = strip_parens(expr)
     y = absolute_of(x)
     if y is not None:
         return (name_of(y), True) if isinstance(y, Column) else None
@@ -247,7 +247,7 @@ def kept_values(expr: Case, relation: Relation) -> Mark | None:
     for condition in conditions:
         if not (isinstance(condition, Binary) and condition.operator == "<="):
             continue
-        rank, most = stripped(condition.left), whole_number(condition.right)
+        rank, most = strip_parens(condition.left), whole_number(condition.right)
         if not isinstance(rank, Window) or most is None or most < 0 or _function(rank) != "DENSE_RANK":
             continue
         if not any(term.expr == value for term in rank.order):
@@ -263,7 +263,7 @@ def kept_values(expr: Case, relation: Relation) -> Mark | None:
 
 def first_of_units(expr: Expr, relation: Relation) -> Mark | None:
     """Return the mark of a kept value in the first of all rows with it, of whatever unit."""
-    case = stripped(expr)
+    case = strip_parens(expr)
     if not isinstance(case, Case) or (found := _only_branch(case)) is None or len(found[0]) != 1:
         return None
     (condition,), value = found
@@ -271,7 +271,7 @@ def first_of_units(expr: Expr, relation: Relation) -> Mark | None:
         isinstance(condition, Binary) and condition.operator == "=" and whole_number(condition.right) == 1
     ):
         return None
-    window = stripped(condition.left)
+    window = strip_parens(condition.left)
     if not isinstance(window, Window) or _function(window) != "ROW_NUMBER" or not isinstance(value, Column):
         return None
     kept = relation.marks.get(name_of(value))
