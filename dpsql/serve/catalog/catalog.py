@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -12,14 +13,17 @@ import pyarrow as pa
 
 from dpsql.engines.worker import RunningStatement, run, running_statement
 from dpsql.policy import Policy
-from dpsql.serve.catalog import facts as of_session
 from dpsql.serve.catalog import pg_types, routing
-from dpsql.serve.catalog.database import Names, arrow_rows, check_sql, open_database
+from dpsql.serve.catalog.database import Names, check_sql, open_database, set_session
 from dpsql.serve.catalog.facts import (
+    SERVER_STARTED,
     CatalogAnswer,
     CatalogColumn,
     CatalogDescription,
+    ConnectionRow,
+    CursorRow,
     Facts,
+    PreparedRow,
     QuestionTimedOut,
     QuestionTooLarge,
     Route,
@@ -29,8 +33,8 @@ from dpsql.serve.catalog.facts import (
     UnknownSetting,
 )
 from dpsql.serve.catalog.postgres_data import data
-from dpsql.serve.catalog.relations import ANALYST, LIVE, OWNER, Place, all_settings, relations
-from dpsql.serve.catalog.translate import Question, Translator, live_name
+from dpsql.serve.catalog.relations import ANALYST, OWNER, Place, relations
+from dpsql.serve.catalog.translate import Question, Translator
 from dpsql.serve.fair_cache import FairCache
 from dpsql.types import SqlType
 
@@ -84,8 +88,8 @@ class Catalog:
         columns = {table: schema.columns(table) for table in policy.tables}
         self._place = Place(name, relations(policy, columns, views or {}, oids or {}))
         self._tables = frozenset(table.lower() for table in policy.tables)
-        self._names = Names(self._place.relations)
-        self._connection = open_database(self._place, self._names)
+        self._connection = open_database(self._place, self._session(Facts("", 0), ""))
+        self._names = Names(self._connection)
         self._questions: FairCache[_Asked, Question | UnknownQuestion] = FairCache(_KEPT)
         self._routes: FairCache[str, Route] = FairCache(_KEPT)
 
@@ -143,13 +147,9 @@ class Catalog:
             raise UnknownQuestion("number of parameters")
         self._check_settings(question, facts)
         session = self._session(facts, question.sql)
-        live = {key: LIVE[key](facts, self._place) for key in question.live}
-        rows = {live_name(*key): arrow_rows(data().relations[key], made) for key, made in live.items()}
 
         def fetch(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
-            for name, table in rows.items():
-                cursor.register(name, table)
-            cursor.execute("SET VARIABLE session = $1", [session])
+            set_session(cursor, session)
             return _fetch(cursor, question.sql, list(parameters))
 
         table = self._within_limits(fetch)
@@ -180,14 +180,12 @@ class Catalog:
         except Exception as problem:  # noqa: BLE001  a form that no rule foresaw
             return UnknownQuestion(type(problem).__name__)
 
-    def _bind(self, sql: str, live: frozenset[tuple[str, str]], parameters: int) -> list[str]:
+    def _bind(self, sql: str, parameters: int) -> list[str]:
         """Return DuckDB's types of the columns of SQL that the check lets pass; asks nothing."""
 
         def describe(cursor: duckdb.DuckDBPyConnection) -> list[str]:
             check_sql(cursor, sql)
-            for key in live:
-                cursor.register(live_name(*key), arrow_rows(data().relations[key], ()))
-            cursor.execute("SET VARIABLE session = $1", [self._session(Facts("", 0), "")])
+            set_session(cursor, self._session(Facts("", 0), ""))
             found = cursor.execute(f"DESCRIBE {sql}", [None] * parameters)
             return [str(row[1]) for row in found.fetchall()]
 
@@ -198,18 +196,30 @@ class Catalog:
 
     def _check_settings(self, question: Question, facts: Facts) -> None:
         """Raise `UnknownSetting` if a question reads a setting that does not exist."""
-        known = all_settings(facts) if question.settings else {}
+        known = facts.all_settings() if question.settings else {}
         for name in question.settings:
             if name.lower() not in known:
                 raise UnknownSetting(f'unrecognized configuration parameter "{name}"')
 
     def _session(self, facts: Facts, sql: str) -> dict[str, object]:
-        """Return the facts of a session that macros read; the settings only where the SQL reads them."""
+        """Return the facts of a session that macros and views read; those of few only where the SQL reads them."""
         schemas = facts.schemas
-        settings = all_settings(facts) if "current_setting" in sql.lower() else {}
+        settings = facts.all_settings() if "current_setting" in sql.lower() else {}
+
+        def rows(relation: str, given: Sequence[ConnectionRow | PreparedRow | CursorRow]) -> list[dict[str, object]]:
+            return [asdict(one) for one in given] if relation in sql else []
+
+        prepared = rows("pg_prepared_statements", facts.prepared)
+        for one in prepared:
+            one["parameters"] = [data().type_oids.get(name, pg_types.TEXT) for name in one["parameters"]]
         return {
             "setting_names": list(settings),
             "setting_values": list(settings.values()),
+            "own_names": list(facts.settings),
+            "own_values": list(facts.settings.values()),
+            "connections": rows("pg_stat_", facts.connections),
+            "prepared": prepared,
+            "cursors": rows("pg_cursors", facts.cursors),
             "user": facts.user,
             "database": self.name,
             "pid": facts.pid,
@@ -220,8 +230,8 @@ class Catalog:
             "public_is_visible": "public" in schemas,
             "address": facts.address,
             "port": facts.port,
-            "now": datetime.now(UTC).isoformat(),
-            "server_started": of_session.SERVER_STARTED.isoformat(),
+            "now": datetime.now(UTC),
+            "server_started": SERVER_STARTED,
         }
 
     # Execution.
