@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.conversions import Conversions, Scope, call, cast, wrap
+from dpsql.serve.catalog.conversions import Conversions, Scope, Value, call, cast, wrap
 from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.parse import SESSION, fold_name, trim_function
+from dpsql.serve.catalog.parse import fold_name
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import AGGREGATES, FUNCTIONS, PREFIX, Function
 
@@ -28,6 +28,11 @@ class Calls(Conversions):
             return SPECIALS[name](self, node, scope)
         if name in AGGREGATES:
             return self._aggregate(node, scope)
+        return self.macro_call(node, scope)
+
+    def macro_call(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate the call of a macro."""
+        name = fold_name(node.this)
         known = FUNCTIONS.get((name, len(node.expressions)))
         if known is None or name.startswith("show_"):
             raise UnknownQuestion("function")
@@ -55,12 +60,6 @@ class Calls(Conversions):
             own = values[0].type
             return own if function.result == "same" else pg_types.element(own)
         return pg_types.function_type(function.result)
-
-    def replace_by_call(self, node: exp.Expr, scope: Scope, name: str, *arguments: exp.Expr) -> int | None:
-        """Translate a node as the call of a function."""
-        new = call(name, *arguments)
-        node.replace(new)
-        return self.function(new, scope)
 
     def texts(self, node: exp.Expr, scope: Scope) -> list[exp.Expr]:
         """Translate arguments and show them as texts; return what stands in their place."""
@@ -91,45 +90,37 @@ class Calls(Conversions):
                 return pg_types.INT8 if own in (pg_types.INT2, pg_types.INT4) else pg_types.NUMERIC
         return pg_types.function_type(result)
 
-    # Functions that are written without parentheses, or with key words among their arguments.
-
-    def session(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `current_user` and the like."""
-        return self.replace_by_call(node, scope, SESSION[type(node)])
-
-    def trim(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `trim(BOTH x FROM y)`."""
-        arguments = [part for part in (node.this, node.expression) if part is not None]
-        return self.replace_by_call(node, scope, trim_function(node), *arguments)
-
-    def position(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `position(x IN y)`."""
-        return self.replace_by_call(node, scope, "position", node.args["substr"], node.this)
+    # Functions that depend on the types or the texts of their arguments.
 
     def substring(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate `substring(x FROM a FOR b)` and `substring(x FROM 'pattern')`."""
-        start, length = node.args.get("start") or exp.Literal.number(1), node.args.get("length")
-        if length is None and isinstance(start, exp.Literal) and start.is_string:
-            group = "(" in start.name.replace("\\(", "").replace("(?:", "")
-            self.as_text(self.value(node.this, scope))
-            node.replace(call(f"{PREFIX}show_{'group' if group else 'matched'}", node.this, start))
-            return TEXT
-        return self.replace_by_call(node, scope, "substring", node.this, start, *([length] if length else []))
+        text, start, *length = node.expressions
+        if length or not (isinstance(start, exp.Literal) and start.is_string):
+            return self.macro_call(node, scope)
+        group = "(" in start.name.replace("\\(", "").replace("(?:", "")
+        self.as_text(self.value(text, scope))
+        node.set("this", f"{PREFIX}show_{'group' if group else 'matched'}")
+        return TEXT
 
-    def extract(self, node: exp.Expr, scope: Scope) -> int:
-        """Translate `extract(epoch FROM x)`."""
-        self.expression(node.expression, scope)
-        part = exp.Literal.string(node.name.lower())
-        node.replace(cast(call("date_part", part, node.expression), pg_types.NUMERIC))
-        return pg_types.NUMERIC
+    def choice(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate `coalesce`, `greatest` and `least`."""
+        return self.meet([self.value(part, scope) for part in list(node.expressions)])
+
+    def null_if(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate `nullif(x, y)`."""
+        return self.like_values(node, scope)[0].type
+
+    def like_values(self, node: exp.Expr, scope: Scope) -> list[Value]:
+        """Translate parts that are compared; an untyped literal takes the type of the others."""
+        values = [self.value(part, scope) for part in list(node.iter_expressions())]
+        self.alike(values)
+        return values
 
     def interval(self, node: exp.Expr, scope: Scope) -> int:
         """Translate `interval '1 day'`."""
         text = exp.Literal.string(f"{node.name} {node.text('unit')}".strip())
         node.replace(cast(text, pg_types.INTERVAL))
         return pg_types.INTERVAL
-
-    # Functions that depend on the types or the texts of their arguments.
 
     def row(self, node: exp.Expr, scope: Scope) -> int:
         """Translate `row(x, y)` and `(x, y)`."""
@@ -209,6 +200,9 @@ SPECIALS: Mapping[str, Callable[[Calls, exp.Expr, Scope], int | None]] = {
     **dict.fromkeys(("json_build_object", "json_build_array"), Calls.json),
     "pg_typeof": Calls.type_of,
     **dict.fromkeys(("date_part", "date_trunc"), Calls.date_part),
+    **dict.fromkeys(("coalesce", "greatest", "least"), Calls.choice),
+    "nullif": Calls.null_if,
+    "substring": Calls.substring,
 }
 
 NAMES = frozenset(

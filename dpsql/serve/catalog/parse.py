@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 from sqlglot import exp
@@ -40,15 +40,36 @@ class _Dialect(Postgres):
         }
 
 
+def _plain_call(name: str) -> Callable[[PostgresParser], exp.Expr | None]:
+    """Return a parser of a call with key words among its arguments, which makes a plain call of it."""
+    read = PostgresParser.FUNCTION_PARSERS[name]
+
+    def parse_call(parser: PostgresParser) -> exp.Expr | None:
+        node = read(parser)
+        called, parts = name.lower(), [node.this, node.args.get("expression")]
+        match node:
+            case exp.Trim():
+                side = str(node.args.get("position") or "BOTH").upper()
+                called = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim")
+            case exp.StrPosition():
+                parts = [node.args["substr"], node.this]
+            case exp.Extract():
+                parts[0] = exp.Literal.string(node.name.lower())
+            case exp.Substring():
+                parts = [node.this, node.args.get("start") or exp.Literal.number(1), node.args.get("length")]
+        return exp.Anonymous(this=called, expressions=[part for part in parts if part is not None])
+
+    return parse_call
+
+
 class _Parser(PostgresParser):
     """PostgreSQL's parser without the functions that it knows: each is a plain call, with its own name."""
 
-    FUNCTIONS: ClassVar = {
-        name: PostgresParser.FUNCTIONS[name] for name in ("ARRAY", "COALESCE", "NULLIF", "GREATEST", "LEAST")
-    }
+    FUNCTIONS: ClassVar = {"ARRAY": PostgresParser.FUNCTIONS["ARRAY"]}
+    NO_PAREN_FUNCTIONS: ClassVar = {}
     FUNCTION_PARSERS: ClassVar = {
-        name: PostgresParser.FUNCTION_PARSERS[name]
-        for name in ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
+        "CAST": PostgresParser.FUNCTION_PARSERS["CAST"],
+        **{name: _plain_call(name) for name in ("EXTRACT", "POSITION", "SUBSTRING", "TRIM")},
     }
 
 
@@ -155,55 +176,17 @@ def call_in(node: exp.Expr) -> exp.Anonymous | None:
     return node if isinstance(node, exp.Anonymous) else None
 
 
-def trim_function(node: exp.Expr) -> str:
-    """Return the name of the function that `trim(LEADING x FROM y)` and the like call."""
-    side = str(node.args.get("position") or "BOTH").upper()
-    return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim")
-
-
-SESSION: dict[type[exp.Expr], str] = {
-    exp.CurrentUser: "current_user",
-    exp.CurrentRole: "current_role",
-    exp.SessionUser: "session_user",
-    exp.CurrentCatalog: "current_catalog",
-    exp.CurrentSchema: "current_schema",
-    exp.CurrentTimestamp: "current_timestamp",
-}
-"""Functions of the session, which are written without parentheses."""
-_FIXED: dict[type[exp.Expr], str] = {
-    exp.Coalesce: "coalesce",
-    exp.Nullif: "nullif",
-    exp.Greatest: "greatest",
-    exp.Least: "least",
-    exp.Array: "array",
-    exp.Exists: "exists",
-    exp.Substring: "substring",
-    exp.StrPosition: "position",
-    exp.Extract: "extract",
-    **SESSION,
-    exp.CurrentDate: "current_date",
-    exp.Tuple: "row",
-}
-
-
 def _figure(node: exp.Expr | None) -> tuple[str, int]:
     """Return a name and how well it fits: 2 for columns and functions, 1 for types, 0 for none."""
     if node is None:
         return "", 0
-    fixed = _FIXED.get(type(node))
-    if fixed is not None:
-        return fixed, 2
     match node:
-        case exp.Column():
+        case exp.Column() | exp.Anonymous():
             return fold_name(node.this), 2
         case exp.Identifier():
             return fold_name(node), 2
         case exp.Dot():
             return _figure(node.expression)
-        case exp.Anonymous():
-            return fold_name(node.this), 2
-        case exp.Trim():
-            return trim_function(node), 2
         case exp.Paren() | exp.Bracket() | exp.Filter() | exp.Window() | exp.Collate():
             return _figure(node.this)
         case exp.Subquery():
@@ -214,8 +197,8 @@ def _figure(node: exp.Expr | None) -> tuple[str, int]:
         case exp.Case():
             found = _figure(node.args.get("default"))
             return found if found[1] == 2 else ("case", 1)
-        case exp.AtTimeZone():
-            return "timezone", 2
+        case exp.AtTimeZone() | exp.Array() | exp.Exists() | exp.Tuple():
+            return {exp.AtTimeZone: "timezone", exp.Tuple: "row"}.get(type(node), node.key), 2
     return "", 0
 
 
