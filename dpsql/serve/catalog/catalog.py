@@ -20,10 +20,7 @@ from dpsql.serve.catalog.facts import (
     CatalogAnswer,
     CatalogColumn,
     CatalogDescription,
-    ConnectionRow,
-    CursorRow,
     Facts,
-    PreparedRow,
     QuestionTimedOut,
     QuestionTooLarge,
     Route,
@@ -202,36 +199,33 @@ class Catalog:
                 raise UnknownSetting(f'unrecognized configuration parameter "{name}"')
 
     def _session(self, facts: Facts, sql: str) -> dict[str, object]:
-        """Return the facts of a session that macros and views read; those of few only where the SQL reads them."""
-        schemas = facts.schemas
+        """Return the facts of a session, as `session.sql` has them; long ones only if the SQL reads them."""
         settings = facts.all_settings() if "current_setting" in sql.lower() else {}
-
-        def rows(relation: str, given: Sequence[ConnectionRow | PreparedRow | CursorRow]) -> list[dict[str, object]]:
-            return [asdict(one) for one in given] if relation in sql else []
-
-        prepared = rows("pg_prepared_statements", facts.prepared)
-        for one in prepared:
-            one["parameters"] = [data().type_oids.get(name, pg_types.TEXT) for name in one["parameters"]]
+        prepared = facts.prepared if "pg_prepared_statements" in sql else ()
+        oids = data().type_oids
         return {
-            "setting_names": list(settings),
-            "setting_values": list(settings.values()),
-            "own_names": list(facts.settings),
-            "own_values": list(facts.settings.values()),
-            "connections": rows("pg_stat_", facts.connections),
-            "prepared": prepared,
-            "cursors": rows("pg_cursors", facts.cursors),
             "user": facts.user,
             "database": self.name,
-            "pid": facts.pid,
             "version": self._version,
-            "schema": schemas[0] if schemas else None,
-            "schemas": list(schemas),
-            "implicit_schemas": list(facts.implicit_schemas),
-            "public_is_visible": "public" in schemas,
+            "pid": facts.pid,
             "address": facts.address,
             "port": facts.port,
+            "schema": next(iter(facts.schemas), None),
+            "schemas": list(facts.schemas),
+            "implicit_schemas": list(facts.implicit_schemas),
+            "public_is_visible": "public" in facts.schemas,
             "now": datetime.now(UTC),
             "server_started": SERVER_STARTED,
+            "own_names": list(facts.settings),
+            "own_values": list(facts.settings.values()),
+            "setting_names": list(settings),
+            "setting_values": list(settings.values()),
+            "connections": [asdict(one) for one in facts.connections if "pg_stat_" in sql],
+            "prepared": [
+                asdict(one) | {"parameters": [oids.get(name, pg_types.TEXT) for name in one.parameters]}
+                for one in prepared
+            ],
+            "cursors": [asdict(one) for one in facts.cursors if "pg_cursors" in sql],
         }
 
     # Execution.

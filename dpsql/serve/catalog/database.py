@@ -40,9 +40,8 @@ _SETTINGS = {
 
 
 def open_database(place: Place, session: Mapping[str, object]) -> duckdb.DuckDBPyConnection:
-    """Return the locked catalogue of a policy's relations; its views are bound with the facts of a session."""
+    """Return the locked catalogue of a policy's relations; views are bound with the facts of a session."""
     connection = connect(_SETTINGS)
-    set_session(connection, session)
     for schema in (*SCHEMAS.values(), "_session"):
         connection.execute(f"CREATE SCHEMA {schema}")
     known, script = data(), _read_script("session.sql")
@@ -57,18 +56,22 @@ def open_database(place: Place, session: Mapping[str, object]) -> duckdb.DuckDBP
     connection.execute(_read_script("policy.sql"))
     for name in given:
         connection.unregister(name)
-    connection.execute(script.format(**_FACTS))
+    facts = {name: f"getvariable('session')['{name}']" for name in session}
+    type_of_facts, *definitions = script.format(**facts).split(";\n\n")
+    connection.execute(type_of_facts)
+    set_session(connection, session)
+    connection.execute(";\n".join(definitions))
     for relation in known.relations.values():
         if relation.name in views:
             connection.execute(_view(connection, relation))
-    _add_macros(connection, place.relations)
+    _add_macros(connection, place.relations, facts)
     lock(connection, (), None)
     return connection
 
 
 def set_session(connection: duckdb.DuckDBPyConnection, session: Mapping[str, object]) -> None:
     """Give a connection the facts of a session, which macros and views read."""
-    connection.execute("SET VARIABLE session = $1", [session])
+    connection.execute("SET VARIABLE session = CAST($1 AS _session.facts)", [session])
 
 
 def _read_script(name: str) -> str:
@@ -104,30 +107,14 @@ class Names:
         self.shown |= {"procedure": read("SELECT oid, signature FROM _pgc._functions"), "other": {}}
 
 
-_CONNECTION = "pid INTEGER, \"user\" VARCHAR, application_name VARCHAR, address VARCHAR, port INTEGER, \
-started TIMESTAMP WITH TIME ZONE, state VARCHAR, encryption STRUCT(version VARCHAR, cipher VARCHAR, bits INTEGER)"
-_STATEMENT = "name VARCHAR, statement VARCHAR"
-_TYPES = {
-    **dict.fromkeys(("user", "database", "version", "schema", "address", "now", "server_started"), "VARCHAR"),
-    **dict.fromkeys(("pid", "port"), "INTEGER"),
-    **dict.fromkeys(("schemas", "implicit_schemas", "setting_names", "setting_values"), "VARCHAR[]"),
-    **dict.fromkeys(("own_names", "own_values"), "VARCHAR[]"),
-    "public_is_visible": "BOOLEAN",
-    **dict.fromkeys(("now", "server_started"), "TIMESTAMP WITH TIME ZONE"),
-    "connections": f"STRUCT({_CONNECTION})[]",
-    "prepared": f"STRUCT({_STATEMENT}, prepared TIMESTAMP WITH TIME ZONE, parameters UINTEGER[], from_sql BOOLEAN)[]",
-    "cursors": f"STRUCT({_STATEMENT}, hold BOOLEAN, \"binary\" BOOLEAN, scroll BOOLEAN, created TIMESTAMP WITH TIME ZONE)[]",
-}
-_FACTS = {name: f"CAST(getvariable('session')['{name}'] AS {kind})" for name, kind in _TYPES.items()}
-"""The facts of a session, as macros and views read them from DuckDB's variable `session`."""
-
-
-def _add_macros(connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyRelation]) -> None:
+def _add_macros(
+    connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyRelation], facts: Mapping[str, str]
+) -> None:
     known = data()
     classes = known.relations.values()
     types = known.tables["pg_type"]
     lists = {
-        **_FACTS,
+        **facts,
         "classes": _numbers(own.oid for own in relations),
         "row_types": _numbers(oid for own in relations for oid in (own.row_type, own.array_type)),
         "system_classes": _numbers(one.oid for one in classes if one.schema == "pg_catalog"),

@@ -106,7 +106,14 @@ def given_tables(place: Place) -> dict[str, pa.Table]:
     """Return the tables that `policy.sql` reads, by name: PostgreSQL's own rows, and those of the policy."""
     known = data()
     columns = [
-        (own.oid, number, name, pg_types.column_oid(kind), pg_types.type_modifier(kind), own.comments.get(fold(name)))
+        (
+            own.oid,
+            number,
+            name,
+            pg_types.column_oid(kind),
+            pg_types.type_modifier(kind),
+            own.comments.get(fold(name)),
+        )
         for own in place.relations
         for number, (name, kind) in enumerate(own.columns, start=1)
     ]
@@ -119,7 +126,8 @@ def given_tables(place: Place) -> dict[str, pa.Table]:
         **{name: _rows_of(name, rows) for name, rows in known.tables.items()},
         "given_database": _table("name:string", [(place.name,)]),
         "given_relations": _table(
-            "oid:int64 name:string kind:string row_type:int64 array_type:int64 width:int64 comment:string", relations
+            "oid:int64 name:string kind:string row_type:int64 array_type:int64 width:int64 comment:string",
+            relations,
         ),
         "given_columns": _table(
             "relation:int64 number:int64 name:string type:int64 modifier:int64 comment:string", columns
@@ -139,7 +147,9 @@ def given_tables(place: Place) -> dict[str, pa.Table]:
 def _rows_of(name: str, rows: Sequence[Row]) -> pa.Table:
     """Return rows of a relation of `pg_catalog` as a table with the relation's columns."""
     columns = data().relations["pg_catalog", name].columns
-    arrays = [pa.array([row.get(column) for row in rows], pg_types.storage_type(oid)) for column, oid in columns]
+    arrays = [
+        pa.array([row.get(column) for row in rows], pg_types.storage_type(oid)) for column, oid in columns
+    ]
     return pa.table(arrays, [column for column, _ in columns])
 
 

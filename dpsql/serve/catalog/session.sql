@@ -1,6 +1,20 @@
--- The relations whose rows are about the session that asks; `database.py` runs this once, with the facts of a session in
--- braces. Each becomes a view with all columns and PostgreSQL's types of its relation: what is not
--- named here is NULL. OID 10 is the role that owns everything, 16385 the analyst, 16384 the database.
+-- What sessions differ in; `database.py` runs this once. The first statement is the type of DuckDB's variable
+-- `session`, whose parts stand in braces here and in `functions.sql`. Each view becomes one with all columns and
+-- PostgreSQL's types of its relation: what is not named here is NULL. OID 10 is the role that owns everything,
+-- 16385 the analyst, 16384 the database.
+
+CREATE TYPE _session.facts AS STRUCT(
+  "user" VARCHAR, "database" VARCHAR, version VARCHAR, pid INTEGER, address VARCHAR, port INTEGER,
+  "schema" VARCHAR, schemas VARCHAR[], implicit_schemas VARCHAR[], public_is_visible BOOLEAN,
+  now TIMESTAMP WITH TIME ZONE, server_started TIMESTAMP WITH TIME ZONE,
+  own_names VARCHAR[], own_values VARCHAR[], setting_names VARCHAR[], setting_values VARCHAR[],
+  connections STRUCT(pid INTEGER, "user" VARCHAR, application_name VARCHAR, address VARCHAR, port INTEGER,
+    started TIMESTAMP WITH TIME ZONE, state VARCHAR,
+    encryption STRUCT(version VARCHAR, cipher VARCHAR, bits INTEGER))[],
+  prepared STRUCT(name VARCHAR, statement VARCHAR, prepared TIMESTAMP WITH TIME ZONE, parameters UINTEGER[],
+    from_sql BOOLEAN)[],
+  cursors STRUCT(name VARCHAR, statement VARCHAR, hold BOOLEAN, "binary" BOOLEAN, scroll BOOLEAN,
+    created TIMESTAMP WITH TIME ZONE)[]);
 
 CREATE VIEW _session.pg_roles AS
 SELECT oid, rolname, oid = 10 AS rolsuper, true AS rolinherit, oid = 10 AS rolcreaterole,
