@@ -52,7 +52,7 @@ def open_database(place: Place, session: Mapping[str, object]) -> duckdb.DuckDBP
     for name, content in given.items():
         connection.register(name, content)
     for table in known.tables:
-        connection.execute(f"INSERT INTO _pgc.{table} FROM temp.main.{table}")
+        connection.execute(f"INSERT INTO _pgc.{table} BY NAME FROM temp.main.{table}")
     connection.execute(_read_script("policy.sql"))
     for name in given:
         connection.unregister(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
@@ -217,19 +218,8 @@ def _type_name(kind: exp.Expr) -> str:
     return next((name for name, known in data().type_oids.items() if known == oid), "")
 
 
-_TYPES = {
-    exp.DType.INT: pg_types.INT4,
-    exp.DType.DOUBLE: pg_types.FLOAT8,
-    exp.DType.FLOAT: pg_types.FLOAT4,
-    exp.DType.DECIMAL: pg_types.NUMERIC,
-    exp.DType.CHAR: pg_types.BPCHAR,
-    exp.DType.VARBINARY: pg_types.BYTEA,
-    exp.DType.TIMESTAMPNTZ: pg_types.TIMESTAMP,
-}
-
-
 def type_oid(kind: exp.Expr) -> int | None:
-    """Return the OID of a type in a cast; None if it is not known."""
+    """Return the OID of a type in a cast, by its name as sqlglot writes it; None if it is not known."""
     if not isinstance(kind, exp.DataType):
         return None
     if kind.this == exp.DType.ARRAY:
@@ -243,5 +233,4 @@ def type_oid(kind: exp.Expr) -> int | None:
             name = name.expression if fold_name(name.this) in SCHEMAS else None
         internal = isinstance(name, exp.Identifier) and name.name == "char"
         return pg_types.CHAR if internal else pg_types.oid_of_name(fold_name(name))
-    name = kind.this.value if isinstance(kind.this, exp.DType) else str(kind.this)
-    return _TYPES.get(kind.this) or pg_types.oid_of_name(name.lower())
+    return pg_types.oid_of_name(re.sub(r"\(.*", "", kind.sql("postgres")).lower())

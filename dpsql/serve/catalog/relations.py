@@ -123,7 +123,7 @@ def given_tables(place: Place) -> dict[str, pa.Table]:
     ]
     objects = [(one.schema, one.name, one.oid) for one in known.relations.values()]
     return {
-        **{name: _rows_of(name, rows) for name, rows in known.tables.items()},
+        **{name: pa.Table.from_pylist(rows) for name, rows in known.tables.items()},
         "given_database": _table("name:string", [(place.name,)]),
         "given_relations": _table(
             "oid:int64 name:string kind:string row_type:int64 array_type:int64 width:int64 comment:string",
@@ -134,7 +134,7 @@ def given_tables(place: Place) -> dict[str, pa.Table]:
         ),
         "given_objects": _table("schema:string name:string oid:int64", objects),
         "given_types": _table("oid:int64 shown:string", list(known.type_names.items())),
-        "given_settings": _rows_of("pg_settings", known.settings),
+        "given_settings": pa.Table.from_pylist(known.settings),
         "given_functions": _table(
             "oid:int64 result:string arguments:string definition:string signature:string", known.functions
         ),
@@ -142,15 +142,6 @@ def given_tables(place: Place) -> dict[str, pa.Table]:
             "word:string catcode:string barelabel:bool catdesc:string baredesc:string", known.keywords
         ),
     }
-
-
-def _rows_of(name: str, rows: Sequence[Row]) -> pa.Table:
-    """Return rows of a relation of `pg_catalog` as a table with the relation's columns."""
-    columns = data().relations["pg_catalog", name].columns
-    arrays = [
-        pa.array([row.get(column) for row in rows], pg_types.storage_type(oid)) for column, oid in columns
-    ]
-    return pa.table(arrays, [column for column, _ in columns])
 
 
 def _table(columns: str, rows: Sequence[Sequence[object]]) -> pa.Table:
