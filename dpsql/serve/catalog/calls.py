@@ -9,7 +9,6 @@ from sqlglot import exp
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.conversions import Conversions, Scope, Value, call, cast, wrap
 from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.parse import fold_name
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import AGGREGATES, FUNCTIONS, PREFIX, Function
 
@@ -23,7 +22,7 @@ class Calls(Conversions):
 
     def function(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate the call of a function of the closed list."""
-        name = fold_name(node.this)
+        name = node.name
         if name in SPECIALS:
             return SPECIALS[name](self, node, scope)
         if name in AGGREGATES:
@@ -32,7 +31,7 @@ class Calls(Conversions):
 
     def macro_call(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate the call of a macro."""
-        name = fold_name(node.this)
+        name = node.name
         known = FUNCTIONS.get((name, len(node.expressions)))
         if known is None or name.startswith("show_"):
             raise UnknownQuestion("function")
@@ -70,7 +69,7 @@ class Calls(Conversions):
 
     def _aggregate(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate an aggregate or a window function; DISTINCT and ORDER BY stand in its arguments."""
-        name = fold_name(node.this)
+        name = node.name
         result = AGGREGATES[name]
         node.set("this", "bool_and" if name == "every" else name)
         if node.expressions and isinstance(node.expressions[0], exp.Distinct):
@@ -156,12 +155,12 @@ class Calls(Conversions):
 
     def concat(self, node: exp.Expr, scope: Scope) -> int:
         """Translate `concat(..)` and `concat_ws(separator, ..)`, which leave NULL out."""
-        node.replace(_short(call(fold_name(node.this), *map(_short, self.texts(node, scope)))))
+        node.replace(_short(call(node.name, *map(_short, self.texts(node, scope)))))
         return TEXT
 
     def json(self, node: exp.Expr, scope: Scope) -> int:
         """Translate `json_build_object('key', value, ..)` and `json_build_array(value, ..)`."""
-        name = fold_name(node.this).replace("_build", "")
+        name = node.name.replace("_build", "")
         if name == "json_object" and len(node.expressions) % 2:
             raise UnknownQuestion("json_build_object")
         for part in list(node.expressions):
@@ -185,7 +184,7 @@ class Calls(Conversions):
         oid = self.expression(value, scope)
         if not isinstance(part, exp.Literal) or oid in (UNKNOWN, *pg_types.TEXTS):
             raise UnknownQuestion("date_part")
-        return oid if fold_name(node.this) == "date_trunc" else pg_types.FLOAT8
+        return oid if node.name == "date_trunc" else pg_types.FLOAT8
 
 
 def _short(node: exp.Expr) -> exp.Expr:

@@ -13,7 +13,7 @@ from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.calls import Calls
 from dpsql.serve.catalog.conversions import Scope, Value, call, cast, wrap
 from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.parse import call_in, fold_name, type_oid
+from dpsql.serve.catalog.parse import type_oid
 from dpsql.serve.catalog.pg_types import BOOL, TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import PREFIX
 
@@ -54,7 +54,7 @@ class Expressions(Calls):
 
     def column(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate a column, by its name and source; a source alone is its only column."""
-        name, table = node.name, fold_name(node.args.get("table"))
+        name, table = node.name, node.table
         if not table and name in _WITHOUT_PARENTHESES and not node.this.args.get("quoted"):
             new = call(name)
             node.replace(new)
@@ -74,13 +74,11 @@ class Expressions(Calls):
         return None
 
     def field(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `(x).field`, and `pg_catalog.function(..)`."""
-        function = call_in(node)
-        if function is None:
-            self.expression(node.this, scope)
-            return None
-        node.replace(function)
-        return self.expression(function, scope)
+        """Translate `(x).field`."""
+        if isinstance(node.expression, exp.Anonymous):
+            raise UnknownQuestion("schema of a function")
+        self.expression(node.this, scope)
+        return None
 
     def collation(self, node: exp.Expr, scope: Scope) -> int | None:
         """Leave out a collation that compares texts by their bytes, as the catalogue does."""

@@ -9,6 +9,7 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -103,7 +104,7 @@ def _depth(tokens: Sequence[Token], opening: TokenType, closing: TokenType) -> i
 
 
 def parse(text: str, tokens: list[Token] | None = None) -> exp.Expr:
-    """Return the tree of one question: a query, or VALUES."""
+    """Return the tree of one question, a query or VALUES; names that are not quoted are in lower case."""
     tokens = tokenize(text) if tokens is None else tokens
     if tokens[0].token_type not in BEGINNINGS:
         raise UnknownQuestion("no query")
@@ -114,7 +115,10 @@ def parse(text: str, tokens: list[Token] | None = None) -> exp.Expr:
         raise UnknownQuestion("syntax") from None
     if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
         raise UnknownQuestion("no query")
-    return trees[0]
+    tree = normalize_identifiers(trees[0], "postgres")
+    for called in tree.find_all(exp.Anonymous):
+        called.set("this", called.name.lower())
+    return tree
 
 
 _KINDS = {
@@ -127,7 +131,7 @@ _NAMES_TOO = frozenset({TokenType.SELECT, TokenType.INSERT, TokenType.GRANT, Tok
 
 
 def _parser_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Yield tokens as the parser expects them, `OPERATOR(pg_catalog.~)` as `~`."""
+    """Yield tokens as the parser expects them: `pg_catalog.upper(` as `upper(`, `OPERATOR(pg_catalog.~)` as `~`."""
     place = 0
     while place < len(tokens):
         token = tokens[place]
@@ -135,6 +139,9 @@ def _parser_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
         if words[:2] == ["operator", "("] and words[2] in SCHEMAS and words[3] == ".":
             yield tokens[place + 4]
             place += 6
+            continue
+        if words[0] in SCHEMAS and words[1:2] == ["."] and words[3:] == ["("]:
+            place += 2
             continue
         before = tokens[place - 1].token_type if place else None
         if token.token_type in _NAMES_TOO and before in (TokenType.ALIAS, TokenType.DOT):
@@ -157,24 +164,8 @@ def _with_kind(token: Token, kind: TokenType) -> Token:
 def output_name(node: exp.Expr) -> str:
     """Return the name of an output column, as PostgreSQL's `FigureColname` finds it."""
     if isinstance(node, exp.Alias):
-        return fold_name(node.args["alias"])
+        return node.alias
     return _figure(node)[0] or "?column?"
-
-
-def fold_name(identifier: exp.Expr | str | None) -> str:
-    """Return a name; one that is not quoted is in lower case."""
-    if isinstance(identifier, exp.Identifier):
-        return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()
-    return "" if identifier is None else str(identifier).lower()
-
-
-def call_in(node: exp.Expr) -> exp.Anonymous | None:
-    """Return the call of a function, without the schema of the catalogue before it; None for other nodes."""
-    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
-        if fold_name(node.this) not in SCHEMAS:
-            raise UnknownQuestion("schema of a function")
-        return node.expression
-    return node if isinstance(node, exp.Anonymous) else None
 
 
 def _figure(node: exp.Expr | None) -> tuple[str, int]:
@@ -182,10 +173,8 @@ def _figure(node: exp.Expr | None) -> tuple[str, int]:
     if node is None:
         return "", 0
     match node:
-        case exp.Column() | exp.Anonymous():
-            return fold_name(node.this), 2
-        case exp.Identifier():
-            return fold_name(node), 2
+        case exp.Column() | exp.Anonymous() | exp.Identifier():
+            return node.name, 2
         case exp.Dot():
             return _figure(node.expression)
         case exp.Paren() | exp.Bracket() | exp.Filter() | exp.Window() | exp.Collate():
@@ -230,7 +219,7 @@ def type_oid(kind: exp.Expr) -> int | None:
     if kind.this == exp.DType.USERDEFINED:
         name = kind.args["kind"]
         if isinstance(name, exp.Dot):
-            name = name.expression if fold_name(name.this) in SCHEMAS else None
+            name = name.expression if name.this.name in SCHEMAS else None
         internal = isinstance(name, exp.Identifier) and name.name == "char"
-        return pg_types.CHAR if internal else pg_types.oid_of_name(fold_name(name))
+        return pg_types.CHAR if internal else pg_types.oid_of_name(getattr(name, "name", str(name)).lower())
     return pg_types.oid_of_name(re.sub(r"\(.*", "", kind.sql("postgres")).lower())

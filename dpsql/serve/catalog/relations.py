@@ -10,7 +10,7 @@ import pyarrow as pa
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold, protected
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.postgres_data import Row, data
+from dpsql.serve.catalog.postgres_data import data
 from dpsql.types import SqlType
 
 OWNER, ANALYST, DATABASE = 10, 16385, 16384

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
-from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog import pg_types
@@ -19,7 +18,7 @@ from dpsql.serve.catalog.conversions import Scope, Source, SourceColumn, Tables,
 from dpsql.serve.catalog.database import OWN_TABLE, Names
 from dpsql.serve.catalog.expressions import Expressions
 from dpsql.serve.catalog.facts import CatalogColumn, UnknownQuestion
-from dpsql.serve.catalog.parse import call_in, fold_name, output_name, parse
+from dpsql.serve.catalog.parse import output_name, parse
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import FUNCTIONS, SCHEMAS
 from dpsql.serve.catalog.routing import find
@@ -75,7 +74,7 @@ class Translator(Expressions):
         tree = parse(text)
         if any(isinstance(node, _REFUSED) for node in tree.walk()):
             raise UnknownQuestion("part of a query")
-        holder = exp.Subquery(this=normalize_identifiers(tree, "postgres"))
+        holder = exp.Subquery(this=tree)
         for values in list(holder.find_all(exp.Values)):
             _name_columns(values)
         columns = self.query(holder.this, None, {})
@@ -185,7 +184,7 @@ class Translator(Expressions):
         match node:
             case exp.Table(this=exp.Identifier()):
                 self._relation(node, scope)
-            case exp.Table() | exp.Lateral() if call_in(node.this) is not None:
+            case exp.Table(this=exp.Anonymous()) | exp.Lateral(this=exp.Anonymous()):
                 self._function(node, scope)
             case exp.Subquery() if _holds_table(node.this):
                 self._source(node.this, scope)
@@ -232,10 +231,9 @@ class Translator(Expressions):
 
     def _function(self, node: exp.Expr, scope: Scope) -> None:
         """Replace a function in FROM by a query: a row for each element of its list, or for its value."""
-        alias, function = node.args.get("alias"), call_in(node.this)
-        if function is None or fold_name(node.args.get("db")) not in ("", *SCHEMAS):
+        alias, function, name = node.args.get("alias"), node.this, node.this.name
+        if node.text("db"):
             raise UnknownQuestion("function")
-        name = fold_name(function.this)
         single = alias.name if alias is not None and alias.name else name
         known = FUNCTIONS.get((name, len(function.expressions)))
         if name == "unnest" and len(function.expressions) > 1:
