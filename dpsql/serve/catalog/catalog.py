@@ -103,13 +103,13 @@ class Catalog:
         if found is not None:
             return found
         if routing.described_signal(text) is not None:
-            return Route.CATALOGUE
+            return Route.CATALOG
         # It has no relation: a constant, or a function of dpsql's own language.
-        return Route.DATA if isinstance(self._find(text, ()), UnknownQuestion) else Route.CATALOGUE
+        return Route.DATA if isinstance(self._find(text, ()), UnknownQuestion) else Route.CATALOG
 
     def knows(self, text: str, types: Sequence[pa.DataType | None] = ()) -> bool:
         """Return whether a statement is a question that was translated before; it does not parse."""
-        if self._routes.get(text) is not Route.CATALOGUE:
+        if self._routes.get(text) is not Route.CATALOG:
             return False
         return isinstance(self._questions.get((text, _oids(types))), Question)
 
@@ -337,5 +337,5 @@ def _oids(types: Sequence[pa.DataType | None]) -> tuple[int | None, ...]:
     return tuple(None if kind is None else pg_types.arrow_oid(kind) for kind in types)
 
 
-MakeCatalogue = Callable[[Policy, "SchemaDatabase", str], Catalog]
+MakeCatalog = Callable[[Policy, "SchemaDatabase", str], Catalog]
 """What opens the catalogue of a policy, under the name of the database that clients use."""

@@ -54,7 +54,7 @@ class Expressions(Calls):
 
     def column(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate a column, by its name and source; a source alone is its only column."""
-        name, table = node.name, node.table
+        name, table = node.name, node.text("table")
         if not table and name in _WITHOUT_PARENTHESES and not node.this.args.get("quoted"):
             new = call(name)
             node.replace(new)

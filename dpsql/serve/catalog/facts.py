@@ -17,7 +17,7 @@ from dpsql.serve.catalog.postgres_data import ALL_SCHEMAS, data
 class Route(Enum):
     """Who answers a statement."""
 
-    CATALOGUE = "catalogue"
+    CATALOG = "catalogue"
     """All its relations lie in the two catalogue schemas, or it has none."""
     DATA = "data"
     """None of its relations lies there, or it is no query."""

@@ -131,7 +131,7 @@ _NAMES_TOO = frozenset({TokenType.SELECT, TokenType.INSERT, TokenType.GRANT, Tok
 
 
 def _parser_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Yield tokens as the parser expects them: `pg_catalog.upper(` as `upper(`, `OPERATOR(pg_catalog.~)` as `~`."""
+    """Yield tokens as the parser expects them: `~` for `OPERATOR(pg_catalog.~)`, `f(` for `pg_catalog.f(`."""
     place = 0
     while place < len(tokens):
         token = tokens[place]

@@ -37,16 +37,16 @@ def route(text: str, tables: Container[str] = ()) -> Route | None:
         if before.token_type in (TokenType.FROM, TokenType.JOIN)
     }
     words = {token.text.lower() for token in tokens}
-    if any(source in tables for source in sources) and not any(map(_is_catalogue_name, words)):
+    if any(source in tables for source in sources) and not any(map(_is_catalog_name, words)):
         return Route.DATA
     try:
         tree = parse(text, tokens)
     except UnknownQuestion:
-        return Route.CATALOGUE if any(map(_is_catalogue_name, sources)) else Route.DATA
+        return Route.CATALOG if any(map(_is_catalog_name, sources)) else Route.DATA
     return _route_tree(tree)
 
 
-def _is_catalogue_name(word: str) -> bool:
+def _is_catalog_name(word: str) -> bool:
     return word in SCHEMAS or find("", word) is not None
 
 
@@ -58,7 +58,7 @@ def _route_tree(tree: exp.Expr) -> Route | None:
         if not isinstance(table.this, exp.Identifier) or (not schema and name in own):
             continue  # a function, or a common table expression
         known = schema in SCHEMAS or (not schema and find("", name) is not None)
-        found.add(Route.CATALOGUE if known else Route.DATA)
+        found.add(Route.CATALOG if known else Route.DATA)
     return Route.BOTH if len(found) > 1 else next(iter(found), None)
 
 
