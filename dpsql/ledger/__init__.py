@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dpsql.kernel.ledger.amounts import shown
 from dpsql.kernel.ledger.events import Event
+from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.records import (
     LadderRequest,
     LadderReservation,
@@ -41,6 +42,7 @@ __all__ = [
     "LadderRequest",
     "LadderReservation",
     "Ledger",
+    "Limits",
     "Lineage",
     "Opening",
     "RefinementStep",

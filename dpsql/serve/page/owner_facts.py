@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dpsql.errors import Error
-from dpsql.kernel.ledger.limits import Limits
 from dpsql.language import Query, parse, tables_in
+from dpsql.ledger import Limits
 from dpsql.policy import UnitColumn, UnitRow, UnitVia, protected
 from dpsql.render.figures import charged
 from dpsql.serve.json_facts import Facts, bounds_facts, budget_facts, domain_facts
