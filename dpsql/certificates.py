@@ -10,7 +10,6 @@ from dpsql.analysis import CompiledQuery, Plan
 from dpsql.analysis.claims import lower_claims
 from dpsql.kernel.check import Certificate, Change, NotCertified, certify
 from dpsql.kernel.facts import Facts
-from dpsql.policy.kernel_facts import facts_of
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 
 COLUMNS = ("query", "rule", "concludes", "place")
@@ -37,7 +36,7 @@ def _queries(
     parts = () if isinstance(prepared, PreparedPublic) else prepared.parts
     for place, part in enumerate(parts):
         counting = part.counting
-        facts = facts_of(counting.policy, counting.engines.schema_database)
+        facts = counting.engines.facts
         release = f"release {place + 1}" if len(parts) > 1 else "counts"
         for search, ladder in enumerate(part.plan.ladders):
             name = "search of a bound" if len(part.plan.ladders) == 1 else f"search of bound {search + 1}"

@@ -25,9 +25,11 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.exclusive import OwnerProcess
 from dpsql.kept_ladders import LedgerLadders
+from dpsql.kernel.facts import Facts
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
+from dpsql.policy.kernel_facts import facts_of
 from dpsql.release import source_version, tables_read
 from dpsql.running import sealed
 from dpsql.versions import CHANGING, Stamps, Versions, settled
@@ -48,11 +50,23 @@ class Engines:
     """The exact counts of earlier statements on these files."""
     newest_ladder: int = 0
     """The number of the newest kept ladder when the engines were opened; 0: there was none."""
+    _facts: list[Facts] = field(default_factory=list, repr=False)
+    """`facts` once they were read."""
 
     @property
     def schema_database(self) -> SchemaDatabase:
         """The schema database of the engine."""
         return self.engine.schema_database
+
+    @property
+    def facts(self) -> Facts:
+        """What the owner declares of these data, as the kernel has it; read once."""
+        if not self._facts:
+            try:
+                self._facts.append(facts_of(self.policy, self.schema_database))
+            except ValueError:  # a query over public tables failed
+                raise OperationalError("the public tables cannot be read; nothing was charged") from None
+        return self._facts[0]
 
     def unchanged(self, tables: Iterable[Table]) -> bool:
         """Whether no file of these tables was touched since the engine was opened."""

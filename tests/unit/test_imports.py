@@ -23,7 +23,7 @@ ANYWHERE = {"lazy_dataclass", "package_version"}
 
 CORE = (
     BASE
-    | {"certificates"}
+    | {"certificates", "kernel.facts"}
     | {
         "policy",
         "kernel.noise",
@@ -50,7 +50,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel.noise": {"kernel.exact_bounds", "kernel.loss"},
     "kernel.order": set(),
     "kernel.mechanisms": {"kernel.exact_bounds", "kernel.noise", "kernel.order", "kernel.loss"},
-    "kernel.ledger": {"errors", "kernel.loss"},
     "epsilon_division": {"kernel.loss"},
     "login": set(),
     "places": set(),
@@ -58,6 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "types": {"errors"},
     "kernel.tree": {"errors", "types"},
     "kernel.facts": {"errors", "types"},
+    "kernel.ledger": {"errors", "kernel.facts", "kernel.loss"},
     "kernel.check": {"errors", "types", "kernel.facts", "kernel.tree"},
     "zones": set(),
     "render": {"errors", "places", "kernel.loss"},
@@ -99,6 +99,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "running": {"kernel.loss", "engines", "errors", "exclusive", "ledger"},
     "kept_ladders": {"analysis", "estimates", "ledger", "policy", "release", "versions"},
     "database": {
+        "kernel.facts",
         "analysis",
         "engines",
         "errors",
@@ -125,7 +126,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.loss",
     }
     | {"release", "types"},
-    "certificates": {"analysis", "kernel.check", "kernel.facts", "policy", "prepared"},
+    "certificates": {"analysis", "kernel.check", "kernel.facts", "prepared"},
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "guarantees": {"epsilon_division", "analysis", "ledger", "kernel.loss"},
@@ -157,7 +158,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"prepared", "release", "running", "kernel.tree"},
     "checked": BASE
-    | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"},
+    | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"}
+    | {"kernel.facts"},
     "planning": {
         "affordable",
         "analysis",
@@ -172,7 +174,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"ledger", "parameters", "policy", "prepared", "kernel.loss", "refining", "release", "rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
-    "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"}
+    "owner": {"errors", "types", "policy", "analysis", "engines", "kernel.facts", "release", "versions"}
     # `kept_bounds`, which releases ladders, and what shows them.
     | {"database", "estimates", "kept_ladders", "ledger", "kernel.mechanisms", "kernel.loss", "running"},
     # The front ends.
