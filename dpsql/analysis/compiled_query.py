@@ -126,7 +126,7 @@ def seal(
     typed = give_types(query, catalog.stored_types)
     sql, *others = (tree.duckdb_sql(each) for each in (typed, *faster))
     plain = [confirm(catalog, each, policy) for each in (sql, *others)]
-    certificate = _certificate(typed, sql, catalog, policy, tables)
+    certificate = certificate_of(typed, sql, catalog, policy, tables)
     return CompiledQuery(
         certificate.query,
         sql,
@@ -144,7 +144,7 @@ def seal(
     )
 
 
-def _certificate(
+def certificate_of(
     query: tree.Query, sql: str, catalog: Catalog, policy: Policy, tables: tuple[str, ...]
 ) -> Certificate:
     """Return the certificate of a query; that of an equal one if it was made from the same facts."""
