@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import field
 from typing import Protocol, Self
 
-from dpsql.analysis import CompiledQuery, widened
+from dpsql.analysis import CompiledQuery, check_sealed, widened
 from dpsql.engines import (
     Counts,
     Engine,
@@ -29,7 +29,6 @@ from dpsql.kernel.facts import Facts
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
-from dpsql.policy.kernel_facts import facts_of
 from dpsql.release import source_version, tables_read
 from dpsql.running import sealed
 from dpsql.versions import CHANGING, Stamps, Versions, settled
@@ -50,8 +49,6 @@ class Engines:
     """The exact counts of earlier statements on these files."""
     newest_ladder: int = 0
     """The number of the newest kept ladder when the engines were opened; 0: there was none."""
-    _facts: list[Facts] = field(default_factory=list, repr=False)
-    """`facts` once they were read."""
 
     @property
     def schema_database(self) -> SchemaDatabase:
@@ -60,13 +57,11 @@ class Engines:
 
     @property
     def facts(self) -> Facts:
-        """What the owner declares of these data, as the kernel has it; read once."""
-        if not self._facts:
-            try:
-                self._facts.append(facts_of(self.policy, self.schema_database))
-            except ValueError:  # a query over public tables failed
-                raise OperationalError("the public tables cannot be read; nothing was charged") from None
-        return self._facts[0]
+        """What the owner declares of these data, as the kernel has it."""
+        try:
+            return self.schema_database.facts(self.policy, tuple(self.policy.tables))
+        except ValueError:  # a query over public tables failed
+            raise OperationalError("the public tables cannot be read; nothing was charged") from None
 
     def unchanged(self, tables: Iterable[Table]) -> bool:
         """Whether no file of these tables was touched since the engine was opened."""
@@ -78,6 +73,7 @@ class Engines:
         `reads` are all tables that they depend on. Counts are kept only if a change of the tables would show:
         a file changed a moment ago may change again without its times telling it.
         """
+        check_sealed(compiled)
         tables = tuple(reads)
         known = self.unchanged(tables) and self.versions.tell(tables)
         if known and (found := self.kept.find(compiled)) is not None:
