@@ -23,9 +23,9 @@ from dpsql.engines import (
 )
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
-from dpsql.exclusive import OwnerProcess
 from dpsql.kept_ladders import LedgerLadders
 from dpsql.kernel.facts import Facts
+from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load

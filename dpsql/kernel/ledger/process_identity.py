@@ -13,6 +13,8 @@ import re
 import sys
 from pathlib import Path
 
+from dpsql.errors import InterfaceError
+
 
 def current() -> str:
     """Return the identity of this process: machine and container, process number, start time."""
@@ -67,3 +69,40 @@ def _started(process: str) -> str:
 if hasattr(os, "register_at_fork"):
     # A child may be given the number of a process that is gone.
     os.register_at_fork(after_in_child=_identity.cache_clear)
+
+
+_forks = 0
+
+
+def _forked() -> None:
+    global _forks  # noqa: PLW0603  counts the forks between the first process and this one
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _here() -> tuple[int, int]:
+    # The system may give a process number again; the count of forks distinguishes such processes.
+    return os.getpid(), _forks
+
+
+class OwnerProcess:
+    """The process that opened an object; a forked child may not use it, or it would spend a budget twice."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._process = _here()
+
+    @property
+    def in_own_process(self) -> bool:
+        """Whether this process opened the object."""
+        return self._process == _here()
+
+    def check(self) -> None:
+        """Raise `InterfaceError` in every process but the one that opened the object."""
+        if not self.in_own_process:
+            raise InterfaceError(
+                f"this {self._what} belongs to the process that opened it: open another one after a fork"
+            )
