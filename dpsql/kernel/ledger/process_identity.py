@@ -1,4 +1,4 @@
-"""Identifies the process that holds a reservation, and tests whether that process is alive.
+"""Identifies the process that holds a reservation or opened an object, and tests whether it is alive.
 
 A statement whose process dies with it (the engine ran out of memory) never reports its failure. That
 failure may depend on the data as well, so a reservation whose process is gone counts as failed.
@@ -66,17 +66,13 @@ def _started(process: str) -> str:
     return "dead" if fields[0] in (b"Z", b"X") else fields[19].decode()
 
 
-if hasattr(os, "register_at_fork"):
-    # A child may be given the number of a process that is gone.
-    os.register_at_fork(after_in_child=_identity.cache_clear)
-
-
 _forks = 0
 
 
 def _forked() -> None:
     global _forks  # noqa: PLW0603  counts the forks between the first process and this one
     _forks += 1
+    _identity.cache_clear()  # a child may be given the number of a process that is gone
 
 
 if hasattr(os, "register_at_fork"):
