@@ -7,6 +7,8 @@ c holds. Both are followed through queries that pass them on to the query that c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, strip_parens, subqueries
 from dpsql.kernel.check.relation import Names, name_of
 from dpsql.kernel.tree import (
@@ -40,11 +42,13 @@ def implies(x: Expr, y: Expr, query: Select, unit: frozenset[Expr]) -> bool:
     condition, value = case.branches[0]
     if value not in unit:
         return False
-    known, where = _definition(strip_parens(condition), query)
-    made, here = _definition(strip_parens(x), query)
-    if where is not here:
-        return False
-    return all(_follows(made, each) for each in conjuncts(known))
+    known = [*_definitions(strip_parens(condition), query)]
+    return any(
+        all(_follows(made, each) for each in conjuncts(said))
+        for made, here in _definitions(strip_parens(x), query)
+        for said, where in known
+        if where is here
+    )
 
 
 def _follows(made: Expr, condition: Expr) -> bool:
@@ -80,8 +84,9 @@ def _null_with(made: Expr, e: Expr) -> bool:
     return False
 
 
-def _definition(expr: Expr, query: Select) -> tuple[Expr, Query]:
-    """Return what a column is computed as, and the query that computes it."""
+def _definitions(expr: Expr, query: Select) -> Iterator[tuple[Expr, Query]]:
+    """Yield what a column is computed as, with the query that computes it, from the outermost query on."""
+    yield expr, query
     while isinstance(expr, Column):
         below = _derived(query, expr.table)
         if below is None:
@@ -90,7 +95,7 @@ def _definition(expr: Expr, query: Select) -> tuple[Expr, Query]:
         if expr.name not in items or below.group or below.distinct:
             break
         expr, query = strip_parens(items[expr.name]), below
-    return expr, query
+        yield expr, query
 
 
 def _derived(query: Select, alias: str) -> Select | None:

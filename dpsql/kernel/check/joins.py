@@ -24,12 +24,13 @@ from dataclasses import replace
 from dpsql.kernel.check.groups import join_groups
 from dpsql.kernel.check.implied import equal_columns
 from dpsql.kernel.check.marks import Kept, Mark, Rank
-from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of
+from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, strip_parens
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.sources import NOTHING, check_name, relation_of_item
 from dpsql.kernel.check.subqueries import check_row
+from dpsql.kernel.check.types_of import exact, fits, whole
 from dpsql.kernel.facts import ByParent
-from dpsql.kernel.tree import Call, Column, Expr, Join, Source, Unnest
+from dpsql.kernel.tree import Call, Cast, Column, Expr, Join, Source, Unnest
 
 MIRRORED = {"INNER": "INNER", "CROSS": "CROSS", "LEFT": "RIGHT", "RIGHT": "LEFT", "FULL": "FULL"}
 LASTING = (Rank, Kept)
@@ -142,7 +143,16 @@ def _of_units(
 def _equates_units(condition: Expr, a: Relation, b: Relation) -> bool:
     """Return whether a condition equates units of both sides, and nothing else."""
     pairs = equalities([condition])
-    return any(not null and x in a.unit and y in b.unit for x, y, null in pairs)
+    return any(not null and _as_stored(x) in a.unit and _as_stored(y) in b.unit for x, y, null in pairs)
+
+
+def _as_stored(expr: Expr) -> Expr:
+    """Return a column of whole numbers without a conversion to a type that has all of them."""
+    if isinstance(expr, Cast) and exact(expr.type):
+        x = strip_parens(expr.operand)
+        if isinstance(x, Column) and x.type is not None and exact(x.type) and fits(whole(x.type), expr.type):
+            return x
+    return expr
 
 
 def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
