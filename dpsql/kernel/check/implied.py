@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, strip_parens, subqueries
 from dpsql.kernel.check.relation import Names, name_of
+from dpsql.kernel.check.types_of import exact, fits, whole
 from dpsql.kernel.tree import (
     Binary,
     Case,
@@ -110,12 +111,22 @@ def _derived(query: Select, alias: str) -> Select | None:
     return None
 
 
+def as_stored(expr: Expr) -> Expr:
+    """Return a column of whole numbers without a conversion to a type that has all of them."""
+    if isinstance(expr, Cast) and exact(expr.type):
+        x = strip_parens(expr.operand)
+        if isinstance(x, Column) and x.type is not None and exact(x.type) and fits(whole(x.type), expr.type):
+            return x
+    return expr
+
+
 def equal_columns(proof: Proof, conditions: list[Expr]) -> list[tuple[Names, Names]]:
     """Return which columns follow from others, or from nothing, because conditions equate them."""
     found = []
-    for x, y, _ in equalities(conditions):
+    for x, each, _ in equalities(conditions):
+        y = as_stored(each)
         if not isinstance(y, Column):
             continue
-        if (isinstance(x, Column) or not reads_of(x)) and not subqueries(x) and proof.keeps(y, x):
+        if (isinstance(x, Column) or not reads_of(x)) and not subqueries(x) and proof.keeps(each, x):
             found.append((reads_of(x), frozenset((name_of(y),))))
     return found
