@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import field
 from typing import Protocol, Self
 
-from dpsql.analysis import CompiledQuery, widened
+from dpsql.analysis import CompiledQuery, check_sealed, widened
 from dpsql.engines import (
     Counts,
     Engine,
@@ -23,8 +23,9 @@ from dpsql.engines import (
 )
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
-from dpsql.exclusive import OwnerProcess
 from dpsql.kept_ladders import LedgerLadders
+from dpsql.kernel.facts import Facts
+from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
@@ -54,6 +55,14 @@ class Engines:
         """The schema database of the engine."""
         return self.engine.schema_database
 
+    @property
+    def facts(self) -> Facts:
+        """What the owner declares of these data, as the kernel has it."""
+        try:
+            return self.schema_database.facts(self.policy, tuple(self.policy.tables))
+        except ValueError:  # a query over public tables failed
+            raise OperationalError("the public tables cannot be read; nothing was charged") from None
+
     def unchanged(self, tables: Iterable[Table]) -> bool:
         """Whether no file of these tables was touched since the engine was opened."""
         return set(self.versions.stamps(tables)) <= set(self.stamps)
@@ -64,6 +73,7 @@ class Engines:
         `reads` are all tables that they depend on. Counts are kept only if a change of the tables would show:
         a file changed a moment ago may change again without its times telling it.
         """
+        check_sealed(compiled)
         tables = tuple(reads)
         known = self.unchanged(tables) and self.versions.tell(tables)
         if known and (found := self.kept.find(compiled)) is not None:

@@ -14,7 +14,7 @@ from dpsql.owner.findings import Report
 from dpsql.owner.kept_list import default_price, name_of
 from dpsql.owner.kept_values import has_one_row
 from dpsql.policy import Policy, Table, UnitRow
-from dpsql.policy.names import joined
+from dpsql.policy.names import key_path
 
 if TYPE_CHECKING:
     from dpsql.kept_ladders import LedgerLadders
@@ -42,7 +42,7 @@ def verify_bounds(
 
 def _place(table: Table, name: str) -> str:
     """Return the key of the policy that has a bound of a table."""
-    return joined("defaults", name) if getattr(table, name) is None else table.place(name)
+    return key_path("defaults", name) if getattr(table, name) is None else table.place(name)
 
 
 def _report_groups(
@@ -88,7 +88,7 @@ def _report_rows(
     if kept.find(table.name, ROWS) is not None:
         text += "; statements over the whole table use the kept ladder already"
     else:
-        text += f", or {_offered(policy, table.name)} for statements over the whole table"
+        text += f", or {_offer_ladder(policy, table.name)} for statements over the whole table"
     report.add("note", place, text)
 
 
@@ -110,7 +110,7 @@ def _report_ladders(report: Report, policy: Policy, table: Table, kept: LedgerLa
             report.add("ok", place, text)
         else:
             known = "what its bound leaves out of these data is not known"
-            report.add("note", place, f"{text}; {known}: {_offered(policy, name)} measures it anew")
+            report.add("note", place, f"{text}; {known}: {_offer_ladder(policy, name)} measures it anew")
     if (
         policy.most(table, "rows_per_unit") is None
         and ROWS not in measures
@@ -118,10 +118,10 @@ def _report_ladders(report: Report, policy: Policy, table: Table, kept: LedgerLa
         and not has_one_row(policy, table)
     ):
         text = "no bound on its rows is written, so each statement finds one privately"
-        report.add("ok", place, f"{text}; {_offered(policy, table.name)} finds it once")
+        report.add("ok", place, f"{text}; {_offer_ladder(policy, table.name)} finds it once")
 
 
-def _offered(policy: Policy, name: str) -> str:
+def _offer_ladder(policy: Policy, name: str) -> str:
     """Return the command that measures a ladder, with its price."""
     price, whole = shown(default_price(policy), up=True), shown(policy.budget.epsilon, up=False)
     return f"dpsql bounds {name} (epsilon {price} of {whole})"

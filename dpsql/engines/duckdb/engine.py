@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import duckdb
 import numpy as np
 
-from dpsql.analysis import CompiledQuery, quote
+from dpsql.analysis import CompiledQuery, check_sealed, quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.csv_source import csv_format, well_quoted
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_sources
 from dpsql.engines.owned_rows import OwnedRows, count_rows
-from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
+from dpsql.engines.protocol import UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
-from dpsql.errors import InternalError, OperationalError, PolicyError
-from dpsql.exclusive import OwnerProcess
+from dpsql.errors import OperationalError, PolicyError
+from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import CsvSource, UnitColumn
 
@@ -135,8 +136,7 @@ class DuckDBEngine:
 
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query in a worker thread, so that Ctrl-C stops it at once."""
-        if not isinstance(compiled, CompiledQuery):
-            raise InternalError("an engine counts compiled queries alone")
+        check_sealed(compiled)
         scanned = (self.readers[table] for table in compiled.tables)
         counts_only = compiled.counts_only and not any(r.converted for r in scanned if not r.table.public)
 

@@ -7,8 +7,8 @@ import threading
 import duckdb
 import pytest
 
-from dpsql.engines.protocol import Cancelled
 from dpsql.engines.worker import RunningStatement, running_statement
+from dpsql.kernel.charged_work import Cancelled
 from dpsql.serve.catalog import Catalog, Facts, QuestionTimedOut, QuestionTooLarge, UnknownQuestion
 from dpsql.serve.catalog import catalog as of_catalog
 from dpsql.serve.catalog.database import check_sql
