@@ -235,7 +235,7 @@ class Conversions:
         if target in NAMED_OIDS and value.type in TEXTS:
             return _look_up(value.node, target)
         if pg_types.element(target) in TEXTS and pg_types.element(value.type) in NAMED_OIDS:
-            return _show_types(value.node)
+            return call(f"{PREFIX}show_types", value.node)
         return value.node
 
     def text(self, value: Value) -> exp.Expr:
@@ -247,7 +247,8 @@ class Conversions:
         if own in NAMED_OIDS or own in VECTORS:
             return call(f"{PREFIX}show_{NAMED_OIDS.get(own or 0, 'vector')}", node)
         if item is not None:
-            texts = _show_types(node) if item == pg_types.REGTYPE else cast(node, pg_types.array_of(TEXT))
+            types = item == pg_types.REGTYPE
+            texts = call(f"{PREFIX}show_types", node) if types else cast(node, pg_types.array_of(TEXT))
             return call(f"{PREFIX}show_array", texts)
         return cast(node, TEXT)
 
@@ -258,10 +259,6 @@ def _look_up(node: exp.Expr, target: int) -> exp.Expr:
     if kind in ("other", "procedure"):
         raise UnknownQuestion("name of another object")
     return call(f"{PREFIX}to_reg{kind}", node)
-
-
-def _show_types(node: exp.Expr) -> exp.Expr:
-    return call(f"{PREFIX}show_types", node)
 
 
 def object_key(text: str) -> str:
