@@ -1,4 +1,4 @@
-"""The rows of the catalogue about a policy's tables and views, and about the session that asks."""
+"""A policy's tables and views as the catalogue has them, and the tables that `policy.sql` reads."""
 
 from __future__ import annotations
 
