@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.engines.worker import RunningStatement, run, running_statement
+from dpsql.fair_cache import FairCache
 from dpsql.policy import Policy
 from dpsql.serve.catalog import facts as of_session
 from dpsql.serve.catalog import pg_types, routing
@@ -31,7 +32,6 @@ from dpsql.serve.catalog.facts import (
 from dpsql.serve.catalog.postgres_data import data
 from dpsql.serve.catalog.relations import ANALYST, LIVE, OWNER, Place, all_settings, relations
 from dpsql.serve.catalog.translate import Question, Translator, live_name
-from dpsql.serve.fair_cache import FairCache
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
