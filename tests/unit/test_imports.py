@@ -79,6 +79,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {
         "epsilon_division",
         "kernel.check",
+        "kernel.facts",
         "kernel.mechanisms",
         "errors",
         "places",
@@ -93,6 +94,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engines": {
         "errors",
         "exclusive",
+        "kernel.check",
+        "kernel.facts",
         "kernel.order",
         "types",
         "policy",
@@ -106,7 +109,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"estimates", "render", "policy", "language", "analysis", "versions", "zones"},
-    "running": {"kernel.loss", "engines", "errors", "exclusive", "ledger"},
+    "running": {"kernel.check", "kernel.loss", "engines", "errors", "exclusive", "ledger"},
     "kept_ladders": {"analysis", "estimates", "ledger", "policy", "release", "versions"},
     "database": {
         "analysis",
