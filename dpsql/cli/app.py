@@ -21,14 +21,12 @@ from dpsql.cli.check import check_command
 from dpsql.cli.exits import ExitCode, legend
 from dpsql.cli.init import init_command
 from dpsql.cli.mcp import mcp_command
+from dpsql.cli.options import Settings, Width, server_of, server_options
 from dpsql.cli.output import FORMATS
 from dpsql.cli.progress import doing, progress
 from dpsql.cli.serve import serve_command, serve_demo
-from dpsql.cli.server_options import server_of, server_options
-from dpsql.cli.settings import Settings
 from dpsql.cli.sources import META, InOrder, read, statements
 from dpsql.cli.user import user_command
-from dpsql.cli.width import Width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from dpsql.audit import Campaign, Subject
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import Settings
 
 
 _TRIALS, _STATEMENT_TRIALS = 500_000, 4_000

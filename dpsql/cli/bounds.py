@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from dpsql import Database
+    from dpsql.cli.options import Settings
     from dpsql.cli.output import Output
-    from dpsql.cli.settings import Settings
     from dpsql.owner.kept_bounds import UnitMeasure
 
 

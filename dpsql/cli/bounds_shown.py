@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.render.cells import escape_controls, folded
 from dpsql.render.figures import Estimate, at_unit, charged, half_text, left, unit_of
-from dpsql.render.grid import column, draw, span
+from dpsql.render.grid import column, draw, draw_rows, span
 from dpsql.render.plots import bars
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpsql.ledger import ScopeBudget
     from dpsql.owner.kept_bounds import UnitMeasure, ValuesBeyond
     from dpsql.owner.kept_list import Bin, KeptBound
-    from dpsql.render.grid import Style
+    from dpsql.render.grid import Drawn, Style
 
 
 def names_of(measures: Sequence[UnitMeasure]) -> str:
@@ -62,15 +62,14 @@ def listing(found: Sequence[KeptBound], others: Sequence[str], price: Fraction, 
 def _listed(found: Sequence[KeptBound], style: Style) -> str:
     from dpsql.owner.kept_list import CURRENT, amount
 
-    known = [each.left_out for each in found]
-    columns = [
-        column("ladder", [each.name for each in found], style, firm=True),
-        column("made", [f"{each.made:%Y-%m-%d}" for each in found], style, firm=True),
-        column("epsilon", [charged(each.ladder.price) for each in found], style, number=True),
-        column("of", [each.of for each in found], style, firm=True),
-        column("bound", [amount(float(each.bound)) for each in found], style, number=True),
-        column("left out", ["?" if k is None else amount(k[0]) for k in known], style, number=True),
-        column("at most", ["?" if k is None else amount(k[1]) for k in known], style, number=True),
+    columns: list[Drawn[KeptBound]] = [
+        ("ladder", lambda each: each.name, "firm"),
+        ("made", lambda each: f"{each.made:%Y-%m-%d}", "firm"),
+        ("epsilon", lambda each: charged(each.ladder.price), "number"),
+        ("of", lambda each: each.of, "firm"),
+        ("bound", lambda each: amount(float(each.bound)), "number"),
+        ("left out", lambda each: "?" if each.left_out is None else amount(each.left_out[0]), "number"),
+        ("at most", lambda each: "?" if each.left_out is None else amount(each.left_out[1]), "number"),
     ]
     # What holds of all of them, and is as it should be, is not shown.
     if all(each.of == CURRENT for each in found):
@@ -80,7 +79,7 @@ def _listed(found: Sequence[KeptBound], style: Style) -> str:
         f"bound: how much of a unit a statement with epsilon {' or '.join(epsilons)} over the whole table "
         "counts; left out: what all units have beyond it (in its range)"
     )
-    return draw(columns, style) + _fitted(said, style)
+    return draw_rows(found, columns, style) + _fitted(said, style)
 
 
 def released(found: Sequence[KeptBound], style: Style) -> str:

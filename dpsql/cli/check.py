@@ -17,8 +17,8 @@ from dpsql.render.grid import column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpsql.cli.options import Settings
     from dpsql.cli.output import Output
-    from dpsql.cli.settings import Settings
     from dpsql.ledger import StoredLadder
     from dpsql.owner import Finding, Report
     from dpsql.policy import Policy

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import OutputFailedError, UnwritableError
-from dpsql.cli.targets import check_target, names_in_folder
 from dpsql.places import renamed_columns
-from dpsql.render.terminal import style_of
+from dpsql.render.grid import style_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,7 +100,7 @@ class Output:
     def check(self) -> None:
         """Raise `UnwritableError` if answers cannot be written; called before they are charged."""
         if self._file is not None:
-            check_target(Path(self._file), folder=self.format in ONE_RESULT)
+            _check_target(Path(self._file), folder=self.format in ONE_RESULT)
         elif self.format in ONE_RESULT and sys.stdout.isatty():
             raise UnwritableError(f"{self.format} is no text for a terminal; use -o FILE")
 
@@ -112,7 +111,7 @@ class Output:
         folder of files. Raises `UnwritableError` if the folder cannot be made, or holds other files.
         """
         if self.format in ONE_RESULT and len(numbers) > 1:
-            self._names = names_in_folder(self.format, self._file, numbers)
+            self._names = _name_files(self.format, self._file, numbers)
         else:
             self.open()
         self._several = len(numbers) > 1
@@ -234,6 +233,37 @@ class Output:
         if out is not None:
             with _failures_reported(hint=self._hint):
                 out.close()
+
+
+def _check_target(path: Path, *, folder: bool) -> None:
+    """Raise `UnwritableError` if a file cannot be written; `folder`: it may be a folder as well."""
+    if (path.is_dir() and not folder) or not path.parent.is_dir():
+        raise UnwritableError(f"cannot write {path}: {'a folder' if path.is_dir() else 'no such folder'}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UnwritableError(f"cannot write {path}: no permission")
+
+
+def _name_files(name: str, folder: str | None, numbers: Sequence[int]) -> dict[int, str]:
+    """Make a folder for the results of several statements; return the name of each one's file."""
+    if folder is None:
+        raise UnwritableError(
+            f"{name} holds one result, and there are {len(numbers)} statements\n"
+            "Hint: -o FOLDER writes a file for each"
+        )
+    digits = len(str(max(numbers)))
+    names = {number: f"{number:0{digits}}.{name}" for number in numbers}
+    path = Path(folder)
+    refused = f"cannot write {len(numbers)} results of {name} to {folder}"
+    try:
+        path.mkdir(exist_ok=True)
+        others = {entry.name for entry in path.iterdir()} - set(names.values())
+    except FileExistsError:
+        raise UnwritableError(f"{refused}: it is a file\nHint: -o FOLDER writes a file for each") from None
+    except OSError as problem:
+        raise UnwritableError(f"{refused}: {problem.strerror}") from None
+    if others:
+        raise UnwritableError(f"{refused}: the folder holds other files, such as {min(others)}")
+    return names
 
 
 _AGAIN = "the same statement asked again gives the stored answer at no cost"

@@ -15,7 +15,7 @@ from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
 
 if TYPE_CHECKING:
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import Settings
     from dpsql.serve.state import State
 
 

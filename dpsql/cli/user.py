@@ -11,13 +11,14 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
+from dpsql.cli.options import read_amount
 from dpsql.cli.serve import check_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import date, datetime
 
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import Settings
     from dpsql.policy import Policy
     from dpsql.serve.user import Account, User
 
@@ -237,16 +238,11 @@ def _known(accounts: Mapping[str, Account], name: str) -> Account:
 
 def _with_rights(user: User, rights: Mapping[str, Any]) -> User:
     """Return the user with the options that were given."""
-    from dpsql.kernel.loss import exact
-
     given = {name: value for name, value in rights.items() if value is not None}
     if "expires" in given:
         given["expires"] = _day(given["expires"])
     if "free_below" in given:
-        try:
-            given["free_below"] = exact(given["free_below"])
-        except ValueError as problem:
-            raise click.UsageError(f"--free-below: {problem}") from None
+        given["free_below"] = read_amount("--free-below", given["free_below"])
     return replace(user, **given)
 
 

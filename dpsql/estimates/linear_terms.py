@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates.box import box_half_width, cube_half_width
 from dpsql.estimates.closed_form import count_offset
-from dpsql.estimates.gaussian import gaussian_half_width
+from dpsql.estimates.half_widths import gaussian_half_width
 from dpsql.estimates.law import Term, quantiles
 from dpsql.estimates.noise_laws import Law, Source
 from dpsql.lazy_dataclass import dataclass

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from dpsql.kernel.ledger import events, tables
+from dpsql.kernel.ledger.amounts import DamagedError, read, read_charge
+from dpsql.kernel.ledger.schema import new_id, run
+from dpsql.kernel.ledger.totals import POLICY, scope
 from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, Realised, Stream
-from dpsql.ledger import events, tables
-from dpsql.ledger.amounts import DamagedError, read, read_charge
-from dpsql.ledger.totals import POLICY, scope
-
-VERSION: Final = 6
-"""The present version of the schema."""
 
 _ADDED: Final = {
     2: tables.CANCELLED + tables.PROGRESS + tables.PROGRESS_RUNS,
@@ -74,16 +72,6 @@ def _to_version_5(connection: sqlite3.Connection, found: int) -> None:
     run(connection, totals + tables.RESTORED + tables.FAILED + tables.RELEASE_EVENT)
     _copy(connection)
     run(connection, _OLD_GONE + tables.ENTRY_TRIGGERS + tables.PROGRESS_RUNS)
-
-
-def run(connection: sqlite3.Connection, script: str) -> None:
-    """Run the statements of a script; `executescript` would commit the open transaction."""
-    begun = ""
-    for line in script.splitlines(keepends=True):
-        begun += line
-        if sqlite3.complete_statement(begun):
-            connection.execute(begun)
-            begun = ""
 
 
 def _check_totals(connection: sqlite3.Connection) -> None:
@@ -151,13 +139,6 @@ def _first_event(connection: sqlite3.Connection, found: int) -> None:
     }
     event = events.append(connection, "migration", content, events.stored_totals(connection))
     connection.execute("INSERT INTO setting VALUES ('migration', ?)", (str(event.n),))
-
-
-def new_id(connection: sqlite3.Connection) -> str:
-    """Give the ledger a random identifier, under which its mark is found; return it."""
-    connection.execute("INSERT INTO setting VALUES ('ledger', lower(hex(randomblob(16))))")
-    (made,) = connection.execute("SELECT value FROM setting WHERE name = 'ledger'").fetchone()
-    return str(made)
 
 
 def digest_of(connection: sqlite3.Connection, last: int, running: Iterable[int]) -> str:

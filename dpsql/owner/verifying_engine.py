@@ -13,9 +13,8 @@ from dpsql.errors import Error, InternalError, PolicyError
 from dpsql.kept_ladders import LedgerLadders
 from dpsql.ledger import StoredLadder
 from dpsql.owner.bounds import verify_bounds
-from dpsql.owner.facts import verify_domains, verify_facts
+from dpsql.owner.facts import verify_domains, verify_facts, verify_rows
 from dpsql.owner.findings import Report, times
-from dpsql.owner.rows import verify_rows
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table, engine_kind, show_length
 from dpsql.release import source_version

@@ -17,9 +17,8 @@ from dpsql.language import plain, plain_text
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget
 from dpsql.release import from_arrow
-from dpsql.remote.password import password_of
 from dpsql.remote.sending import Outgoing, Sent
-from dpsql.remote.target import Target
+from dpsql.remote.target import Target, find_password
 from dpsql.remote.wire import Reply, Wire
 from dpsql.sessions import StatementResult
 
@@ -250,7 +249,7 @@ class RemoteSession:
 def connect(url: str | Target, password: str | None = None) -> RemoteSession:
     """Log in to a server; the password comes from the caller, the environment, `~/.pgpass`, or a prompt."""
     target = Target.of(url, password) if isinstance(url, str) else url
-    return RemoteSession(target, password_of(target))
+    return RemoteSession(target, find_password(target))
 
 
 def _facts(table: pa.Table, name: str) -> dict[str, Any]:

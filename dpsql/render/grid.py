@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import Literal, TextIO, TypeVar
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.render.cells import cut, escape_controls, pad, width
 from dpsql.render.shortening import shortened
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Row = TypeVar("Row")
 
-
+PIPED_WIDTH = 120
+"""Cells of a line of a table that is written to no terminal, unless another width is asked for."""
 _NARROWEST = 6
 """Cells that a cut column keeps."""
 _STATEMENT = 24
@@ -53,6 +56,23 @@ class Style:
     def paint(self, text: str, code: str) -> str:
         """Colour a text that is padded already, if colours may be used."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code else text
+
+
+def style_of(stream: TextIO | None, columns: int | None = None) -> Style:
+    """Return the style of a stream; None stands for a file: UTF-8, no colour.
+
+    `columns` is the width that was asked for, 0 for as wide as needed.
+    """
+    given = os.environ.get("COLUMNS", "")
+    if columns is None and given.isdigit() and int(given) > 0:
+        columns = int(given)
+    encoding = "utf-8" if stream is None else stream.encoding or "utf-8"
+    if stream is None or not stream.isatty():
+        return Style(PIPED_WIDTH if columns is None else columns or None, encoding)
+    colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    if columns is None:
+        columns = shutil.get_terminal_size().columns
+    return Style(columns or None, encoding, colour)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +128,21 @@ def column(
 def draw(columns: list[Column], style: Style) -> str:
     """Draw columns as a box table that fits the style's width; ends with a newline."""
     return box(fit(columns, style)[0], style)
+
+
+Drawn = tuple[str, Callable[[Row], str | None], Literal["", "number", "firm", "statements"]]
+"""A column of rows: its heading, its text of a row, and what holds of it, see `column`."""
+
+
+def draw_rows(rows: Sequence[Row], columns: Sequence[Drawn[Row]], style: Style) -> str:
+    """Draw rows as a box table that fits the style's width; ends with a newline."""
+    return draw(
+        [
+            column(name, [text(row) for row in rows], style, **({kind: True} if kind else {}))
+            for name, text, kind in columns
+        ],
+        style,
+    )
 
 
 def span(widths: list[int]) -> int:

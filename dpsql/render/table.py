@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dpsql.errors import ProgrammingError
-from dpsql.render.cells import folded, pad, width
+from dpsql.render.cells import escape_controls, folded, pad, width
 from dpsql.render.figures import Estimate, at_unit, unit_of
-from dpsql.render.grid import Column, Style, box, column, draw, fit, in_two_lines, markdown, span
+from dpsql.render.grid import Column, Style, box, column, draw, fit, in_two_lines, markdown, span, style_of
 from dpsql.render.listings import listed, statements_of
 from dpsql.render.plots import NARROWEST, bars
 from dpsql.render.readable import Estimates, assumptions, counts, footer, ordering, orders, places, said
@@ -19,6 +20,20 @@ if TYPE_CHECKING:
 
     from dpsql.kernel.loss import Charge
     from dpsql.render.readable import Released
+
+
+def show(
+    rows: pa.Table, release: Released | None, total: Charge | None = None, columns: int | None = None
+) -> None:
+    """Print a result to standard output: a table with the price below, what is assumed, warnings."""
+    style = style_of(sys.stdout, columns)
+    sys.stdout.write(as_table(rows, release, style, total=total))
+    if release is None:
+        return
+    warnings = [f"warning: {escape_controls(text, style.encoding)}" for text in release.warnings]
+    for line in (*assumptions(release), *warnings):
+        for part in folded(line, style.columns or len(line)):
+            sys.stdout.write(part + "\n")
 
 
 def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: Charge | None = None) -> str:

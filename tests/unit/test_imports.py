@@ -60,6 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel.noise": {"kernel.exact_bounds", "kernel.loss"},
     "kernel.order": set(),
     "kernel.mechanisms": {"kernel.exact_bounds", "kernel.noise", "kernel.order", "kernel.loss"},
+    "kernel.ledger": {"errors", "kernel.loss"},
     "epsilon_division": {"kernel.loss"},
     "login": set(),
     "places": set(),
@@ -104,7 +105,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "analysis",
         "zones",
     },
-    "ledger": {"epsilon_division", "errors", "kernel.loss", "policy"},
+    "ledger": {"errors", "kernel.ledger", "kernel.loss", "policy"},
     "answers": BASE
     | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"},
     "versions": {"errors", "ledger", "policy"},

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.document import Document
 
-    from dpsql.cli.repl.reader import Reader
+    from dpsql.cli.repl.state import Reader
 
 
 _COMMENTS = re.compile(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dpsql.cli import narrate
 from dpsql.cli.batch import write_result
@@ -17,8 +17,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpsql.cli.output import Output
-    from dpsql.cli.repl.reader import Reader
     from dpsql.sessions import AnalystSession, PricedStatement, StatementResult
+
+
+class Reader(Protocol):
+    """What the shell reads its lines from."""
+
+    interactive: bool
+    """Whether somebody is there to be asked."""
+
+    def line(self, prompt: str, begun: str) -> str:
+        """Return the next line, or several; `begun` is what a statement has so far. `EOFError` at the end."""
+
+    def ask(self, question: str) -> bool:
+        """Ask for a yes; anything else is a no."""
 
 
 @dataclass

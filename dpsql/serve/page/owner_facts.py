@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import Error
 from dpsql.language import Query, parse, tables_in
-from dpsql.ledger.limits import Limits
+from dpsql.ledger import Limits
 from dpsql.policy import UnitColumn, UnitRow, UnitVia, describe_protected
 from dpsql.render.figures import charged
 from dpsql.serve.json_facts import Facts, bounds_facts, budget_facts, domain_facts

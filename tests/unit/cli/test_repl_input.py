@@ -19,7 +19,7 @@ from prompt_toolkit.output import DummyOutput
 from dpsql.cli.repl import line_input
 from dpsql.cli.repl.completion import Names
 from dpsql.cli.repl.line_input import Piped, reader
-from dpsql.cli.repl.reader import Reader
+from dpsql.cli.repl.state import Reader
 
 NAMES = Names({"visits": ("patient_id", "diagnosis_code")}, (".help",), ("csv",))
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpsql.estimates.linear import half_width as laplace_half_width
+from dpsql.estimates.half_widths import laplace_half_width
 from dpsql.estimates.linear_terms import Weights, errors, half_width, joined, stddev
 from dpsql.estimates.noise_laws import Law, Source
 from dpsql.estimates.predictions import in_counts

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import OperationalError
+from dpsql.kernel.ledger.tables import VERSION
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream
 from dpsql.ledger import GroupCap, LadderRequest, Ledger, RefinementStep
-from dpsql.ledger.migration import VERSION
 from dpsql.policy import BudgetPolicy
 from tests.kept_ladders import reserve_one
 
@@ -139,7 +139,7 @@ def test_versions_before_it_are_brought_up_to_date(path: Path, before: int, gone
 
 def test_what_was_reserved_before_is_ended_after(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_at(path) as ledger:
-        monkeypatch.setattr("dpsql.ledger.process_identity.current", lambda: "elsewhere|1|1")
+        monkeypatch.setattr("dpsql.kernel.ledger.process_identity.current", lambda: "elsewhere|1|1")
         from dpsql.ledger import Reservation
 
         nine = Reservation(9, PrivacyLoss.of(Fraction(1, 2)))

@@ -12,17 +12,14 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger.amounts import DamagedError
-from dpsql.ledger.totals import BOUNDS, POLICY, Row
+from dpsql.kernel.ledger.amounts import DamagedError
+from dpsql.kernel.ledger.totals import BOUNDS, POLICY, Row
 
 _BEGINNING = "0" * 64
 """Stands for the hash before the first event."""
-
-Total = Row
-"""A row of the table of scopes without its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +84,15 @@ def append(
     return event
 
 
-def stored_total(connection: sqlite3.Connection, name: str) -> Total | None:
+def stored_total(connection: sqlite3.Connection, name: str) -> Row | None:
     """Return the total of a scope as it is stored; None if nothing was charged to it."""
-    row: Total | None = connection.execute(
+    row: Row | None = connection.execute(
         "SELECT epsilon, delta, cost, alpha FROM total WHERE name = ?", (name,)
     ).fetchone()
     return row
 
 
-def stored_totals(connection: sqlite3.Connection) -> dict[str, Total]:
+def stored_totals(connection: sqlite3.Connection) -> dict[str, Row]:
     """Return the totals of all scopes as they are stored."""
     rows = connection.execute("SELECT name, epsilon, delta, cost, alpha FROM total ORDER BY name")
     return {name: tuple(total) for name, *total in rows}

@@ -8,11 +8,11 @@ that run at the same time cannot pass a limit together.
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 from typing import Self
 
 from dpsql.errors import TooManyFailures
-from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger import process_identity
+from dpsql.kernel.ledger import process_identity
 
 _CLEAR = "until the owner has looked and run `dpsql budget --clear-failures`"
 
@@ -47,9 +47,9 @@ class Limits:
 def check(connection: sqlite3.Connection, limits: Limits, analyst: str) -> None:
     """Refuse a statement if it could exceed a limit, should all running ones fail or be cancelled."""
     _keep_lost(connection, analyst)
-    running, running_total = _counts(connection, "running", analyst)
-    failed, failed_total = _counts(connection, "failed", analyst)
-    cancelled, cancelled_total = _counts(connection, "cancelled", analyst)
+    running, running_total = count_of(connection, "running", analyst)
+    failed, failed_total = count_of(connection, "failed", analyst)
+    cancelled, cancelled_total = count_of(connection, "cancelled", analyst)
     if failed >= limits.failures:
         raise TooManyFailures(
             f"{failed} of your private statements have failed, so further ones are refused {_CLEAR}"
@@ -106,17 +106,6 @@ def add(connection: sqlite3.Connection, table: str, analyst: str, n: int = 1) ->
     )
 
 
-def failures(connection: sqlite3.Connection, analyst: str) -> int:
-    """Return how many of an analyst's statements failed, including those whose process may have ended."""
-    lost = sum(n for _, n, living in _held(connection, analyst) if not living)
-    return lost + _counts(connection, "failed", analyst)[0]
-
-
-def ended(connection: sqlite3.Connection, table: str, analyst: str) -> int:
-    """Return how many of an analyst's statements are counted in a table."""
-    return _counts(connection, table, analyst)[0]
-
-
 def clear(connection: sqlite3.Connection, analyst: str | None) -> None:
     """Reset the counts of failed and cancelled statements, of one analyst or of all."""
     chosen, given = ("analyst = ?", (analyst,)) if analyst is not None else ("1", ())
@@ -128,7 +117,7 @@ def clear(connection: sqlite3.Connection, analyst: str | None) -> None:
             connection.execute(f"DELETE FROM running WHERE holder = ? AND {chosen}", (other, *given))
 
 
-def _counts(connection: sqlite3.Connection, table: str, analyst: str) -> tuple[int, int]:
+def count_of(connection: sqlite3.Connection, table: str, analyst: str) -> tuple[int, int]:
     """Return the sums of a table of counts: of one analyst, and of all analysts."""
     row = connection.execute(
         f"SELECT COALESCE(SUM(n) FILTER (WHERE analyst = ?), 0), COALESCE(SUM(n), 0) FROM {table}", (analyst,)
@@ -138,13 +127,13 @@ def _counts(connection: sqlite3.Connection, table: str, analyst: str) -> tuple[i
 
 def _keep_lost(connection: sqlite3.Connection, analyst: str) -> None:
     """Count reservations of ended processes as failures and delete their rows, to keep the table short."""
-    for other, n, living in _held(connection, analyst):
+    for other, n, living in holders_of(connection, analyst):
         if living is False:
             connection.execute("DELETE FROM running WHERE analyst = ? AND holder = ?", (analyst, other))
             add(connection, "failed", analyst, n)
 
 
-def _held(connection: sqlite3.Connection, analyst: str) -> list[tuple[str, int, bool | None]]:
+def holders_of(connection: sqlite3.Connection, analyst: str) -> list[tuple[str, int, bool | None]]:
     """Return processes that hold reservations of an analyst: identity, number, whether it is alive."""
     rows = connection.execute("SELECT holder, n FROM running WHERE analyst = ?", (analyst,)).fetchall()
     return [(other, n, process_identity.is_alive(other)) for other, n in rows]

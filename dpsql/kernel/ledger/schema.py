@@ -6,15 +6,19 @@ import hashlib
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from dpsql.errors import OperationalError, PolicyError
-from dpsql.ledger import events, tables
-from dpsql.ledger.files import sync_folder
-from dpsql.ledger.migration import VERSION, new_id, run, to_present
-from dpsql.ledger.process_identity import current
+from dpsql.kernel.ledger import events, tables
+from dpsql.kernel.ledger.process_identity import current
+from dpsql.kernel.ledger.tables import VERSION
 
-APPLICATION = 0x64707371
+Migrate = Callable[[sqlite3.Connection, int], None]
+"""Brings the tables of an older version up to date; its caller holds the write transaction."""
+
+APPLICATION: Final = 0x64707371
 """`dpsq` in SQLite's `application_id`."""
 
 
@@ -63,7 +67,7 @@ def create(path: Path, policy_id: str) -> bool:
     return True
 
 
-def update(connection: sqlite3.Connection) -> None:
+def update(connection: sqlite3.Connection, migrate: Migrate) -> None:
     """Migrate a file of an older version in one transaction, before anything else is done with it."""
     if _version(connection) == VERSION:
         return
@@ -72,7 +76,7 @@ def update(connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         found = _version(connection)
         if found != VERSION:  # another process may have been first
-            to_present(connection, found)
+            migrate(connection, found)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     finally:
@@ -130,3 +134,31 @@ def _recognise(connection: sqlite3.Connection, path: Path, policy_id: str) -> No
             f"budget.ledger: {path.name} belongs to the policy {row[0]}, not to {policy_id}",
             hint="give each policy a ledger of its own, or the policy file its former name",
         )
+
+
+def run(connection: sqlite3.Connection, script: str) -> None:
+    """Run the statements of a script; `executescript` would commit the open transaction."""
+    begun = ""
+    for line in script.splitlines(keepends=True):
+        begun += line
+        if sqlite3.complete_statement(begun):
+            connection.execute(begun)
+            begun = ""
+
+
+def new_id(connection: sqlite3.Connection) -> str:
+    """Give the ledger a random identifier, under which its mark is found; return it."""
+    connection.execute("INSERT INTO setting VALUES ('ledger', lower(hex(randomblob(16))))")
+    (made,) = connection.execute("SELECT value FROM setting WHERE name = 'ledger'").fetchone()
+    return str(made)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: a file lost in a power failure would be made again, empty."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

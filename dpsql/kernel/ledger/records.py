@@ -1,13 +1,13 @@
-"""The types that the ledger returns: reservations, budgets, stored releases, entries."""
+"""What is asked of the ledger and what it returns: requests, reservations, stored releases and ladders."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
+from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger.events import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +96,6 @@ class LadderReservation:
 
 
 @dataclass(frozen=True, slots=True)
-class LadderCharge:
-    """What was charged for a ladder, for the owner, whether it was measured in the end or not."""
-
-    number: int
-    when: datetime
-    source: str
-    measure: str
-    version: str
-    statement: str
-    loss: PrivacyLoss
-    state: str
-    """`settled` (it is kept), or `reserved`, `failed` or `cancelled`: charged in full without a result."""
-
-
-@dataclass(frozen=True, slots=True)
 class StoredLadder:
     """A ladder that was measured: released to every analyst, and kept for all later statements."""
 
@@ -137,61 +122,3 @@ class StoredRelease:
     payload: bytes
     event: Event
     """The event that stored it; of a release older than the events, that of the migration."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseInfo:
-    """One line of an analyst's list of releases."""
-
-    number: int
-    when: datetime
-    analyst: str
-    statement: str
-    selection: str
-    mechanism: str
-    charge: PrivacyLoss
-    place: int = 1
-    """Its place among the releases of its statement, from 1."""
-    places: int = 1
-    """How many releases its statement has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lineage:
-    """A release that may be refined, and the statement whose count it releases."""
-
-    payload: bytes
-    epsilon: Fraction | None
-    """What this release and those that it refines cost together; None if it refines none."""
-    statement: str
-    """The text of the statement that released the count first."""
-    reuse_key: str | None
-    """The key of that statement."""
-    first_epsilon: Fraction | None
-    """What that statement cost; None if it has no epsilon."""
-    shared: bool
-    """Whether the release was another analyst's."""
-    refined: bool
-    """Whether it was refined before, successfully or not."""
-    child: int | None
-    """The number of the release that refined it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the ledger, for the owner; an analyst is never shown `state`."""
-
-    entry: int
-    when: datetime
-    analyst: str
-    statement: str
-    selection: str
-    mechanism: str
-    reserved: PrivacyLoss
-    charged: PrivacyLoss
-    state: str
-    """`reserved` (running, or ended without a record), `settled`, `failed`, `cancelled`; all but `settled`
-    are charged in full."""
-    release: int | None
-    shared: bool
-    """Whether it was another analyst's release, charged to this analyst's own cap only."""

@@ -8,16 +8,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError
+from dpsql.kernel.ledger import events, process_identity
+from dpsql.kernel.ledger.amounts import DamagedError, read_loss, shown
+from dpsql.kernel.ledger.charging import now
+from dpsql.kernel.ledger.events import Event
+from dpsql.kernel.ledger.records import LadderRequest, LadderReservation, StoredLadder
+from dpsql.kernel.ledger.scopes import Caps, ScopeBudget, all_budgets, order_of, scope_words
+from dpsql.kernel.ledger.spending import add_loss
+from dpsql.kernel.ledger.totals import BOUNDS, POLICY
 from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.ledger import events, process_identity
-from dpsql.ledger.accounts import all_of
-from dpsql.ledger.amounts import DamagedError, read_loss, shown
-from dpsql.ledger.budgets import ScopeBudget
-from dpsql.ledger.caps import ANYBODY, Caps, order_of
-from dpsql.ledger.charging import add_charge, now
-from dpsql.ledger.events import Event
-from dpsql.ledger.records import LadderCharge, LadderRequest, LadderReservation, StoredLadder
-from dpsql.ledger.totals import BOUNDS, POLICY, scope
 
 _FIXED: Final = ("number", "at", "source", "measure", "version", "statement", "loss", "holder")
 """The columns of a ladder that never change."""
@@ -39,7 +38,7 @@ def reserve(
         raise InternalError("no ladder is asked for")
     check_room(connection, caps, loss)
     for name in (POLICY, BOUNDS):
-        add_charge(connection, name, order_of(caps.filter), loss, loss)
+        add_loss(connection, name, order_of(caps.filter), loss, loss)
     at, holder, numbers = now(), process_identity.current(), list[int]()
     for each in requests:
         cursor = connection.execute(
@@ -57,7 +56,7 @@ def reserve(
 
 def check_room(connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss) -> None:
     """Raise `BudgetExceeded`, which names them, if scopes do not admit the loss of ladders."""
-    refusing = [budget for budget in all_of(connection, caps) if not budget.admits(loss)]
+    refusing = [budget for budget in all_budgets(connection, caps) if not budget.admits(loss)]
     if refusing:
         raise _exceeded(loss.charge, refusing)
 
@@ -123,19 +122,6 @@ def _kept(
     return StoredLadder(number, when, source, measure, version, statement, read_loss(loss), payload, event)
 
 
-def charges(connection: sqlite3.Connection) -> list[LadderCharge]:
-    """Return all ladders that were charged, the newest last."""
-    rows = connection.execute(
-        "SELECT number, at, source, measure, version, statement, loss, state FROM bounds ORDER BY number"
-    )
-    return [
-        LadderCharge(
-            number, datetime.fromisoformat(at), source, measure, version, statement, read_loss(loss), state
-        )
-        for number, at, source, measure, version, statement, loss, state in rows
-    ]
-
-
 def content_of(connection: sqlite3.Connection, number: int) -> dict[str, Any] | None:
     """Return what an event says of a ladder: everything in it that never changes; None: there is none."""
     row = connection.execute(f"SELECT {', '.join(_FIXED)} FROM bounds WHERE number = ?", (number,)).fetchone()
@@ -175,14 +161,3 @@ def _exceeded(asked: Charge, refusing: Sequence[ScopeBudget]) -> BudgetExceeded:
         (least.epsilon, least.delta),
         scope=refusing[0].name,
     )
-
-
-def scope_words(name: str) -> str:
-    """Return whose budget a scope is, for the owner.
-
-    >>> scope_words("policy"), scope_words("analyst *"), scope_words("group guests")
-    ("the policy's budget", 'each new analyst (*)', 'group guests')
-    """
-    if name == POLICY:
-        return "the policy's budget"
-    return "each new analyst (*)" if name == scope(ANYBODY) else name

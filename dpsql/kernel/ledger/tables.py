@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+VERSION: Final = 6
+"""The version of the tables."""
+
 META: Final = """
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 -- What changed, in order. Each hash is that of the hash before it and of the record.

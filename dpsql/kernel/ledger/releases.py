@@ -6,13 +6,14 @@ import sqlite3
 from datetime import datetime
 from typing import Final
 
-from dpsql.ledger import events
-from dpsql.ledger.amounts import DamagedError, read_loss
-from dpsql.ledger.caps import Caps
-from dpsql.ledger.charging import enter, entry_content, release_content, spend_own, store
-from dpsql.ledger.events import Event
-from dpsql.ledger.records import StoredRelease
-from dpsql.ledger.totals import names_of
+from dpsql.kernel.ledger import events
+from dpsql.kernel.ledger.amounts import DamagedError, read_loss
+from dpsql.kernel.ledger.charging import enter, entry_content, release_content, store
+from dpsql.kernel.ledger.events import Event
+from dpsql.kernel.ledger.records import StoredRelease
+from dpsql.kernel.ledger.scopes import Caps
+from dpsql.kernel.ledger.spending import spend_own
+from dpsql.kernel.ledger.totals import names_of
 
 _EVENT: Final = "COALESCE(r.event, (SELECT CAST(value AS INTEGER) FROM setting WHERE name = 'migration'))"
 """The number of a release's event; of an older release, that of the migration, which has its hash too."""
@@ -23,7 +24,7 @@ def find(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> Stored
     return _stored(connection, "r.reuse_key = ?", (analyst, reuse_key))
 
 
-def release(connection: sqlite3.Connection, number: int, analyst: str) -> StoredRelease | None:
+def find_number(connection: sqlite3.Connection, number: int, analyst: str) -> StoredRelease | None:
     """Return one of the analyst's own releases by its number."""
     return _stored(connection, "r.number = ?", (analyst, number))
 
@@ -43,24 +44,6 @@ def _stored(
     if n is None:
         raise DamagedError(f"the event of release {number} is missing")
     return StoredRelease(number, datetime.fromisoformat(at), owner, payload, Event(n, found))
-
-
-def number(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> int | None:
-    """Return the number of an analyst's own latest release under a reuse key."""
-    row = connection.execute(
-        "SELECT number FROM release"
-        " WHERE analyst = ? AND reuse_key = ? AND payload IS NOT NULL ORDER BY number DESC LIMIT 1",
-        (analyst, reuse_key),
-    ).fetchone()
-    return None if row is None else int(row[0])
-
-
-def shareable(connection: sqlite3.Connection, reuse_key: str) -> bool:
-    """Whether any analyst has a release under a reuse key."""
-    row = connection.execute(
-        "SELECT 1 FROM release WHERE reuse_key = ? AND payload IS NOT NULL", (reuse_key,)
-    ).fetchone()
-    return row is not None
 
 
 def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str) -> None:

@@ -1,4 +1,4 @@
-"""A process's only connection to the ledger's file: transactions, waiting, threads, forks."""
+"""A process's only connection to the ledger's file: transactions, waiting, threads, forks, errors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dpsql.errors import InterfaceError, InternalError, OperationalError
-from dpsql.ledger import faults as waiting
-from dpsql.ledger.events import check_newest
-from dpsql.ledger.faults import busy, faults
-from dpsql.ledger.schema import check_present, create, recognise, update
+from dpsql.errors import Error, InterfaceError, InternalError, OperationalError
+from dpsql.kernel.ledger.amounts import DamagedError
+from dpsql.kernel.ledger.events import check_newest
+from dpsql.kernel.ledger.schema import Migrate, check_present, create, recognise, update
 
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
@@ -29,22 +28,70 @@ _PRAGMAS = (
     "PRAGMA wal_autocheckpoint = 0",
 )
 
+BUSY_SECONDS = 5.0
+"""How long a charge waits for the ledger while other processes write to it."""
+
+_TEXTS = {
+    sqlite3.SQLITE_BUSY: f"is busy: other processes have held it for {BUSY_SECONDS:g} seconds; try again",
+    sqlite3.SQLITE_LOCKED: f"is busy: other processes have held it for {BUSY_SECONDS:g} seconds; try again",
+    sqlite3.SQLITE_READONLY: "cannot be written: the file or its folder is read-only",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: is there such a folder, and may this user write to it?",
+    sqlite3.SQLITE_PERM: "cannot be opened: is there such a folder, and may this user write to it?",
+    sqlite3.SQLITE_FULL: "cannot be written: the disk is full",
+    sqlite3.SQLITE_IOERR: "cannot be read or written: the disk reports an error or is full",
+    sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "is damaged or no ledger of dpsql: restore it, or name another file",
+    sqlite3.SQLITE_CONSTRAINT: "is damaged: restore it from a backup",
+    sqlite3.SQLITE_TOOBIG: "cannot hold so large a release",
+}
+
 
 def storable(text: str) -> str:
     """Return text that SQLite can store: what is no valid Unicode is written as an escape."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def _code(error: sqlite3.Error) -> int:
+    # Errors that Python's own module raises carry no code.
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection holds the lock, so that waiting helps."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+@contextmanager
+def faults(path: Path) -> Iterator[None]:
+    """Raise errors of the file as `OperationalError`; dpsql's own errors stay as they are.
+
+    They name the file without its folder: a server's analysts read them.
+    """
+    try:
+        yield
+    except Error:
+        raise
+    except sqlite3.Error as error:
+        text = _TEXTS.get(_code(error), "cannot be used: is it damaged?")
+        raise OperationalError(f"the ledger {path.name} {text}") from None
+    except DamagedError as problem:
+        text = f"the ledger {path.name} is damaged: {problem}; restore it from a backup"
+        raise OperationalError(text) from None
+    except OSError as error:
+        raise OperationalError(f"the ledger {path.name} cannot be used: {error.strerror}") from None
+
+
 class Store:
     """A ledger's file, opened for one policy; safe for threads, forks, and other processes."""
 
-    def __init__(self, path: Path, policy_id: str, *, trusting: bool = False) -> None:
+    def __init__(self, path: Path, policy_id: str, migrate: Migrate, *, trusting: bool = False) -> None:
         """Open the file, making a new one if there is none.
 
         `trusting`: open it although its newest event does not fit the rest of the file, to find out more.
         """
         self.path = path
         self._policy_id = policy_id
+        self._migrate = migrate
         self._trusting = trusting
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
@@ -116,7 +163,7 @@ class Store:
     def _begin(self, *begin: str) -> sqlite3.Connection:
         """Start a transaction, waiting while the ledger is busy."""
         # SQLite's own waiting sleeps ever longer, up to 100 ms, and starves one of many busy processes.
-        deadline = time.monotonic() + waiting.BUSY_SECONDS
+        deadline = time.monotonic() + BUSY_SECONDS
         pause = 0.0005
         while True:
             try:
@@ -124,7 +171,7 @@ class Store:
                 for statement in begin:
                     connection.execute(statement).fetchall()
             except sqlite3.Error as error:
-                if not busy(error) or time.monotonic() > deadline:
+                if not _is_busy(error) or time.monotonic() > deadline:
                     raise
                 self._undo()
             else:
@@ -160,7 +207,7 @@ class Store:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise OperationalError(f"the ledger {self.path.name} is on a file system without shared memory")
-        update(connection)
+        update(connection, self._migrate)
         if not self._trusting:
             check_newest(connection)
 

@@ -8,28 +8,16 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
-from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError
-from dpsql.kernel.loss import Charge, PrivacyLoss, Stream, dominated
+from dpsql.errors import InterfaceError, InternalError
+from dpsql.kernel.ledger import events, limits, process_identity, refinements
+from dpsql.kernel.ledger.amounts import read_charge, read_loss, rounded_up, too_wide, write_charge
+from dpsql.kernel.ledger.events import Event
+from dpsql.kernel.ledger.records import Request, Reservation, Settled
+from dpsql.kernel.ledger.scopes import Caps, order_of, policy_budget
+from dpsql.kernel.ledger.spending import add_loss, admit, exceeded, spend_own
+from dpsql.kernel.ledger.totals import POLICY, added_amounts, names_of, total_at_order, write_total
+from dpsql.kernel.loss import Charge, PrivacyLoss, dominated
 from dpsql.kernel.loss import settled as settled_loss
-from dpsql.ledger import events, limits, process_identity, refining
-from dpsql.ledger.accounts import of_analyst, of_group, of_policy
-from dpsql.ledger.amounts import read_charge, read_loss, rounded_up, shown, too_wide, write_charge
-from dpsql.ledger.budgets import ScopeBudget
-from dpsql.ledger.caps import Caps, order_of
-from dpsql.ledger.events import Event
-from dpsql.ledger.records import Request, Reservation, Settled
-from dpsql.ledger.totals import (
-    POLICY,
-    Stored,
-    amounts,
-    at_order,
-    group_scope,
-    keep_members,
-    member,
-    names_of,
-    put,
-    scope,
-)
 
 _FIXED = ("entry", "at", "analyst", "statement", "reading", "mechanism", "reserved_loss", "shared", "holder")
 """The columns of an entry that never change."""
@@ -51,24 +39,24 @@ def reserve(
     price = sum((request.charge for request in requests), Charge())
     if not requests or any(request.charge.epsilon <= 0 for request in requests) or price.delta >= 1:
         raise InternalError("a private statement costs an epsilon above 0 and a delta below 1")
-    losses = [_reserved_loss(connection, request) for request in requests]
+    losses = [refinements.reserved_loss(connection, request) for request in requests]
     if not all(loss.parts for loss in losses):
         raise InternalError("a private statement has a loss")
     loss = sum(losses, PrivacyLoss())
     caps.check_listed(analyst)
     limits.check(connection, caps.limits, analyst)
     if caps.per_query is not None and price.epsilon > caps.per_query:
-        left = of_policy(connection, caps).remaining
+        left = policy_budget(connection, caps).remaining
         raise exceeded(price, Charge(caps.per_query, left.delta), "query")
     spend_own(connection, caps, analyst, loss, price=price)
-    _admit(of_policy(connection, caps), loss, price)
-    add_charge(connection, POLICY, order_of(caps.filter), loss, loss)
+    admit(policy_budget(connection, caps), loss, price)
+    add_loss(connection, POLICY, order_of(caps.filter), loss, loss)
     entries, at = list[int](), now()
     for request, reserved in zip(requests, losses, strict=True):
         who = (analyst, statement, request.selection, request.mechanism)
         entries.append(enter(connection, reserved, who, shared=False, at=at))
         if request.refines is not None:
-            refining.begin(connection, entries[-1], analyst, request.charge, request.refines)
+            refinements.begin(connection, entries[-1], analyst, request.charge, request.refines)
         if request.places > 1:
             place = (entries[-1], entries[0], request.place, request.places)
             connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", place)
@@ -77,19 +65,6 @@ def reserve(
     events.append(connection, "reserve", content, names_of(connection, analyst))
     parts = tuple(zip(entries, losses, strict=True))
     return Reservation(entries[0], loss, parts if len(parts) > 1 else (), stream=stream)
-
-
-def _reserved_loss(connection: sqlite3.Connection, request: Request) -> PrivacyLoss:
-    """Return the largest loss of a release.
-
-    One that refines another has noise that depends on the other's. Together they are as private as the new
-    one, which basic composition knows; given the other, the new one's loss may be both their epsilons.
-    """
-    if request.refines is None:
-        return request.reserved
-    paid = request.charge.epsilon
-    before = refining.paid_before(connection, request.refines.parent)
-    return PrivacyLoss((Stream(paid, paid + 2 * before),)) if before else PrivacyLoss.of(paid)
 
 
 def step(connection: sqlite3.Connection, reservation: Reservation, number: int, charge: Charge) -> None:
@@ -196,16 +171,16 @@ def _lowered(
     charged: PrivacyLoss,
 ) -> PrivacyLoss:
     """Lower totals from an entry's reserved loss to the one it is charged; return the latter."""
-    before = [at_order(connection, name, None) for name in names]
+    before = [total_at_order(connection, name, None) for name in names]
     for total in before:
         if total.order is not None and charged.cost(total.order) > reserved.cost(total.order):
             raise InternalError("a statement's realised cost is more than what was reserved for it")
     after = [total.moved(reserved, charged) for total in before]
-    if any(too_wide(total.totals, amounts(reserved, charged, total.order)) for total in after):
+    if any(too_wide(total.totals, added_amounts(reserved, charged, total.order)) for total in after):
         charged = rounded_up(charged)
         after = [total.moved(reserved, charged) for total in before]
     for name, total in zip(names, after, strict=True):
-        put(connection, name, total)
+        write_total(connection, name, total)
     return charged
 
 
@@ -219,62 +194,6 @@ def end(connection: sqlite3.Connection, reservation: Reservation, *, failed: boo
     limits.add(connection, state, analyst)
     content = {"entries": [entry for entry, _ in reservation.entries]}
     events.append(connection, "fail" if failed else "cancel", content, names_of(connection, analyst))
-
-
-def spend_own(
-    connection: sqlite3.Connection,
-    caps: Caps,
-    analyst: str,
-    reserved: PrivacyLoss,
-    charged: PrivacyLoss | None = None,
-    *,
-    price: Charge | None = None,
-) -> None:
-    """Add a loss to an analyst's total, if the analyst's own cap and those of all groups allow it.
-
-    They have to allow the reserved loss also where another one is charged: else an outcome could be told from
-    what is refused.
-    """
-    orders = {scope(analyst): order_of(caps.own_filter(analyst))}
-    for name, group in caps.groups_of(analyst):
-        order = order_of(caps.filter_of(group.cap))
-        if order is not None:
-            keep_members(connection, name, group.members, order)
-            orders[member(name, analyst)] = order
-        _admit(of_group(connection, caps, name, group), reserved, price)
-    own = of_analyst(connection, caps, analyst)
-    if own is not None:
-        _admit(own, reserved, price)
-    for name in {*names_of(connection, analyst), *orders}:
-        add_charge(connection, name, orders.get(name), reserved, reserved if charged is None else charged)
-
-
-def _admit(budget: ScopeBudget, loss: PrivacyLoss, price: Charge | None) -> None:
-    """Raise `BudgetExceeded` unless a scope admits a loss; without a price it is that of a stored answer."""
-    if budget.admits(loss):
-        return
-    if price is None and loss.epsilon is None:
-        raise _gaussian_exceeded(loss, budget.remaining, budget.name)
-    asked = loss.charge if price is None else price
-    one = PrivacyLoss.of(asked.epsilon, asked.delta)
-    other = price is not None and one != loss and budget.admits(one)
-    raise exceeded(asked, budget.remaining, budget.name, other=other)
-
-
-def add_charge(
-    connection: sqlite3.Connection,
-    name: str,
-    order: Fraction | None,
-    reserved: PrivacyLoss,
-    charged: PrivacyLoss,
-) -> None:
-    """Add what is not written yet to the total of a scope, at an order or at that of the total."""
-    before = at_order(connection, name, order)
-    more = amounts(reserved, charged, before.order)
-    after = Stored(before.totals + more, before.order)
-    if too_wide(after.totals, more):
-        raise OperationalError("this epsilon or delta has too many digits: give it as a short decimal")
-    put(connection, name, after)
 
 
 def enter(
@@ -346,39 +265,3 @@ def store(
     if cursor.lastrowid is None:
         raise InternalError("the ledger gave a release no number")
     return cursor.lastrowid
-
-
-def _gaussian_exceeded(loss: PrivacyLoss, available: Charge, name: str) -> BudgetExceeded:
-    """Return the error for a stored answer with Gaussian noise, which has no epsilon that could be named."""
-    whose = f"the budget of your {name}" if name.startswith(group_scope("")) else "your own budget"
-    return BudgetExceeded(
-        f"the stored answer has Gaussian noise, for which too little is left of {whose}, or it has no delta",
-        (available.epsilon, loss.delta),
-        (available.epsilon, available.delta),
-        scope=name,
-    )
-
-
-def exceeded(requested: Charge, available: Charge, name: str, *, other: bool = False) -> BudgetExceeded:
-    """Return the error; the requested amount is rounded up, the available one down.
-
-    `other`: the statement would be admitted if its epsilon were divided among its mechanisms.
-    """
-    over = (
-        "epsilon" if requested.epsilon > available.epsilon or requested.delta <= available.delta else "delta"
-    )
-    costs = f"the statement costs {over} {shown(getattr(requested, over), up=True)}, but"
-    left = shown(getattr(available, over), up=False)
-    if name == "query":
-        text = f"{costs} one statement may cost at most {left}"
-    elif name == POLICY:
-        text = f"{costs} only {left} of the budget is left"
-    elif name.startswith(group_scope("")):
-        text = f"{costs} only {left} of the budget of your {name} is left"
-    else:
-        text = f"{costs} only {left} of your own budget is left"
-    if other:
-        text += ", in which it fits only with OPTIONS (layout = BASIC)"
-    return BudgetExceeded(
-        text, (requested.epsilon, requested.delta), (available.epsilon, available.delta), scope=name
-    )

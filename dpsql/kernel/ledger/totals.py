@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 from dpsql.errors import OperationalError
+from dpsql.kernel.ledger.amounts import DamagedError, read, read_loss, write
 from dpsql.kernel.loss import PrivacyLoss, Totals
-from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger.amounts import DamagedError, read, read_loss, write
 
 POLICY: Final = "policy"
 """The scope of everything that is released to anybody."""
@@ -92,14 +91,14 @@ class Stored:
     def moved(self, reserved: PrivacyLoss, charged: PrivacyLoss) -> Stored:
         """Return the total after an entry was settled."""
         try:
-            less = amounts(reserved, reserved, self.order)
-            totals = self.totals - less + amounts(reserved, charged, self.order)
+            less = added_amounts(reserved, reserved, self.order)
+            totals = self.totals - less + added_amounts(reserved, charged, self.order)
         except ValueError:
             raise DamagedError("a total is less than what it is the sum of") from None
         return replace(self, totals=totals)
 
 
-def amounts(reserved: PrivacyLoss, charged: PrivacyLoss, order: Fraction | None) -> Totals:
+def added_amounts(reserved: PrivacyLoss, charged: PrivacyLoss, order: Fraction | None) -> Totals:
     """Return what an entry adds to a total with costs at an order.
 
     It has no epsilon if its reserved loss has none, whatever was charged in the end.
@@ -108,7 +107,7 @@ def amounts(reserved: PrivacyLoss, charged: PrivacyLoss, order: Fraction | None)
     return Totals(epsilon, charged.delta, _ZERO if order is None else charged.cost(order))
 
 
-def stored(connection: sqlite3.Connection, name: str) -> Stored | None:
+def read_total(connection: sqlite3.Connection, name: str) -> Stored | None:
     """Return the total of a scope as it is stored; None if there is none."""
     row = connection.execute(
         "SELECT epsilon, delta, cost, alpha FROM total WHERE name = ?", (name,)
@@ -120,34 +119,34 @@ def stored(connection: sqlite3.Connection, name: str) -> Stored | None:
     return None
 
 
-def at_order(connection: sqlite3.Connection, name: str, order: Fraction | None) -> Stored:
+def total_at_order(connection: sqlite3.Connection, name: str, order: Fraction | None) -> Stored:
     """Return the total of a scope with costs at an order; None: at that of the stored ones."""
-    found = stored(connection, name)
+    found = read_total(connection, name)
     if found is not None and order in (None, found.order):
         return found
     if found is None and name.startswith(_GROUP):
-        found = stored(connection, scope(owner(name) or ""))
+        found = read_total(connection, scope(owner(name) or ""))
     if found is None:
         return Stored(Totals(), order)
     return Stored(replace(found.totals, cost=_added_up(connection, name, order)), order)
 
 
-def of_ladders(connection: sqlite3.Connection, order: Fraction | None) -> Totals:
+def ladder_total(connection: sqlite3.Connection, order: Fraction | None) -> Totals:
     """Return the total of all kept ladders, with costs at an order; None: without costs.
 
     It is stored once and added where a scope is looked at, so that it counts in every analyst's and group's
     scope from the first moment on, whenever this scope appears, is deleted or gets another name.
     """
-    totals = at_order(connection, BOUNDS, order).totals
+    totals = total_at_order(connection, BOUNDS, order).totals
     return replace(totals, cost=_ZERO) if order is None else totals
 
 
-def put(connection: sqlite3.Connection, name: str, total: Stored) -> None:
+def write_total(connection: sqlite3.Connection, name: str, total: Stored) -> None:
     """Write the total of a scope."""
     connection.execute("INSERT OR REPLACE INTO total VALUES (?, ?, ?, ?, ?)", (name, *total.row))
 
 
-def together(
+def members_total(
     connection: sqlite3.Connection, group: str, members: Iterable[str], order: Fraction | None
 ) -> Totals:
     """Return the total of several analysts, at the order of their group's costs.
@@ -157,7 +156,7 @@ def together(
     found = Totals()
     for analyst in members:
         name = scope(analyst) if order is None else member(group, analyst)
-        total = at_order(connection, name, order)
+        total = total_at_order(connection, name, order)
         found += total.totals if order is not None else replace(total.totals, cost=_ZERO)
     return found
 
@@ -166,9 +165,9 @@ def keep_members(connection: sqlite3.Connection, group: str, members: Iterable[s
     """Store what each member of a group has spent at the order of the group's costs, where it is not."""
     for analyst in members:
         name = member(group, analyst)
-        found = stored(connection, name)
+        found = read_total(connection, name)
         if found is None or found.order != order:
-            put(connection, name, at_order(connection, name, order))
+            write_total(connection, name, total_at_order(connection, name, order))
 
 
 def names_of(connection: sqlite3.Connection, analyst: str) -> list[str]:
