@@ -17,8 +17,8 @@ from dpsql.render.grid import column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsql.cli.options import Settings
-    from dpsql.cli.output import Output
+    from dpsql.cli.options import CliSettings
+    from dpsql.cli.output import AnswerOutput
     from dpsql.ledger import StoredLadder
     from dpsql.owner import Finding, Report
     from dpsql.policy import Policy
@@ -31,7 +31,7 @@ _CODES = {"ok": "32", "note": "33", "wrong": "31;1"}
 
 @click.command("check")
 @click.pass_obj
-def check_command(settings: Settings) -> int:
+def check_command(settings: CliSettings) -> int:
     """For the owner: verify the policy against the data. Prints private facts.
 
     Reads every column once as its declared type, and checks that unique facts hold, which values lie outside
@@ -42,7 +42,7 @@ def check_command(settings: Settings) -> int:
         return _check(settings)
 
 
-def _check(settings: Settings) -> int:
+def _check(settings: CliSettings) -> int:
     from dpsql.owner import verify
 
     with settings.answers("table") as out:
@@ -80,7 +80,7 @@ def _ladders(policy: Policy) -> Sequence[StoredLadder]:
     return ()
 
 
-def _write(report: Report, out: Output) -> None:
+def _write(report: Report, out: AnswerOutput) -> None:
     if out.for_people:
         out.write_text(_as_text(report, out.style))
         return
