@@ -165,7 +165,7 @@ def release_ladders(
         database.vet(engines, [each.table])
         version = version_of(policy, table, engines.versions, each.text)
         requests.append(LadderRequest(each.table, each.text, version, statement, loss))
-    reserved = database.ledger.reserve_ladders(requests)
+    reserved = database.ledger.reserve_ladders(requests, engines.facts)
     waiting = list(zip(asked, reserved, beyond, strict=True))
     found: list[KeptLadder] = []
     try:

@@ -103,11 +103,10 @@ def _chosen(proof: Proof, branches: tuple[tuple[Expr, Expr], ...], default: Expr
     """Return the ends of CASE: in each cell those of the branches that are not ruled out there."""
     low: list[Number | None] = [None] * cells.number
     high: list[Number | None] = [None] * cells.number
-    waiting = [*range(cells.number)]
+    waiting, here = [*range(cells.number)], cells
     for condition, result in (*branches, (None, default)):
         if not waiting:
             break
-        here = cells if len(waiting) == cells.number else cells.at(waiting)
         holds = [True] * len(waiting) if condition is None else _holds(proof, strip_parens(condition), here)
         met = [i for i, known in enumerate(holds) if known is not False]
         if met:
@@ -117,8 +116,23 @@ def _chosen(proof: Proof, branches: tuple[tuple[Expr, Expr], ...], default: Expr
                 before, after = low[place], high[place]
                 low[place] = least if before is None else min(before, least)
                 high[place] = most if after is None else max(after, most)
-        waiting = [place for place, known in zip(waiting, holds, strict=True) if known is not True]
+        left = [i for i, known in enumerate(holds) if known is not True]
+        waiting = [waiting[i] for i in left]
+        here = _without(strip_parens(condition), here, left) if condition is not None else here
     return Ends([x for x in low if x is not None], [x for x in high if x is not None])
+
+
+def _without(condition: Expr, cells: Cells, left: Sequence[int]) -> Cells:
+    """Return some cells, of units for which a condition does not hold: of `x >= y` that x is less than y.
+
+    The values are whole numbers, and none is NULL.
+    """
+    made = cells.at(left)
+    if isinstance(condition, Binary) and condition.operator == ">=":
+        x, y = (cells.found[side].at(left) for side in (condition.left, condition.right))
+        high = [min(a, b - 1) for a, b in zip(x.high, y.high, strict=True)]
+        made.found[condition.left] = Ends(x.low, high)
+    return made
 
 
 def _holds(proof: Proof, condition: Expr, cells: Cells) -> list[bool | None]:
@@ -152,8 +166,8 @@ def computed(proof: Proof, operator: str, x: Ends, y: Ends, expr: Expr) -> Ends:
             for a, b, c, d in zip(x.low, x.high, y.low, y.high, strict=True)
         ]
         return Ends([*map(min, every)], [*map(max, every)])
-    if not y.known or min(y.low) < 1 or any(isinstance(end, Fraction) for end in (*x.low, *x.high)):
-        proof.refuse("a division of or by what is not one whole number", expr)
+    if not y.known or min(y.low) < 1:
+        proof.refuse("a division by what is not one number", expr)
     divisors = [int(d) for d in y.low]
     return Ends(
         [_towards_zero(a, d) for a, d in zip(x.low, divisors, strict=True)],
@@ -166,6 +180,6 @@ def _times(x: Number, factor: Number) -> Number:
 
 
 def _towards_zero(x: Number, divisor: int) -> Number:
-    if not isinstance(x, int):
+    if isinstance(x, float):
         return x  # an infinity
-    return x // divisor if x >= 0 else -(-x // divisor)
+    return int(Fraction(x, divisor)) if isinstance(x, Fraction) else x // divisor if x >= 0 else -(-x // divisor)
