@@ -53,7 +53,7 @@ class Combined:
         return Combined(self.value[rows], self.stddev[rows], self.low[rows], self.high[rows], ends, made)
 
     def scaled(self, step: float) -> Combined:
-        """Return the estimates in another unit, of which a count has so many."""
+        """Return the estimates multiplied by `step`, the size of a count in another unit."""
         ends = None if self.together is None else (self.together[0] * step, self.together[1] * step)
         made = None if self.made is None else self.made.scaled(step)
         return Combined(self.value * step, self.stddev * step, self.low * step, self.high * step, ends, made)

@@ -209,5 +209,5 @@ Noises = tuple[NumberNoise, ...]
 
 
 def take_noises(noises: Noises | None, rows: NDArray[np.int64]) -> Noises | None:
-    """Return them for some rows of the release, in the given order."""
+    """Return the laws of the noise for some rows of the release, in the given order."""
     return None if noises is None else tuple(each.taken(rows) for each in noises)
