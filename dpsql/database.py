@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import field
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from dpsql.analysis import CompiledQuery, check_sealed, widened
 from dpsql.engines import (
@@ -23,6 +23,7 @@ from dpsql.engines import (
 )
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
+from dpsql.fair_cache import FairCache
 from dpsql.kept_ladders import LedgerLadders
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
@@ -34,6 +35,8 @@ from dpsql.running import sealed
 from dpsql.versions import CHANGING, Stamps, Versions, settled
 
 _ATTEMPTS = 5
+_PLANS = 64
+"""The most plans that are kept for statements that are asked again."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -134,6 +137,8 @@ class Database:
         """Called with a table's name before its rows are verified, and with None afterwards."""
         self.users: weakref.WeakSet[_User] = weakref.WeakSet()
         """The open sessions."""
+        self.plans = FairCache[tuple[object, ...], Any](_PLANS)
+        """Plans of statements (`kept_plans`), each with the engines on which it was made."""
         self.ledger = Ledger.of(self.policy)
         self.versions = Versions(self.policy, self.ledger)
         try:
@@ -172,6 +177,7 @@ class Database:
             changed = self.versions.stamps() != self._engines.stamps
             if changed or self.ledger.newest_ladder() != self._engines.newest_ladder:
                 self._engines.kept.close()  # those who count on the old files still may
+                self.plans.clear()
                 self._engines, self._close_engines = self._open()
             return self._engines
 
@@ -211,6 +217,7 @@ class Database:
         with ExitStack() as stack:
             stack.callback(self.ledger.close)
             stack.callback(self._close_engines)
+            stack.callback(self.plans.clear)
             for user in list(self.users):
                 stack.callback(user.close)
 

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.engines.worker import RunningStatement, run, running_statement
+from dpsql.fair_cache import FairCache
 from dpsql.policy import Policy
 from dpsql.serve.catalog import pg_types, routing
 from dpsql.serve.catalog.database import Names, check_sql, open_database, set_session
@@ -32,7 +33,6 @@ from dpsql.serve.catalog.facts import (
 from dpsql.serve.catalog.postgres_data import data
 from dpsql.serve.catalog.relations import ANALYST, OWNER, Place, relations
 from dpsql.serve.catalog.translate import Question, Translator
-from dpsql.serve.fair_cache import FairCache
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
