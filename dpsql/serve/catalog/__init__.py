@@ -8,8 +8,8 @@
 ``expressions``, ``calls``     the few nodes that DuckDB reads in another sense
 ``conversions``, ``pg_types``  PostgreSQL's types
 ``postgres_data``              PostgreSQL's own rows, and the closed list of functions, each a macro
-``relations``                  the tables that `policy.sql` and `session.sql` make rows and views of
-``database``                   the database, and the check of SQL by DuckDB's own parser
+``relations``                  the policy's tables and views, and the tables that `policy.sql` reads
+``database``                   the database (with `session.sql`), and the check of SQL by DuckDB's own parser
 ``size``                       limits on what DuckDB makes of a question
 """
 

@@ -1,4 +1,4 @@
-"""Conversions between PostgreSQL's types, made in the tree: of literals, parameters, texts."""
+"""Conversions between PostgreSQL's types: of literals, parameters, texts; the names that a SELECT sees."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from dpsql.kernel.tree import quote
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.facts import UnknownQuestion
 from dpsql.serve.catalog.postgres_data import AGGREGATES, FUNCTIONS, PREFIX, SCHEMAS, Function, Relation, data
-from dpsql.serve.catalog.relations import Place, PolicyRelation, given_tables
+from dpsql.serve.catalog.relations import PolicyRelation, given_tables
 
 OWN_TABLE = "q:"
 """Prefix of the names of common table expressions in DuckDB's SQL: no table of DuckDB begins so."""
@@ -39,7 +39,9 @@ _SETTINGS = {
 }
 
 
-def open_database(place: Place, session: Mapping[str, object]) -> duckdb.DuckDBPyConnection:
+def open_database(
+    relations: Sequence[PolicyRelation], session: Mapping[str, object]
+) -> duckdb.DuckDBPyConnection:
     """Return the locked catalogue of a policy's relations; views are bound with the facts of a session."""
     connection = connect(_SETTINGS)
     for schema in (*SCHEMAS.values(), "_session"):
@@ -48,7 +50,7 @@ def open_database(place: Place, session: Mapping[str, object]) -> duckdb.DuckDBP
     views = frozenset(re.findall(r"CREATE VIEW _session\.(\w+)", script))
     stored = [relation for relation in known.relations.values() if relation.name not in views]
     connection.execute(";\n".join(map(_definition, stored)))
-    given = given_tables(place)
+    given = given_tables(str(session["database"]), relations)
     for name, content in given.items():
         connection.register(name, content)
     for table in known.tables:
@@ -64,7 +66,7 @@ def open_database(place: Place, session: Mapping[str, object]) -> duckdb.DuckDBP
     for relation in known.relations.values():
         if relation.name in views:
             connection.execute(_view(connection, relation))
-    _add_macros(connection, place.relations, facts)
+    _add_macros(connection, relations, facts)
     lock(connection, (), None)
     return connection
 

@@ -176,7 +176,7 @@ class Translator(Expressions):
                 self._relation(node, scope)
             case exp.Table(this=exp.Anonymous()) | exp.Lateral(this=exp.Anonymous()):
                 self._function(node, scope)
-            case exp.Subquery() if _holds_table(node.this):
+            case exp.Subquery() if isinstance(node.unnest(), exp.Table):
                 self._source(node.this, scope)
             case exp.Subquery():
                 self._add(node, scope, self.query(node.this, scope, scope.tables), "subquery")
@@ -286,9 +286,3 @@ def _column_of(column: SourceColumn, kind: str) -> CatalogColumn:
     oid = pg_types.oid_of_duckdb(kind) if column.type is None else column.type
     oid = TEXT if oid == UNKNOWN else oid
     return CatalogColumn(column.name, pg_types.arrow_type(oid), oid)
-
-
-def _holds_table(node: exp.Expr) -> bool:
-    while isinstance(node, exp.Subquery):
-        node = node.this
-    return isinstance(node, exp.Table)
