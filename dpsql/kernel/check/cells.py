@@ -85,7 +85,10 @@ def _ends(proof: Proof, expr: Expr, cells: Cells) -> Ends:
         case Call(name, arguments) if name.upper() in ("LEAST", "GREATEST"):
             found = [ends_in(proof, x, cells) for x in arguments]
             pick = min if name.upper() == "LEAST" else max
-            lows, highs = zip(*(x.low for x in found), strict=True), zip(*(x.high for x in found), strict=True)
+            lows, highs = (
+                zip(*(x.low for x in found), strict=True),
+                zip(*(x.high for x in found), strict=True),
+            )
             return Ends([*map(pick, lows)], [*map(pick, highs)])
         case Call("bit_count", (x,)):
             ends = ends_in(proof, x, cells)
@@ -182,4 +185,6 @@ def _times(x: Number, factor: Number) -> Number:
 def _towards_zero(x: Number, divisor: int) -> Number:
     if isinstance(x, float):
         return x  # an infinity
-    return int(Fraction(x, divisor)) if isinstance(x, Fraction) else x // divisor if x >= 0 else -(-x // divisor)
+    return (
+        int(Fraction(x, divisor)) if isinstance(x, Fraction) else x // divisor if x >= 0 else -(-x // divisor)
+    )

@@ -11,6 +11,7 @@ The key that is shown may be any function of the cell: units of one rung are sho
 
 from __future__ import annotations
 
+from itertools import pairwise
 
 from dpsql.kernel.check.cells import Cells, Ends, computed, ends_in, key_in
 from dpsql.kernel.check.proof import (
@@ -138,7 +139,7 @@ def _cells_of_rows(
     if measured is None or not isinstance(measured, Column):
         return None
     ordered = sorted(zip(low, high, strict=True))
-    if any(first[1] > second[0] for first, second in zip(ordered, ordered[1:], strict=False)):
+    if any(first[1] > second[0] for first, second in pairwise(ordered)):
         return None
     whole = proof.value(measured, query)
     if whole.nullable or not exact(whole.type):
