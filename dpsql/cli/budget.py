@@ -11,7 +11,7 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.render.figures import charged, left
+from dpsql.render.figures import show_left, show_spent
 from dpsql.render.grid import column, draw, draw_rows
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _accept(settings: Settings) -> int:
     narrate.note("the ledger goes on; statements that had no end stay charged in full")
     for name, more in added.items():
         amounts = {"epsilon": more.epsilon, "delta": more.delta, "cost": more.cost}
-        said = ", ".join(f"{what} {charged(amount)}" for what, amount in amounts.items() if amount)
+        said = ", ".join(f"{what} {show_spent(amount)}" for what, amount in amounts.items() if amount)
         narrate.note(f"spent in addition, {name}: {said or 'what has no epsilon'}")
     return ExitCode.OK
 
@@ -203,9 +203,9 @@ def _amounts(budget: Budget, like: Fraction | None, style: Style) -> str:
     # What is spent is rounded up, what there is and what is left down.
     columns: list[Drawn[str]] = [
         ("", str, ""),
-        ("spent", lambda part: charged(getattr(budget.spent, part)), "number"),
-        ("remaining", lambda part: left(getattr(budget.remaining, part)), "number"),
-        ("total", lambda part: left(getattr(budget.total, part)), "number"),
+        ("spent", lambda part: show_spent(getattr(budget.spent, part)), "number"),
+        ("remaining", lambda part: show_left(getattr(budget.remaining, part)), "number"),
+        ("total", lambda part: show_left(getattr(budget.total, part)), "number"),
     ]
     return draw_rows(parts, columns, style)
 
@@ -219,7 +219,7 @@ def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> st
     columns: list[Drawn[str]] = [
         (f"by {what}", str, ""),
         ("statements", lambda name: str(asked[name]), "number"),
-        ("epsilon", lambda name: charged(spent[name]), "number"),
+        ("epsilon", lambda name: show_spent(spent[name]), "number"),
     ]
     return draw_rows(sorted(spent, key=lambda name: (-spent[name], name)), columns, style)
 
@@ -231,7 +231,7 @@ def _list(entries: Sequence[Entry], style: Style) -> str:
         ("when (UTC)", lambda e: f"{e.when:%Y-%m-%d %H:%M}", "firm"),
         ("analyst", lambda e: " ".join(e.analyst.split()), ""),
         ("epsilon", lambda e: _epsilon(e.charged), "number"),
-        ("delta", lambda e: charged(e.charged.delta), "number"),
+        ("delta", lambda e: show_spent(e.charged.delta), "number"),
         ("mechanism", lambda e: e.mechanism, ""),
         ("statement", lambda e: e.statement, "statements"),
     ]
@@ -266,9 +266,9 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
     budget = ledger.budget(analyst)
     whole = {
         "analyst": analyst,
-        "total": _charge(budget.total, left),
-        "spent": _charge(budget.spent, charged),
-        "remaining": _charge(budget.remaining, left),
+        "total": _charge(budget.total, show_left),
+        "spent": _charge(budget.spent, show_spent),
+        "remaining": _charge(budget.remaining, show_left),
         "accounting": budget.accounting,
         "order_way": _order_way(budget),
         "head": str(ledger.head()),
@@ -308,22 +308,22 @@ def _order_way(budget: Budget) -> dict[str, object] | None:
     amounts = {"alpha": budget.alpha, "limit": budget.limit, "cost": budget.cost}
     shown = {
         "alpha": float(budget.alpha),  # a multiple of 1/64
-        "limit": float(left(budget.limit)),
-        "cost": float(charged(budget.cost)),
+        "limit": float(show_left(budget.limit)),
+        "cost": float(show_spent(budget.cost)),
     }
     return {**shown, "exact": {name: str(amount) for name, amount in amounts.items()}}
 
 
 def _epsilon(loss: PrivacyLoss) -> str:
     """Show the epsilon of an entry; Gaussian noise has none that could be added to others."""
-    return "none" if loss.epsilon is None else charged(loss.epsilon)
+    return "none" if loss.epsilon is None else show_spent(loss.epsilon)
 
 
 def _loss(loss: PrivacyLoss) -> dict[str, object]:
     if loss.epsilon is not None:
-        return {**_charge(loss.charge, charged), "loss": str(loss)}
+        return {**_charge(loss.charge, show_spent), "loss": str(loss)}
     exact = {"epsilon": None, "delta": str(loss.delta)}
-    return {"epsilon": None, "delta": float(charged(loss.delta)), "exact": exact, "loss": str(loss)}
+    return {"epsilon": None, "delta": float(show_spent(loss.delta)), "exact": exact, "loss": str(loss)}
 
 
 def _charge(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, object]:

@@ -132,14 +132,14 @@ def server_options(command: _Command) -> _Command:
 def server_of(ctx: click.Context, options: Mapping[str, Any]) -> Target | None:
     """Return the server that the options name; None if they name none."""
     if options["host"] is None:
-        given = [name for name in ("port", "user", "database", "sslrootcert") if _given(ctx, name)]
+        given = [name for name in ("port", "user", "database", "sslrootcert") if _is_given(ctx, name)]
         if given:
             raise click.UsageError(f"--{given[0]} goes with -h HOST")
         return None
     if options["analyst"] is not None:
         raise click.UsageError("a server knows the analyst by the login\nHint: -U NAME in place of --analyst")
     port = options["port"]
-    if _given(ctx, "policy"):
+    if _is_given(ctx, "policy"):
         if port is not None or not options["policy"].isascii() or not options["policy"].isdecimal():
             raise click.UsageError("with -h, -p is the server's port: the policy lies on the server")
         port = int(options["policy"])
@@ -159,7 +159,7 @@ def server_of(ctx: click.Context, options: Mapping[str, Any]) -> Target | None:
         raise click.UsageError(str(problem)) from None
 
 
-def _given(ctx: click.Context, name: str) -> bool:
+def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 

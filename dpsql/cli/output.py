@@ -141,14 +141,14 @@ class Output:
         if not rows.num_columns:
             return
         if release is not None:
-            self._hint = _opening(release) or _AGAIN
+            self._hint = _opening_hint(release) or _AGAIN
         try:
             out = self.open(number)
         except UnwritableError as problem:
             if release is None:
                 raise
             raise OutputFailedError(f"{problem}\nHint: {self._hint}") from None
-        with _failures_reported(hint=self._hint):
+        with _report_failures(hint=self._hint):
             # Results of text formats are kept apart by an empty line.
             if self._written and self.apart and self.format in ("table", "markdown", "csv"):
                 out.write(b"\r\n" if self.format == "csv" else b"\n")
@@ -171,14 +171,14 @@ class Output:
         if release is not None and (rows is release.rows or rows.equals(release.rows)):
             rows = release.table if self.intervals else rows
             if not self.exact_digits:
-                from dpsql.render.rounding import rounded
+                from dpsql.render.rounding import round_rows
 
-                rows = rounded(rows, release, whole=self.format not in ONE_RESULT)
+                rows = round_rows(rows, release, whole=self.format not in ONE_RESULT)
         if self.format in _DISTINCT:
             for old, new in renamed_columns(rows.column_names, fold=self.format == "parquet"):
                 narrate.note(f"{self.format} has no two columns of one name: another {old} is called {new}")
         if self.format in ONE_RESULT:
-            data.write_binary(data.described(rows, release), out, self.format, stream=self._file is None)
+            data.write_binary(data.add_metadata(rows, release), out, self.format, stream=self._file is None)
         elif self._several and self.format in _OBJECTS:
             self._write_one_of_several(rows, out, number)
         else:
@@ -203,18 +203,18 @@ class Output:
             import click
 
             os.environ.setdefault("LESS", "-FRX")
-            click.echo_via_pager(self._encoded(text).decode(self.style.encoding))
+            click.echo_via_pager(self._encode(text).decode(self.style.encoding))
             return
-        out.write(self._encoded(text))
+        out.write(self._encode(text))
 
     def write_text(self, text: str) -> None:
         """Write a report."""
         out = self.open()
-        with _failures_reported("report", ""):
+        with _report_failures("report", ""):
             self._show(text, out)
             out.flush()
 
-    def _encoded(self, text: str) -> bytes:
+    def _encode(self, text: str) -> bytes:
         return text.encode(self.style.encoding, "backslashreplace")
 
     def end(self) -> None:
@@ -222,7 +222,7 @@ class Output:
         array, begun = self._several and self.format == "json", self._begun
         self._several, self._begun, self._names = False, False, {}
         if array:
-            with _failures_reported(hint=self._hint):
+            with _report_failures(hint=self._hint):
                 out = self.open()
                 out.write(b"\n]\n" if begun else b"[]\n")
                 out.flush()
@@ -231,7 +231,7 @@ class Output:
         """Close the file; raises `OutputFailedError` if what was written does not fit."""
         out, self._out = self._out, None
         if out is not None:
-            with _failures_reported(hint=self._hint):
+            with _report_failures(hint=self._hint):
                 out.close()
 
 
@@ -269,14 +269,14 @@ def _name_files(name: str, folder: str | None, numbers: Sequence[int]) -> dict[i
 _AGAIN = "the same statement asked again gives the stored answer at no cost"
 
 
-def _opening(release: Release) -> str:
+def _opening_hint(release: Release) -> str:
     from dpsql.release import opening
 
     return opening(release)
 
 
 @contextmanager
-def _failures_reported(what: str = "answer", hint: str = _AGAIN) -> Iterator[None]:
+def _report_failures(what: str = "answer", hint: str = _AGAIN) -> Iterator[None]:
     """Raise `OutputFailedError` for an `OSError`, but for the end of a closed pipe."""
     said = f"\nHint: {hint}" if hint else ""
     try:

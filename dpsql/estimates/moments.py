@@ -106,7 +106,7 @@ class Average:
         low, high = mean_interval(moments, scale, check_confidence(confidence))
         ends = (float(self.low) + width * np.where(np.isnan(rows), np.nan, part) for part in (x, low, high))
         value, low, high = ends
-        return Combined(value, _known(width * error, rows, scale, len(moments)), low, high)
+        return Combined(value, _blank_uncertain(width * error, rows, scale, len(moments)), low, high)
 
     def stddev_times_n(self, scale: float, parts: int = 2, share: float = 0.0) -> float:
         """Predict the standard deviation times the number of rows, if they are many.
@@ -169,7 +169,7 @@ class Variance:
         missing = np.where(np.isnan(rows), np.nan, squared)
         return Combined(
             f * factor[0] * missing,
-            _known(squared * error * factor[0], rows, scale, len(moments)),
+            _blank_uncertain(squared * error * factor[0], rows, scale, len(moments)),
             np.minimum(low, f) * factor[1] * missing,
             np.maximum(high, f) * factor[2] * missing,
         )
@@ -222,7 +222,7 @@ def _rows(moments: Moments, least: float = _LEAST) -> FloatArray:
     return np.where(rows < least, np.nan, rows)
 
 
-def _known(error: FloatArray, rows: FloatArray, scale: float, parts: int) -> FloatArray:
+def _blank_uncertain(error: FloatArray, rows: FloatArray, scale: float, parts: int) -> FloatArray:
     """Return the errors of ratios to the number of rows, NaN where that is too uncertain."""
     return np.where(rows < _FEWEST_DEVIATIONS * scale * laplace_stddev((1.0,) * parts), np.nan, error)
 

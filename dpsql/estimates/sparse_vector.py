@@ -140,7 +140,7 @@ class SparseVectorLaw:
         most = _affordable(units, parts, mean, (self.hits - 1) * self.branches_cost)
         if self.limit is not None:
             most = np.minimum(most, self.limit)
-        rows = _truncated(self.groups, hit, np.minimum(most, self.groups))
+        rows = _mean_of_least(self.groups, hit, np.minimum(most, self.groups))
         spent = float((rows * mean).mean())
         charge = self.share + (1 - self.share) * spent / (self.hits * self.branches_cost)
         return rows, mean, min(1.0, charge)
@@ -166,7 +166,7 @@ def _affordable(units: list[int], parts: list[FloatArray], mean: FloatArray, pai
     return np.asarray(np.sum(reached, axis=0))
 
 
-def _truncated(groups: int, chance: FloatArray, most: FloatArray) -> FloatArray:
+def _mean_of_least(groups: int, chance: FloatArray, most: FloatArray) -> FloatArray:
     """Return E[min(hits, most)] for a binomial number of hits, by chance."""
     whole = int(np.ceil(most.max()))
     if whole > _EXACT_ROWS:

@@ -171,6 +171,11 @@ class Ledger(ChargeLedger):
         with self._store.read() as connection:
             return listing.lineage(connection, number, name_of(analyst))
 
+    @property
+    def facts(self) -> str | None:
+        """The hash of the facts of the newest charge; None if none was made under the present caps."""
+        return self.recall("facts") or None
+
     def budget(self, analyst: str | None = None) -> Budget:
         """Return what is spent and what is left, of the policy or of an analyst.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -101,8 +102,11 @@ class _Replay:
         """The ladders without an end."""
         self._entries = self._releases = self._ladders = self._n = 0
         self._last: Mapping[str, Any] = {}
+        self._facts: str | None = None
+        """The hash of the facts that the newest event `policy` tells of."""
         self._rules: dict[str, Callable[[_Record], Iterator[str]]] = {
             "migration": self._migration,
+            "policy": self._policy,
             "reserve": self._entered,
             "share": self._shared,
             "settle": self._settled,
@@ -139,11 +143,19 @@ class _Replay:
         rows = self._connection.execute("SELECT number FROM bounds WHERE state = 'reserved'")
         if {number for (number,) in rows} != self._measuring:
             yield "the ladders that have not ended are not those of the events"
+        row = self._connection.execute("SELECT value FROM setting WHERE name = 'facts'").fetchone()
+        if (row[0] if row is not None else "") != (self._facts or ""):
+            yield "the facts are not those of the newest event that tells of the policy"
         numbers = {"entry": self._entries, "release": self._releases, "bounds": self._ladders}
         for table, number in numbers.items():
             (found,) = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
             if found != number:
                 yield f"the table {table} has {found} rows, and the events tell of {number}"
+
+    def _policy(self, record: _Record) -> Iterator[str]:
+        self._facts = record.get("facts")
+        if self._facts is not None and re.fullmatch("[0-9a-f]{64}", self._facts) is None:
+            yield "the hash of the facts is none"
 
     def _migration(self, record: _Record) -> Iterator[str]:
         connection, last = self._connection, record["entries"]

@@ -3,7 +3,7 @@
 `introspect_sources` reads no row. `verify` reports exact private facts: it is for the owner alone. Nothing
 that an analyst can reach calls it. ``verifying``, ``units``, ``second_paths``, ``facts``, ``bounds`` and
 ``findings`` belong to it; ``naming`` guesses from names. ``kept_bounds`` charges, measures and keeps ladders,
-``kept_list`` tells what they say.
+``kept_list`` tells what they say. ``declared`` shows the facts on which proofs rest.
 """
 
 from dpsql.engines import engine_notice

@@ -35,7 +35,7 @@ def introspect_sources(
     """
     address, paths = _split_engine(sources)
     found = _introspect_engine(address, wanted, on_skipped) if address else []
-    files = [table for source in paths for table in _named(source, ask)]
+    files = [table for source in paths for table in _introspect_files(source, ask)]
     found += [_for_engine(table, address) for table in files] if address else files
     if not found:
         hint = None if address else "views are not read"
@@ -57,7 +57,7 @@ def introspect_sources(
     return found
 
 
-def _named(source: str, ask: AskFormat) -> list[Found]:
+def _introspect_files(source: str, ask: AskFormat) -> list[Found]:
     """Return the tables of a source; a file or a pattern may be called otherwise, as in `NAME=SOURCE`."""
     given = _NAMED.fullmatch(source)
     if given is None or any(

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpsql.analysis import score_change
 from dpsql.analysis.group_measures import group_measure
 from dpsql.analysis.kept_bounds import ROWS
 from dpsql.analysis.unit_measures import UnitMeasure, unit_measure
-from dpsql.errors import OperationalError, ProgrammingError
+from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kept_ladders import version_of
+from dpsql.kernel.check import NotCertified
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder, RungBins
 from dpsql.ledger import LadderRequest
 from dpsql.owner import kept_values
-from dpsql.policy import Policy, UnitColumn, fold
+from dpsql.policy import MOST_ROWS, Policy, UnitColumn, fold
 from dpsql.release import tables_read
 from dpsql.running import sealed
 
@@ -44,7 +46,7 @@ __all__ = [
     "ValuesBeyond",
     "check_price",
     "count_all",
-    "kept_of",
+    "find_kept",
     "loss_of",
     "losses",
     "measure_named",
@@ -54,6 +56,7 @@ __all__ = [
 
 SHARE = Fraction(1, 20)
 """What a ladder costs by default, as a share of the policy's epsilon."""
+_BUG = "this is a bug of dpsql: what was to be counted is not certified; its charge is kept"
 _FAILED = (
     "the ladder was not measured, nobody was told anything; its charge is kept\n"
     "Hint: `dpsql check` tells whether the data can be read; asking again is a new charge"
@@ -117,7 +120,7 @@ def _names_the_unit(table: Table, column: str) -> bool:
     return own is not None and fold(own) == fold(column)
 
 
-def kept_of(database: Database, measure: UnitMeasure) -> KeptLadder | None:
+def find_kept(database: Database, measure: UnitMeasure) -> KeptLadder | None:
     """Return the ladder of a measure that is kept of the data as they are now; None if there is none."""
     ladders = database.engines().schema_database.kept_ladders
     found = None if ladders is None else ladders.find(measure.table, measure.text)
@@ -136,7 +139,7 @@ def loss_of(epsilon: Fraction, *, beyond: bool = False) -> PrivacyLoss:
 
 def losses(database: Database, measures: Sequence[UnitMeasure], epsilon: Fraction) -> list[PrivacyLoss]:
     """Return the losses of ladders that are asked together, at this epsilon each."""
-    return [loss_of(epsilon, beyond=each) for each in kept_values.asked_beyond(database, measures)]
+    return [loss_of(epsilon, beyond=each) for each in kept_values.beyond_asked(database, measures)]
 
 
 def check_price(epsilon: Fraction) -> None:
@@ -159,13 +162,15 @@ def release_ladders(
     engines, policy = database.engines(), database.policy
     # Those of rows first: how many rows count of what is beyond bounds follows from them.
     asked, requests = sorted(measures, key=lambda each: each.text != ROWS), []
-    beyond = kept_values.asked_beyond(database, asked)
+    beyond = kept_values.beyond_asked(database, asked)
     for each, loss in zip(asked, losses(database, asked, epsilon), strict=True):
         table = policy.tables[each.table]
         database.vet(engines, [each.table])
         version = version_of(policy, table, engines.versions, each.text)
         requests.append(LadderRequest(each.table, each.text, version, statement, loss))
-    reserved = database.ledger.reserve_ladders(requests)
+    for each, values in zip(asked, beyond, strict=True):
+        _certify_ends(database, each, epsilon, values=values)
+    reserved = database.ledger.reserve_ladders(requests, engines.facts)
     waiting = list(zip(asked, reserved, beyond, strict=True))
     found: list[KeptLadder] = []
     try:
@@ -180,6 +185,19 @@ def release_ladders(
     return found
 
 
+def _certify_ends(database: Database, measure: UnitMeasure, epsilon: Fraction, *, values: bool) -> None:
+    """Compile what is counted for a ladder, for the smallest and the largest that it may be, uncharged.
+
+    What is not certified then is no reason to charge anything.
+    """
+    measure.scores()
+    for bound in (measure.bounds[0], measure.bounds[-1]):
+        measure.above((0, *Bins.plan(2 * bound, epsilon / 4).ends))
+    if values:
+        for rows in (1, MOST_ROWS):
+            kept_values.beyond_measure(database, measure, epsilon, rows)
+
+
 def _kept(
     database: Database,
     engines: Engines,
@@ -190,15 +208,18 @@ def _kept(
 ) -> KeptLadder:
     """Measure one ladder whose charge is reserved, and keep it; with an epsilon `of_values` also these."""
     reads = tables_read(database.policy, [measure.table])
-    values = kept_values.beyond_measure(database, measure, of_values) if of_values else None
 
     def measured() -> tuple[int, tuple[int, ...], ValuesBeyond | None]:
         own = _measure(engines, database.policy, measure, epsilon)
-        if values is None:
+        if not of_values:
             return *own, None
+        values = kept_values.beyond_measure(database, measure, of_values)
         return *own, kept_values.measure_beyond(database, engines, values, of_values)
 
-    made = sealed(measured, otherwise=None)
+    try:
+        made = sealed(measured, otherwise=None)
+    except NotCertified:
+        raise InternalError(_BUG) from None
     if made is None or not engines.unchanged(reads):
         raise OperationalError(_FAILED)
     most, bins, beyond = made
@@ -223,8 +244,8 @@ def _measure(
 ) -> tuple[int, tuple[int, ...]]:
     """Return M and the noisy numbers of units in its bins, in steps of the measure."""
     reads = tables_read(policy, [measure.table])
-    scores = scores_of(engines, measure, reads)
-    search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=FULL)
+    scores, moved = scores_of(engines, measure, reads), score_change(measure.scores().certificate)
+    search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=moved)
     most = 2 * measure.bounds[int(search.run(scores).rung[0])]
     bins = Bins.plan(most, epsilon / 2)
     above = count_all(engines, measure.above((0, *bins.ends)), reads)

@@ -36,7 +36,7 @@ def column_of(measure: UnitMeasure) -> str | None:
     return measure.text.removeprefix(total) if measure.text.startswith(total) else None
 
 
-def asked_beyond(database: Database, measures: Sequence[UnitMeasure]) -> list[bool]:
+def beyond_asked(database: Database, measures: Sequence[UnitMeasure]) -> list[bool]:
     """Return for each measure whether it is released with what its column has beyond bounds.
 
     It follows from the policy, from which ladders are kept, and from what is asked together.
@@ -57,19 +57,24 @@ def beyond_unasked(database: Database, measures: Sequence[UnitMeasure]) -> list[
     """Return the names of columns with bounds of which it is not released what lies beyond them."""
     catalog, tables = database.engines().schema_database, database.policy.tables
     found = []
-    for each, asked in zip(measures, asked_beyond(database, measures), strict=True):
+    for each, asked in zip(measures, beyond_asked(database, measures), strict=True):
         column = column_of(each)
         if not asked and column and declared_bounds(catalog, tables[each.table], column) is not None:
             found.append(f"{each.table}.{column}")
     return found
 
 
-def beyond_measure(database: Database, measure: UnitMeasure, epsilon: Fraction) -> ValueMeasure:
-    """Compile what the column of a measure has beyond its bounds; epsilon is that of its release."""
+def beyond_measure(
+    database: Database, measure: UnitMeasure, epsilon: Fraction, rows: int | None = None
+) -> ValueMeasure:
+    """Compile what the column of a measure has beyond its bounds; epsilon is that of its release.
+
+    `rows` of a unit count, or as many as is known when it is released.
+    """
     policy, catalog = database.policy, database.engines().schema_database
     table, column = policy.tables[measure.table], column_of(measure)
-    rows = _rows_that_count(database, table, epsilon)
-    assert column is not None  # noqa: S101  `asked_beyond` says so
+    rows = rows or _rows_that_count(database, table, epsilon)
+    assert column is not None  # noqa: S101  `beyond_asked` says so
     assert rows is not None  # noqa: S101  likewise
     return value_measure(policy, catalog, table, column, rows)
 

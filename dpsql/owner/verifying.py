@@ -65,7 +65,7 @@ def verify(
         report.add("note", "budget.delta", text)
     if policy.engine != "duckdb":
         verify_engine(report, policy, on_progress, ladders)
-        return _located(report, policy)
+        return _locate_lines(report, policy)
     stamps, kept = versions.stamps(), LedgerLadders(policy, versions, ladders)
     try:
         inspector = Inspector(policy)
@@ -75,7 +75,7 @@ def verify(
             report.add("wrong", place, _one_line(words))
         if not found:
             report.add("wrong", "policy", problem.message + (f" ({problem.hint})" if problem.hint else ""))
-        return _located(report, policy)
+        return _locate_lines(report, policy)
     try:
         for table in policy.tables.values():
             hashed.begin(f"hashing {table.name}", versions.size(tables_read(policy, [table.name])))
@@ -94,7 +94,7 @@ def verify(
         report.add(
             "note", "policy", "files changed while they were read: run it again, nothing is remembered"
         )
-    return _located(report, policy)
+    return _locate_lines(report, policy)
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class _Hashed:
         self.on_progress(self.words, self.done, self.total)
 
 
-def _located(report: Report, policy: Policy) -> Report:
+def _locate_lines(report: Report, policy: Policy) -> Report:
     if policy.path is not None:
         with suppress(OSError, UnicodeDecodeError):
             report.locate(policy.path.read_text("utf-8-sig"))

@@ -112,7 +112,7 @@ class RemoteSession:
             facts = _facts(self._answer(outgoing.price()).table, "price")
         except QueryRefused:
             # The server prices statements on the policy's tables only; others are free, or refused.
-            if not outgoing.on_catalogue:
+            if not outgoing.on_catalog:
                 raise
             return RemotePrepared(outgoing, private=False, price=Charge(), setting=False)
         price, full = (
@@ -122,7 +122,7 @@ class RemoteSession:
 
     def execute(self, prepared: RemotePrepared, *, most: Charge | None = None) -> StatementResult:
         """Run a prepared statement; with `most`, the server charges no more than that, or refuses."""
-        if prepared.outgoing.on_catalogue and not prepared.private:
+        if prepared.outgoing.on_catalog and not prepared.private:
             most = Charge()  # it was taken for free without the server's word
         with self._statement():
             return self._run(prepared.outgoing, most)

@@ -11,7 +11,7 @@ from typing import Literal, TextIO, TypeVar
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.render.cells import cut, escape_controls, pad, width
-from dpsql.render.shortening import shortened
+from dpsql.render.shortening import shorten
 
 Row = TypeVar("Row")
 
@@ -103,7 +103,7 @@ class Column:
         """Return the column with its heading and cells truncated."""
         shorter = [cut(cell, cells, ellipsis) for cell in self.cells]
         if self.statements:
-            shorter = shortened(self.cells, cells, ellipsis)
+            shorter = shorten(self.cells, cells, ellipsis)
         return replace(self, name=cut(self.name, cells, ellipsis), cells=shorter)
 
 
@@ -219,8 +219,8 @@ def _line(cells: list[str], bar: str) -> str:
 
 def markdown(columns: list[Column]) -> str:
     """Draw columns as a Markdown table (GitHub's); ends with a newline."""
-    heads = [_escaped(column.name) for column in columns]
-    texts = [[_escaped(cell) for cell in column.cells] for column in columns]
+    heads = [_escape_markdown(column.name) for column in columns]
+    texts = [[_escape_markdown(cell) for cell in column.cells] for column in columns]
     widths = [max(map(width, [head, *cells, "---"])) for head, cells in zip(heads, texts, strict=True)]
     dashes = [
         "-" * (cells - 1) + ":" if c.right else "-" * cells for c, cells in zip(columns, widths, strict=True)
@@ -232,7 +232,7 @@ def markdown(columns: list[Column]) -> str:
     )
 
 
-def _escaped(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # An underscore inside a word is only an underscore.
     return re.sub(r"[\\`*|~\[\]]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", text)

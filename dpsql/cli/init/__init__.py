@@ -94,7 +94,7 @@ def _init(settings: Settings, given: dict[str, Any]) -> int:
     path = Path(settings.policy)
     if path.exists() or path.is_symlink():
         raise click.UsageError(f"{path} is there already, and init never overwrites")
-    ask = _asked if sys.stdin.isatty() else None
+    ask = _prompt if sys.stdin.isatty() else None
     on_csv = FormatQuestions(ask)
     with progress("looking at the sources"):
         found = introspect_sources(options.sources, on_csv, given["tables"], _note_skipped)
@@ -135,13 +135,13 @@ def _note_skipped(skipped: Skipped) -> None:
 
 
 def _number(name: str, text: str) -> str:
-    from dpsql.cli.init.text import quoted
+    from dpsql.cli.init.text import quote_toml
 
     read_amount(name, text)
-    return text if re.fullmatch(r"\d+(\.\d+)?([eE][-+]?\d+)?", text) else quoted(text)
+    return text if re.fullmatch(r"\d+(\.\d+)?([eE][-+]?\d+)?", text) else quote_toml(text)
 
 
-def _asked(question: str, default: str = "") -> str:
+def _prompt(question: str, default: str = "") -> str:
     found: str = click.prompt(question, default=default, show_default=bool(default), err=True)
     return found.strip()
 
@@ -173,7 +173,7 @@ class FormatQuestions:
 
     def _ask_owner(self, ask: Callable[..., str], table: str, form: CsvFormat) -> CsvFormat:
         narrate.say(f"{table}: a CSV file")
-        delimiter = ask("  what separates its fields", _shown(form.delimiter))
+        delimiter = ask("  what separates its fields", _delimiter_word(form.delimiter))
         encoding = ask("  its encoding", form.encoding)
         decimal = form.decimal
         if delimiter == ";":
@@ -181,5 +181,5 @@ class FormatQuestions:
         return replace(form, delimiter=_NAMES.get(delimiter, delimiter), encoding=encoding, decimal=decimal)
 
 
-def _shown(delimiter: str) -> str:
+def _delimiter_word(delimiter: str) -> str:
     return "tab" if delimiter == "\t" else delimiter

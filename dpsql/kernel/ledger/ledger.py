@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, Protocol, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
+from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger import charging, events, ladders, limits, releases
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.records import (
@@ -27,6 +28,8 @@ from dpsql.kernel.loss import Charge, PrivacyLoss
 _ENTRIES_PER_CHECKPOINT: Final = 128
 _CAPS: Final = "caps"
 """The name under which the caps that the ledger was opened with last are stored."""
+_FACTS: Final = "facts"
+"""The name under which the hash of the facts is stored that the newest event `policy` tells of."""
 
 
 class RollbackGuard(Protocol):
@@ -81,8 +84,24 @@ class ChargeLedger:
             with self._store.write() as connection:
                 connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_CAPS, written))
                 reorder(connection, self._caps)
-                content = {"at": charging.now(), "caps": self._caps.content}
-                events.append(connection, "policy", content, events.stored_totals(connection))
+                self._tell_policy(connection, None, events.stored_totals(connection))
+
+    def _tell_policy(
+        self, connection: sqlite3.Connection, facts: str | None, scopes: Iterable[str] = ()
+    ) -> None:
+        """Write an event with the caps and the hash of the facts; None: none were read with these caps."""
+        connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_FACTS, facts or ""))
+        content = {"at": charging.now(), "caps": self._caps.content, "facts": facts}
+        events.append(connection, "policy", content, scopes)
+
+    def _adopt_facts(self, connection: sqlite3.Connection, facts: Facts | None) -> None:
+        """Write an event if a charge rests on other facts than those that the newest one tells of.
+
+        Charges of sessions whose data have other columns, or of programs that read the policy in another way,
+        are told apart by that; None: who charges rests on no facts.
+        """
+        if facts is not None and _value(connection, _FACTS) != facts.digest:
+            self._tell_policy(connection, facts.digest)
 
     def reserve(
         self,
@@ -99,11 +118,20 @@ class ChargeLedger:
         return self.reserve_all(analyst=analyst, statement=statement, requests=[request])
 
     def reserve_stream(
-        self, *, analyst: str, statement: str, selection: str, mechanism: str, charge: Charge
+        self,
+        *,
+        analyst: str,
+        statement: str,
+        selection: str,
+        mechanism: str,
+        charge: Charge,
+        facts: Facts | None = None,
     ) -> Reservation:
         """Charge the maximum of a stream, which hands answers out before it is settled."""
         request = Request(selection, mechanism, charge)
-        reservation = self.reserve_all(analyst=analyst, statement=statement, requests=[request], stream=True)
+        reservation = self.reserve_all(
+            analyst=analyst, statement=statement, requests=[request], stream=True, facts=facts
+        )
         self._guard.cover(self._store, self.head())
         return reservation
 
@@ -115,13 +143,15 @@ class ChargeLedger:
         requests: Sequence[Request],
         shared: Sequence[str] = (),
         stream: bool = False,
+        facts: Facts | None = None,
     ) -> Reservation:
         """Charge the maximum of all releases of a statement; durable when this returns.
 
         Nothing is written when it raises: every cap allows the sum, or nothing is charged. `refines` of a
         request also records that it refines a release, which is possible once for each. `shared` has the keys
         of other analysts' releases, which become the analyst's own as by `share`. `stream`: the one request
-        takes its questions one by one; see `reserve_stream`.
+        takes its questions one by one; see `reserve_stream`. `facts` are those on which its proofs rest: the
+        newest event `policy` before the charge has their hash.
 
         Raises
         ------
@@ -139,6 +169,7 @@ class ChargeLedger:
         ]
         with self._store.write() as connection:
             self._guard.hold(connection)
+            self._adopt_facts(connection, facts)
             for key in shared:
                 releases.share(connection, self._caps, key, name)
             reservation = charging.reserve(connection, self._caps, name, text, asked, stream=stream)
@@ -240,12 +271,15 @@ class ChargeLedger:
             for key in reuse_keys:
                 releases.share(connection, self._caps, key, name_of(analyst))
 
-    def reserve_ladders(self, requests: Sequence[LadderRequest]) -> tuple[LadderReservation, ...]:
+    def reserve_ladders(
+        self, requests: Sequence[LadderRequest], facts: Facts | None = None
+    ) -> tuple[LadderReservation, ...]:
         """Charge ladders before any data is read; durable when this returns.
 
         Nothing is written when it raises: all scopes admit all of the ladders, or nothing is charged. Each is
         then ended by `settle_ladder` or `fail_ladder`. What is not settled stays charged in full. It holds no
-        slot of those that may fail, and the cap on one statement does not bind it: the owner asks.
+        slot of those that may fail, and the cap on one statement does not bind it: the owner asks. `facts` as
+        in `reserve_all`.
 
         Raises
         ------
@@ -265,6 +299,7 @@ class ChargeLedger:
         ]
         with self._store.write() as connection:
             self._guard.hold(connection)
+            self._adopt_facts(connection, facts)
             return ladders.reserve(connection, self._caps, asked)
 
     def check_ladders(self, loss: PrivacyLoss) -> None:
@@ -301,13 +336,18 @@ class ChargeLedger:
     def recall(self, name: str) -> str | None:
         """Return the value stored under a name; None if there is none."""
         with self._store.read() as connection:
-            row = connection.execute("SELECT value FROM setting WHERE name = ?", (storable(name),)).fetchone()
-        return None if row is None else str(row[0])
+            return _value(connection, storable(name))
 
     def remember(self, name: str, value: str) -> None:
         """Store a value under a name, replacing an older one."""
         with self._store.write() as connection:
             connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (storable(name), value))
+
+
+def _value(connection: sqlite3.Connection, name: str) -> str | None:
+    """Return the value stored under a name; None if there is none."""
+    row = connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def name_of(analyst: str) -> str:

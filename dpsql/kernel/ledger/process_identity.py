@@ -1,4 +1,4 @@
-"""Identifies the process that holds a reservation, and tests whether that process is alive.
+"""Identifies the process that holds a reservation or opened an object, and tests whether it is alive.
 
 A statement whose process dies with it (the engine ran out of memory) never reports its failure. That
 failure may depend on the data as well, so a reservation whose process is gone counts as failed.
@@ -12,6 +12,8 @@ import platform
 import re
 import sys
 from pathlib import Path
+
+from dpsql.errors import InterfaceError
 
 
 def current() -> str:
@@ -64,6 +66,39 @@ def _started(process: str) -> str:
     return "dead" if fields[0] in (b"Z", b"X") else fields[19].decode()
 
 
+_forks = 0
+
+
+def _forked() -> None:
+    global _forks  # noqa: PLW0603  counts the forks between the first process and this one
+    _forks += 1
+    _identity.cache_clear()  # a child may be given the number of a process that is gone
+
+
 if hasattr(os, "register_at_fork"):
-    # A child may be given the number of a process that is gone.
-    os.register_at_fork(after_in_child=_identity.cache_clear)
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _here() -> tuple[int, int]:
+    # The system may give a process number again; the count of forks distinguishes such processes.
+    return os.getpid(), _forks
+
+
+class OwnerProcess:
+    """The process that opened an object; a forked child may not use it, or it would spend a budget twice."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._process = _here()
+
+    @property
+    def in_own_process(self) -> bool:
+        """Whether this process opened the object."""
+        return self._process == _here()
+
+    def check(self) -> None:
+        """Raise `InterfaceError` in every process but the one that opened the object."""
+        if not self.in_own_process:
+            raise InterfaceError(
+                f"this {self._what} belongs to the process that opened it: open another one after a fork"
+            )

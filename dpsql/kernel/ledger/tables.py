@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 6
+VERSION: Final = 7
 """The version of the tables."""
 
 META: Final = """
