@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import counted, positive, whole
 from dpsql.kernel.mechanisms.common_unit import bounds_of, common_unit
@@ -146,6 +147,27 @@ class Gaussian(Mechanism[GaussianMeasured]):
     def rounding(self) -> float:
         """How far a count may be from what it is rounded to."""
         return math.ldexp(0.5, self.places) if self.places else 0.0
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: what all changes cost in steps is at most rho; of shared noise, see `Changes`.
+
+        What changes by at most c in each group, and by at most t in all, has squares of at most c t in sum.
+        Where counts are rounded, only how many groups there are is known to bound them.
+        """
+        found, rho = taken.steps(tuple(self.unit // each for each in self.bounds)), self.loss.rho
+        if not found or rho is None:
+            return found == []
+        ends = [(-(change.low >> self.places), -(-change.high >> self.places)) for change, *_ in found]
+        moves = [(low * step, high * step) for (low, high), (_, _, step) in zip(ends, found, strict=True)]
+        if self.shared:
+            wide = max(low for low, _ in moves) + max(high for _, high in moves)
+            worst = Changes(self.size, self.size, self.unit)
+            return wide <= self.unit and worst.rho(self.own, self.shared) <= rho
+        cost = 0
+        for (low, high), (change, total, step) in zip(moves, found, strict=True):
+            every = taken.groups * max(low, high) ** 2
+            cost += every if self.places else min(every, change.most * total * step * step)
+        return cost <= 2 * self.own * rho
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GaussianMeasured:
         """Add the noise to the counts, clamped."""
