@@ -131,13 +131,12 @@ class Counted:
             and (self.limit or 0) <= (other.limit or 0)
         )
 
-    def columns(
-        self, compiled: CompiledQuery
-    ) -> tuple[list[int], tuple[str, ...], int | None, tuple[tuple[str, bool], ...] | None]:
-        """Return which of these counts are those of a compiled query, as `Counts.taken` takes it."""
+    def take(self, counts: Counts | KeptCopy, compiled: CompiledQuery) -> Counts:
+        """Return the counts of a compiled query from these counts."""
         wanted = Counted.of(compiled)
+        numbers = [self.numbers.index(n) for n in wanted.numbers]
         order = None if compiled.order is None else compiled.order.terms
-        return [self.numbers.index(n) for n in wanted.numbers], wanted.places, wanted.limit, order
+        return counts.taken(numbers, wanted.places, wanted.limit, compiled.certificate, order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +146,9 @@ class _Entry:
 
     def counts(self, compiled: CompiledQuery) -> Counts:
         """Return the counts of a compiled query."""
-        return self.copy.taken(*self.counted.columns(compiled))
+        return self.counted.take(self.copy, compiled)
 
 
 def taken(counts: Counts, query: CompiledQuery, compiled: CompiledQuery) -> Counts:
     """Return the counts of a compiled query from those of a query that has them, too."""
-    return counts.taken(*Counted.of(query).columns(compiled))
+    return Counted.of(query).take(counts, compiled)

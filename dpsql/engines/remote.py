@@ -223,7 +223,7 @@ class RemoteEngine(ABC):
         places = dict(zip(compiled.places, numbers[compiled.counts :], strict=True))
         keys = keys.rename_columns([f"k{i}" for i in range(width)])
         order = None if compiled.order is None else compiled.order.terms
-        return Counts.of(keys, numbers[: compiled.counts], order, places)
+        return Counts.of(keys, numbers[: compiled.counts], compiled.certificate, order, places)
 
     def _run(self, statement: Translated) -> pa.Table:
         rows = self._rows(statement, CANCELLED)

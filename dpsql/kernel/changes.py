@@ -18,11 +18,14 @@ class NumberChange:
         In each group by at least `low`, at most 0, and by at most `high`, at least 0.
     total
         In all groups together by at most this, without signs; None: that has no bound.
+    rungs
+        In a search of bounds: for each number of exceeded bounds, by at least and at most how much.
     """
 
     low: int
     high: int
     total: int | None = None
+    rungs: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.low <= 0 <= self.high:
@@ -36,45 +39,60 @@ class NumberChange:
 
 @dataclass(frozen=True)
 class UnitChanges:
-    """What is known of how one unit changes the groups of a counting query.
+    """What is proved of how one unit changes the groups of a counting query.
 
     Attributes
     ----------
     numbers
-        Its numbers, in order.
+        Its numbers, in order; None for a column that is the cell of a row.
     public
-        Whether all groups of a public domain are there, or count 0. Else they are those that have rows.
+        Whether the groups are those of a public domain, of which one that is missing counts 0. Else they are
+        those that have rows.
+    declared
+        Whether all groups of a public domain are there, once.
     decides
         Which number is more than 0 in the groups that are there, where they are not public.
     listed
-        So many of the groups with rows are there at most, the largest; None: all are.
-    together
-        Numbers of which all changes in all groups add up to at most so much.
+        So many of these are there at most, those with the largest numbers; None: all are.
     within
         For places of keys, in how many combinations of their values one unit is at most.
     one_row
-        Whether a unit changes one row alone: of a search of bounds, that of how many bounds it exceeds.
+        Whether a unit changes one row alone.
+    one_cell
+        Whether it changes one cell of each group.
+    together
+        Numbers of which all changes in all groups add up to at most so much. The checker does not prove it:
+        these are the moments of one column, of which the plan says it.
     """
 
-    numbers: tuple[NumberChange, ...]
+    numbers: tuple[NumberChange | None, ...]
     public: bool = True
+    declared: bool = True
     decides: int | None = None
     listed: int | None = None
-    together: tuple[tuple[frozenset[int], int], ...] = ()
     within: tuple[tuple[frozenset[int], int], ...] = ()
     one_row: bool = False
+    one_cell: bool = False
+    together: tuple[tuple[frozenset[int], int], ...] = ()
+
+    def number(self, place: int) -> NumberChange:
+        """Return how a unit changes a number; `InternalError` if nothing is proved of it."""
+        found = self.numbers[place]
+        if found is None:
+            raise InternalError("nothing is proved of this number")
+        return found
 
     def of(self, places: tuple[int, ...], groups: int, *, by_group: bool = False) -> Taken:
         """Return how a unit changes these numbers of so many groups, which may be chosen by what is released.
 
         They stand number by number, or (`by_group`) group by group.
         """
-        numbers = tuple(self.numbers[place] for place in places)
+        numbers = tuple(map(self.number, places))
         own = [most for all_, most in self.together if set(places) <= all_]
         return Taken(numbers, groups, by_group, min(own, default=None))
 
     def beside(self, others: UnitChanges) -> UnitChanges:
-        """Return the changes of these numbers and of others, of one group each."""
+        """Return the changes of these numbers and, behind them, of others: of one group each."""
         return replace(self, numbers=self.numbers + others.numbers)
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from dpsql.errors import InternalError
+from dpsql.kernel.changes import NumberChange, UnitChanges
+from dpsql.kernel.check.certificate import Certificate, Keys
 from dpsql.kernel.order import OrderedCounts, SparseCounts
 from dpsql.kernel.sealed import Sealed, seal, unseal
 from dpsql.kernel.sorting import ranks, sorted_cells, sorted_rows
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from dpsql.kernel.sorting import Term
 
     Integers = NDArray[np.int64]
-    Values = Callable[["DomainPart", Integers], pa.Table]
+    Values = Callable[[Any, Integers], pa.Table]
     """Returns the keys of a part's candidates at some places, in columns `k0`, .. by the keys' places."""
 
 Order = tuple[tuple[str, bool], ...]
@@ -73,19 +75,28 @@ class Counts(Sealed):
         cls,
         keys: pa.Table,
         n: Sequence[Integers],
+        certificate: Certificate,
         order: Order | None,
         places: Mapping[str, Integers] | None = None,
     ) -> Counts:
         """Seal counts: keys in the columns `k0`, ..., one int64 array for each count, and the places of keys.
 
         All have the same length. Rows come as the engine returned them; `order` names the public columns that
-        they are sorted by in the kernel. None: there is no order but that of the keys.
+        they are sorted by in the kernel. None: there is no order but that of the keys. The certificate is
+        that of the query, and says how far one unit changes them.
         """
-        return seal(cls(), Exact(keys, tuple(n), order, dict(places or {})))
+        found = changes_of(certificate, len(n))
+        return seal(cls(), Exact(keys, tuple(n), found, _public(order, certificate), dict(places or {})))
 
     @classmethod
     def of_table(
-        cls, table: pa.Table, keys: int, numbers: int, places: Sequence[str], order: Order | None
+        cls,
+        table: pa.Table,
+        keys: int,
+        numbers: int,
+        places: Sequence[str],
+        certificate: Certificate,
+        order: Order | None,
     ) -> Counts | None:
         """Seal the columns `k0`, ..., `n0`, ... and places of a table; None if it has others, or a NULL."""
         found = table.select([f"k{i}" for i in range(keys)])
@@ -94,22 +105,29 @@ class Counts(Sealed):
         width = keys + numbers + len(placed)
         if any(len(a) != table.num_rows for a in (*arrays, *placed.values())) or table.num_columns != width:
             return None
-        return cls.of(found, arrays, order, placed)
+        return cls.of(found, arrays, certificate, order, placed)
 
     @classmethod
-    def of_numbers(cls, columns: Mapping[str, Integers], numbers: int, order: Order | None) -> Counts | None:
+    def of_numbers(
+        cls, columns: Mapping[str, Integers], numbers: int, certificate: Certificate, order: Order | None
+    ) -> Counts | None:
         """Seal numbers without keys, named as in `of_table`; None if they are not these, or one is NULL."""
         arrays = [columns.get(f"n{i}") for i in range(numbers)]
         made = [each for each in arrays if type(each) is np.ndarray and each.dtype == np.int64]
         if not len(made) == len(columns) == numbers or len({len(each) for each in made}) > 1:
             return None
-        return cls.of(_no_keys(len(made[0]) if made else 0), made, order)
+        return cls.of(no_keys(len(made[0]) if made else 0), made, certificate, order)
 
     def taken(
-        self, numbers: Sequence[int], places: Sequence[str], limit: int | None, order: Order | None
+        self,
+        numbers: Sequence[int],
+        places: Sequence[str],
+        limit: int | None,
+        certificate: Certificate,
+        order: Order | None,
     ) -> Counts:
         """Return some of the counts, of the first `limit` groups: what another query counts of these."""
-        return seal(Counts(), exact(self).taken(numbers, places, limit, order))
+        return seal(Counts(), exact(self).taken(numbers, places, limit, certificate, order))
 
     def listed(self, domain: Domain, values: Values) -> Counts | None:
         """Return the counts of the groups with rows of a large domain; the others have counts of 0.
@@ -125,8 +143,8 @@ class Counts(Sealed):
         positions = positions[order]
         if (np.diff(positions) == 0).any():
             return None
-        made = Exact(found.keys, tuple(each[order] for each in found.n), None, {}, domain, positions, values)
-        return seal(Counts(), made)
+        n = tuple(each[order] for each in found.n)
+        return seal(Counts(), Exact(found.keys, n, found.changes, None, {}, domain, positions, values))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -137,6 +155,8 @@ class Exact:
     ----------
     keys, n, order, places
         As in `Counts.of`. A position serves to find a key again, and for nothing else.
+    changes
+        How far one unit changes them.
     domain, positions, values
         Of counts of a large domain: the domain, the positions of the listed groups in it, ascending, and what
         returns keys. Keys are then those of any position.
@@ -144,6 +164,7 @@ class Exact:
 
     keys: pa.Table
     n: tuple[Integers, ...]
+    changes: UnitChanges
     order: Order | None
     places: dict[str, Integers] = field(default_factory=dict)
     domain: Domain | None = None
@@ -156,13 +177,19 @@ class Exact:
         return len(self.n[0]) if self.n else self.keys.num_rows
 
     def taken(
-        self, numbers: Sequence[int], places: Sequence[str], limit: int | None, order: Order | None
+        self,
+        numbers: Sequence[int],
+        places: Sequence[str],
+        limit: int | None,
+        certificate: Certificate,
+        order: Order | None,
     ) -> Exact:
         """See `Counts.taken`."""
         return Exact(
             self.keys.slice(0, limit),
             tuple(self.n[place][:limit] for place in numbers),
-            order,
+            changes_of(certificate, len(numbers)),
+            _public(order, certificate),
             {name: self.places[name] for name in places},
         )
 
@@ -172,13 +199,13 @@ class Exact:
 
         keys = pa.table([picked(c, rows) for c in self.keys.columns], names=self.keys.column_names)
         places = {name: place[rows] for name, place in self.places.items()}
-        return Exact(keys, tuple(n[rows] for n in self.n), self.order, places)
+        return Exact(keys, tuple(n[rows] for n in self.n), self.changes, self.order, places)
 
     def slice(self, start: int, end: int) -> Exact:
         """Return the counts of consecutive groups."""
         places = {name: place[start:end] for name, place in self.places.items()}
         n = tuple(each[start:end] for each in self.n)
-        return Exact(self.keys.slice(start, end - start), n, self.order, places)
+        return Exact(self.keys.slice(start, end - start), n, self.changes, self.order, places)
 
     def _terms(self) -> list[Term]:
         if self.order is None:
@@ -257,6 +284,48 @@ class Exact:
         return [_whole(columns[f"k{i}"]) for i in (range(len(columns)) if places is None else places)]
 
 
+def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
+    """Return what a certificate says of the first numbers of its query."""
+    names, most = [f"n{i}" for i in range(numbers)], certificate.most_groups
+    made: list[NumberChange | None] = []
+    for change in map(certificate.number, names):
+        if change is None:
+            made.append(None)
+            continue
+        total = change.total
+        if most is not None:
+            every = most * max(-change.low, change.high)
+            total = every if total is None else min(total, every)
+        made.append(NumberChange(change.low, change.high, total, change.rungs))
+    unknown, largest = certificate.keys is Keys.UNKNOWN, certificate.largest
+    decides = certificate.decides if unknown else None
+    if unknown and (decides not in names or (largest is not None and largest.column != decides)):
+        raise InternalError("these groups are not decided by one of their numbers")
+    return UnitChanges(
+        tuple(made),
+        public=not unknown,
+        declared=certificate.keys in (Keys.ONE, Keys.DECLARED),
+        decides=None if decides is None else names.index(decides),
+        listed=None if largest is None else largest.most,
+        within=tuple(
+            (frozenset(int(name[1:]) for name in by), few)
+            for by, few in certificate.grouped_by
+            if all(name[0] == "k" for name in by)
+        ),
+        one_row=most == 1,
+        one_cell=certificate.one_cell,
+    )
+
+
+def _public(order: Order | None, certificate: Certificate) -> Order | None:
+    """Return an order if no two groups are equal in it, whatever the rows are; the order of cells is none."""
+    if order:
+        cells = {name for name, _ in certificate.cells}
+        if not certificate.ordered_by(frozenset({name for name, _ in order} | cells)):
+            raise InternalError("two groups may have the same place")
+    return order
+
+
 def exact(counts: Counts) -> Exact:
     """Return what is sealed in counts: for the kernel alone."""
     found: Exact = unseal(counts)
@@ -306,7 +375,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
 
 
-def _no_keys(rows: int) -> pa.Table:
+def no_keys(rows: int) -> pa.Table:
     """Return a table of so many rows without columns."""
     import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 

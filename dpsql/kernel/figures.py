@@ -6,6 +6,7 @@ proofs of how far one unit moves each of these numbers).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -15,7 +16,7 @@ import numpy as np
 
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, UnitChanges
-from dpsql.kernel.counts import Counts, Exact, Order, exact
+from dpsql.kernel.counts import Counts, Exact, Order, exact, no_keys
 from dpsql.kernel.frames import without_frames
 from dpsql.kernel.mechanisms import Bins, RungBins
 from dpsql.kernel.mechanisms.bins import Binned
@@ -23,6 +24,8 @@ from dpsql.kernel.release import Run, Spending
 from dpsql.kernel.sealed import seal
 
 _LIMIT = 1 << 60
+_TOTALS, _BEYOND = 3, 4
+"""The places of what units have, and of what they have beyond the last bound that they exceed."""
 _SIGNED = 6
 """Counts with so many columns tell which units have less than 0."""
 
@@ -63,15 +66,33 @@ class Figure:
     size: Fraction = Fraction(1)
     fine: int | None = None
 
-    def change(self, *, signed: bool) -> NumberChange:
-        """Return how far one unit more moves it."""
+    def change(self, search: UnitChanges, *, signed: bool) -> NumberChange:
+        """Return how far one unit more moves it: as is proved, and by what is known of each row if more."""
         most = self.bounds[self.place] / self.size
         if most.denominator != 1:
             raise InternalError("a bound is a whole number of steps")
         high = int(most)
         if self.of is Of.EXCESS:
-            return NumberChange(0, self.times * high)
+            return NumberChange(0, max(self.times * high, math.ceil(self._beyond(search) / self.size)))
+        high = max(high, math.ceil(self._kept(search) / self.size))
         return NumberChange(-high if signed or self.of is Of.LEAD else 0, high)
+
+    def _kept(self, search: UnitChanges) -> int:
+        """Return the most that one unit has in a row whose units do not exceed the bound."""
+        ends = [
+            (row, max(-low, high)) for row, low, high in search.number(_TOTALS).rungs if row <= self.place
+        ]
+        steps = [max(self.bounds[row - 1] // self.fine, 1) if row and self.fine else 1 for row, _ in ends]
+        return max((end * step for (_, end), step in zip(ends, steps, strict=True)), default=0)
+
+    def _beyond(self, search: UnitChanges) -> int:
+        """Return the most that one unit has beyond the bound in a row that is not cut at `times` of it."""
+        if not self.times:
+            return 0
+        bound = self.bounds[self.place]
+        rows = range(self.place + 1, self.bounds.index((self.times + 1) * bound) + 1)
+        ends = [(row, high) for row, _, high in search.number(_BEYOND).rungs if row in rows]
+        return max((high + self.bounds[row - 1] - bound for row, high in ends), default=0)
 
     def exact(self, bins: RungBins) -> int:
         """Compute it, within the limit; rounded down, it moves by no more than what is said."""
@@ -94,27 +115,30 @@ def run_of_figures(
     if not all(search.changes.one_row for search in searches):
         raise InternalError("these are no units by the bounds that they exceed")
 
-    def counted() -> tuple[Counts, list[NumberChange]]:
+    def counted() -> Counts:
         found = [exact(search.counts) for search in searches]
         bins = [RungBins(*each.n) for each in found]
         numbers = [np.array([each.exact(bins[each.search])], dtype=np.int64) for each in figures]
-        changes = [each.change(signed=len(found[each.search].n) >= _SIGNED) for each in figures]
-        return seal(Counts(), _without_keys(numbers, order)), changes
+        changes = [
+            each.change(searches[each.search].changes, signed=len(found[each.search].n) >= _SIGNED)
+            for each in figures
+        ]
+        own = UnitChanges(tuple(changes))
+        return seal(Counts(), Exact(no_keys(1), tuple(numbers), own, order))
 
-    counts, changes = without_frames(counted)
-    return Run(counts, UnitChanges(tuple(changes)), spending)
+    return Run(without_frames(counted), spending)
 
 
-def beside(run: Run, other: Run) -> Run:
+def joined_run(run: Run, other: Run) -> Run:
     """Return the numbers of one group without keys, and behind them those of another, as one run."""
 
     def joined() -> Counts:
         one, more = exact(run.counts), exact(other.counts)
         if one.size != 1 or more.size != 1 or one.keys.num_columns:
             raise InternalError("these numbers are not of one group")
-        return seal(Counts(), Exact(one.keys, one.n + more.n, one.order))
+        return seal(Counts(), Exact(one.keys, one.n + more.n, run.changes.beside(other.changes), one.order))
 
-    return Run(without_frames(joined), run.changes.beside(other.changes), run.spending)
+    return Run(without_frames(joined), run.spending)
 
 
 def run_bins(mechanism: Bins, above: Sequence[Counts], spending: Spending) -> Binned:
@@ -131,9 +155,3 @@ def run_bins(mechanism: Bins, above: Sequence[Counts], spending: Spending) -> Bi
     found = without_frames(run)
     spending.add(found.loss)
     return found
-
-
-def _without_keys(numbers: Sequence[np.ndarray], order: Order | None) -> Exact:
-    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
-
-    return Exact(pa.Table.from_arrays([pa.nulls(1)], names=["n"]).select([]), tuple(numbers), order)

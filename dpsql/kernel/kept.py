@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpsql.kernel.changes import UnitChanges
+from dpsql.kernel.check.certificate import Certificate
 from dpsql.kernel.counts import Counts, Exact, Order, exact
 from dpsql.kernel.sealed import Sealed, seal, unseal
 
@@ -43,13 +45,19 @@ class KeptCopy(Sealed):
         return sum(map(len, _memory_of(self).parts()))
 
     def taken(
-        self, numbers: Sequence[int], places: Sequence[str], limit: int | None, order: Order | None
+        self,
+        numbers: Sequence[int],
+        places: Sequence[str],
+        limit: int | None,
+        certificate: Certificate,
+        order: Order | None,
     ) -> Counts:
         """Return some of the counts, as views of this memory that cannot be written: see `Counts.taken`."""
         memory = _memory_of(self)
         placed = {name: _array(place) for name, place in memory.places.items()}
-        every = Exact(_read(memory.keys), tuple(map(_array, memory.numbers)), None, placed)
-        return seal(Counts(), every.taken(numbers, places, limit, order))
+        n = tuple(map(_array, memory.numbers))
+        every = Exact(_read(memory.keys), n, UnitChanges(()), None, placed)
+        return seal(Counts(), every.taken(numbers, places, limit, certificate, order))
 
     def wipe(self) -> None:
         """Overwrite the memory that nothing reads any more."""

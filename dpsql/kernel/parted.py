@@ -73,7 +73,7 @@ class Parted(Sealed):
         rows, ends, parts = without_frames(divided)
         made = cls()
         made.run, made._times = run, times
-        made.runs = tuple(Run(each, run.changes, run.spending.part(times)) for each in parts)
+        made.runs = tuple(Run(each, run.spending.part(times), run.changes) for each in parts)
         made.sizes = tuple(None if size is None else end - start for start, end in pairwise(ends))
         del ends
         return seal(made, _Divided(rows, tuple(parts), _starts(parts)))

@@ -54,6 +54,8 @@ R = TypeVar("R")
 
 _CELL, _NUMBER = 0, 1
 """The places of the cell and of its number, where a query counts cells."""
+_MANY = 1 << 62
+"""More groups than there are."""
 
 
 class Spending:
@@ -130,8 +132,9 @@ class Run:
 
     __slots__ = ("changes", "counts", "spending")
 
-    def __init__(self, counts: Counts, changes: UnitChanges, spending: Spending) -> None:
-        self.counts, self.changes, self.spending = counts, changes, spending
+    def __init__(self, counts: Counts, spending: Spending, changes: UnitChanges | None = None) -> None:
+        self.counts, self.spending = counts, spending
+        self.changes = exact(counts).changes if changes is None else changes
 
     def __repr__(self) -> str:
         return "Run(...)"
@@ -145,14 +148,11 @@ class Run:
 
     def every(self) -> Rows:
         """Return all groups of a public domain, in their public order."""
-        if not self.changes.public:
-            raise InternalError("which groups there are is private")
+        if not self.changes.declared:
+            raise InternalError("which groups there are is private, or not all are counted")
 
         def ordered() -> Rows:
-            own = exact(self.counts)
-            if own.domain is not None:
-                raise InternalError("the groups of a large domain are selected first")
-            return self._released(own.in_order())
+            return self._released(exact(self.counts).in_order())
 
         return without_frames(ordered)
 
@@ -224,7 +224,7 @@ class Run:
             if isinstance(found, (StableSet, OrderedThenSet)):
                 ordered = int(found.ordered) if isinstance(found, OrderedThenSet) else 0
             at = np.concatenate([at[:ordered], at[ordered:][own.key_order(at[ordered:])]])
-            return replace(found, index=np.arange(len(at))), self._released(at)  # type: ignore[type-var]  # a result
+            return replace(found, index=np.arange(len(at))), self._released(at)
 
         found, rows = without_frames(run)
         self.spending.add(found.loss)  # type: ignore[attr-defined]  # as above
@@ -236,7 +236,7 @@ class Run:
         With `cells`, a group has a row for each of its cells, each with the number of the group.
         """
         self._decided_by(place)
-        self._admit(mechanism, self.changes.of((place,), 1 << 62))
+        self._admit(mechanism, self.changes.of((place,), _MANY))
 
         def run() -> tuple[Any, Rows]:
             own = exact(self.counts)
@@ -251,21 +251,24 @@ class Run:
         self.spending.add(found.loss)
         return Selected(found, rows)
 
-    def groups_of_cells(self) -> Rows:
-        """Return all groups of a public domain, in their order, where a group has a row for each cell."""
+    def groups_of_cells(self, number: int) -> Rows:
+        """Return all of so many groups of a public domain, in order; each has a row for each of its cells."""
         if not self.changes.public:
             raise InternalError("which groups there are is private")
 
         def ordered() -> Rows:
             own = exact(self.counts)
             rows, starts = own.cells_in_order(public=True)
+            if len(starts) != number:
+                raise InternalError("the groups are not those of the domain")
             return self._released(rows[starts] if own.size else np.zeros(1, dtype=np.int64), (rows, starts))
 
         return without_frames(ordered)
 
     def draw(self, mechanism: Quantile | Extreme, groups: Rows) -> NDArray[np.int64]:
         """Choose cells for each group: one for each quantile, or extreme."""
-        self._admit(mechanism, self.changes.of((_NUMBER,), 1 << 62))
+        most = len(groups) if self.changes.one_cell else _MANY
+        self._admit(mechanism, self.changes.of((_NUMBER,), most))
 
         def run() -> Any:  # noqa: ANN401  of either mechanism
             own, at, split = exact(self.counts), self._at(groups), _of(groups).cells
@@ -308,14 +311,15 @@ class Run:
     # Searches of bounds, and numbers that follow from what they have counted.
 
     def search(self, mechanism: Ladder, bounds: int) -> int:
-        """Choose one of so many bounds, by the scores of units that exceed each (`RungBins`)."""
-        units, partial = self.changes.numbers[1:3]
-        scores = NumberChange(0, FULL)
-        if not (self.changes.one_row and units.low == partial.low == 0):
+        """Choose one of so many bounds, by the scores of units that exceed each (`RungBins`).
+
+        A unit is in one row, and counts there with a score of at most `FULL`: that the query computes scores
+        by `excess_score` is the one thing that no certificate says.
+        """
+        units = self.changes.number(_NUMBER)
+        if not (self.changes.one_row and units.low == 0):
             raise InternalError("these are no units by the bounds that they exceed")
-        if units.high > 1 or partial.high > FULL:
-            scores = NumberChange(0, units.high * FULL + partial.high)
-        self._admit(mechanism, Taken((scores,), 1))
+        self._admit(mechanism, Taken((NumberChange(0, units.high * FULL),), 1))
         found = without_frames(lambda: mechanism.run(RungBins(*exact(self.counts).n).scores(bounds)))
         self.spending.add(found.loss)
         return int(found.rung[0])

@@ -20,7 +20,7 @@ from dpsql.engines.owned_rows import OwnedRows, count_rows
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
-from dpsql.errors import InternalError, OperationalError, PolicyError
+from dpsql.errors import OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.tree import duckdb_sql
@@ -296,9 +296,10 @@ def _counts(rows: pa.Table | dict[str, NDArray[np.int64]], compiled: CompiledQue
     """Seal what a query has returned."""
     order = None if compiled.order is None else compiled.order.terms
     if isinstance(rows, dict):
-        found = Counts.of_numbers(rows, compiled.counts, order)
+        found = Counts.of_numbers(rows, compiled.counts, compiled.certificate, order)
     else:
-        found = Counts.of_table(rows, len(compiled.keys), compiled.counts, compiled.places, order)
+        keys, places = len(compiled.keys), compiled.places
+        found = Counts.of_table(rows, keys, compiled.counts, places, compiled.certificate, order)
     if found is None:
         raise OperationalError(FAILED)
     return found
