@@ -175,7 +175,7 @@ class BoundSearches(KeepsQuote):
         method = beside(_rest(plan, self.first_epsilon), beyond, self.choose)
         if isinstance(method, (WithExcess, ExcessApart)):
             leads = method.leads if isinstance(method, WithExcess) else frozenset[int]()
-            figures = [_figure(each, lead=i in leads) for i, each in enumerate(beyond)]
+            figures = [figure_of(each, lead=i in leads) for i, each in enumerate(beyond)]
             return method.run_beside(run, run_of_figures(searches, figures, spending, ()))
         return method.run(run)
 
@@ -198,7 +198,7 @@ class BoundSearches(KeepsQuote):
         raise InternalError("bounds are found before the counts")
 
 
-def _figure(excess: Excess, *, lead: bool) -> Figure:
+def figure_of(excess: Excess, *, lead: bool) -> Figure:
     """Return an excess in its steps: 0 where none is known, in what is measured all the same.
 
     `lead`: twice the excess less the number beside it, with signs.

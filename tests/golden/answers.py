@@ -16,7 +16,7 @@ from dpsql.kernel.counts import Counts
 from dpsql.kernel.noise import SeededEntropy, SystemEntropy
 from tests.golden.texts import DAY, REFUSED, compiled_at, rounded
 from tests.golden.worlds import Golden
-from tests.support.exact import exact, with_exact
+from tests.support.exact import exact_of, with_exact
 
 Lines = dict[str, list[str]]
 
@@ -62,7 +62,7 @@ def _fixed_noise() -> Iterator[Callable[[], None]]:
 
 def _ordered(counts: Counts) -> Counts:
     """Return counts in the order of their keys, so that each group has the same noise every time."""
-    own = exact(counts)
+    own = exact_of(counts)
     columns = {name: own.keys.column(name) for name in own.keys.column_names} | own.places
     columns |= {f"n{i}": pa.array(n) for i, n in enumerate(own.n)}
     order = pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns]).to_numpy()
