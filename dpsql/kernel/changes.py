@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,14 +19,11 @@ class NumberChange:
         In each group by at least `low`, at most 0, and by at most `high`, at least 0.
     total
         In all groups together by at most this, without signs; None: that has no bound.
-    rungs
-        In a search of bounds: for each number of exceeded bounds, by at least and at most how much.
     """
 
     low: int
     high: int
     total: int | None = None
-    rungs: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.low <= 0 <= self.high:
@@ -54,8 +52,10 @@ class UnitChanges:
         Which number is more than 0 in the groups that are there, where they are not public.
     listed
         So many of these are there at most, those with the largest numbers; None: all are.
-    within
-        For places of keys, in how many combinations of their values one unit is at most.
+    groups
+        In at most how many groups a unit changes anything; None: that has no bound.
+    grouped
+        For sets of key columns, in how many combinations of their values one unit is at most.
     one_row
         Whether a unit changes one row alone.
     one_cell
@@ -70,7 +70,8 @@ class UnitChanges:
     declared: bool = True
     decides: int | None = None
     listed: int | None = None
-    within: tuple[tuple[frozenset[int], int], ...] = ()
+    groups: int | None = None
+    grouped: tuple[tuple[frozenset[str], int], ...] = ()
     one_row: bool = False
     one_cell: bool = False
     together: tuple[tuple[frozenset[int], int], ...] = ()
@@ -90,6 +91,12 @@ class UnitChanges:
         numbers = tuple(map(self.number, places))
         own = [most for all_, most in self.together if set(places) <= all_]
         return Taken(numbers, groups, by_group, min(own, default=None))
+
+    def within(self, keys: Iterable[int]) -> int | None:
+        """Return in how many combinations of values of some keys one unit is at most; None: no bound."""
+        names = {f"k{place}" for place in keys}
+        found = [most for by, most in self.grouped if names <= by]
+        return min(found if self.groups is None else [*found, self.groups], default=None)
 
     def beside(self, others: UnitChanges) -> UnitChanges:
         """Return the changes of these numbers and, behind them, of others: of one group each."""

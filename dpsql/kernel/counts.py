@@ -296,7 +296,7 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
         if most is not None:
             every = most * max(-change.low, change.high)
             total = every if total is None else min(total, every)
-        made.append(NumberChange(change.low, change.high, total, change.rungs))
+        made.append(NumberChange(change.low, change.high, total))
     unknown, largest = certificate.keys is Keys.UNKNOWN, certificate.largest
     decides = certificate.decides if unknown else None
     if unknown and (decides not in names or (largest is not None and largest.column != decides)):
@@ -307,11 +307,8 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
         declared=certificate.keys in (Keys.ONE, Keys.DECLARED),
         decides=None if decides is None else names.index(decides),
         listed=None if largest is None else largest.most,
-        within=tuple(
-            (frozenset(int(name[1:]) for name in by), few)
-            for by, few in certificate.grouped_by
-            if all(name[0] == "k" for name in by)
-        ),
+        groups=most,
+        grouped=certificate.grouped_by,
         one_row=most == 1,
         one_cell=certificate.one_cell,
     )

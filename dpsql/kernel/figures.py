@@ -1,12 +1,13 @@
 """Numbers that follow from what a search of a bound has counted: sums of units cut at a bound, and beyond it.
 
-A search counts the units by how many bounds they exceed, so a unit is in one row (`RungBins`, which has the
-proofs of how far one unit moves each of these numbers).
+A search counts the units by how many bounds they exceed, so a unit is in one row: that is certified. How far
+one unit moves each of these numbers follows from what the rows are (`RungBins` has the proofs). That the sums
+of a row are those of the units that exceed so many bounds, and no others, is what the query is compiled for;
+its certificate says that of some sums alone.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -24,8 +25,6 @@ from dpsql.kernel.release import Run, Spending
 from dpsql.kernel.sealed import seal
 
 _LIMIT = 1 << 60
-_TOTALS, _BEYOND = 3, 4
-"""The places of what units have, and of what they have beyond the last bound that they exceed."""
 _SIGNED = 6
 """Counts with so many columns tell which units have less than 0."""
 
@@ -66,33 +65,15 @@ class Figure:
     size: Fraction = Fraction(1)
     fine: int | None = None
 
-    def change(self, search: UnitChanges, *, signed: bool) -> NumberChange:
-        """Return how far one unit more moves it: as is proved, and by what is known of each row if more."""
+    def change(self, *, signed: bool) -> NumberChange:
+        """Return how far one unit more moves it: see `RungBins`."""
         most = self.bounds[self.place] / self.size
         if most.denominator != 1:
             raise InternalError("a bound is a whole number of steps")
         high = int(most)
         if self.of is Of.EXCESS:
-            return NumberChange(0, max(self.times * high, math.ceil(self._beyond(search) / self.size)))
-        high = max(high, math.ceil(self._kept(search) / self.size))
+            return NumberChange(0, self.times * high)
         return NumberChange(-high if signed or self.of is Of.LEAD else 0, high)
-
-    def _kept(self, search: UnitChanges) -> int:
-        """Return the most that one unit has in a row whose units do not exceed the bound."""
-        ends = [
-            (row, max(-low, high)) for row, low, high in search.number(_TOTALS).rungs if row <= self.place
-        ]
-        steps = [max(self.bounds[row - 1] // self.fine, 1) if row and self.fine else 1 for row, _ in ends]
-        return max((end * step for (_, end), step in zip(ends, steps, strict=True)), default=0)
-
-    def _beyond(self, search: UnitChanges) -> int:
-        """Return the most that one unit has beyond the bound in a row that is not cut at `times` of it."""
-        if not self.times:
-            return 0
-        bound = self.bounds[self.place]
-        rows = range(self.place + 1, self.bounds.index((self.times + 1) * bound) + 1)
-        ends = [(row, high) for row, _, high in search.number(_BEYOND).rungs if row in rows]
-        return max((high + self.bounds[row - 1] - bound for row, high in ends), default=0)
 
     def exact(self, bins: RungBins) -> int:
         """Compute it, within the limit; rounded down, it moves by no more than what is said."""
@@ -119,10 +100,7 @@ def run_of_figures(
         found = [exact(search.counts) for search in searches]
         bins = [RungBins(*each.n) for each in found]
         numbers = [np.array([each.exact(bins[each.search])], dtype=np.int64) for each in figures]
-        changes = [
-            each.change(searches[each.search].changes, signed=len(found[each.search].n) >= _SIGNED)
-            for each in figures
-        ]
+        changes = [each.change(signed=len(found[each.search].n) >= _SIGNED) for each in figures]
         own = UnitChanges(tuple(changes))
         return seal(Counts(), Exact(no_keys(1), tuple(numbers), own, order))
 

@@ -57,8 +57,8 @@ class Parted(Sealed):
         `size` is that of the largest; None: their sizes are private. The cost is that of the largest one,
         `times`.
         """
-        within = [most for places, most in run.changes.within if places <= {*keys}]
-        if min(within, default=number) > times and times < number:
+        within = run.changes.within(keys)
+        if times < number and (within is None or within > times):
             raise InternalError("one unit is in more partitions than are charged")
 
         def divided() -> tuple[NDArray[np.int64], list[int], list[Counts]]:

@@ -332,7 +332,7 @@ def test_the_largest_loss_of_a_partition_is_charged_for_each_that_a_unit_is_in()
     def charged(losses: list[PrivacyLoss], times: int) -> Charge:
         """Return what partitions with one group each cost that cost so much."""
         keys = pa.table({"k0": [f"p{i}" for i in range(len(losses))]})
-        changes = UnitChanges((NumberChange(0, 1),), within=((frozenset({0}), times),))
+        changes = UnitChanges((NumberChange(0, 1),), grouped=((frozenset({"k0"}), times),))
         run = Run(made_up(keys, (np.arange(len(losses)),), changes), ample())
         parted = Parted.of(run, (0,), len(losses), 1, times)
         for part, loss in zip(parted.runs, losses, strict=True):
@@ -350,7 +350,7 @@ def test_the_largest_loss_of_a_partition_is_charged_for_each_that_a_unit_is_in()
                 made_up(
                     pa.table({"k0": ["a", "b"]}),
                     (np.arange(2),),
-                    UnitChanges((NumberChange(0, 1),), within=((frozenset({0}), 2),)),
+                    UnitChanges((NumberChange(0, 1),), grouped=((frozenset({"k0"}), 2),)),
                 ),
                 ample(),
             ),
