@@ -22,9 +22,10 @@ from dpsql.engines import (
 )
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
-from dpsql.exclusive import OwnerProcess
 from dpsql.kept_ladders import LedgerLadders
 from dpsql.kernel.counts import Counts
+from dpsql.kernel.facts import Facts
+from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
@@ -53,6 +54,14 @@ class Engines:
     def schema_database(self) -> SchemaDatabase:
         """The schema database of the engine."""
         return self.engine.schema_database
+
+    @property
+    def facts(self) -> Facts:
+        """What the owner declares of these data, as the kernel has it."""
+        try:
+            return self.schema_database.facts(self.policy, tuple(self.policy.tables))
+        except ValueError:  # a query over public tables failed
+            raise OperationalError("the public tables cannot be read; nothing was charged") from None
 
     def unchanged(self, tables: Iterable[Table]) -> bool:
         """Whether no file of these tables was touched since the engine was opened."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike
 
+    from dpsql.kernel.facts import Facts
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -277,6 +278,11 @@ class Session:
         return counting
 
     # -- the rest
+
+    @property
+    def facts(self) -> Facts:
+        """What the owner declares of the data as they are now, as the kernel has it."""
+        return self.database.engines().facts
 
     def budget(self) -> Budget:
         """Return what the analyst may still spend."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from functools import reduce
 from itertools import pairwise
 
 from dpsql.analysis.grids import BEYOND, huge, saturated, whole
@@ -27,9 +26,8 @@ from dpsql.kernel.tree import (
     Item,
     Join,
     Paren,
-    Query,
     Select,
-    SetOperation,
+    Values,
     columns,
     items,
 )
@@ -130,26 +128,36 @@ def _query_with_bounds_as_rows(
     units: Select, bounds: Sequence[int], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool
 ) -> Select:
     """Return the query with the bounds as rows of their own, of which each unit meets one."""
-    rows: list[Query] = []
-    last = 2 * BEYOND if wide else (1 << 63) - 1
-    for place, (lower, upper) in enumerate(pairwise((-1, *bounds, last))):
-        eighth, times, parts = _ratio(lower) if by_excess and place else (1, FULL if place else 0, 1)
+    rows: list[tuple[Expr, ...]] = []
+    top = 2 * BEYOND if wide else (1 << 63) - 1
+    for place, (lower, upper) in enumerate(pairwise((-1, *bounds, top))):
+        times, parts = _ratio(lower) if by_excess and place else (FULL if place else 0, 1)
         # Public values are sent to servers as BIGINTs.
-        halves = [half for each in (lower, upper, eighth) for half in (_split(each) if wide else (each,))]
-        rows.append(Select(items("b", map(whole, (place, times, parts, *halves)))))
-    each = reduce(lambda first, more: SetOperation(first, "UNION ALL", more), rows)
-    value, (number, more, less, *rest) = Column("w", "a"), columns("r", "b", 9 if wide else 6)
-    ends: list[Expr] = [*rest]
+        halves = [half for each in (lower, upper) for half in (_split(each) if wide else (each,))]
+        rows.append(tuple(map(whole, (place, times, parts, *halves))))
+    names = tuple(f"b{i}" for i in range(len(rows[0])))
+    listed = Values(tuple(rows), "v", names)
+    each = Select(tuple(Item(Column("v", name), name) for name in names), listed)
+    value, (number, more, less, *rest) = Column("w", "a"), columns("r", "b", len(names))
+    low, high = rest[0], rest[-1]
     if wide:
-        ends = [Paren(Binary("*", *map(huge, rest[i : i + 2]))) for i in (0, 2, 4)]
-    low, high, full = ends
+        low, high = (Paren(Binary("*", *map(huge, rest[i : i + 2]))) for i in (0, 2))
+        low = Call("LEAST", (low, whole(bounds[-1])))  # which it is without
     there = Binary("AND", Binary(">", value, low), Binary("<=", value, high))
-    beyond = Paren(Binary("-", Call("LEAST", (value, Paren(Binary("+", low, full)))), low))
-    score = Binary("//", Paren(Binary("*", beyond, more)), less)
-    added = _sums(sums, Aggregate("MAX", (Call("GREATEST", (low, whole(0))),)), fine)
+    last = Call("GREATEST", (low, whole(0)))
+    # Cut before and after they are multiplied, neither of which changes the score.
+    parts = Binary("//", Paren(Binary("-", value, last)), less)
+    score = Binary("*", _between(parts, FULL), more)
+    added = _sums(sums, Aggregate("MAX", (last,)), fine)
+    score = Call("LEAST", (score, whole(FULL)))
     numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *added)
     source = Join(Derived(units, "w"), "", Derived(each, "r"), there)
     return Select(items("n", numbers), source, group=(number,))
+
+
+def _between(value: Expr, most: int) -> Expr:
+    """Return a value cut to 0 and a number."""
+    return Call("LEAST", (Call("GREATEST", (value, whole(0))), whole(most)))
 
 
 def _split(number: int) -> tuple[int, int]:
@@ -157,11 +165,9 @@ def _split(number: int) -> tuple[int, int]:
     return (number >> 40, 1 << 40) if number >> 60 else (number, 1)
 
 
-def _ratio(bound: int) -> tuple[int, int, int]:
-    """Return the least excess over a bound with a full score, and the score by excess: times, divided by."""
-    if bound < 8:
-        return 1, FULL, 1
-    return bound // 8, max(_PARTS // bound, 1), max(bound // _PARTS, 1)
+def _ratio(bound: int) -> tuple[int, int]:
+    """Return the score of a unit by its excess over a bound: times, divided by. One of the two is 1."""
+    return (FULL, 1) if bound < 8 else (max(_PARTS // bound, 1), max(bound // _PARTS, 1))
 
 
 def _keyed(units: Select, own: Sequence[str], bounds: Sequence[int], narrow: str, *, by_bits: bool) -> Select:

@@ -18,7 +18,7 @@ from dpsql.analysis import Partitions, Plan
 from dpsql.answers.method import Method, NoisyResult, Quote
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
-from dpsql.estimates.noise_laws import Made, joined
+from dpsql.estimates.noise_laws import Made, join_laws
 from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Rows, Run
 from dpsql.language import TopPerPartition
@@ -117,7 +117,7 @@ def _made(parts: list[Combined]) -> Made | None:
     there = [part.made for part in parts if len(part.value)] or [part.made for part in parts]
     found = there[0]
     for part in there[1:]:
-        found = joined(found, part)
+        found = join_laws(found, part)
     return found
 
 

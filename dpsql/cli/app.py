@@ -21,14 +21,12 @@ from dpsql.cli.check import check_command
 from dpsql.cli.exits import ExitCode, legend
 from dpsql.cli.init import init_command
 from dpsql.cli.mcp import mcp_command
+from dpsql.cli.options import Settings, Width, server_of, server_options
 from dpsql.cli.output import FORMATS
 from dpsql.cli.progress import doing, progress
 from dpsql.cli.serve import serve_command, serve_demo
-from dpsql.cli.server_options import server_of, server_options
-from dpsql.cli.settings import Settings
 from dpsql.cli.sources import META, InOrder, read, statements
 from dpsql.cli.user import user_command
-from dpsql.cli.width import Width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +47,7 @@ def open_session(settings: Settings) -> AnalystSession:
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[AnalystSession]:
+def _open(settings: Settings) -> Iterator[AnalystSession]:
     with progress("opening the data"):
         session = open_session(settings)
     database = getattr(session, "database", None)  # a server has its own
@@ -233,7 +231,7 @@ def app(
     pieces = statements(read(given))
     if not pieces:
         return ExitCode.OK
-    with settings.answers() as out, _opened(settings) as session:
+    with settings.answers() as out, _open(settings) as session:
         batch = Batch(session, out, partial=partial, go_on=settings.go_on, target=target)
         return batch.run(pieces, dry=dry_run)
 
@@ -243,7 +241,7 @@ def _repl(settings: Settings) -> int:
     from dpsql.cli.repl.line_input import reader
     from dpsql.cli.repl.loop import Repl, names_of
 
-    with settings.answers() as out, _opened(settings) as session:
+    with settings.answers() as out, _open(settings) as session:
         lines = reader(cache(partial(names_of, session)))
         policy = Path(settings.policy) if settings.server is None else None
         repl = Repl(session, out, lines, policy, go_on=settings.go_on)
@@ -271,7 +269,7 @@ def demo_command(settings: Settings, /, *, serve: bool) -> int:
     if serve:
         return serve_demo(folder, folder / demo.POLICY)
     policy = str(folder / demo.POLICY)
-    with settings.answers("table") as out, _opened(replace(settings, policy=policy)) as session:
+    with settings.answers("table") as out, _open(replace(settings, policy=policy)) as session:
         code = demo.tour(session, out)
     narrate.say(f"\nData, policy and ledger are in {folder}. Go on with:\n  dpsql -p {policy}")
     return code

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from dpsql.audit import Campaign, Subject
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import Settings
 
 
 _TRIALS, _STATEMENT_TRIALS = 500_000, 4_000
@@ -86,12 +86,12 @@ def audit_command(
 
     with replace(settings, format="table").answers() as out:
         if listing:
-            out.write_text(_listing(_chosen(names, every=every)))
+            out.write_text(_listing(_choose(names, every=every)))
             return ExitCode.OK
         if file is not None:
             campaign = _statements(settings, file, unit or None, trials or _STATEMENT_TRIALS)
         else:
-            campaign = _mechanisms(_chosen(names, every=every), epsilons or _EPSILONS, trials or _TRIALS)
+            campaign = _mechanisms(_choose(names, every=every), epsilons or _EPSILONS, trials or _TRIALS)
         if page is not None:
             page.write_text(audit.as_html(campaign))
             page.close()
@@ -109,7 +109,7 @@ def audit_command(
     return ExitCode.OK
 
 
-def _chosen(names: Sequence[str], *, every: bool) -> list[Subject]:
+def _choose(names: Sequence[str], *, every: bool) -> list[Subject]:
     from dpsql.audit import CATALOGUE
 
     known = [subject for subject in CATALOGUE if every or subject.kind == "dpsql"]

@@ -17,8 +17,8 @@ from dpsql.render.grid import column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpsql.cli.options import Settings
     from dpsql.cli.output import Output
-    from dpsql.cli.settings import Settings
     from dpsql.ledger import StoredLadder
     from dpsql.owner import Finding, Report
     from dpsql.policy import Policy
@@ -30,8 +30,13 @@ _CODES = {"ok": "32", "note": "33", "wrong": "31;1"}
 
 
 @click.command("check")
+@click.option(
+    "--facts",
+    is_flag=True,
+    help="Print what the policy declares, as the proofs have it, with its hash; read no private row.",
+)
 @click.pass_obj
-def check_command(settings: Settings) -> int:
+def check_command(settings: Settings, facts: bool) -> int:
     """For the owner: verify the policy against the data. Prints private facts.
 
     Reads every column once as its declared type, and checks that unique facts hold, which values lie outside
@@ -39,7 +44,42 @@ def check_command(settings: Settings) -> int:
     policy. Exit code 2 if the policy is not true of the data; values outside a declared domain are a note.
     """
     with uncharged("nothing is remembered of what was checked"):
-        return _check(settings)
+        return _show_facts(settings) if facts else _check(settings)
+
+
+def _show_facts(settings: Settings) -> int:
+    """Print the facts on which proofs rest, and whether the newest charge rests on them."""
+    from dpsql.owner.declared import declared_facts, facts_table, facts_text
+
+    with settings.answers("table") as out:
+        policy = settings.load_policy()
+        with progress("opening the data"):
+            facts = declared_facts(policy)
+        if out.for_people:
+            out.write_text(facts_text(facts))
+        else:
+            out.write(facts_table(facts), None)
+    charged = _charged_facts(policy)
+    if charged is None:
+        narrate.note(f"facts {facts.digest}: the ledger has no charge under this policy yet")
+    elif charged == facts.digest:
+        narrate.note(f"facts {facts.digest}: the newest charge of the ledger rests on them")
+    else:
+        narrate.note(
+            f"facts {facts.digest}: the newest charge of the ledger rests on others, {charged}; since then"
+            " the policy, the columns of its tables, its public tables or dpsql have changed"
+        )
+    return ExitCode.OK
+
+
+def _charged_facts(policy: Policy) -> str | None:
+    """Return the hash of the facts of the newest charge; None if there is none, or no ledger."""
+    from dpsql.ledger import Ledger, Opening
+
+    if not Path(policy.budget.ledger).is_file():
+        return None
+    with Ledger.of(policy, Opening.INSPECT) as ledger:
+        return ledger.facts
 
 
 def _check(settings: Settings) -> int:

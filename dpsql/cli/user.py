@@ -11,13 +11,14 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
+from dpsql.cli.options import read_amount
 from dpsql.cli.serve import check_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import date, datetime
 
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import Settings
     from dpsql.policy import Policy
     from dpsql.serve.user import Account, User
 
@@ -72,10 +73,10 @@ def add_command(settings: Settings, /, *, name: str, token: bool, **rights: Any)
 
     policy, text = settings.load_policy(), ""
     account = Account(_with_rights(User(name, name), rights))
-    if name in _accounts(policy):
+    if name in _read_accounts(policy):
         raise click.UsageError(f"there is a user {name!r}: see `dpsql user set` and `dpsql user passwd`")
     password = "" if token else _password()
-    with _changed(policy) as accounts:
+    with _change_accounts(policy) as accounts:
         if token:
             account, _, text = account.with_token(None, None)
         else:
@@ -93,8 +94,8 @@ def add_command(settings: Settings, /, *, name: str, token: bool, **rights: Any)
 def set_command(settings: Settings, /, *, name: str, **rights: Any) -> int:  # noqa: ANN401  as declared above
     """Change what a user may do."""
     policy = settings.load_policy()
-    with _changed(policy) as accounts:
-        account = _known(accounts, name)
+    with _change_accounts(policy) as accounts:
+        account = _find_account(accounts, name)
         account = accounts[name] = replace(account, user=_with_rights(account.user, rights))
     _narrate(policy, f"user {name} is changed", account)
     return ExitCode.OK
@@ -106,10 +107,10 @@ def set_command(settings: Settings, /, *, name: str, **rights: Any) -> int:  # n
 def passwd_command(settings: Settings, /, *, name: str) -> int:
     """Give a user another password."""
     policy = settings.load_policy()
-    _known(_accounts(policy), name)
+    _find_account(_read_accounts(policy), name)
     password = _password()
-    with _changed(policy) as accounts:
-        accounts[name] = _known(accounts, name).with_password(password)
+    with _change_accounts(policy) as accounts:
+        accounts[name] = _find_account(accounts, name).with_password(password)
     _narrate(policy, f"user {name} has another password; who logged in by the one before is disconnected")
     return ExitCode.OK
 
@@ -125,8 +126,8 @@ def token_command(
 ) -> int:
     """Give a user a token, which is printed once, or take one away."""
     policy, text = settings.load_policy(), ""
-    with _changed(policy) as accounts:
-        account = _known(accounts, name)
+    with _change_accounts(policy) as accounts:
+        account = _find_account(accounts, name)
         if revoke is not None:
             accounts[name], done = account.without_token(revoke), f"token {revoke} is taken away"
         else:
@@ -155,8 +156,8 @@ def enable_command(settings: Settings, /, *, name: str) -> int:
 
 def _switch(settings: Settings, name: str, *, disabled: bool) -> int:
     policy = settings.load_policy()
-    with _changed(policy) as accounts:
-        accounts[name] = replace(_known(accounts, name), disabled=disabled)
+    with _change_accounts(policy) as accounts:
+        accounts[name] = replace(_find_account(accounts, name), disabled=disabled)
     _narrate(policy, f"user {name} is {'disabled' if disabled else 'enabled'}")
     return ExitCode.OK
 
@@ -167,8 +168,8 @@ def _switch(settings: Settings, name: str, *, disabled: bool) -> int:
 def remove_command(settings: Settings, /, *, name: str) -> int:
     """Remove a user. What the analyst has spent stays spent."""
     policy = settings.load_policy()
-    with _changed(policy) as accounts:
-        del accounts[_known(accounts, name).user.name]
+    with _change_accounts(policy) as accounts:
+        del accounts[_find_account(accounts, name).user.name]
     _narrate(policy, f"user {name} is removed")
     return ExitCode.OK
 
@@ -181,7 +182,7 @@ def list_command(settings: Settings) -> int:
 
     from dpsql.serve.accounts import today
 
-    accounts = _accounts(settings.load_policy())
+    accounts = _read_accounts(settings.load_policy())
     rows = [
         {
             "user": name,
@@ -206,7 +207,7 @@ def list_command(settings: Settings) -> int:
 
 
 @contextmanager
-def _changed(policy: Policy) -> Iterator[dict[str, Account]]:
+def _change_accounts(policy: Policy) -> Iterator[dict[str, Account]]:
     """Give the accounts to a block that changes them; a `ValueError` of it is a mistake of the caller."""
     from dpsql.serve import account_file
     from dpsql.serve.state import users_path
@@ -218,7 +219,7 @@ def _changed(policy: Policy) -> Iterator[dict[str, Account]]:
         raise click.UsageError(str(problem)) from None
 
 
-def _accounts(policy: Policy) -> Mapping[str, Account]:
+def _read_accounts(policy: Policy) -> Mapping[str, Account]:
     """Return the accounts that there are, by name."""
     from dpsql.serve.accounts import Users
     from dpsql.serve.state import users_path
@@ -227,7 +228,7 @@ def _accounts(policy: Policy) -> Mapping[str, Account]:
     return Users.load(path).accounts if path.exists() else {}
 
 
-def _known(accounts: Mapping[str, Account], name: str) -> Account:
+def _find_account(accounts: Mapping[str, Account], name: str) -> Account:
     if name not in accounts:
         from dpsql.policy.names import suggest
 
@@ -237,16 +238,11 @@ def _known(accounts: Mapping[str, Account], name: str) -> Account:
 
 def _with_rights(user: User, rights: Mapping[str, Any]) -> User:
     """Return the user with the options that were given."""
-    from dpsql.kernel.loss import exact
-
     given = {name: value for name, value in rights.items() if value is not None}
     if "expires" in given:
         given["expires"] = _day(given["expires"])
     if "free_below" in given:
-        try:
-            given["free_below"] = exact(given["free_below"])
-        except ValueError as problem:
-            raise click.UsageError(f"--free-below: {problem}") from None
+        given["free_below"] = read_amount("--free-below", given["free_below"])
     return replace(user, **given)
 
 

@@ -10,12 +10,12 @@ import threading
 from collections import OrderedDict
 
 from dpsql.analysis import CompiledQuery
-from dpsql.engines.protocol import CANCELLED, FAILED
 from dpsql.engines.worker import run, running_statement
 from dpsql.errors import OperationalError
-from dpsql.exclusive import OwnerProcess
+from dpsql.kernel.charged_work import CANCELLED, FAILED
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.kept import KeptCopy
+from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 
 

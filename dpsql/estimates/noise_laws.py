@@ -163,7 +163,7 @@ Made = Linear | Quotient
 """What a released number is made of."""
 
 
-def joined(first: Made | None, second: Made | None) -> Made | None:
+def join_laws(first: Made | None, second: Made | None) -> Made | None:
     """Return the rows of two numbers of different groups; None where what one is made of is not known."""
     if first is None or second is None:
         return None
@@ -208,6 +208,6 @@ Noises = tuple[NumberNoise, ...]
 """Of the numbers of a release, in their order."""
 
 
-def noises_taken(noises: Noises | None, rows: NDArray[np.int64]) -> Noises | None:
+def take_noises(noises: Noises | None, rows: NDArray[np.int64]) -> Noises | None:
     """Return them for some rows of the release, in the given order."""
     return None if noises is None else tuple(each.taken(rows) for each in noises)

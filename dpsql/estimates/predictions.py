@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsql.estimates import box as box_law
 from dpsql.estimates.closed_form import check_confidence, count_offset
-from dpsql.estimates.gaussian import gaussian_half_width, gaussian_simultaneous_half_width
+from dpsql.estimates.half_widths import gaussian_half_width, gaussian_simultaneous_half_width
 from dpsql.estimates.measurement import BoxNoise, GaussianNoise
 from dpsql.estimates.plan import distinguishable_gap, logistic_gap, sparse_vector_error
 from dpsql.estimates.variance import laplace_variance

@@ -98,10 +98,10 @@ class RatioIntervals:
         if found is None:
             if len(_TABLES) >= _KEPT:
                 _TABLES.clear()
-            found = _TABLES[key] = self._made(terms)
+            found = _TABLES[key] = self._make_table(terms)
         return found
 
-    def _made(self, terms: Weights) -> tuple[float, float, FloatArray]:
+    def _make_table(self, terms: Weights) -> tuple[float, float, FloatArray]:
         drawn = errors(terms, DRAWS)
         wide, high = drawn.std(axis=1).tolist()
         one = drawn[0] / wide if wide else drawn[0]

@@ -174,7 +174,7 @@ def amount(value: Fraction | float) -> str:
     return decimal(value) if isinstance(value, Fraction) else figure(value)
 
 
-def kept_bounds(database: Database) -> list[KeptBound]:
+def list_kept(database: Database) -> list[KeptBound]:
     """Return the newest kept ladder of each measure, by table and measure."""
     ladders = read_ladders(database.ledger.ladders())
     newest = {(each.table, each.measure): each for each in ladders}
@@ -240,7 +240,7 @@ def askable(database: Database) -> list[str]:
     Columns that look like keys have no total that anybody asks for, so they are not among them.
     """
     policy, catalog = database.policy, database.engines().schema_database
-    kept = {each.name for each in kept_bounds(database) if each.of == CURRENT}
+    kept = {each.name for each in list_kept(database) if each.of == CURRENT}
     found = []
     for table in policy.tables.values():
         if table.public or isinstance(table.unit, UnitRow):

@@ -36,7 +36,7 @@ def column_of(measure: UnitMeasure) -> str | None:
     return measure.text.removeprefix(total) if measure.text.startswith(total) else None
 
 
-def asked_beyond(database: Database, measures: Sequence[UnitMeasure]) -> list[bool]:
+def beyond_asked(database: Database, measures: Sequence[UnitMeasure]) -> list[bool]:
     """Return for each measure whether it is released with what its column has beyond bounds.
 
     It follows from the policy, from which ladders are kept, and from what is asked together.
@@ -57,7 +57,7 @@ def beyond_unasked(database: Database, measures: Sequence[UnitMeasure]) -> list[
     """Return the names of columns with bounds of which it is not released what lies beyond them."""
     catalog, tables = database.engines().schema_database, database.policy.tables
     found = []
-    for each, asked in zip(measures, asked_beyond(database, measures), strict=True):
+    for each, asked in zip(measures, beyond_asked(database, measures), strict=True):
         column = column_of(each)
         if not asked and column and declared_bounds(catalog, tables[each.table], column) is not None:
             found.append(f"{each.table}.{column}")
@@ -69,7 +69,7 @@ def beyond_measure(database: Database, measure: UnitMeasure, epsilon: Fraction) 
     policy, catalog = database.policy, database.engines().schema_database
     table, column = policy.tables[measure.table], column_of(measure)
     rows = _rows_that_count(database, table, epsilon)
-    assert column is not None  # noqa: S101  `asked_beyond` says so
+    assert column is not None  # noqa: S101  `beyond_asked` says so
     assert rows is not None  # noqa: S101  likewise
     return value_measure(policy, catalog, table, column, rows)
 

@@ -17,13 +17,13 @@ def verify_second_paths(report: Report, inspector: ExactQueries, policy: Policy,
     Returns the folded names of the columns that name units, which were compared.
     """
     compared = set()
-    for column, other in _others(inspector, policy, table):
+    for column, other in _find_others(inspector, policy, table):
         differ, rows = inspector.disagreeing(table.name, other)
         if differ:
             text = (
                 f"{differ:,} of {rows:,} rows have another {other.kind} by it than by "
-                f"{_words(policy, table)}: the declared one counts, the other is not protected in them; "
-                f"correct them, or write unit = {_written(other)} if that is right"
+                f"{_describe_way(policy, table)}: the declared one counts, the other is not protected in "
+                f"them; correct them, or write unit = {_write_unit(other)} if that is right"
             )
             report.add("note", table.place("columns", column), text)
         if isinstance(other, UnitColumn) and rows:
@@ -31,14 +31,14 @@ def verify_second_paths(report: Report, inspector: ExactQueries, policy: Policy,
     return compared
 
 
-def _others(
+def _find_others(
     inspector: ExactQueries, policy: Policy, table: Table
 ) -> Iterator[tuple[str, UnitColumn | UnitVia]]:
     """Yield the columns that lead to a unit of the table's kind by their names, each with its way."""
     own = table.unit
     if not isinstance(own, UnitColumn | UnitVia):
         return
-    columns, declared = inspector.readers[table.name].columns, _declared(own)
+    columns, declared = inspector.readers[table.name].columns, _declared_way(own)
     direct = set()
     for parent in policy.tables.values():
         unit = parent.unit
@@ -48,7 +48,7 @@ def _others(
         for name, kind in columns:
             if name in direct or is_bare_key(name) or fold(name) not in {fold(whom)} - {declared[-1]}:
                 continue
-            if _alike(kind, _type(inspector, parent, whom)):
+            if _alike(kind, _type_of(inspector, parent, whom)):
                 direct.add(name)
                 yield name, UnitColumn(name, own.kind)
         if table in path_of(policy.tables, parent):
@@ -58,16 +58,16 @@ def _others(
                 same = fold(name) == fold(key) and not is_bare_key(name)
                 leads = same or names_rows(name, parent.name, key)
                 other = (fold(parent.name), fold(name)) != declared
-                if leads and other and _alike(kind, _type(inspector, parent, key)):
+                if leads and other and _alike(kind, _type_of(inspector, parent, key)):
                     yield name, UnitVia(name, parent.name, key, own.kind)
 
 
-def _declared(unit: UnitColumn | UnitVia) -> tuple[str, str]:
+def _declared_way(unit: UnitColumn | UnitVia) -> tuple[str, str]:
     """Return the table to which the declared way leads first, and the column by which it does."""
     return (fold(unit.table), fold(unit.via)) if isinstance(unit, UnitVia) else ("", fold(unit.column))
 
 
-def _type(inspector: ExactQueries, table: Table, column: str) -> SqlType:
+def _type_of(inspector: ExactQueries, table: Table, column: str) -> SqlType:
     return next(kind for name, kind in inspector.readers[table.name].columns if fold(name) == fold(column))
 
 
@@ -75,13 +75,13 @@ def _alike(one: SqlType, other: SqlType) -> bool:
     return one == other or (one.integer and other.integer)
 
 
-def _words(policy: Policy, table: Table) -> str:
+def _describe_way(policy: Policy, table: Table) -> str:
     if isinstance(table.unit, UnitColumn):
         return table.unit.column
     return "the path through " + ", ".join(parent.name for parent in path_of(policy.tables, table))
 
 
-def _written(unit: UnitColumn | UnitVia) -> str:
+def _write_unit(unit: UnitColumn | UnitVia) -> str:
     """Write a unit as the policy does."""
     if isinstance(unit, UnitVia):
         return f'{{ via = "{unit.via}", table = "{unit.table}", column = "{unit.column}" }}'

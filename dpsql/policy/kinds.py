@@ -72,7 +72,7 @@ def read_texts(value: object, place: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _typed(kind: type) -> Reader:
+def _read_typed(kind: type) -> Reader:
     def read(value: object, place: str, _: Path) -> object:
         check_type(value, kind, place)
         return value
@@ -162,11 +162,11 @@ def columns_of_text(*names: str) -> Schema:
 
 
 # The kinds.
-TEXT = Kind("text", _STRING, _typed(str))
-NUMBER = Kind("a number", ANY_NUMBER, _typed(Decimal))
-WHOLE = Kind("a whole number", {"type": "integer"}, _typed(int))
+TEXT = Kind("text", _STRING, _read_typed(str))
+NUMBER = Kind("a number", ANY_NUMBER, _read_typed(Decimal))
+WHOLE = Kind("a whole number", {"type": "integer"}, _read_typed(int))
 SECONDS = WHOLE.named("seconds")
-FLAG = Kind("`true` or `false`", {"type": "boolean"}, _typed(bool))
+FLAG = Kind("`true` or `false`", {"type": "boolean"}, _read_typed(bool))
 MOST = Kind('a whole number, or `"AUTO"`', {"anyOf": [WHOLE.schema, {"enum": ["AUTO"]}]}, _read_most)
 """A bound on what one unit contributes."""
 PATH = Kind("a path", _STRING, _read_path)

@@ -17,9 +17,8 @@ from dpsql.language import plain, plain_text
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget
 from dpsql.release import from_arrow
-from dpsql.remote.password import password_of
 from dpsql.remote.sending import Outgoing, Sent
-from dpsql.remote.target import Target
+from dpsql.remote.target import Target, find_password
 from dpsql.remote.wire import Reply, Wire
 from dpsql.sessions import StatementResult
 
@@ -113,7 +112,7 @@ class RemoteSession:
             facts = _facts(self._answer(outgoing.price()).table, "price")
         except QueryRefused:
             # The server prices statements on the policy's tables only; others are free, or refused.
-            if not outgoing.on_catalogue:
+            if not outgoing.on_catalog:
                 raise
             return RemotePrepared(outgoing, private=False, price=Charge(), setting=False)
         price, full = (
@@ -123,7 +122,7 @@ class RemoteSession:
 
     def execute(self, prepared: RemotePrepared, *, most: Charge | None = None) -> StatementResult:
         """Run a prepared statement; with `most`, the server charges no more than that, or refuses."""
-        if prepared.outgoing.on_catalogue and not prepared.private:
+        if prepared.outgoing.on_catalog and not prepared.private:
             most = Charge()  # it was taken for free without the server's word
         with self._statement():
             return self._run(prepared.outgoing, most)
@@ -250,7 +249,7 @@ class RemoteSession:
 def connect(url: str | Target, password: str | None = None) -> RemoteSession:
     """Log in to a server; the password comes from the caller, the environment, `~/.pgpass`, or a prompt."""
     target = Target.of(url, password) if isinstance(url, str) else url
-    return RemoteSession(target, password_of(target))
+    return RemoteSession(target, find_password(target))
 
 
 def _facts(table: pa.Table, name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import Error, OperationalError, ProgrammingError
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login.certificate import binding as binding_of
+from dpsql.login.certificate import hash_for_binding as binding_of
 from dpsql.login.messages import CANCEL, VERSION, Body, message
 from dpsql.login.scram import PLAIN, PLUS
 from dpsql.remote.failures import error_of
@@ -131,7 +131,7 @@ class Wire:
             if kind == b"K":
                 self._key = body.rest()
             elif kind != b"v":
-                raise _unexpected()
+                raise _protocol_error()
 
     def _authenticate(self, password: str) -> None:
         certificate = getattr(self._socket, "getpeercert", lambda **_: None)(binary_form=True)
@@ -163,7 +163,7 @@ class Wire:
         while kind == b"v":  # the server names parameters that it does not know
             kind, body = self._next()
         if kind != b"R":
-            raise _unexpected()
+            raise _protocol_error()
         if body.int32() != expected:
             # No weaker login is tried: a server that asks for the password itself would learn it.
             raise OperationalError("the server asks for another kind of login than SCRAM-SHA-256")
@@ -217,7 +217,7 @@ class Wire:
                 case b"C" | b"c" | b"I":
                     pass
                 case _ if not self._note(kind, body):
-                    raise _unexpected()
+                    raise _protocol_error()
         return reply
 
     def _note(self, kind: bytes, body: Body) -> bool:
@@ -278,5 +278,5 @@ def _column(body: Body) -> str:
     return name
 
 
-def _unexpected() -> OperationalError:
+def _protocol_error() -> OperationalError:
     return OperationalError("the server does not speak the protocol as dpsql does")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import Literal, TextIO, TypeVar
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.render.cells import cut, escape_controls, pad, width
-from dpsql.render.shortening import shortened
+from dpsql.render.shortening import shorten
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Row = TypeVar("Row")
 
-
+PIPED_WIDTH = 120
+"""Cells of a line of a table that is written to no terminal, unless another width is asked for."""
 _NARROWEST = 6
 """Cells that a cut column keeps."""
 _STATEMENT = 24
@@ -55,6 +58,23 @@ class Style:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code else text
 
 
+def style_of(stream: TextIO | None, columns: int | None = None) -> Style:
+    """Return the style of a stream; None stands for a file: UTF-8, no colour.
+
+    `columns` is the width that was asked for, 0 for as wide as needed.
+    """
+    given = os.environ.get("COLUMNS", "")
+    if columns is None and given.isdigit() and int(given) > 0:
+        columns = int(given)
+    encoding = "utf-8" if stream is None else stream.encoding or "utf-8"
+    if stream is None or not stream.isatty():
+        return Style(PIPED_WIDTH if columns is None else columns or None, encoding)
+    colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    if columns is None:
+        columns = shutil.get_terminal_size().columns
+    return Style(columns or None, encoding, colour)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column as text; its heading and cells have control characters escaped (`column` does it)."""
@@ -83,7 +103,7 @@ class Column:
         """Return the column with its heading and cells truncated."""
         shorter = [cut(cell, cells, ellipsis) for cell in self.cells]
         if self.statements:
-            shorter = shortened(self.cells, cells, ellipsis)
+            shorter = shorten(self.cells, cells, ellipsis)
         return replace(self, name=cut(self.name, cells, ellipsis), cells=shorter)
 
 
@@ -108,6 +128,21 @@ def column(
 def draw(columns: list[Column], style: Style) -> str:
     """Draw columns as a box table that fits the style's width; ends with a newline."""
     return box(fit(columns, style)[0], style)
+
+
+Drawn = tuple[str, Callable[[Row], str | None], Literal["", "number", "firm", "statements"]]
+"""A column of rows: its heading, its text of a row, and what holds of it, see `column`."""
+
+
+def draw_rows(rows: Sequence[Row], columns: Sequence[Drawn[Row]], style: Style) -> str:
+    """Draw rows as a box table that fits the style's width; ends with a newline."""
+    return draw(
+        [
+            column(name, [text(row) for row in rows], style, **({kind: True} if kind else {}))
+            for name, text, kind in columns
+        ],
+        style,
+    )
 
 
 def span(widths: list[int]) -> int:
@@ -184,8 +219,8 @@ def _line(cells: list[str], bar: str) -> str:
 
 def markdown(columns: list[Column]) -> str:
     """Draw columns as a Markdown table (GitHub's); ends with a newline."""
-    heads = [_escaped(column.name) for column in columns]
-    texts = [[_escaped(cell) for cell in column.cells] for column in columns]
+    heads = [_escape_markdown(column.name) for column in columns]
+    texts = [[_escape_markdown(cell) for cell in column.cells] for column in columns]
     widths = [max(map(width, [head, *cells, "---"])) for head, cells in zip(heads, texts, strict=True)]
     dashes = [
         "-" * (cells - 1) + ":" if c.right else "-" * cells for c, cells in zip(columns, widths, strict=True)
@@ -197,7 +232,7 @@ def markdown(columns: list[Column]) -> str:
     )
 
 
-def _escaped(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # An underscore inside a word is only an underscore.
     return re.sub(r"[\\`*|~\[\]]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", text)

@@ -65,7 +65,7 @@ def release_html(release: Released, total: Charge | None = None) -> str:
     if ends is not None:
         heads.append(tag("th", **_LEFT))
         columns.append([tag("td", _bar(estimate, *ends), **_LEFT) for estimate in estimates])
-    notes = _left_out(release.rows)
+    notes = _note_left_out(release.rows)
     notes += [text] if (text := line(release)) else []
     notes += [" · ".join(summary(release, total)), *assumptions(release), *release.warnings]
     return tag("div", table(heads, zip(*columns, strict=True)), _below(notes), class_="dpsql")
@@ -74,7 +74,7 @@ def release_html(release: Released, total: Charge | None = None) -> str:
 def rows_html(rows: pa.Table) -> str:
     """Draw a result that reads nothing private as a table."""
     heads, columns = _cells(public_columns(rows.slice(0, _ROWS), Style()))
-    return tag("div", table(heads, zip(*columns, strict=True)), _below(_left_out(rows)), class_="dpsql")
+    return tag("div", table(heads, zip(*columns, strict=True)), _below(_note_left_out(rows)), class_="dpsql")
 
 
 def _cells(columns: Iterable[Column]) -> tuple[list[str], list[list[str]]]:
@@ -90,7 +90,7 @@ def _cells(columns: Iterable[Column]) -> tuple[list[str], list[list[str]]]:
     return heads, cells
 
 
-def _left_out(rows: pa.Table) -> list[str]:
+def _note_left_out(rows: pa.Table) -> list[str]:
     more = rows.num_rows - _ROWS
     return [f"{more} more rows are not shown"] if more > 0 else []
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.render.figures import at_unit, left, number
+from dpsql.render.figures import at_unit, number, show_left
 from dpsql.render.grid import Column
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def chart(charges: Sequence[tuple[datetime, Fraction]], total: Fraction, style: 
 
     `charges` says when and how much, oldest first; `total` is the whole budget.
     """
-    label = left(total)
+    label = show_left(total)
     cells = min(_WIDEST, (style.columns or 80) - len(label) - 3)
     if not charges or total <= 0 or cells < 10:
         return ""

@@ -23,7 +23,7 @@ ANYWHERE = {"lazy_dataclass", "package_version"}
 
 CORE = (
     BASE
-    | {"certificates"}
+    | {"certificates", "kernel.facts"}
     | {
         "policy",
         "kernel.noise",
@@ -57,10 +57,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "types": {"errors"},
     "kernel.tree": {"errors", "types"},
     "kernel.facts": {"errors", "types"},
+    "kernel.ledger": {"errors", "kernel.facts", "kernel.loss"},
     "kernel.check": {"errors", "types", "kernel.facts", "kernel.tree"},
+    "kernel.charged_work": {"errors", "kernel.check", "kernel.ledger", "kernel.loss"},
     "zones": set(),
     "render": {"errors", "places", "kernel.loss"},
-    "exclusive": {"errors"},
+    "exclusive": {"errors", "kernel.ledger"},
     # The core, in the order in which a statement passes through it.
     "language": {"errors", "kernel.loss", "types"},
     "policy": {"errors", "kernel.facts", "kernel.loss", "types", "language", "zones"},
@@ -82,7 +84,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "engines": {
         "errors",
-        "exclusive",
+        "kernel.charged_work",
+        "kernel.ledger",
         "kernel.check",
         "kernel.facts",
         "kernel.order",
@@ -93,14 +96,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         "analysis",
         "zones",
     },
-    "ledger": {"epsilon_division", "errors", "kernel.loss", "policy"},
+    "ledger": {"errors", "kernel.ledger", "kernel.loss", "policy"},
     "answers": BASE
     | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"estimates", "render", "policy", "language", "analysis", "versions", "zones"},
-    "running": {"kernel.check", "kernel.loss", "engines", "errors", "exclusive", "ledger"},
+    "running": {"engines", "kernel.charged_work", "ledger"},
     "kept_ladders": {"analysis", "estimates", "ledger", "policy", "release", "versions"},
     "database": {
+        "kernel.facts",
+        "kernel.ledger",
         "analysis",
         "engines",
         "errors",
@@ -127,7 +132,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.loss",
     }
     | {"release", "types"},
-    "certificates": {"analysis", "kernel.check", "kernel.facts", "policy", "prepared"},
+    "certificates": {"analysis", "kernel.check", "kernel.facts", "prepared"},
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "guarantees": {"epsilon_division", "analysis", "ledger", "kernel.loss"},
@@ -159,7 +164,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"prepared", "release", "running", "kernel.tree"},
     "checked": BASE
-    | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"},
+    | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"}
+    | {"kernel.facts"},
     "planning": {
         "affordable",
         "analysis",
@@ -174,7 +180,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"ledger", "parameters", "policy", "prepared", "kernel.loss", "refining", "release", "rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
-    "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"}
+    "owner": {"errors", "types", "policy", "analysis", "engines", "kernel.facts", "release", "versions"}
     # `kept_bounds`, which releases ladders, and what shows them.
     | {"database", "estimates", "kept_ladders", "ledger", "kernel.mechanisms", "kernel.loss", "running"},
     # The front ends.

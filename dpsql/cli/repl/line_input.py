@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.document import Document
 
-    from dpsql.cli.repl.reader import Reader
+    from dpsql.cli.repl.state import Reader
 
 
 _COMMENTS = re.compile(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
@@ -66,7 +66,7 @@ def _history() -> Path:
     return file
 
 
-def _typed(prompt: str) -> str:
+def _read_line(prompt: str) -> str:
     """Read one line; the prompt is no data, so it never goes to a stdout that is redirected."""
     if sys.stdout.isatty():
         return input(prompt)
@@ -96,14 +96,14 @@ class _Terminal:
 
     def ask(self, question: str) -> bool:
         """Ask in a line of its own, which the history does not keep."""
-        return _typed(question).strip().lower() in ("y", "yes")
+        return _read_line(question).strip().lower() in ("y", "yes")
 
 
 class _Readline(_Terminal):
     """Python's own line editing, where prompt_toolkit is not installed."""
 
     def __init__(self, names: Callable[[], Names]) -> None:
-        super().__init__(_typed)
+        super().__init__(_read_line)
         self._names = names
         self._found: list[str] = []
         try:

@@ -262,7 +262,11 @@ def kept_values(expr: Case, relation: Relation) -> Mark | None:
 
 
 def first_of_units(expr: Expr, relation: Relation) -> Mark | None:
-    """Return the mark of a kept value in the first of all rows with it, of whatever unit."""
+    """Return the mark of a kept value in the first of all rows with it, of whatever unit.
+
+    A value that follows from the other columns of PARTITION BY is one in the rows of a unit that are equal in
+    these.
+    """
     case = strip_parens(expr)
     if not isinstance(case, Case) or (found := _only_branch(case)) is None or len(found[0]) != 1:
         return None
@@ -274,17 +278,23 @@ def first_of_units(expr: Expr, relation: Relation) -> Mark | None:
     window = strip_parens(condition.left)
     if not isinstance(window, Window) or _function(window) != "ROW_NUMBER" or not isinstance(value, Column):
         return None
-    kept = relation.marks.get(name_of(value))
-    if type(kept) is not Kept or value not in window.partition:
+    if value not in window.partition:
         return None
     if not all(isinstance(part, Column) for part in window.partition):
         return None
     if len(window.order) != 1 or window.order[0].expr not in relation.unit:
         return None
     within = frozenset(name_of(p) for p in window.partition if isinstance(p, Column) and p != value)
-    if not kept.within <= relation.closure(within):
-        return None
-    return First(kept.most, within)
+    kept, reached = relation.marks.get(name_of(value)), relation.closure(within)
+    if type(kept) is Kept and kept.within <= reached:
+        return First(kept.most, within)
+    if (
+        not relation.by_row
+        and name_of(value) in reached
+        and (not relation.strays or isinstance(kept, OfUnit))
+    ):
+        return First(1, within)
+    return None
 
 
 __all__ = ["Constant", "check_windows", "first_of_units", "follows_from", "mark_of", "unique_by_number"]

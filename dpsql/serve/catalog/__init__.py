@@ -12,7 +12,7 @@
 ``database``                   the database, and the check of SQL by DuckDB's own parser
 """
 
-from dpsql.serve.catalog.catalog import Catalog, Columns, MakeCatalogue
+from dpsql.serve.catalog.catalog import Catalog, Columns, MakeCatalog
 from dpsql.serve.catalog.facts import (
     CatalogAnswer,
     CatalogColumn,
@@ -41,7 +41,7 @@ __all__ = [
     "CursorRow",
     "Encryption",
     "Facts",
-    "MakeCatalogue",
+    "MakeCatalog",
     "PreparedRow",
     "QuestionTimedOut",
     "QuestionTooLarge",

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.conversions import Conversions, Scope, call, cast, wrap
+from dpsql.serve.catalog.conversions import Conversions, Scope, Value, call, cast, wrap
 from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.parse import SESSION, fold_name, trim_function
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import AGGREGATES, FUNCTIONS, PREFIX, Function
 
@@ -23,11 +22,16 @@ class Calls(Conversions):
 
     def function(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate the call of a function of the closed list."""
-        name = fold_name(node.this)
+        name = node.name
         if name in SPECIALS:
             return SPECIALS[name](self, node, scope)
         if name in AGGREGATES:
             return self._aggregate(node, scope)
+        return self.macro_call(node, scope)
+
+    def macro_call(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate the call of a macro."""
+        name = node.name
         known = FUNCTIONS.get((name, len(node.expressions)))
         if known is None or name.startswith("show_"):
             raise UnknownQuestion("function")
@@ -56,12 +60,6 @@ class Calls(Conversions):
             return own if function.result == "same" else pg_types.element(own)
         return pg_types.function_type(function.result)
 
-    def replace_by_call(self, node: exp.Expr, scope: Scope, name: str, *arguments: exp.Expr) -> int | None:
-        """Translate a node as the call of a function."""
-        new = call(name, *arguments)
-        node.replace(new)
-        return self.function(new, scope)
-
     def texts(self, node: exp.Expr, scope: Scope) -> list[exp.Expr]:
         """Translate arguments and show them as texts; return what stands in their place."""
         for part in list(node.expressions):
@@ -71,7 +69,7 @@ class Calls(Conversions):
 
     def _aggregate(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate an aggregate or a window function; DISTINCT and ORDER BY stand in its arguments."""
-        name = fold_name(node.this)
+        name = node.name
         result = AGGREGATES[name]
         node.set("this", "bool_and" if name == "every" else name)
         if node.expressions and isinstance(node.expressions[0], exp.Distinct):
@@ -91,45 +89,37 @@ class Calls(Conversions):
                 return pg_types.INT8 if own in (pg_types.INT2, pg_types.INT4) else pg_types.NUMERIC
         return pg_types.function_type(result)
 
-    # Functions that are written without parentheses, or with key words among their arguments.
-
-    def session(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `current_user` and the like."""
-        return self.replace_by_call(node, scope, SESSION[type(node)])
-
-    def trim(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `trim(BOTH x FROM y)`."""
-        arguments = [part for part in (node.this, node.expression) if part is not None]
-        return self.replace_by_call(node, scope, trim_function(node), *arguments)
-
-    def position(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `position(x IN y)`."""
-        return self.replace_by_call(node, scope, "position", node.args["substr"], node.this)
+    # Functions that depend on the types or the texts of their arguments.
 
     def substring(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate `substring(x FROM a FOR b)` and `substring(x FROM 'pattern')`."""
-        start, length = node.args.get("start") or exp.Literal.number(1), node.args.get("length")
-        if length is None and isinstance(start, exp.Literal) and start.is_string:
-            group = "(" in start.name.replace("\\(", "").replace("(?:", "")
-            self.as_text(self.value(node.this, scope))
-            node.replace(call(f"{PREFIX}show_{'group' if group else 'matched'}", node.this, start))
-            return TEXT
-        return self.replace_by_call(node, scope, "substring", node.this, start, *([length] if length else []))
+        text, start, *length = node.expressions
+        if length or not (isinstance(start, exp.Literal) and start.is_string):
+            return self.macro_call(node, scope)
+        group = "(" in start.name.replace("\\(", "").replace("(?:", "")
+        self.as_text(self.value(text, scope))
+        node.set("this", f"{PREFIX}show_{'group' if group else 'matched'}")
+        return TEXT
 
-    def extract(self, node: exp.Expr, scope: Scope) -> int:
-        """Translate `extract(epoch FROM x)`."""
-        self.expression(node.expression, scope)
-        part = exp.Literal.string(node.name.lower())
-        node.replace(cast(call("date_part", part, node.expression), pg_types.NUMERIC))
-        return pg_types.NUMERIC
+    def choice(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate `coalesce`, `greatest` and `least`."""
+        return self.meet([self.value(part, scope) for part in list(node.expressions)])
+
+    def null_if(self, node: exp.Expr, scope: Scope) -> int | None:
+        """Translate `nullif(x, y)`."""
+        return self.like_values(node, scope)[0].type
+
+    def like_values(self, node: exp.Expr, scope: Scope) -> list[Value]:
+        """Translate parts that are compared; an untyped literal takes the type of the others."""
+        values = [self.value(part, scope) for part in list(node.iter_expressions())]
+        self.alike(values)
+        return values
 
     def interval(self, node: exp.Expr, scope: Scope) -> int:
         """Translate `interval '1 day'`."""
         text = exp.Literal.string(f"{node.name} {node.text('unit')}".strip())
         node.replace(cast(text, pg_types.INTERVAL))
         return pg_types.INTERVAL
-
-    # Functions that depend on the types or the texts of their arguments.
 
     def row(self, node: exp.Expr, scope: Scope) -> int:
         """Translate `row(x, y)` and `(x, y)`."""
@@ -165,12 +155,12 @@ class Calls(Conversions):
 
     def concat(self, node: exp.Expr, scope: Scope) -> int:
         """Translate `concat(..)` and `concat_ws(separator, ..)`, which leave NULL out."""
-        node.replace(_short(call(fold_name(node.this), *map(_short, self.texts(node, scope)))))
+        node.replace(_short(call(node.name, *map(_short, self.texts(node, scope)))))
         return TEXT
 
     def json(self, node: exp.Expr, scope: Scope) -> int:
         """Translate `json_build_object('key', value, ..)` and `json_build_array(value, ..)`."""
-        name = fold_name(node.this).replace("_build", "")
+        name = node.name.replace("_build", "")
         if name == "json_object" and len(node.expressions) % 2:
             raise UnknownQuestion("json_build_object")
         for part in list(node.expressions):
@@ -194,7 +184,7 @@ class Calls(Conversions):
         oid = self.expression(value, scope)
         if not isinstance(part, exp.Literal) or oid in (UNKNOWN, *pg_types.TEXTS):
             raise UnknownQuestion("date_part")
-        return oid if fold_name(node.this) == "date_trunc" else pg_types.FLOAT8
+        return oid if node.name == "date_trunc" else pg_types.FLOAT8
 
 
 def _short(node: exp.Expr) -> exp.Expr:
@@ -209,6 +199,9 @@ SPECIALS: Mapping[str, Callable[[Calls, exp.Expr, Scope], int | None]] = {
     **dict.fromkeys(("json_build_object", "json_build_array"), Calls.json),
     "pg_typeof": Calls.type_of,
     **dict.fromkeys(("date_part", "date_trunc"), Calls.date_part),
+    **dict.fromkeys(("coalesce", "greatest", "least"), Calls.choice),
+    "nullif": Calls.null_if,
+    "substring": Calls.substring,
 }
 
 NAMES = frozenset(

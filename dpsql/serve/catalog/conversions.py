@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -283,30 +284,19 @@ def object_key(text: str) -> str:
     return "".join(piece if i % 2 else piece.lower() for i, piece in enumerate(pieces)).partition("(")[0]
 
 
+_ITEM = r'\s*+(?:"((?:[^"\\]|\\.)*+)"\s*+|((?:[^{}"\\,]|\\.)++))'
+_ARRAY = re.compile(rf"\s*\{{(?:{_ITEM}(?:,{_ITEM})*+|\s*+)\}}\s*", re.DOTALL)
+
+
 def array_items(text: str) -> list[str | None]:
     r"""Return the elements of an array literal of one dimension; None for NULL.
 
     >>> array_items('{a,"b c",NULL,""}')
     ['a', 'b c', None, '']
     """
-    text = text.strip()
-    if not (text.startswith("{") and text.endswith("}")):
+    if _ARRAY.fullmatch(text) is None:
         raise UnknownQuestion("array literal")
-    items: list[str | None] = []
-    current, quoted_item, inside, escaped = "", False, False, False
-    for character in text[1:-1] + ",":
-        if escaped:
-            current, escaped = current + character, False
-        elif character == "\\":
-            escaped = True
-        elif character == '"':
-            inside, quoted_item = not inside, True
-        elif character == "," and not inside:
-            plain = current if quoted_item else current.strip()
-            items.append(None if not quoted_item and plain.upper() == "NULL" else plain)
-            current, quoted_item = "", False
-        elif character in "{}" and not inside:
-            raise UnknownQuestion("array of arrays")
-        else:
-            current += character
-    return [] if items == [""] and text[1:-1].strip() == "" else items
+    return [
+        None if plain.strip().upper() == "NULL" else re.sub(r"(?s)\\(.)", r"\1", quoted or plain.strip())
+        for quoted, plain in re.findall(_ITEM, text, re.DOTALL)
+    ]

@@ -13,11 +13,16 @@ from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.calls import Calls
 from dpsql.serve.catalog.conversions import Scope, Value, call, cast, wrap
 from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.parse import SESSION, call_in, fold_name, type_oid
+from dpsql.serve.catalog.parse import type_oid
 from dpsql.serve.catalog.pg_types import BOOL, TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import PREFIX
 
 MAX_OPERANDS = 100
+_WITHOUT_PARENTHESES = frozenset(
+    {"user", "current_user", "current_role", "session_user", "current_catalog", "current_schema"}
+    | {"current_date", "current_timestamp"}
+)
+"""Functions that may be written as if they were columns."""
 
 
 class Expressions(Calls):
@@ -49,7 +54,11 @@ class Expressions(Calls):
 
     def column(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate a column, by its name and source; a source alone is its only column."""
-        name, table = node.name, fold_name(node.args.get("table"))
+        name, table = node.name, node.text("table")
+        if not table and name in _WITHOUT_PARENTHESES and not node.this.args.get("quoted"):
+            new = call(name)
+            node.replace(new)
+            return self.function(new, scope)
         node.set("db", None)
         source = scope.source(name, table)
         if source is not None:
@@ -58,8 +67,6 @@ class Expressions(Calls):
             source = scope.source_of_name(table) or scope.sources[0]
             node.replace(cast(exp.Literal.number(source.oid), pg_types.OID))
             return pg_types.OID
-        if not table and name in ("user", "current_role") and not node.this.args.get("quoted"):
-            return self.replace_by_call(node, scope, name)
         source = None if table else scope.source_of_name(name)
         if source is not None and len(source.columns) == 1:
             node.replace(exp.column(source.columns[0].name, source.name, quoted=True))
@@ -67,13 +74,11 @@ class Expressions(Calls):
         return None
 
     def field(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `(x).field`, and `pg_catalog.function(..)`."""
-        function = call_in(node)
-        if function is None:
-            self.expression(node.this, scope)
-            return None
-        node.replace(function)
-        return self.expression(function, scope)
+        """Translate `(x).field`."""
+        if isinstance(node.expression, exp.Anonymous):
+            raise UnknownQuestion("schema of a function")
+        self.expression(node.this, scope)
+        return None
 
     def collation(self, node: exp.Expr, scope: Scope) -> int | None:
         """Leave out a collation that compares texts by their bytes, as the catalogue does."""
@@ -100,10 +105,6 @@ class Expressions(Calls):
         # PostgreSQL begins with the last branch.
         results = [] if default is None else [self.value(default, scope)]
         return self.meet(results + [self.value(branch.args["true"], scope) for branch in node.args["ifs"]])
-
-    def choice(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `coalesce`, `greatest` and `least`."""
-        return self.meet([self.value(part, scope) for part in (node.this, *node.expressions)])
 
     def array(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate `ARRAY[..]` and `ARRAY(SELECT ..)`."""
@@ -170,12 +171,6 @@ class Expressions(Calls):
             self.expression(part, scope)
         return BOOL
 
-    def like_values(self, node: exp.Expr, scope: Scope) -> list[Value]:
-        """Translate parts that are compared; an untyped literal takes the type of the others."""
-        values = [self.value(part, scope) for part in list(node.iter_expressions())]
-        self.alike(values)
-        return values
-
     def comparison(self, node: exp.Expr, scope: Scope) -> int:
         """Translate `x = y`, `x IN (..)`, `x BETWEEN a AND b` and the like."""
         right = node.args.get("expression")
@@ -213,10 +208,6 @@ class Expressions(Calls):
             new = call(f"list_bool_{'and' if every else 'or'}", call("list_transform", holder.this, each))
         node.replace(new)
         return BOOL
-
-    def null_if(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `nullif(x, y)`."""
-        return self.like_values(node, scope)[0].type
 
     def arithmetic(self, node: exp.Expr, scope: Scope) -> int | None:
         """Translate `x + y` and the like."""
@@ -307,19 +298,12 @@ _RULES: Mapping[type[exp.Expr], _Rule] = {
     exp.Escape: Expressions.escape,
     exp.DPipe: Expressions.concatenation,
     exp.Case: Expressions.case,
-    **dict.fromkeys((exp.Coalesce, exp.Greatest, exp.Least), Expressions.choice),
-    exp.Nullif: Expressions.null_if,
     exp.Cast: Expressions.conversion,
     exp.Array: Expressions.array,
     exp.Tuple: Expressions.row,
     exp.Bracket: Expressions.subscript,
     **dict.fromkeys((exp.Limit, exp.Offset), Expressions.bound),
     exp.Anonymous: Expressions.function,
-    **dict.fromkeys(SESSION, Expressions.session),
-    exp.Trim: Expressions.trim,
-    exp.StrPosition: Expressions.position,
-    exp.Substring: Expressions.substring,
-    exp.Extract: Expressions.extract,
     exp.Interval: Expressions.interval,
 }
 """The rules, by node type."""

@@ -63,6 +63,7 @@ parse_ident(text, bool) -> text[]: list_transform(string_split(a, '.'), lambda w
     '"') THEN trim(w, '"') ELSE lower(w) END)
 
 -- Numbers.
+extract(text, any) -> numeric: date_part(a, b)
 abs(any) -> same: abs(a)
 ceil(any) -> same: ceil(a)
 ceiling(any) -> same: ceil(a)
@@ -261,6 +262,7 @@ inet_server_addr() -> inet: CAST(NULL AS VARCHAR)
 inet_server_port() -> int4: CAST(NULL AS INTEGER)
 now() -> timestamptz: {now}
 current_timestamp() -> timestamptz: {now}
+current_date() -> date: CAST({now} AS DATE)
 transaction_timestamp() -> timestamptz: {now}
 statement_timestamp() -> timestamptz: {now}
 clock_timestamp() -> timestamptz: {now}

@@ -155,14 +155,6 @@ def arrow_type(oid: int) -> pa.DataType:
     return pa.string() if item is None else pa.list_(arrow_type(item))
 
 
-def storage_type(oid: int) -> pa.DataType:
-    """Return the Arrow type of the values of a column inside the catalogue's database."""
-    item = element(oid)
-    if item is not None:
-        return pa.list_(storage_type(item))
-    return pa.uint32() if oid in NAMED_OIDS else arrow_type(oid)
-
-
 def arrow_oid(kind: pa.DataType) -> int:
     """Return the type of a parameter whose values have this Arrow type."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.serve.catalog.facts import Route, Signal, UnknownQuestion
-from dpsql.serve.catalog.parse import BEGINNINGS, call_in, fold_name, output_name, parse, tokenize
+from dpsql.serve.catalog.parse import BEGINNINGS, output_name, parse, tokenize
 from dpsql.serve.catalog.postgres_data import SCHEMAS, Relation, data
 
 
@@ -37,28 +37,28 @@ def route(text: str, tables: Container[str] = ()) -> Route | None:
         if before.token_type in (TokenType.FROM, TokenType.JOIN)
     }
     words = {token.text.lower() for token in tokens}
-    if any(source in tables for source in sources) and not any(map(_is_catalogue_name, words)):
+    if any(source in tables for source in sources) and not any(map(_is_catalog_name, words)):
         return Route.DATA
     try:
         tree = parse(text, tokens)
     except UnknownQuestion:
-        return Route.CATALOGUE if any(map(_is_catalogue_name, sources)) else Route.DATA
+        return Route.CATALOG if any(map(_is_catalog_name, sources)) else Route.DATA
     return _route_tree(tree)
 
 
-def _is_catalogue_name(word: str) -> bool:
+def _is_catalog_name(word: str) -> bool:
     return word in SCHEMAS or find("", word) is not None
 
 
 def _route_tree(tree: exp.Expr) -> Route | None:
-    own = {fold_name(table.args["alias"].this) for table in tree.find_all(exp.CTE)}
+    own = {table.alias for table in tree.find_all(exp.CTE)}
     found = set()
     for table in tree.find_all(exp.Table):
-        schema, name = fold_name(table.args.get("db")), fold_name(table.this)
+        schema, name = table.db, table.name
         if not isinstance(table.this, exp.Identifier) or (not schema and name in own):
             continue  # a function, or a common table expression
         known = schema in SCHEMAS or (not schema and find("", name) is not None)
-        found.add(Route.CATALOGUE if known else Route.DATA)
+        found.add(Route.CATALOG if known else Route.DATA)
     return Route.BOTH if len(found) > 1 else next(iter(found), None)
 
 
@@ -79,11 +79,11 @@ def signal(text: str, parameters: Sequence[object]) -> Signal | None:
     try:
         tree = parse(text)
         item = tree.expressions[0] if isinstance(tree, exp.Select) else exp.Null()
-        call = call_in(item.unalias())
     except UnknownQuestion:
         return None
-    kind = None if call is None else _SIGNALS.get(fold_name(call.this))
-    if call is None or kind is None or len(tree.expressions) != 1 or len(call.expressions) != 1:
+    call = item.unalias()
+    kind = _SIGNALS.get(call.name) if isinstance(call, exp.Anonymous) else None
+    if kind is None or len(tree.expressions) != 1 or len(call.expressions) != 1:
         return None
     number: exp.Expr | None = call.expressions[0]
     present = {name for name, part in tree.args.items() if part not in (None, False, [])}
@@ -103,12 +103,12 @@ def described_signal(text: str) -> tuple[str, int] | None:
 def _compared_pid(tree: exp.Expr, argument: exp.Expr | None) -> exp.Expr | None:
     """Return the number of `pid .. FROM pg_stat_activity WHERE pid = number`."""
     table, condition = tree.args["from_"].this, tree.args["where"].this.unnest()
-    if not isinstance(table, exp.Table) or fold_name(table.this) != "pg_stat_activity":
+    if not isinstance(table, exp.Table) or table.name != "pg_stat_activity":
         return None
-    if fold_name(table.args.get("db")) not in ("", "pg_catalog") or not isinstance(condition, exp.EQ):
+    if table.db not in ("", "pg_catalog") or not isinstance(condition, exp.EQ):
         return None
     columns = (argument, condition.this)
-    if not all(isinstance(one, exp.Column) and fold_name(one.this) == "pid" for one in columns):
+    if not all(isinstance(one, exp.Column) and one.name == "pid" for one in columns):
         return None
     number: exp.Expr = condition.expression
     return number

@@ -33,7 +33,7 @@ def _most_copies(function: Function) -> int:
 
 def _copies_by_macro() -> dict[str, int]:
     """Return the most copies of each macro, whatever its number of arguments."""
-    found: dict[str, int] = {}
+    found = dict.fromkeys(("coalesce", "greatest", "least"), 1)
     for known in FUNCTIONS.values():
         name = f"{PREFIX}{known.name}"
         found[name] = max(found.get(name, 0), _most_copies(known))
@@ -67,11 +67,9 @@ def _copies_of(node: exp.Expr) -> int:
     """Return how often DuckDB copies what is in a node, at most."""
     match node:
         case exp.Anonymous():
-            return _COPIES.get(node.name, 2)
+            return _COPIES.get(node.name.lower(), 2)
         case exp.Case() if node.this is not None:
             return max(1, len(node.args.get("ifs") or ()))
-        case exp.Nullif():
-            return 2
     return 1
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
-from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog import pg_types
@@ -19,15 +18,14 @@ from dpsql.serve.catalog.conversions import Scope, Source, SourceColumn, Tables,
 from dpsql.serve.catalog.database import OWN_TABLE, Names
 from dpsql.serve.catalog.expressions import Expressions
 from dpsql.serve.catalog.facts import CatalogColumn, UnknownQuestion
-from dpsql.serve.catalog.parse import call_in, fold_name, output_name, parse
+from dpsql.serve.catalog.parse import output_name, parse
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import FUNCTIONS, SCHEMAS
-from dpsql.serve.catalog.relations import LIVE
 from dpsql.serve.catalog.routing import find
 from dpsql.serve.catalog.size import MAX_RELATIONS, check_size
 
-Bind = Callable[[str, frozenset[tuple[str, str]], int], Sequence[str]]
-"""Returns DuckDB's types of the columns of SQL over these live relations, with so many parameters."""
+Bind = Callable[[str, int], Sequence[str]]
+"""Returns DuckDB's types of the columns of SQL with so many parameters."""
 
 MAX_COLUMNS = 1_664
 """The most columns of a query, as many as PostgreSQL has: without it, `*` could double them at each level."""
@@ -50,11 +48,6 @@ _REFUSED = (
 """Parts of a query that the catalogue does not follow, and statements inside a query."""
 
 
-def live_name(schema: str, name: str) -> str:
-    """Return the name under which the rows of a live relation are registered."""
-    return f"live_{schema}_{name}"
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     """A translated question, for every session and any values of its parameters."""
@@ -65,8 +58,6 @@ class Question:
     """The types of `$1`, `$2`, .."""
     settings: tuple[str, ...]
     """The settings that must exist."""
-    live: frozenset[tuple[str, str]]
-    """The relations whose rows are made when it is asked."""
     changes: tuple[tuple[str, str, bool], ...]
 
 
@@ -75,7 +66,6 @@ class Translator(Expressions):
 
     def __init__(self, names: Names, types: Sequence[int | None] = ()) -> None:
         super().__init__(names, types)
-        self._live: set[tuple[str, str]] = set()
         self._expanded = 0
         """The columns that `*` has stood for until now."""
 
@@ -84,20 +74,19 @@ class Translator(Expressions):
         tree = parse(text)
         if any(isinstance(node, _REFUSED) for node in tree.walk()):
             raise UnknownQuestion("part of a query")
-        holder = exp.Subquery(this=normalize_identifiers(tree, "postgres"))
+        holder = exp.Subquery(this=tree)
         for values in list(holder.find_all(exp.Values)):
             _name_columns(values)
         columns = self.query(holder.this, None, {})
         self.settle_parameters(holder)
         check_size(holder)
         sql = holder.this.sql("duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
-        told = bind(sql, frozenset(self._live), len(self.parameter_types()))
+        told = bind(sql, len(self.parameter_types()))
         return Question(
             sql=sql,
             columns=tuple(_column_of(column, kind) for column, kind in zip(columns, told, strict=True)),
             parameters=self.parameter_types(),
             settings=tuple(self.settings),
-            live=frozenset(self._live),
             changes=tuple(self.changes),
         )
 
@@ -195,7 +184,7 @@ class Translator(Expressions):
         match node:
             case exp.Table(this=exp.Identifier()):
                 self._relation(node, scope)
-            case exp.Table() | exp.Lateral() if call_in(node.this) is not None:
+            case exp.Table(this=exp.Anonymous()) | exp.Lateral(this=exp.Anonymous()):
                 self._function(node, scope)
             case exp.Subquery() if _holds_table(node.this):
                 self._source(node.this, scope)
@@ -235,23 +224,16 @@ class Translator(Expressions):
         relation = find(schema, name)
         if relation is None or node.catalog:
             raise UnknownQuestion("relation")
-        key = (relation.schema, relation.name)
-        if key in LIVE:
-            self._live.add(key)
-            place = ("temp", "main", live_name(*key))
-        else:
-            place = ("", SCHEMAS[relation.schema], relation.name)
-        for part, text in zip(("catalog", "db", "this"), place, strict=True):
-            node.set(part, exp.to_identifier(text, quoted=True) if text else None)
+        node.set("db", exp.to_identifier(SCHEMAS[relation.schema], quoted=True))
+        node.set("this", exp.to_identifier(relation.name, quoted=True))
         columns = [SourceColumn(column, oid) for column, oid in relation.columns]
         self._add(node, scope, columns, name, relation.oid)
 
     def _function(self, node: exp.Expr, scope: Scope) -> None:
         """Replace a function in FROM by a query: a row for each element of its list, or for its value."""
-        alias, function = node.args.get("alias"), call_in(node.this)
-        if function is None or fold_name(node.args.get("db")) not in ("", *SCHEMAS):
+        alias, function, name = node.args.get("alias"), node.this, node.this.name
+        if node.text("db"):
             raise UnknownQuestion("function")
-        name = fold_name(function.this)
         single = alias.name if alias is not None and alias.name else name
         known = FUNCTIONS.get((name, len(function.expressions)))
         if name == "unnest" and len(function.expressions) > 1:

@@ -19,7 +19,7 @@ from prompt_toolkit.output import DummyOutput
 from dpsql.cli.repl import line_input
 from dpsql.cli.repl.completion import Names
 from dpsql.cli.repl.line_input import Piped, reader
-from dpsql.cli.repl.reader import Reader
+from dpsql.cli.repl.state import Reader
 
 NAMES = Names({"visits": ("patient_id", "diagnosis_code")}, (".help",), ("csv",))
 
@@ -143,7 +143,7 @@ def test_a_prompt_never_goes_to_a_redirected_stdout(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 1;\ny\n"))
-    line = line_input._Terminal(line_input._typed)
+    line = line_input._Terminal(line_input._read_line)
     assert line.line("dpsql> ", "") == "SELECT 1;"
     assert line.ask("sure? ")
     with pytest.raises(EOFError):
@@ -158,7 +158,7 @@ def test_a_prompt_never_goes_to_a_redirected_stdout(
 )
 def test_only_a_yes_is_a_yes(monkeypatch: pytest.MonkeyPatch, answer: str, *, yes: bool) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(answer + "\n"))
-    assert line_input._Terminal(line_input._typed).ask("sure? ") is yes
+    assert line_input._Terminal(line_input._read_line).ask("sure? ") is yes
 
 
 def test_a_pipe_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

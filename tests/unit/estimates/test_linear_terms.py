@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from dpsql.estimates.linear import half_width as laplace_half_width
-from dpsql.estimates.linear_terms import Weights, errors, half_width, joined, stddev
+from dpsql.estimates.half_widths import laplace_half_width
+from dpsql.estimates.linear_terms import Weights, errors, half_width, join_terms, stddev
 from dpsql.estimates.noise_laws import Law, Source
 from dpsql.estimates.predictions import in_counts
 from dpsql.estimates.ratio_terms import RatioIntervals, Sides
@@ -66,7 +66,7 @@ def test_a_running_sum_under_box_noise_is_not_a_sum_of_independent_ones() -> Non
 
 def test_terms_are_over_all_numbers_that_any_is_made_of() -> None:
     one, other = (0, 0, 0), (0, 0, 1)
-    found = joined([{one: (LAPLACE, 1.0)}, {one: (LAPLACE, 2.0), other: (LAPLACE, 3.0)}])
+    found = join_terms([{one: (LAPLACE, 1.0)}, {one: (LAPLACE, 2.0), other: (LAPLACE, 3.0)}])
     assert found.weights.tolist() == [[1.0, 0.0], [2.0, 3.0]]
 
 

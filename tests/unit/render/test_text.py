@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dpsql.kernel.loss import Charge
 from dpsql.release import Release
 from dpsql.render.cells import cut, escape_controls, pad, width
-from dpsql.render.figures import Estimate, at_unit, charged, left, number, unit_of
+from dpsql.render.figures import Estimate, at_unit, number, show_left, show_spent, unit_of
 from dpsql.render.grid import Column, Style, box, fit, markdown
 from dpsql.render.plots import bars
 from dpsql.render.readable import footer, price
@@ -84,12 +84,12 @@ def test_every_interval_is_shaded_however_small(
     ],
 )
 def test_budgets_are_rounded_against_the_analyst(amount: str, up: str, down: str) -> None:
-    assert (charged(Fraction(amount)), left(Fraction(amount))) == (up, down)
+    assert (show_spent(Fraction(amount)), show_left(Fraction(amount))) == (up, down)
 
 
 @given(st.fractions(min_value=0, max_value=10**9, max_denominator=10**12))
 def test_rounding_never_favours_the_analyst(amount: Fraction) -> None:
-    up, down = Fraction(charged(amount)), Fraction(left(amount))
+    up, down = Fraction(show_spent(amount)), Fraction(show_left(amount))
     assert down <= amount <= up
     assert up - down <= amount / 500
 

@@ -34,6 +34,7 @@ from dpsql.serve.catalog import (
     UnknownQuestion,
     UnknownSetting,
 )
+from dpsql.serve.catalog.postgres_data import data
 from dpsql.types import SqlType, column_type
 from tests.serve.catalog_cases import OIDS, Declared, policy
 
@@ -193,6 +194,24 @@ def test_an_unknown_object_is_named(catalog: Catalog) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("literal", "items"),
+    [
+        ("{}", []),
+        ('{ a , "b, c" , NULL, "NULL" }', ["a", "b, c", None, "NULL"]),
+        (r'{"a\"b",c\,d,""}', ['a"b', "c,d", ""]),
+    ],
+)
+def test_array_literals(catalog: Catalog, literal: str, items: list[str | None]) -> None:
+    assert rows(catalog.answer(f"SELECT '{literal}'::text[]", FACTS)) == [(items,)]
+
+
+@pytest.mark.parametrize("literal", ["{a,}", "{,a}", "{,}", '{"a"b}', '{"a}', "{a", "a", "{{1}}"])
+def test_malformed_array_literals_are_not_known(catalog: Catalog, literal: str) -> None:
+    with pytest.raises(UnknownQuestion):
+        catalog.answer(f"SELECT '{literal}'::text[]", FACTS)
+
+
 def test_live_relations(catalog: Catalog) -> None:
     began = datetime(2026, 11, 22, 12, tzinfo=UTC)
     facts = Facts(
@@ -227,6 +246,28 @@ def test_live_relations(catalog: Catalog) -> None:
     assert rows(prepared) == [("s", "SELECT 1", ["integer", "text"])]
     assert rows(catalog.answer("SELECT name, is_holdable FROM pg_cursors", facts)) == [("c", True)]
     assert rows(catalog.answer("SELECT count(*) FROM pg_stat_activity", FACTS)) == [(0,)]
+
+
+@pytest.mark.parametrize("relation", ["pg_roles", "pg_user", "pg_settings", "pg_cursors", "pg_stat_activity"])
+def test_relations_about_the_session_have_postgresqls_columns(catalog: Catalog, relation: str) -> None:
+    columns = catalog.describe(f"SELECT * FROM {relation}", FACTS).columns
+    kept = data().relations["pg_catalog", relation].columns
+    assert tuple((column.name, column.oid) for column in columns) == kept
+
+
+def test_settings_of_the_session_stand_among_those_of_postgresql(catalog: Catalog) -> None:
+    facts = Facts("alice", 1, {"JIT": "on", "work_mem": "64kB", "Custom.Thing": "it's"})
+    text = """SELECT name, setting, category FROM pg_settings
+              WHERE name IN ('jit', 'work_mem', 'Custom.Thing') ORDER BY lower(name)"""
+    assert rows(catalog.answer(text, facts)) == [
+        ("Custom.Thing", "it's", "dpsql"),
+        ("jit", "on", "Query Tuning / Other Planner Options"),
+        ("work_mem", "4096", "Resource Usage / Memory"),
+    ]
+    shown = (
+        "SELECT current_setting('work_mem'), current_setting('custom.thing'), current_setting('temp_buffers')"
+    )
+    assert rows(catalog.answer(shown, facts)) == [("64kB", "it's", "8MB")]
 
 
 def test_changes_of_settings(catalog: Catalog) -> None:
@@ -267,20 +308,20 @@ def test_sessions_in_threads(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("text", "route"),
     [
-        ("SELECT relname FROM pg_class", Route.CATALOGUE),
+        ("SELECT relname FROM pg_class", Route.CATALOG),
         (
             "SELECT relname FROM pg_catalog.pg_class c JOIN information_schema.tables t ON true",
-            Route.CATALOGUE,
+            Route.CATALOG,
         ),
-        ("select * from INFORMATION_SCHEMA.columns", Route.CATALOGUE),
-        ("SELECT 1", Route.CATALOGUE),
-        ("select version()", Route.CATALOGUE),
-        ("select current_schema()", Route.CATALOGUE),
-        ('SELECT "a" FROM (SELECT 1 AS "a") AS "q"', Route.CATALOGUE),
-        ("SELECT * FROM unnest(current_schemas(true))", Route.CATALOGUE),
-        ("WITH visits AS (SELECT oid FROM pg_class) SELECT * FROM visits", Route.CATALOGUE),
-        ("SELECT 'visits' FROM pg_class", Route.CATALOGUE),
-        ("SELECT * FROM pg_class WINDOW w AS (ORDER BY oid) FOO BAR", Route.CATALOGUE),
+        ("select * from INFORMATION_SCHEMA.columns", Route.CATALOG),
+        ("SELECT 1", Route.CATALOG),
+        ("select version()", Route.CATALOG),
+        ("select current_schema()", Route.CATALOG),
+        ('SELECT "a" FROM (SELECT 1 AS "a") AS "q"', Route.CATALOG),
+        ("SELECT * FROM unnest(current_schemas(true))", Route.CATALOG),
+        ("WITH visits AS (SELECT oid FROM pg_class) SELECT * FROM visits", Route.CATALOG),
+        ("SELECT 'visits' FROM pg_class", Route.CATALOG),
+        ("SELECT * FROM pg_class WINDOW w AS (ORDER BY oid) FOO BAR", Route.CATALOG),
         ("SELECT COUNT(*) FROM visits", Route.DATA),
         ("SELECT COUNT(*) FROM public.visits", Route.DATA),
         ("SELECT pg_class FROM visits", Route.DATA),
