@@ -49,7 +49,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel.loss": {"errors", "kernel.exact_bounds"},
     "kernel.noise": {"kernel.exact_bounds", "kernel.loss"},
     "kernel.order": set(),
-    "kernel.mechanisms": {"kernel.exact_bounds", "kernel.noise", "kernel.order", "kernel.loss"},
+    "kernel.sealed": {"errors"},
+    "kernel.frames": set(),
+    "kernel.changes": {"errors"},
+    "kernel.sorting": set(),
+    "kernel.mechanisms": {
+        *("kernel.changes", "kernel.exact_bounds", "kernel.noise", "kernel.order", "kernel.loss"),
+    },
     "epsilon_division": {"kernel.loss"},
     "login": set(),
     "places": set(),
@@ -59,6 +65,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel.facts": {"errors", "types"},
     "kernel.ledger": {"errors", "kernel.facts", "kernel.loss"},
     "kernel.check": {"errors", "types", "kernel.facts", "kernel.tree"},
+    "kernel.counts": {
+        *("errors", "kernel.changes", "kernel.check", "kernel.order", "kernel.sealed", "kernel.sorting"),
+    },
+    "kernel.kept": {"kernel.changes", "kernel.check", "kernel.counts", "kernel.sealed"},
+    "kernel.release": {
+        *("errors", "kernel.changes", "kernel.counts", "kernel.frames", "kernel.loss", "kernel.mechanisms"),
+        "kernel.sealed",
+    },
+    "kernel.parted": {
+        *("errors", "kernel.counts", "kernel.frames", "kernel.loss", "kernel.release", "kernel.sealed"),
+        "kernel.sorting",
+    },
+    "kernel.figures": {
+        *("errors", "kernel.changes", "kernel.counts", "kernel.frames", "kernel.mechanisms"),
+        *("kernel.release", "kernel.sealed"),
+    },
     "kernel.charged_work": {"errors", "kernel.check", "kernel.ledger", "kernel.loss"},
     "zones": set(),
     "render": {"errors", "places", "kernel.loss"},
