@@ -117,10 +117,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.tree",
         "analysis",
         "zones",
-    },
+    }
+    | {"kernel.counts", "kernel.kept"},
     "ledger": {"errors", "kernel.ledger", "kernel.loss", "policy"},
     "answers": BASE
-    | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"},
+    | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"}
+    | {"kernel.counts", "kernel.figures", "kernel.parted", "kernel.release", "kernel.sorting"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"estimates", "render", "policy", "language", "analysis", "versions", "zones"},
     "running": {"engines", "kernel.charged_work", "ledger"},
@@ -138,7 +140,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "release",
         "running",
         "versions",
-    },
+    }
+    | {"kernel.counts"},
     "rewriting": {"errors", "language"},
     "parameters": {"engines", "language", "policy", "kernel.tree", "types"},
     "prepared": {
@@ -153,7 +156,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "policy",
         "kernel.loss",
     }
-    | {"release", "types"},
+    | {"release", "types"}
+    | {"kernel.counts"},
     "certificates": {"analysis", "kernel.check", "kernel.facts", "prepared"},
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
@@ -184,10 +188,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ledger",
         "policy",
     }
-    | {"prepared", "release", "running", "kernel.tree"},
+    | {"prepared", "release", "running", "kernel.tree"}
+    | {"kernel.release"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"}
-    | {"kernel.facts"},
+    | {"kernel.facts"}
+    | {"kernel.release"},
     "planning": {
         "affordable",
         "analysis",
@@ -204,7 +210,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "kernel.facts", "release", "versions"}
     # `kept_bounds`, which releases ladders, and what shows them.
-    | {"database", "estimates", "kept_ladders", "ledger", "kernel.mechanisms", "kernel.loss", "running"},
+    | {"database", "estimates", "kept_ladders", "ledger", "kernel.mechanisms", "kernel.loss", "running"}
+    | {"kernel.figures", "kernel.release"},
     # The front ends.
     "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "login", "release", "sessions"},
     "dbapi": BASE
