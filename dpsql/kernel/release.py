@@ -176,9 +176,14 @@ class Run:
             raise InternalError("the noise is for less than one unit is known to change")
         self.spending.admit(mechanism.loss if most is None else most)
 
-    def _decided_by(self, place: int) -> None:
-        if not self.changes.public and self.changes.decides != place:
+    def _decided_by(self, place: int, reads: int) -> None:
+        """Refuse another number than that which decides on undeclared groups, and too few of these."""
+        if self.changes.public:
+            return
+        if self.changes.decides != place:
             raise InternalError("another number decides which groups there are")
+        if self.changes.listed is not None and not 0 < reads <= self.changes.listed:
+            raise InternalError("too few of the largest groups are counted")
 
     def measure(
         self, mechanism: Mechanism[R], places: Sequence[int], rows: Rows, *, by_group: bool = False
@@ -212,7 +217,7 @@ class Run:
 
     def select(self, mechanism: Mechanism[R], place: int) -> Selected[R]:
         """Select groups by one of the numbers; those of a set, which has no order, come by their keys."""
-        self._decided_by(place)
+        self._decided_by(place, mechanism.reads)
         self._admit(mechanism, self.changes.of((place,), 1))
         if not (self.changes.public or mechanism.undeclared):
             raise InternalError("this mechanism takes groups of a public domain")
@@ -235,7 +240,7 @@ class Run:
 
         With `cells`, a group has a row for each of its cells, each with the number of the group.
         """
-        self._decided_by(place)
+        self._decided_by(place, mechanism.reads)
         self._admit(mechanism, self.changes.of((place,), _MANY))
 
         def run() -> tuple[Any, Rows]:

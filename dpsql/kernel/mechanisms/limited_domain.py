@@ -130,6 +130,11 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
         """Least count of the cutoff: what a group must exceed, up to noise, even if no group is left out."""
         return Fraction(max(self.clearance, self.threshold), 1 << self.resolution)
 
+    @property
+    def reads(self) -> int:
+        """See `Mechanism`."""
+        return self.groups + 1
+
     def covers(self, taken: Taken) -> bool:
         """See `Mechanism`: all counts go one way, by at most c; so far is the cutoff for, too."""
         return taken.low == 0 and self.k * taken.high <= (self.loss.epsilon or 0) * self.scale

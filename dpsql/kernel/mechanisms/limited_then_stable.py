@@ -132,6 +132,11 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
             resolution=self.resolution,
         )
 
+    @property
+    def reads(self) -> int:
+        """See `Mechanism`."""
+        return self.limited.reads
+
     def covers(self, taken: Taken) -> bool:
         """See `Mechanism`: that of both mechanisms."""
         return taken.most <= self.sensitivity and self.limited.covers(taken)

@@ -71,6 +71,11 @@ class Mechanism(ABC, Generic[R]):
         A pure function of the counts and of what `source` returns.
         """
 
+    @property
+    def reads(self) -> int:
+        """How many groups it reads where those with the largest counts are enough; 0: it reads all."""
+        return 0
+
     def covers(self, taken: Taken) -> bool:
         """Whether `loss` holds for counts that one unit changes so far.
 

@@ -152,6 +152,11 @@ class TopStable(Mechanism[StableSet]):
         """What is added to a margin, in counts, for an unbiased estimate of the lead."""
         return self.tests.threshold + self.sensitivity
 
+    @property
+    def reads(self) -> int:
+        """See `Mechanism`."""
+        return self.candidates + 1
+
     def covers(self, taken: Taken) -> bool:
         """See `Mechanism`: all counts go one way, by at most c; so far is every test for, and the choice."""
         if taken.low or not self.tests.cover(min(taken.high, int(self.sensitivity))):
