@@ -12,7 +12,6 @@ from typing import Any, Protocol, Self
 
 from dpsql.analysis import CompiledQuery, check_sealed, widened
 from dpsql.engines import (
-    Counts,
     Engine,
     KeptCounts,
     Untranslatable,
@@ -25,11 +24,13 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.fair_cache import FairCache
 from dpsql.kept_ladders import LedgerLadders
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
+from dpsql.policy.kernel_facts import declared_facts_of
 from dpsql.release import source_version, tables_read
 from dpsql.running import sealed
 from dpsql.versions import CHANGING, Stamps, Versions, settled
@@ -52,6 +53,8 @@ class Engines:
     """The exact counts of earlier statements on these files."""
     newest_ladder: int = 0
     """The number of the newest kept ladder when the engines were opened; 0: there was none."""
+    _facts: list[Facts] = field(default_factory=list, repr=False)
+    """`facts` once they were read."""
 
     @property
     def schema_database(self) -> SchemaDatabase:
@@ -60,11 +63,16 @@ class Engines:
 
     @property
     def facts(self) -> Facts:
-        """What the owner declares of these data, as the kernel has it."""
-        try:
-            return self.schema_database.facts(self.policy, tuple(self.policy.tables))
-        except ValueError:  # a query over public tables failed
-            raise OperationalError("the public tables cannot be read; nothing was charged") from None
+        """What the owner declares of these data, as the kernel has it; read once.
+
+        Unique columns of public tables are as declared: they are tested where a query reads the table.
+        """
+        if not self._facts:
+            try:
+                self._facts.append(declared_facts_of(self.policy, self.schema_database))
+            except ValueError:  # a query over public domains failed
+                raise OperationalError("the declared domains cannot be read; nothing was charged") from None
+        return self._facts[0]
 
     def unchanged(self, tables: Iterable[Table]) -> bool:
         """Whether no file of these tables was touched since the engine was opened."""

@@ -49,17 +49,17 @@ def check_command(settings: CliSettings, facts: bool) -> int:
 
 def _show_facts(settings: CliSettings) -> int:
     """Print the facts on which proofs rest, and whether the newest charge rests on them."""
-    from dpsql.owner.declared import declared_facts, facts_table, facts_text
+    from dpsql.owner.declared import declared
 
     with settings.answers("table") as out:
         policy = settings.load_policy()
         with progress("opening the data"):
-            facts = declared_facts(policy)
+            shown = declared(policy)
         if out.for_people:
-            out.write_text(facts_text(facts))
+            out.write_text(shown.text)
         else:
-            out.write(facts_table(facts), None)
-    charged = _charged_facts(policy)
+            out.write(shown.table, None)
+    facts, charged = shown.facts, _charged_facts(policy)
     if charged is None:
         narrate.note(f"facts {facts.digest}: the ledger has no charge under this policy yet")
     elif charged == facts.digest:
@@ -67,7 +67,7 @@ def _show_facts(settings: CliSettings) -> int:
     else:
         narrate.note(
             f"facts {facts.digest}: the newest charge of the ledger rests on others, {charged}; since then"
-            " the policy, the columns of its tables, its public tables or dpsql have changed"
+            " the policy, the columns of its tables, its domains or dpsql have changed"
         )
     return ExitCode.OK
 

@@ -42,7 +42,7 @@ class ErrorTarget:
         return None if total is None else cls(total=_read_positive("--epsilon-total", total))
 
     def known(self, policy: Policy | None) -> Fraction | None:
-        """Return the error in counts; None if it is to be found."""
+        """Return the error that is asked for, in counts; None if an epsilon total is asked for instead."""
         if self.error is None or not self.percent:
             return self.error
         if policy is None:

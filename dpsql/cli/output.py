@@ -85,7 +85,7 @@ class AnswerOutput:
         return style_of(None if self._file else sys.stdout, self._columns)
 
     def like(self, name: str | None, file: str | None) -> AnswerOutput:
-        """Return another output with the same options."""
+        """Return an output to another file or in another format, with the options of this one."""
         other = AnswerOutput(
             name, file, intervals=self.intervals, exact_digits=self.exact_digits, columns=self._columns
         )
@@ -220,7 +220,7 @@ class AnswerOutput:
         return text.encode(self.style.encoding, "backslashreplace")
 
     def end(self) -> None:
-        """End the results of several statements."""
+        """Close what `expect` began: for JSON, the array of results."""
         array, begun = self._several and self.format == "json", self._begun
         self._several, self._begun, self._names = False, False, {}
         if array:

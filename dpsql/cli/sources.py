@@ -39,7 +39,7 @@ class Piece:
 
     @property
     def where(self) -> str:
-        """The place as people look it up: where the statement itself begins, behind comments of its text."""
+        """The place of a statement as FILE:LINE, where it begins behind the comments before it; or `-c`."""
         if self.origin == "-c":
             return self.origin
         comments = _COMMENTS.match(self.text)

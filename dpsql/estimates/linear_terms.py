@@ -57,7 +57,7 @@ class TermWeights:
         return len(self.weights)
 
     def combined(self, *factors: float) -> TermWeights:
-        """Return the one term that is the sum of the terms with these factors."""
+        """Return one term: the sum of the terms, each multiplied by its factor."""
         return TermWeights(self.sources, np.asarray([factors]) @ self.weights)
 
     def by_law(self) -> dict[int, tuple[Law, FloatArray, FloatArray]]:
@@ -257,7 +257,7 @@ def _variance(law: Law, weights: FloatArray) -> FloatArray:
 
 
 def join_terms(terms: Sequence[dict[Key, tuple[Source, float]]]) -> TermWeights:
-    """Return several terms over all numbers that any of them is made of."""
+    """Return terms as one matrix of weights, over all numbers that any of the terms is made of."""
     keys: dict[Key, int] = {}
     sources: list[Source] = []
     for term in terms:

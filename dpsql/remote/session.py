@@ -71,7 +71,7 @@ class RemoteSession:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or the connection was lost."""
+        """Whether the session was closed, or the connection was lost."""
         return self._closed or self._wire.lost
 
     @property
@@ -128,7 +128,7 @@ class RemoteSession:
             return self._run(prepared.outgoing, most)
 
     def together(self, statements: Sequence[RemotePrepared]) -> AbstractContextManager[None]:
-        """Change nothing: the server counts each statement as it comes."""
+        """Do nothing: statements of a batch share counts on this machine alone, a server counts each one."""
         return nullcontext()
 
     @contextmanager

@@ -234,7 +234,7 @@ class ServerWire:
     # -- from any thread
 
     def cancel(self) -> None:
-        """Ask the server to stop what runs; returns when it has heard."""
+        """Ask the server to stop the running statement; returns when the server has taken the request."""
         if not self._key:
             return
         request: socket.socket = open_socket(self.target)
