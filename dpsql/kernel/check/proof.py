@@ -69,8 +69,6 @@ class Proof:
     path: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     known: dict[Query, Relation] = field(default_factory=dict)
-    found: dict[tuple[int, Expr], Value] = field(default_factory=dict)
-    """What is known of expressions, by the `id` of their scopes, which `values` keeps."""
     fitting: list[tuple[Scope, Node]] = field(default_factory=list)
 
     def sum_fits(self, node: Node, select: Select, low: Number, high: Number) -> None:
@@ -120,12 +118,7 @@ class Proof:
 
     def value(self, expr: Expr, select: Select) -> Value:
         """Return the type and the interval of an expression of a SELECT."""
-        scope = self.values.scopes[select]
-        place = id(scope), expr
-        made = self.found.get(place)
-        if made is None:
-            made = self.found[place] = value_of(expr, scope)
-        return made
+        return value_of(expr, self.values.scopes[select])
 
 
 def _injective(one: SqlType, other: SqlType) -> bool:
