@@ -64,11 +64,16 @@ def beyond_unasked(database: Database, measures: Sequence[UnitMeasure]) -> list[
     return found
 
 
-def beyond_measure(database: Database, measure: UnitMeasure, epsilon: Fraction) -> ValueMeasure:
-    """Compile the sums of what a measure's column has beyond its bounds, for a release at this epsilon."""
+def beyond_measure(
+    database: Database, measure: UnitMeasure, epsilon: Fraction, rows: int | None = None
+) -> ValueMeasure:
+    """Compile the sums of what a measure's column has beyond its bounds, for a release at this epsilon.
+
+    `rows` of a unit count, or as many as is known when it is released.
+    """
     policy, catalog = database.policy, database.engines().schema_database
     table, column = policy.tables[measure.table], column_of(measure)
-    rows = _rows_that_count(database, table, epsilon)
+    rows = rows or _rows_that_count(database, table, epsilon)
     assert column is not None  # noqa: S101  `beyond_asked` says so
     assert rows is not None  # noqa: S101  likewise
     return value_measure(policy, catalog, table, column, rows)

@@ -196,7 +196,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "kernel.facts", "release", "versions"}
     # `kept_bounds`, which releases ladders, and what shows them.
-    | {"database", "estimates", "kept_ladders", "ledger", "kernel.mechanisms", "kernel.loss", "running"},
+    | {"database", "estimates", "kept_ladders", "ledger", "kernel.check", "kernel.mechanisms", "kernel.loss"}
+    | {"running"},
     # The front ends.
     "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "login", "release", "sessions"},
     "dbapi": BASE
