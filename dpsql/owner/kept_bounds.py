@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpsql.analysis import score_change
 from dpsql.analysis.group_measures import group_measure
 from dpsql.analysis.kept_bounds import ROWS
@@ -21,8 +19,10 @@ from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kept_ladders import version_of
 from dpsql.kernel.check import NotCertified
+from dpsql.kernel.figures import run_bins
 from dpsql.kernel.loss import PrivacyLoss
-from dpsql.kernel.mechanisms import FULL, Bins, Ladder, RungBins
+from dpsql.kernel.mechanisms import FULL, Bins, Ladder
+from dpsql.kernel.release import Run, Spending
 from dpsql.ledger import LadderRequest
 from dpsql.owner import kept_values
 from dpsql.policy import MOST_ROWS, Policy, UnitColumn, fold
@@ -32,9 +32,6 @@ from dpsql.running import sealed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
-    from dpsql.analysis import CompiledQuery
     from dpsql.analysis.catalog import Catalog
     from dpsql.database import Database, Engines
     from dpsql.ledger import LadderReservation
@@ -45,13 +42,11 @@ __all__ = [
     "UnitMeasure",
     "ValuesBeyond",
     "check_price",
-    "count_all",
     "find_kept",
     "loss_of",
     "losses",
     "measure_named",
     "release_ladders",
-    "scores_of",
 ]
 
 SHARE = Fraction(1, 20)
@@ -244,22 +239,11 @@ def _measure(
 ) -> tuple[int, tuple[int, ...]]:
     """Return M and the noisy numbers of units in its bins, in steps of the measure."""
     reads = tables_read(policy, [measure.table])
-    scores, moved = scores_of(engines, measure, reads), score_change(measure.scores().certificate)
+    spending, scores = Spending(loss_of(epsilon)), measure.scores()
+    moved = score_change(scores.certificate)
     search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=moved)
-    most = 2 * measure.bounds[int(search.run(scores).rung[0])]
+    run = Run(engines.count(scores, reads), spending)
+    most = 2 * measure.bounds[run.search(search, len(measure.bounds))]
     bins = Bins.plan(most, epsilon / 2)
-    above = count_all(engines, measure.above((0, *bins.ends)), reads)
-    counts = above - np.append(above[1:], 0)
-    return most, tuple(int(number) for number in bins.run(counts).number)
-
-
-def scores_of(engines: Engines, measure: UnitMeasure, reads: Sequence[Table]) -> NDArray[np.int64]:
-    """Return the exact scores of the bounds of a measure, by which one of them is chosen."""
-    return RungBins(*engines.count(measure.scores(), reads).n).scores(len(measure.bounds))
-
-
-def count_all(
-    engines: Engines, queries: Sequence[CompiledQuery], reads: Sequence[Table]
-) -> NDArray[np.int64]:
-    """Return the exact numbers of queries of one row each, in order."""
-    return np.concatenate([number for query in queries for number in engines.count(query, reads).n])
+    above = [engines.count(query, reads) for query in measure.above((0, *bins.ends))]
+    return most, tuple(int(number) for number in run_bins(bins, above, spending).number)
