@@ -11,10 +11,9 @@ from typing import Any
 
 from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.event_selection import SelectedEvent
-from dpsql.audit.group_sequential import GroupSequentialTest
 from dpsql.audit.inputs import LENGTHS, Pair, pairs
 from dpsql.audit.sequential_halving import Mechanism, SearchState, search
-from dpsql.audit.statistics import strata
+from dpsql.audit.statistics import GroupSequentialTest, strata
 from dpsql.audit.verdict import Counterexample, PValues, Verdict
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.loss import Number, exact
