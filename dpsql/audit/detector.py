@@ -124,10 +124,10 @@ def detect(
         at, alpha = strata(source), 1 - confidence
         # The runs of the search decide how many are made: the test, on other runs, remains valid.
         first = max(trials // _CERTAIN_PART, 1) if best.certain else trials
-        counts = [_counted(state, found, order, chosen, first)]
+        counts = [_count_event(state, found, order, chosen, first)]
         test = GroupSequentialTest(tuple(counts), at, found.delta)
         if alpha < test.p_value(found.epsilon) <= _OPEN:
-            counts.append(_counted(state, found, order, chosen, _MORE * trials))
+            counts.append(_count_event(state, found, order, chosen, _MORE * trials))
             test = GroupSequentialTest(tuple(counts), at, found.delta)
     least, p = test.lower_bound(alpha), test.p_value(found.epsilon)
     tested = epsilons if epsilons is not None else _range(found.epsilon, least)
@@ -150,7 +150,7 @@ def detect(
     )
 
 
-def _counted(
+def _count_event(
     state: SearchState,
     found: SelectedEvent,
     order: tuple[Any, Any],

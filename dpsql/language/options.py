@@ -157,7 +157,7 @@ def _number(token: Token, sign: str) -> Fraction:
     return exact(sign + token.text)
 
 
-def _sized(value: Fraction) -> Fraction:
+def _check_size(value: Fraction) -> Fraction:
     """Return a number that can be computed with in floating point; `ValueError` for others."""
     if value and not 1 / MAX_NUMBER <= value <= MAX_NUMBER:
         raise ValueError("it must be no more than 1e100, and no nearer to 0 than 1e-100")
@@ -177,7 +177,7 @@ def _error(token: Token, sign: str) -> Fraction:
     value = _number(token, sign)
     if value <= 0:
         raise ValueError("it must be more than 0")
-    return _sized(value)
+    return _check_size(value)
 
 
 def _within(words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
@@ -187,7 +187,7 @@ def _within(words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
         value = _number(token, sign)
         if not 0 <= value < 1 or (open_low and value == 0):
             raise ValueError(f"it must be {words}")
-        return _sized(value)
+        return _check_size(value)
 
     return read
 

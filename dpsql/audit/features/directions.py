@@ -249,7 +249,7 @@ def choose_residues(columns: Sequence[Value], first: Outputs, second: Outputs) -
     """Choose the number and the modulus whose residues differ most; empty if no residues differ."""
     if not columns:
         return []
-    counts = [_bucketed(columns, outputs.head(_RESIDUE_LOOK)) for outputs in (first, second)]
+    counts = [_count_residues(columns, outputs.head(_RESIDUE_LOOK)) for outputs in (first, second)]
     unlike = (np.square(counts[0] - counts[1]) / np.maximum(counts[0] + counts[1], 1)).sum(axis=1)
     best = int(np.argmax(unlike))
     if unlike[best] < _UNLIKE:
@@ -258,7 +258,7 @@ def choose_residues(columns: Sequence[Value], first: Outputs, second: Outputs) -
     return [Residue(columns[column], float(_MODULI[modulus]))]
 
 
-def _bucketed(columns: Sequence[Value], outputs: Outputs) -> NDArray[np.int64]:
+def _count_residues(columns: Sequence[Value], outputs: Outputs) -> NDArray[np.int64]:
     """Return histograms of the residues, one row for each number and modulus."""
     matrix = np.stack([value.of(outputs) for value in columns])
     ratio = np.where(np.abs(matrix) < _LARGEST, matrix, 0.0)[:, None, :] / _MODULI[:, None]
