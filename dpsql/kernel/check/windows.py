@@ -288,7 +288,11 @@ def first_of_units(expr: Expr, relation: Relation) -> Mark | None:
     kept, reached = relation.marks.get(name_of(value)), relation.closure(within)
     if type(kept) is Kept and kept.within <= reached:
         return First(kept.most, within)
-    if not relation.by_row and name_of(value) in reached and (not relation.strays or isinstance(kept, OfUnit)):
+    if (
+        not relation.by_row
+        and name_of(value) in reached
+        and (not relation.strays or isinstance(kept, OfUnit))
+    ):
         return First(1, within)
     return None
 
