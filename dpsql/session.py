@@ -232,6 +232,7 @@ class Session:
                 return _shown(prepared, releases)
             if prepared.parts[0].refines is not None:
                 break
+            self.database.plans.clear()  # they are of data that are not there any more
             again = self.planner.query(prepared.text, prepared.query, self.database.engines())
             assert not isinstance(again, PreparedPublic)  # noqa: S101  the policy is as before
             prepared = again

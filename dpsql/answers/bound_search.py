@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dpsql.analysis import Contribution, Plan, ReleasedAggregate
+from dpsql.analysis import Contribution, Plan, ReleasedAggregate, score_change
 from dpsql.analysis.excess import Excess, clipped_step, excesses
 from dpsql.answers import measuring
 from dpsql.answers.excess import WithExcess, beside
@@ -108,13 +108,13 @@ class BoundSearches(KeepsQuote):
 
     def search(self, place: int) -> mechanisms.Ladder:
         """Return the mechanism that finds one of the bounds."""
-        size, noise = len(self.plan.ladders[place].ladder.bounds), self._groups / self.first_epsilon
-        if self.plan.ladders[place].ladder.of is Contribution.ROWS and self._averages:
+        searched = self.plan.ladders[place]
+        size, noise = len(searched.ladder.bounds), self._groups / self.first_epsilon
+        if searched.ladder.of is Contribution.ROWS and self._averages:
             noise *= AVERAGES
         ranged = self.plan.layout.order is not None
-        return mechanisms.Ladder.plan(
-            size, self.epsilon, noise=noise, sensitivity=mechanisms.FULL, ranged=ranged
-        )
+        most = score_change(searched.compiled.certificate)
+        return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=most, ranged=ranged)
 
     @property
     def _groups(self) -> int:

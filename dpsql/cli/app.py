@@ -21,7 +21,7 @@ from dpsql.cli.check import check_command
 from dpsql.cli.exits import ExitCode, legend
 from dpsql.cli.init import init_command
 from dpsql.cli.mcp import mcp_command
-from dpsql.cli.options import Settings, Width, server_of, server_options
+from dpsql.cli.options import CliSettings, Width, server_of, server_options
 from dpsql.cli.output import FORMATS
 from dpsql.cli.progress import doing, progress
 from dpsql.cli.serve import serve_command, serve_demo
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpsql.sessions import AnalystSession
 
 
-def open_session(settings: Settings) -> AnalystSession:
+def open_session(settings: CliSettings) -> AnalystSession:
     """Open a session on the database of the policy, or on a server."""
     if settings.server is not None:
         from dpsql.remote import connect
@@ -47,7 +47,7 @@ def open_session(settings: Settings) -> AnalystSession:
 
 
 @contextmanager
-def _open(settings: Settings) -> Iterator[AnalystSession]:
+def _open(settings: CliSettings) -> Iterator[AnalystSession]:
     with progress("opening the data"):
         session = open_session(settings)
     database = getattr(session, "database", None)  # a server has its own
@@ -203,8 +203,8 @@ def app(
         return ExitCode.OK
     ctx.help_option_names = ["-h", "--help"]  # of the commands
     server = server_of(ctx, options)
-    settings = Settings(
-        **{name: options[name] for name in Settings.__dataclass_fields__ if name in options}, server=server
+    settings = CliSettings(
+        **{name: options[name] for name in CliSettings.__dataclass_fields__ if name in options}, server=server
     )
     ctx.obj = settings
     given = ctx.meta[META]
@@ -225,9 +225,9 @@ def app(
     if not given:
         return _repl(settings)
     from dpsql.cli.batch import Batch
-    from dpsql.cli.even import Target
+    from dpsql.cli.even import ErrorTarget
 
-    target = Target.of(error, epsilon_total)
+    target = ErrorTarget.of(error, epsilon_total)
     pieces = statements(read(given))
     if not pieces:
         return ExitCode.OK
@@ -236,7 +236,7 @@ def app(
         return batch.run(pieces, dry=dry_run)
 
 
-def _repl(settings: Settings) -> int:
+def _repl(settings: CliSettings) -> int:
     """Run the interactive shell, or the statements of a pipe one after the other."""
     from dpsql.cli.repl.line_input import reader
     from dpsql.cli.repl.loop import Repl, names_of
@@ -261,7 +261,7 @@ for _command in (
 @app.command("demo")
 @click.option("--serve", is_flag=True, help="Serve the data to two users instead, for PostgreSQL's clients.")
 @click.pass_obj
-def demo_command(settings: Settings, /, *, serve: bool) -> int:
+def demo_command(settings: CliSettings, /, *, serve: bool) -> int:
     """Take a tour of two minutes on data that comes with dpsql."""
     from dpsql.cli import demo
 

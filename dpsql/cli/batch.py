@@ -22,8 +22,8 @@ from dpsql.render.readable import amounts, footer, price
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dpsql.cli.even import Target
-    from dpsql.cli.output import Output
+    from dpsql.cli.even import ErrorTarget
+    from dpsql.cli.output import AnswerOutput
     from dpsql.cli.sources import Piece
     from dpsql.sessions import AnalystSession, PricedStatement, StatementResult
 
@@ -38,13 +38,13 @@ class Batch:
 
     session: AnalystSession
     """Whose budget pays."""
-    output: Output
+    output: AnswerOutput
     """Where the answers go."""
     partial: bool = False
     """Run what fits when the whole does not."""
     go_on: bool = False
     """Go on after a statement that failed (`--on-error continue`)."""
-    target: Target | None = None
+    target: ErrorTarget | None = None
     """The error of statements that name no price, or the epsilon that all cost together."""
     _error: Fraction | None = None
     """The error, once it is known."""
@@ -94,7 +94,7 @@ class Batch:
                     priced.append((piece, prepared))
         return priced
 
-    def _price_at(self, target: Target, pieces: Sequence[Piece]) -> _Priced | None:
+    def _price_at(self, target: ErrorTarget, pieces: Sequence[Piece]) -> _Priced | None:
         """Prepare every statement with the error of the target, which is found if a total is given."""
         self._error = target.known(self.session.policy)
         if target.total is None:
@@ -241,7 +241,7 @@ class Batch:
 
 
 def write_result(
-    session: AnalystSession, output: Output, answer: StatementResult, *, number: int = 1
+    session: AnalystSession, output: AnswerOutput, answer: StatementResult, *, number: int = 1
 ) -> None:
     """Write the result of the statement with this number; on stderr its warnings.
 

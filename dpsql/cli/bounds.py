@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from dpsql import Database
-    from dpsql.cli.options import Settings
-    from dpsql.cli.output import Output
+    from dpsql.cli.options import CliSettings
+    from dpsql.cli.output import AnswerOutput
     from dpsql.owner.kept_bounds import UnitMeasure
 
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--json", "json_", is_flag=True, help="Print everything as one JSON object.")
 @click.pass_obj
 def bounds_command(
-    settings: Settings,
+    settings: CliSettings,
     /,
     *,
     names: tuple[str, ...],
@@ -66,7 +66,7 @@ def bounds_command(
 def find_bounds(
     database: Database,
     names: Sequence[str],
-    out: Output,
+    out: AnswerOutput,
     *,
     epsilon: str | None = None,
     again: bool = False,
@@ -85,7 +85,7 @@ def find_bounds(
 
 
 @contextmanager
-def _open(settings: Settings) -> Iterator[Database]:
+def _open(settings: CliSettings) -> Iterator[Database]:
     """Open the data and the ledger; nothing is charged by that."""
     from dpsql import Database
 
@@ -99,7 +99,7 @@ def _open(settings: Settings) -> Iterator[Database]:
         yield database
 
 
-def _list(database: Database, out: Output, *, as_json: bool) -> None:
+def _list(database: Database, out: AnswerOutput, *, as_json: bool) -> None:
     from dpsql.cli import bounds_shown
     from dpsql.owner import kept_list
 
@@ -200,7 +200,7 @@ def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction
 
 
 def _release(
-    database: Database, measures: Sequence[UnitMeasure], price: Fraction, out: Output, *, as_json: bool
+    database: Database, measures: Sequence[UnitMeasure], price: Fraction, out: AnswerOutput, *, as_json: bool
 ) -> None:
     """Charge, measure and keep the ladders, and show each."""
     from dpsql.cli import bounds_shown

@@ -17,7 +17,7 @@ from dpsql.render.grid import column, draw, draw_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dpsql.cli.options import Settings
+    from dpsql.cli.options import CliSettings
     from dpsql.kernel.loss import Charge, PrivacyLoss
     from dpsql.ledger import Budget, Entry, LadderCharge, Ledger
     from dpsql.render.grid import Drawn, Style
@@ -55,7 +55,7 @@ def budget_command(
     accept_restored: bool,
 ) -> int:
     """Show what is spent, on what, and what is left."""
-    settings: Settings = ctx.obj
+    settings: CliSettings = ctx.obj
     chosen = [json_, clear_failures, check_, head, receipt is not None, accept_restored]
     if ctx.invoked_subcommand is not None:
         if any(chosen):
@@ -89,12 +89,12 @@ def budget_command(
 
 @budget_command.command("check")
 @click.pass_obj
-def budget_check(settings: Settings) -> int:
+def budget_check(settings: CliSettings) -> int:
     """Verify that the ledger is sound, all of it."""
     return _check(settings)
 
 
-def _check(settings: Settings) -> int:
+def _check(settings: CliSettings) -> int:
     from dpsql.ledger import Opening
 
     with settings.open_ledger(Opening.INSPECT) as ledger:
@@ -112,7 +112,7 @@ def _check(settings: Settings) -> int:
     return ExitCode.OK
 
 
-def _accept(settings: Settings) -> int:
+def _accept(settings: CliSettings) -> int:
     """Count as spent what the mark tells of a ledger that was lost or is older."""
     from dpsql.ledger import Opening
 
@@ -129,7 +129,7 @@ def _accept(settings: Settings) -> int:
     return ExitCode.OK
 
 
-def _compare(settings: Settings, receipt: str) -> int:
+def _compare(settings: CliSettings, receipt: str) -> int:
     """Tell whether the ledger has the event of a receipt; exit code 1 if not."""
     number, _, digits = receipt.strip().partition("-")
     if not (number.isascii() and number.isdigit() and digits):
@@ -154,7 +154,7 @@ def _compare(settings: Settings, receipt: str) -> int:
 @click.command("release")
 @click.argument("number", type=click.IntRange(min=1))
 @click.pass_obj
-def release_command(settings: Settings, /, *, number: int) -> int:
+def release_command(settings: CliSettings, /, *, number: int) -> int:
     """Show an earlier answer again, by its number in SHOW RELEASES."""
     from dpsql.release import from_bytes
 

@@ -24,7 +24,7 @@ _NEAR = Fraction(99, 100)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ErrorTarget:
     """What `--error` or `--epsilon-total` asks for."""
 
     error: Fraction | None = None
@@ -33,7 +33,7 @@ class Target:
     total: Fraction | None = None
 
     @classmethod
-    def of(cls, error: str | None, total: str | None) -> Target | None:
+    def of(cls, error: str | None, total: str | None) -> ErrorTarget | None:
         """Read the values of both options; raise `click.UsageError` for one that is no positive number."""
         if error is not None and total is not None:
             raise click.UsageError("--error and --epsilon-total exclude each other")
@@ -42,7 +42,7 @@ class Target:
         return None if total is None else cls(total=_read_positive("--epsilon-total", total))
 
     def known(self, policy: Policy | None) -> Fraction | None:
-        """Return the error in counts; None if it is to be found."""
+        """Return the error that is asked for, in counts; None if an epsilon total is asked for instead."""
         if self.error is None or not self.percent:
             return self.error
         if policy is None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mcp.server.mcpserver import MCPServer
 
-    from dpsql.cli.options import Settings
+    from dpsql.cli.options import CliSettings
 
 
 @click.command("mcp")
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def mcp_command(
-    settings: Settings, /, *, url: str | None, free_below: str, ask_person_above: str | None
+    settings: CliSettings, /, *, url: str | None, free_below: str, ask_person_above: str | None
 ) -> int:
     """Let a program ask by the Model Context Protocol, over standard input and output.
 
@@ -71,7 +71,7 @@ def _over_server(url: str, free: Fraction, person: Fraction | None) -> None:
         session.close()
 
 
-def _over_policy(settings: Settings, free: Fraction, person: Fraction | None) -> None:
+def _over_policy(settings: CliSettings, free: Fraction, person: Fraction | None) -> None:
     from dpsql.serve.mcp_server import serve_one
     from dpsql.serve.statement_service import LocalService
     from dpsql.session import Session

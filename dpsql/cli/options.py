@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from dpsql.cli import narrate
-from dpsql.cli.output import Output
+from dpsql.cli.output import AnswerOutput
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ NARROWEST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CliSettings:
     """Values of the options that stand before a command: `dpsql [OPTIONS] COMMAND`."""
 
     policy: str
@@ -62,9 +62,9 @@ class Settings:
         return ledger
 
     @contextmanager
-    def answers(self, default: str | None = None) -> Iterator[Output]:
+    def answers(self, default: str | None = None) -> Iterator[AnswerOutput]:
         """Check that answers can be written (else `UnwritableError`), and close their file at the end."""
-        output = Output(
+        output = AnswerOutput(
             self.format or default,
             self.target,
             intervals=self.intervals,

@@ -35,7 +35,7 @@ _NUMBER = "statement_number"
 """Name under which JSON and JSON lines say which of several statements answered."""
 
 
-class Output:
+class AnswerOutput:
     """Writes results one after the other, to one place and in one format.
 
     Nothing is opened before `open`, so that a batch that is refused leaves an existing file as it was.
@@ -84,9 +84,9 @@ class Output:
         """What the terminal or file can show now: a terminal may change its width."""
         return style_of(None if self._file else sys.stdout, self._columns)
 
-    def like(self, name: str | None, file: str | None) -> Output:
-        """Return another output with the same options."""
-        other = Output(
+    def like(self, name: str | None, file: str | None) -> AnswerOutput:
+        """Return an output to another file or in another format, with the options of this one."""
+        other = AnswerOutput(
             name, file, intervals=self.intervals, exact_digits=self.exact_digits, columns=self._columns
         )
         other.apart, other.pager = self.apart, self.pager
@@ -141,7 +141,9 @@ class Output:
         if not rows.num_columns:
             return
         if release is not None:
-            self._hint = _opening_hint(release) or _AGAIN
+            from dpsql.release import opening
+
+            self._hint = opening(release) or _AGAIN
         try:
             out = self.open(number)
         except UnwritableError as problem:
@@ -218,7 +220,7 @@ class Output:
         return text.encode(self.style.encoding, "backslashreplace")
 
     def end(self) -> None:
-        """End the results of several statements."""
+        """Close what `expect` began: for JSON, the array of results."""
         array, begun = self._several and self.format == "json", self._begun
         self._several, self._begun, self._names = False, False, {}
         if array:
@@ -267,12 +269,6 @@ def _name_files(name: str, folder: str | None, numbers: Sequence[int]) -> dict[i
 
 
 _AGAIN = "the same statement asked again gives the stored answer at no cost"
-
-
-def _opening_hint(release: Release) -> str:
-    from dpsql.release import opening
-
-    return opening(release)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
 
 if TYPE_CHECKING:
-    from dpsql.cli.options import Settings
+    from dpsql.cli.options import CliSettings
     from dpsql.serve.state import State
 
 
@@ -52,7 +52,7 @@ _PAGE, _OWNER = f"127.0.0.1:{_PAGE_PORT}", f"127.0.0.1:{_OWNER_PORT}"
     help=f"Serve the owner's page, on this machine alone.  [without ADDRESS: {_OWNER}]",
 )
 @click.pass_obj
-def serve_command(settings: Settings, /, *, http: str | None, owner_page: str | None) -> int:
+def serve_command(settings: CliSettings, /, *, http: str | None, owner_page: str | None) -> int:
     """For the owner: let analysts ask from other machines, with PostgreSQL's clients or a browser.
 
     The policy's [serve] says where; without it, at 127.0.0.1:5433. Users are added by `dpsql user add`.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import date, datetime
 
-    from dpsql.cli.options import Settings
+    from dpsql.cli.options import CliSettings
     from dpsql.policy import Policy
     from dpsql.serve.user import Account, User
 
@@ -67,7 +67,7 @@ def user_command() -> None:
 @click.option("--token", is_flag=True, help="Give a token, which is printed once, in place of a password.")
 @_rights
 @click.pass_obj
-def add_command(settings: Settings, /, *, name: str, token: bool, **rights: Any) -> int:  # noqa: ANN401  as declared above
+def add_command(settings: CliSettings, /, *, name: str, token: bool, **rights: Any) -> int:  # noqa: ANN401  as declared above
     """Add a user."""
     from dpsql.serve.user import Account, User
 
@@ -91,7 +91,7 @@ def add_command(settings: Settings, /, *, name: str, token: bool, **rights: Any)
 @click.argument("name")
 @_rights
 @click.pass_obj
-def set_command(settings: Settings, /, *, name: str, **rights: Any) -> int:  # noqa: ANN401  as declared above
+def set_command(settings: CliSettings, /, *, name: str, **rights: Any) -> int:  # noqa: ANN401  as declared above
     """Change what a user may do."""
     policy = settings.load_policy()
     with _change_accounts(policy) as accounts:
@@ -104,7 +104,7 @@ def set_command(settings: Settings, /, *, name: str, **rights: Any) -> int:  # n
 @user_command.command("passwd")
 @click.argument("name")
 @click.pass_obj
-def passwd_command(settings: Settings, /, *, name: str) -> int:
+def passwd_command(settings: CliSettings, /, *, name: str) -> int:
     """Give a user another password."""
     policy = settings.load_policy()
     _find_account(_read_accounts(policy), name)
@@ -122,7 +122,13 @@ def passwd_command(settings: Settings, /, *, name: str) -> int:
 @click.option("--revoke", metavar="ID", help="Take a token away.")
 @click.pass_obj
 def token_command(
-    settings: Settings, /, *, name: str, identifier: str | None, expires: datetime | None, revoke: str | None
+    settings: CliSettings,
+    /,
+    *,
+    name: str,
+    identifier: str | None,
+    expires: datetime | None,
+    revoke: str | None,
 ) -> int:
     """Give a user a token, which is printed once, or take one away."""
     policy, text = settings.load_policy(), ""
@@ -141,7 +147,7 @@ def token_command(
 @user_command.command("disable")
 @click.argument("name")
 @click.pass_obj
-def disable_command(settings: Settings, /, *, name: str) -> int:
+def disable_command(settings: CliSettings, /, *, name: str) -> int:
     """Let a user not log in, until `enable`."""
     return _switch(settings, name, disabled=True)
 
@@ -149,12 +155,12 @@ def disable_command(settings: Settings, /, *, name: str) -> int:
 @user_command.command("enable")
 @click.argument("name")
 @click.pass_obj
-def enable_command(settings: Settings, /, *, name: str) -> int:
+def enable_command(settings: CliSettings, /, *, name: str) -> int:
     """Let a user log in again."""
     return _switch(settings, name, disabled=False)
 
 
-def _switch(settings: Settings, name: str, *, disabled: bool) -> int:
+def _switch(settings: CliSettings, name: str, *, disabled: bool) -> int:
     policy = settings.load_policy()
     with _change_accounts(policy) as accounts:
         accounts[name] = replace(_find_account(accounts, name), disabled=disabled)
@@ -165,7 +171,7 @@ def _switch(settings: Settings, name: str, *, disabled: bool) -> int:
 @user_command.command("remove")
 @click.argument("name")
 @click.pass_obj
-def remove_command(settings: Settings, /, *, name: str) -> int:
+def remove_command(settings: CliSettings, /, *, name: str) -> int:
     """Remove a user. What the analyst has spent stays spent."""
     policy = settings.load_policy()
     with _change_accounts(policy) as accounts:
@@ -176,7 +182,7 @@ def remove_command(settings: Settings, /, *, name: str) -> int:
 
 @user_command.command("list")
 @click.pass_obj
-def list_command(settings: Settings) -> int:
+def list_command(settings: CliSettings) -> int:
     """List the users."""
     import pyarrow as pa
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpsql.composition.hidden import Hidden, Sum, floats, leaves_of
 from dpsql.composition.smooth import NoIntervalError, value_of
 from dpsql.composition.terms import Call, Form, Known, Term
-from dpsql.estimates.linear_terms import DRAWS, Key, Weights, errors, half_width, join_terms, stddev
+from dpsql.estimates.linear_terms import DRAWS, Key, TermWeights, errors, half_width, join_terms, stddev
 from dpsql.estimates.noise_laws import Linear, Quotient, Source
 from dpsql.estimates.ratio_terms import RatioIntervals, Sides
 from dpsql.lazy_dataclass import dataclass
@@ -151,7 +151,7 @@ class DerivedErrors:
                 return deviation, *ends
         return deviation, centre - width - below, centre + width + above
 
-    def _of_noise(self, terms: Weights, level: float) -> tuple[float, float]:
+    def _of_noise(self, terms: TermWeights, level: float) -> tuple[float, float]:
         """Return the standard deviation and the half-width of a sum; rows with equal weights have one."""
         key = (level, terms.weights.tobytes(), *((id(each.law), each.scale) for each in terms.sources))
         if key not in self._widths:
@@ -316,7 +316,7 @@ class DerivedErrors:
 
     # -- what a form is made of
 
-    def _terms(self, forms: list[Sum]) -> tuple[Weights, list[int]]:
+    def _terms(self, forms: list[Sum]) -> tuple[TermWeights, list[int]]:
         """Return the forms, and both parts of each quotient in them, as sums of measured numbers."""
         listed: list[dict[Key, tuple[Source, float]]] = []
         quotients: dict[int, None] = {}

@@ -21,7 +21,7 @@ _REACH = 10
 
 
 def box_variance(counts: int, pads: int) -> float:
-    """Return the variance of one of so many counts under box noise, in (bound/epsilon)^2.
+    """Return the variance of one count, under box noise for `counts` counts, in (bound/epsilon)^2.
 
     >>> box_variance(1, 1), box_variance(4, 1), round(box_variance(10, 2), 1)
     (2.0, 7.0, 22.8)
@@ -40,7 +40,7 @@ def own_variance(dimension: int) -> float:
 
 
 def cube_variance(counts: int) -> float:
-    """Return the variance of one of so many counts under cube noise, in (bound/epsilon)^2.
+    """Return the variance of one count, under cube noise for `counts` counts, in (bound/epsilon)^2.
 
     >>> cube_variance(1), cube_variance(2)
     (2.0, 4.0)

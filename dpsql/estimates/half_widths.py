@@ -45,7 +45,7 @@ def laplace_half_width(weights: tuple[float, ...], confidence: float) -> float:
 
 
 def laplace_half_widths(weights: NDArray[np.float64], confidence: float) -> NDArray[np.float64]:
-    """Return the same for each row of weights, whose absolute values must all be positive and distinct.
+    """Return `laplace_half_width` of each row of weights, whose absolute values are positive and distinct.
 
     P(|sum| > x) is then the sum over i of e^(-x/w_i) times the product over j of w_i^2/(w_i^2 - w_j^2), by
     partial fractions of the characteristic function.

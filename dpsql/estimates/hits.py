@@ -81,9 +81,9 @@ def from_threshold(
     """
     gaps, level = np.asarray(gap, dtype=np.float64), float(threshold)
     if below:
-        turned = None if measured is None else measured.negated()
+        turned = None if measured is None else measured.negate()
         above = from_threshold(gaps, -level, noise, turned, least=least, plain=plain, confidence=confidence)
-        return above.negated()
+        return above.negate()
     if not gaps.size:
         return Combined.nothing()
     if measured is not None:

@@ -37,7 +37,7 @@ Key = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weights:
+class TermWeights:
     """The weights of measured numbers in one or several terms, over the draws that they are from.
 
     Attributes
@@ -56,9 +56,9 @@ class Weights:
         """How many terms there are."""
         return len(self.weights)
 
-    def combined(self, *factors: float) -> Weights:
-        """Return the one term that is the sum of the terms with these factors."""
-        return Weights(self.sources, np.asarray([factors]) @ self.weights)
+    def combined(self, *factors: float) -> TermWeights:
+        """Return one term: the sum of the terms, each multiplied by its factor."""
+        return TermWeights(self.sources, np.asarray([factors]) @ self.weights)
 
     def by_law(self) -> dict[int, tuple[Law, FloatArray, FloatArray]]:
         """Return for each draw its law, and the weights times the scales and the grid steps."""
@@ -78,12 +78,12 @@ class Weights:
         }
 
 
-def stddev(term: Weights) -> float:
+def stddev(term: TermWeights) -> float:
     """Return the standard deviation of one term."""
     return math.sqrt(float(_covariance(term)[0, 0]))
 
 
-def half_width(term: Weights, confidence: float) -> float:
+def half_width(term: TermWeights, confidence: float) -> float:
     """Return the x that the error of one term exceeds in absolute value with probability 1 - confidence."""
     (weights,) = term.weights
     there = np.flatnonzero(weights)
@@ -91,7 +91,7 @@ def half_width(term: Weights, confidence: float) -> float:
         return 0.0
     if len(there) == 1:
         return abs(float(weights[there[0]])) * _alone(term.sources[there[0]], confidence)
-    laws = Weights(tuple(term.sources[i] for i in there), weights[None, there]).by_law()
+    laws = TermWeights(tuple(term.sources[i] for i in there), weights[None, there]).by_law()
     kinds = {law.kind for law, _, _ in laws.values()}
     if kinds == {"laplace"}:
         return _laplace(next(iter(laws.values()))[1][0], confidence)
@@ -127,7 +127,7 @@ def _draw_half_width(
     return float(np.quantile(np.abs(total), confidence))
 
 
-def errors(terms: Weights, draws: int) -> FloatArray:
+def errors(terms: TermWeights, draws: int) -> FloatArray:
     """Return draws of the errors of several terms together, float64[terms, draws]."""
     total = np.zeros((terms.terms, draws))
     for stream, (law, weights, _) in enumerate(terms.by_law().values()):
@@ -234,7 +234,7 @@ def _merge_sizes(sizes: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
     return np.sqrt(squares / counts), counts
 
 
-def _covariance(terms: Weights) -> FloatArray:
+def _covariance(terms: TermWeights) -> FloatArray:
     found = np.zeros((terms.terms, terms.terms))
     for law, weights, _ in terms.by_law().values():
         found += _variance(law, weights)
@@ -256,8 +256,8 @@ def _variance(law: Law, weights: FloatArray) -> FloatArray:
     return np.asarray(squared / 12 * own + shared * np.outer(whole, whole))
 
 
-def join_terms(terms: Sequence[dict[Key, tuple[Source, float]]]) -> Weights:
-    """Return several terms over all numbers that any of them is made of."""
+def join_terms(terms: Sequence[dict[Key, tuple[Source, float]]]) -> TermWeights:
+    """Return terms as one matrix of weights, over all numbers that any of the terms is made of."""
     keys: dict[Key, int] = {}
     sources: list[Source] = []
     for term in terms:
@@ -269,4 +269,4 @@ def join_terms(terms: Sequence[dict[Key, tuple[Source, float]]]) -> Weights:
     for row, term in enumerate(terms):
         for key, (_, weight) in term.items():
             weights[row, keys[key]] = weight
-    return Weights(tuple(sources), weights)
+    return TermWeights(tuple(sources), weights)

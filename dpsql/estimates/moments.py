@@ -132,7 +132,7 @@ class Average:
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """The variance of the values, of the rows or (`sample`) of what they are a sample of."""
+    """VAR_POP of the rows, or VAR_SAMP with `sample`."""
 
     low: Fraction
     high: Fraction

@@ -60,7 +60,7 @@ def difference_stddev(mechanism: Box | Gaussian, place: int) -> float:
 def half_width(
     mechanism: Box | Gaussian | Laplace, confidence: Fraction, place: int = 0, *, simultaneous: bool = False
 ) -> float:
-    """Return half the width of the interval of one count, or of that of all counts at once."""
+    """Return half the width of the interval of one count, or of intervals that hold for all at once."""
     if isinstance(mechanism, Laplace):
         return count_offset(mechanism.scale, confidence, resolution=mechanism.resolution)
     level = check_confidence(confidence)

@@ -221,7 +221,7 @@ def _moments(noise: Noise, rate: float, need: FloatArray) -> tuple[FloatArray, F
 
 
 def count_hits_and_rounds(chance: NDArray[np.float64], groups: int, most: int) -> tuple[float, float]:
-    """Return the expected hits and the expected rounds of at most so many, among groups with equal counts.
+    """Return the expected hits and rounds, of at most `most`, among groups with equal counts.
 
     In each round every group is a hit with the same probability, one of `chance`, which are equally likely
     and drawn anew for each round. A round ends with a hit. So the distances from hit to hit are independent,

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_CELL, _NUMBER = 0, 1
-"""The places of the cell and of its number, where a query counts cells."""
+_CELL, _NUMBER, _SCORES = 0, 1, 2
+"""The places of the cell and of its number, where a query counts cells; and of scores, where it searches."""
 _MANY = 1 << 62
 """More groups than there are."""
 
@@ -318,13 +318,13 @@ class Run:
     def search(self, mechanism: Ladder, bounds: int) -> int:
         """Choose one of so many bounds, by the scores of units that exceed each (`RungBins`).
 
-        A unit is in one row, and counts there with a score of at most `FULL`: that the query computes scores
-        by `excess_score` is the one thing that no certificate says.
+        A unit is in one row. To the score of a bound it adds what it adds to the row's own, or `FULL`.
         """
-        units = self.changes.number(_NUMBER)
-        if not (self.changes.one_row and units.low == 0):
+        units, scores = self.changes.number(_NUMBER), self.changes.number(_SCORES)
+        if not (self.changes.one_row and units.low == scores.low == 0):
             raise InternalError("these are no units by the bounds that they exceed")
-        self._admit(mechanism, Taken((NumberChange(0, units.high * FULL),), 1))
+        most = max(units.high * FULL, scores.high)
+        self._admit(mechanism, Taken((NumberChange(0, most),), 1))
         found = without_frames(lambda: mechanism.run(RungBins(*exact(self.counts).n).scores(bounds)))
         self.spending.add(found.loss)
         return int(found.rung[0])

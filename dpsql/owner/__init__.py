@@ -1,9 +1,9 @@
 """The owner's tools: introspection of sources, and verification of a policy against its data.
 
 `introspect_sources` reads no row. `verify` reports exact private facts: it is for the owner alone. Nothing
-that an analyst can reach calls it. ``verifying``, ``units``, ``second_paths``, ``facts``, ``bounds`` and
-``findings`` belong to it; ``naming`` guesses from names. ``kept_bounds`` charges, measures and keeps ladders,
-``kept_list`` tells what they say. ``declared`` shows the facts on which proofs rest.
+that an analyst can reach calls it. ``verifying``, ``units``, ``facts``, ``bounds`` and ``findings`` belong
+to it; ``naming`` guesses from names. ``kept_bounds`` charges, measures and keeps ladders, ``kept_list`` tells
+what they say. ``declared`` shows the facts on which proofs rest.
 """
 
 from dpsql.engines import engine_notice

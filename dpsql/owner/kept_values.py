@@ -37,7 +37,7 @@ def column_of(measure: UnitMeasure) -> str | None:
 
 
 def beyond_asked(database: Database, measures: Sequence[UnitMeasure]) -> list[bool]:
-    """Return for each measure whether it is released with what its column has beyond bounds.
+    """Return for each measure whether its release also says what its column has beyond its bounds.
 
     It follows from the policy, from which ladders are kept, and from what is asked together.
     """
@@ -54,7 +54,7 @@ def _is_asked(database: Database, measure: UnitMeasure, *, rows_asked: bool) -> 
 
 
 def beyond_unasked(database: Database, measures: Sequence[UnitMeasure]) -> list[str]:
-    """Return the names of columns with bounds of which it is not released what lies beyond them."""
+    """Return the names of columns with bounds for which no release says what lies beyond the bounds."""
     catalog, tables = database.engines().schema_database, database.policy.tables
     found = []
     for each, asked in zip(measures, beyond_asked(database, measures), strict=True):
@@ -64,11 +64,16 @@ def beyond_unasked(database: Database, measures: Sequence[UnitMeasure]) -> list[
     return found
 
 
-def beyond_measure(database: Database, measure: UnitMeasure, epsilon: Fraction) -> ValueMeasure:
-    """Compile what the column of a measure has beyond its bounds; epsilon is that of its release."""
+def beyond_measure(
+    database: Database, measure: UnitMeasure, epsilon: Fraction, rows: int | None = None
+) -> ValueMeasure:
+    """Compile the sums of what a measure's column has beyond its bounds, for a release at this epsilon.
+
+    `rows` of a unit count, or as many as is known when it is released.
+    """
     policy, catalog = database.policy, database.engines().schema_database
     table, column = policy.tables[measure.table], column_of(measure)
-    rows = _rows_that_count(database, table, epsilon)
+    rows = rows or _rows_that_count(database, table, epsilon)
     assert column is not None  # noqa: S101  `beyond_asked` says so
     assert rows is not None  # noqa: S101  likewise
     return value_measure(policy, catalog, table, column, rows)

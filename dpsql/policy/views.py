@@ -62,7 +62,7 @@ def read_views(raw: object, keys: Mapping[str, Key]) -> dict[str, View]:
 
 
 def check_views(views: Mapping[str, View], tables: Names[Table]) -> Names[View]:
-    """Check names, texts and what the views read: declared tables, and views that do not read them again."""
+    """Check the names and texts of views, and that they read declared tables and no circle of views."""
     found = check_names(views, "views")
     for name, view in found.items():
         if not same_name(name, view.name):

@@ -66,7 +66,7 @@ class Outgoing:
 
     @property
     def on_catalog(self) -> bool:
-        """Whether it may ask PostgreSQL's catalogue, which has no price."""
+        """Whether the statement may ask PostgreSQL's catalogue, which has no price."""
         return _CATALOG.search(self.text) is not None
 
     @property
@@ -79,7 +79,7 @@ class Outgoing:
 
     @property
     def answered(self) -> bool:
-        """Whether it is a statement of dpsql with rows, not a command of the connection."""
+        """Whether the statement is one of dpsql with rows, not a command of the connection."""
         shown = self.first[0] == "SHOW" and not _SHOWN.isdisjoint(self.first[1:2])
         return shown or self.first[0] not in _COMMANDS
 

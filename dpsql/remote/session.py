@@ -19,7 +19,7 @@ from dpsql.ledger import Budget
 from dpsql.release import from_arrow
 from dpsql.remote.sending import Outgoing, Sent
 from dpsql.remote.target import Target, find_password
-from dpsql.remote.wire import Reply, Wire
+from dpsql.remote.wire import Reply, ServerWire
 from dpsql.sessions import StatementResult
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class RemoteSession:
 
     def __init__(self, target: Target, password: str) -> None:
         self.turn = Turn("connection")
-        self._wire = Wire(target, password)
+        self._wire = ServerWire(target, password)
         self._closed = False
         self._busy = False
         self._set: dict[str, Sent] = {}
@@ -71,7 +71,7 @@ class RemoteSession:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or the connection was lost."""
+        """Whether the session was closed, or the connection was lost."""
         return self._closed or self._wire.lost
 
     @property
@@ -128,7 +128,7 @@ class RemoteSession:
             return self._run(prepared.outgoing, most)
 
     def together(self, statements: Sequence[RemotePrepared]) -> AbstractContextManager[None]:
-        """Change nothing: the server counts each statement as it comes."""
+        """Do nothing: statements of a batch share counts on this machine alone, a server counts each one."""
         return nullcontext()
 
     @contextmanager

@@ -56,7 +56,7 @@ class Target:
 
     @property
     def is_socket(self) -> bool:
-        """Whether it is a Unix socket."""
+        """Whether the server listens on a Unix socket."""
         return self.host.startswith("/")
 
     @property

@@ -101,14 +101,14 @@ class Estimate:
 
     @property
     def start(self) -> float:
-        """Where the interval starts: at 0 without a lower bound; the value if it has no bound at all."""
+        """The start of the interval as it is drawn: 0 without a lower bound, the value without any bound."""
         if self.low is None:
             return self.value if self.high is None else min(self.value, 0.0)
         return self.low
 
     @property
     def negative(self) -> bool:
-        """Whether it is below 0 for certain: its interval is, or its value if it has none."""
+        """Whether the whole interval is below 0; without an interval, whether the value is."""
         return (self.value if self.high is None else self.high) < 0
 
     @property

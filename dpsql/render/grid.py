@@ -76,7 +76,7 @@ def style_of(stream: TextIO | None, columns: int | None = None) -> Style:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TextColumn:
     """One column as text; its heading and cells have control characters escaped (`column` does it)."""
 
     name: str
@@ -99,7 +99,7 @@ class Column:
         """Width in cells, not truncated."""
         return max(map(width, [self.name, *self.cells]))
 
-    def cut(self, cells: int, ellipsis: str) -> Column:
+    def cut(self, cells: int, ellipsis: str) -> TextColumn:
         """Return the column with its heading and cells truncated."""
         shorter = [cut(cell, cells, ellipsis) for cell in self.cells]
         if self.statements:
@@ -115,17 +115,17 @@ def column(
     number: bool = False,
     firm: bool = False,
     statements: bool = False,
-) -> Column:
+) -> TextColumn:
     """Make a column of texts, which are escaped here; None is NULL. Numbers are aligned right, never cut."""
     if statements:
         cells = [None if cell is None else " ".join(cell.split()) for cell in cells]
     texts = ["NULL" if cell is None else escape_controls(cell, style.encoding) for cell in cells]
     nulls = frozenset(i for i, cell in enumerate(cells) if cell is None)
     heading = escape_controls(name, style.encoding)
-    return Column(heading, texts, number, number or firm, nulls, statements=statements)
+    return TextColumn(heading, texts, number, number or firm, nulls, statements=statements)
 
 
-def draw(columns: list[Column], style: Style) -> str:
+def draw(columns: list[TextColumn], style: Style) -> str:
     """Draw columns as a box table that fits the style's width; ends with a newline."""
     return box(fit(columns, style)[0], style)
 
@@ -150,14 +150,14 @@ def span(widths: list[int]) -> int:
     return sum(widths) + 3 * len(widths) + 1
 
 
-def fit(columns: list[Column], style: Style) -> tuple[list[Column], int]:
+def fit(columns: list[TextColumn], style: Style) -> tuple[list[TextColumn], int]:
     """Truncate columns to the style's width; return them and the number of columns left out."""
     if style.columns is None:
         return columns, 0
     left_out, shown = 0, columns
     while len(shown) > 1 and span([_least(column) for column in shown]) > style.columns:
         left_out += 1
-        hint = Column(style.ellipsis, [style.ellipsis] * len(columns[0].cells), firm=True)
+        hint = TextColumn(style.ellipsis, [style.ellipsis] * len(columns[0].cells), firm=True)
         shown = [*columns[: len(columns) - left_out], hint]
     widths = [column.width for column in shown]
     excess = span(widths) - style.columns
@@ -174,7 +174,7 @@ def fit(columns: list[Column], style: Style) -> tuple[list[Column], int]:
     return fitted, left_out
 
 
-def in_two_lines(columns: Sequence[Column]) -> list[Column]:
+def in_two_lines(columns: Sequence[TextColumn]) -> list[TextColumn]:
     """Return the columns with two lines for each row: cells that have a second line are narrower."""
     return [
         replace(
@@ -187,12 +187,12 @@ def in_two_lines(columns: Sequence[Column]) -> list[Column]:
     ]
 
 
-def _least(column: Column, statement: int = _NARROWEST) -> int:
+def _least(column: TextColumn, statement: int = _NARROWEST) -> int:
     """Return the cells that a column keeps, `statement` where it holds statements."""
     return column.width if column.firm else min(column.width, statement if column.statements else _NARROWEST)
 
 
-def box(columns: list[Column], style: Style) -> str:
+def box(columns: list[TextColumn], style: Style) -> str:
     """Draw columns of equal length as a box table; ends with a newline."""
     top, middle, bottom, bar = ("+-++",) * 3 + ("|",) if style.plain else ("┌─┬┐", "├─┼┤", "└─┴┘", "│")
     widths = [column.width for column in columns]
@@ -217,7 +217,7 @@ def _line(cells: list[str], bar: str) -> str:
     return f"{bar} " + f" {bar} ".join(cells) + f" {bar}"
 
 
-def markdown(columns: list[Column]) -> str:
+def markdown(columns: list[TextColumn]) -> str:
     """Draw columns as a Markdown table (GitHub's); ends with a newline."""
     heads = [_escape_markdown(column.name) for column in columns]
     texts = [[_escape_markdown(cell) for cell in column.cells] for column in columns]

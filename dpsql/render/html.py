@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from dpsql.kernel.loss import Charge
     from dpsql.render.figures import Estimate
-    from dpsql.render.grid import Column
-    from dpsql.render.plots import Curve
+    from dpsql.render.grid import TextColumn
+    from dpsql.render.plots import PValueCurve
     from dpsql.render.readable import Released
 
 
@@ -77,7 +77,7 @@ def rows_html(rows: pa.Table) -> str:
     return tag("div", table(heads, zip(*columns, strict=True)), _below(_note_left_out(rows)), class_="dpsql")
 
 
-def _cells(columns: Iterable[Column]) -> tuple[list[str], list[list[str]]]:
+def _cells(columns: Iterable[TextColumn]) -> tuple[list[str], list[list[str]]]:
     """Write the headings, and the cells of each column."""
     heads, cells = [], []
     for column in columns:
@@ -154,7 +154,7 @@ _STYLE = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse}
 _WIDTH, _HEIGHT, _MARGIN, _BOTTOM, _TOP = 360, 170, 34, 28, 8
 
 
-def curve_svg(curves: Sequence[Curve], what: str) -> str:
+def curve_svg(curves: Sequence[PValueCurve], what: str) -> str:
     """Draw curves as one inline SVG with classes `axis`, `claim` (marked places) and `l0` to `l2` (lines)."""
     drawn = [curve for curve in curves if curve.points]
     if not drawn:

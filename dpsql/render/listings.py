@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpsql.render.cells import wrap
-from dpsql.render.grid import Column, span
+from dpsql.render.grid import TextColumn, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def statements_of(names: Sequence[str]) -> str | None:
     return _STATEMENTS.get(tuple(names))
 
 
-def fit_listing(names: Sequence[str], columns: list[Column], style: Style) -> list[Column]:
+def fit_listing(names: Sequence[str], columns: list[TextColumn], style: Style) -> list[TextColumn]:
     """Return the columns as they are drawn in the style's width; those of other results stay as they are."""
     if list(names) == _EXPLAINED and style.columns is not None:
         return _break_values(columns, style)
@@ -46,7 +46,7 @@ def fit_listing(names: Sequence[str], columns: list[Column], style: Style) -> li
     return columns
 
 
-def _break_values(columns: list[Column], style: Style) -> list[Column]:
+def _break_values(columns: list[TextColumn], style: Style) -> list[TextColumn]:
     """Break long values into as many lines as they need; of long SQL, leave out the middle."""
     names, found = columns
     room = (style.columns or 0) - span([names.width, 0])
@@ -58,8 +58,8 @@ def _break_values(columns: list[Column], style: Style) -> list[Column]:
         for i, line in enumerate(_lines(name, value, room, style))
     ]
     return [
-        Column(names.name, [name for name, _ in pairs]),
-        Column(found.name, [line for _, line in pairs]),
+        TextColumn(names.name, [name for name, _ in pairs]),
+        TextColumn(found.name, [line for _, line in pairs]),
     ]
 
 

@@ -118,7 +118,7 @@ def estimates(release: Released, number: NumberPlace) -> Estimates:
 
 
 def price(charge: Charge, total: Charge | None = None) -> str:
-    """Write a charge and the budget it is taken from: `epsilon 0.5 of 5`; delta only if it is not 0."""
+    """Write a charge, and the budget if given: `epsilon 0.5 of 5`; delta only if it is not 0."""
 
     def part(name: str) -> str:
         text = f"{name} {show_spent(getattr(charge, name))}"

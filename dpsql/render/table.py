@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from dpsql.errors import ProgrammingError
 from dpsql.render.cells import escape_controls, pad, width, wrap
 from dpsql.render.figures import Estimate, at_unit, unit_of
-from dpsql.render.grid import Column, Style, box, column, draw, fit, in_two_lines, markdown, span, style_of
+from dpsql.render.grid import (
+    Style,
+    TextColumn,
+    box,
+    column,
+    draw,
+    fit,
+    in_two_lines,
+    markdown,
+    span,
+    style_of,
+)
 from dpsql.render.listings import fit_listing, statements_of
 from dpsql.render.plots import NARROWEST, bars
 from dpsql.render.readable import (
@@ -141,13 +152,13 @@ def release_text(release: Released) -> str:
     return "\n".join([f"<Release: {release.selection}>", *lines, *below])
 
 
-def _columns(rows: pa.Table, release: Released | None, style: Style) -> list[Column]:
+def _columns(rows: pa.Table, release: Released | None, style: Style) -> list[TextColumn]:
     if _is_untouched(release, rows):
         return release_columns(release, style, none="-" if style.plain else "—")
     return public_columns(rows, style)
 
 
-def public_columns(rows: pa.Table, style: Style) -> list[Column]:
+def public_columns(rows: pa.Table, style: Style) -> list[TextColumn]:
     """Write the rows of a result without noise, or of what a SELECT made of a release."""
     long = statements_of(rows.column_names)
     return [
@@ -156,7 +167,9 @@ def public_columns(rows: pa.Table, style: Style) -> list[Column]:
     ]
 
 
-def release_columns(release: Released, style: Style, *, none: str, most: int | None = None) -> list[Column]:
+def release_columns(
+    release: Released, style: Style, *, none: str, most: int | None = None
+) -> list[TextColumn]:
     """Write the first `most` rows of a release: counts with their noise, and the free gaps beside them.
 
     `none` is written where a row has no free gap.
@@ -187,7 +200,7 @@ def _is_untouched(release: Released | None, rows: pa.Table) -> TypeGuard[Release
     return release is not None and (rows is release.rows or bool(rows.equals(release.rows)))
 
 
-def _count(name: str, estimates: Estimates, style: Style) -> Column:
+def _count(name: str, estimates: Estimates, style: Style) -> TextColumn:
     texts = [(None, "") if estimate is None else estimate.text(pm=style.pm) for estimate in estimates]
     numbers = max((width(value or "NULL") for value, _ in texts), default=0)
     spreads = max((width(spread) for _, spread in texts), default=0)
@@ -236,7 +249,7 @@ def _plain(
     place: int | None = None,
     *,
     statements: bool = False,
-) -> Column:
+) -> TextColumn:
     """Write a column's values; numbers are rounded to a decimal place if it is given."""
     write: Any = text if place is None else lambda value: at_unit(value, place)
     cells = [None if value is None else write(value) for value in values(found)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
+from dpsql.kept_plans import plan_key
 from dpsql.kernel.loss import Charge
 from dpsql.language import Query, Set, Show, Statement, plain, plain_text
 from dpsql.lazy_dataclass import dataclass
@@ -37,16 +38,17 @@ from dpsql.serve.answer import (
 from dpsql.serve.catalog.facts import Route
 from dpsql.serve.errors import CatalogRefused, PolicyReloaded, StatementTooLong
 from dpsql.serve.limits import check_words
-from dpsql.serve.statement_caches import Planned, key
+from dpsql.serve.statement_caches import Planned
 
 if TYPE_CHECKING:
     from dpsql.engines import RunningStatement
+    from dpsql.kept_plans import Key
     from dpsql.planning import Planner
     from dpsql.prepared import Prepared
     from dpsql.release import Release
     from dpsql.serve.catalog.facts import Facts, Signal
     from dpsql.serve.generation import Generation
-    from dpsql.serve.statement_caches import Description, Key
+    from dpsql.serve.statement_caches import Description
     from dpsql.serve.user import User
     from dpsql.session import Session
 
@@ -116,7 +118,7 @@ class StatementRun:
 
     def _key(self, values: tuple[object, ...]) -> Key:
         """Return the key of the statement among the plans."""
-        return key(self.text, values, self.session.defaults, self._filters)
+        return plan_key(self.text, values, self.session.defaults, self._filters)
 
     def _description_key(self) -> Key:
         return *self._key(()), self._intervals, str(self._types)

@@ -17,6 +17,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from dpsql.types import BIGINT
 from tests.narrow import engine_of
+from tests.support.claimed import certify_claims
 from tests.support.exact import exact_of
 
 
@@ -63,6 +64,7 @@ def uncut(total: Expr) -> Expr:
 
 def test_a_sum_that_is_not_cut_is_noticed(amounts: Amounts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsql.analysis.released.sums.saturated", uncut)
+    certify_claims(monkeypatch)
     found = Amounts(amounts.session, amounts.connections)
     for name in ("SUM", "AVG"):
         found.check(Random(1), f"SELECT {name}(i64) AS n FROM many WHERE i64 > 3 AND i64 < 3")

@@ -36,7 +36,17 @@ CORE = (
         "engines",
     }
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
-    | {"affordable", "composition", "kept_ladders", "parameters", "planning", "running", "versions"}
+    | {
+        "affordable",
+        "composition",
+        "fair_cache",
+        "kept_ladders",
+        "kept_plans",
+        "parameters",
+        "planning",
+        "running",
+        "versions",
+    }
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -85,6 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "zones": set(),
     "render": {"errors", "places", "kernel.loss"},
     "exclusive": {"errors", "kernel.ledger"},
+    "fair_cache": set(),
     # The core, in the order in which a statement passes through it.
     "language": {"errors", "kernel.loss", "types"},
     "policy": {"errors", "kernel.facts", "kernel.loss", "types", "language", "zones"},
@@ -135,6 +146,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors",
         "kept_ladders",
         "exclusive",
+        "fair_cache",
         "ledger",
         "policy",
         "release",
@@ -158,6 +170,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"release", "types"}
     | {"kernel.counts"},
+    "kept_plans": {"database", "kernel.loss", "language", "policy", "prepared", "versions"},
     "certificates": {"analysis", "kernel.check", "kernel.facts", "prepared"},
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
@@ -203,6 +216,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "engines",
         "errors",
         "info",
+        "kept_plans",
         "language",
     }
     | {"ledger", "parameters", "policy", "prepared", "kernel.loss", "refining", "release", "rewriting"},
@@ -210,8 +224,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "kernel.facts", "release", "versions"}
     # `kept_bounds`, which releases ladders, and what shows them.
-    | {"database", "estimates", "kept_ladders", "ledger", "kernel.mechanisms", "kernel.loss", "running"}
-    | {"kernel.figures", "kernel.release"},
+    | {"database", "estimates", "kept_ladders", "ledger", "kernel.check", "kernel.mechanisms", "kernel.loss"}
+    | {"running", "kernel.figures", "kernel.release"},
     # The front ends.
     "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "login", "release", "sessions"},
     "dbapi": BASE
@@ -227,8 +241,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The server; only the command line imports it, when it is started.
     # It asks sessions alone, so that what is below them can change.
     "serve": BASE
-    | {"composition", "database", "engines", "errors_json", "estimates", "info", "language", "ledger"}
-    | {"login", "parameters", "planning", "policy", "prepared", "release", "remote", "render", "session"}
+    | {"composition", "database", "engines", "errors_json", "estimates", "fair_cache", "info", "kept_plans"}
+    | {
+        "language",
+        "ledger",
+        "login",
+        "parameters",
+        "planning",
+        "policy",
+        "prepared",
+        "release",
+        "remote",
+        "render",
+        "session",
+    }
     | {"sessions", "kernel.tree", "versions", ROOT},
     "cli": BASE
     | {"render", "release", "owner", "prepared", "session", "dbapi", "policy", "language", "ledger", ROOT}

@@ -21,7 +21,7 @@ from dpsql.cli.progress import paused, progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.cli.options import Settings
+    from dpsql.cli.options import CliSettings
     from dpsql.owner import Skipped
     from dpsql.policy import CsvFormat
 
@@ -71,7 +71,7 @@ _NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 @click.option("--default-epsilon", metavar="X", help="What a statement takes that names none.")
 @click.option("--default-delta", metavar="X", help="The same for delta.")
 @click.pass_obj
-def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  as declared above
+def init_command(settings: CliSettings, /, **given: Any) -> int:  # noqa: ANN401  as declared above
     """Write a commented policy for Parquet and CSV files, a DuckDB database, PostgreSQL or Spark.
 
     Reads names and types of columns, but no value, and asks for what the flags leave open. A folder, or a
@@ -84,7 +84,7 @@ def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  a
         return _init(settings, given)
 
 
-def _init(settings: Settings, given: dict[str, Any]) -> int:
+def _init(settings: CliSettings, given: dict[str, Any]) -> int:
     from dpsql.cli.init.tables import InitOptions, Tables
     from dpsql.cli.init.text import AMOUNTS, DELTA, policy_text
     from dpsql.owner import introspect_sources
@@ -173,13 +173,9 @@ class FormatQuestions:
 
     def _ask_owner(self, ask: Callable[..., str], table: str, form: CsvFormat) -> CsvFormat:
         narrate.say(f"{table}: a CSV file")
-        delimiter = ask("  what separates its fields", _delimiter_word(form.delimiter))
+        delimiter = ask("  what separates its fields", form.delimiter.replace("\t", "tab"))
         encoding = ask("  its encoding", form.encoding)
         decimal = form.decimal
         if delimiter == ";":
             decimal = ask("  what stands before the decimals of its numbers", form.decimal)
         return replace(form, delimiter=_NAMES.get(delimiter, delimiter), encoding=encoding, decimal=decimal)
-
-
-def _delimiter_word(delimiter: str) -> str:
-    return "tab" if delimiter == "\t" else delimiter

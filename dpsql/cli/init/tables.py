@@ -11,7 +11,7 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.init.text import Declared, Via, quote_toml
-from dpsql.cli.init.units import Units, fold_name, is_called
+from dpsql.cli.init.units import UnitChoices, fold_name, is_called
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Tables:
         public = {fold_name(self._table(name).name) for name in options.public}
         if both := public & set(named):
             raise click.UsageError(f"{min(both)} cannot be public and have a unit")
-        units = Units(self._found, named, common, public, ask)
+        units = UnitChoices(self._found, named, common, public, ask)
         self.declared = [
             Declared(
                 table, None if units.of[name] == "PUBLIC" else units.of[name], instead=units.instead.get(name)

@@ -44,7 +44,7 @@ class Via:
 
 @dataclass(slots=True)
 class Declared:
-    """One table as it will be declared."""
+    """One table of the policy that `dpsql init` writes."""
 
     found: Found
     """What its source declares of itself."""

@@ -50,7 +50,7 @@ def _list_columns(table: Found) -> str:
     return ", ".join(column.name for column in table.columns)
 
 
-class Units:
+class UnitChoices:
     """The unit of every table, in `of`; `kinds` holds one word for each unit column."""
 
     def __init__(

@@ -11,7 +11,7 @@ from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
 from dpsql.cli.output import FORMATS
 from dpsql.cli.repl import commands
-from dpsql.cli.repl.completion import Names
+from dpsql.cli.repl.completion import CompletionNames
 from dpsql.cli.repl.line_input import complete
 from dpsql.cli.repl.state import ReplState
 from dpsql.errors import Error, QueryRefused
@@ -108,7 +108,7 @@ class Repl(ReplState):
             self.statement(statement)
 
 
-def names_of(session: AnalystSession) -> Names:
+def names_of(session: AnalystSession) -> CompletionNames:
     """Collect names for completion; reads public facts only, at no cost."""
     tables: dict[str, tuple[str, ...]] = {}
     try:
@@ -120,7 +120,9 @@ def names_of(session: AnalystSession) -> Names:
     except Error:
         # Completion is a convenience: without names there are still the keywords.
         pass
-    return Names(tables, tuple(commands.COMMANDS), FORMATS, cache(partial(_values, session, tables)))
+    return CompletionNames(
+        tables, tuple(commands.COMMANDS), FORMATS, cache(partial(_values, session, tables))
+    )
 
 
 def _values(session: AnalystSession, tables: dict[str, tuple[str, ...]], column: str) -> tuple[str, ...]:

@@ -16,11 +16,11 @@ from dpsql.render.readable import price
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dpsql.cli.output import Output
+    from dpsql.cli.output import AnswerOutput
     from dpsql.sessions import AnalystSession, PricedStatement, StatementResult
 
 
-class Reader(Protocol):
+class LineReader(Protocol):
     """What the shell reads its lines from."""
 
     interactive: bool
@@ -39,9 +39,9 @@ class ReplState:
 
     session: AnalystSession
     """Whose budget pays."""
-    output: Output
+    output: AnswerOutput
     """Where answers go."""
-    reader: Reader
+    reader: LineReader
     """Where lines come from."""
     policy: Path | None = None
     """The policy's file, shown by `.policy`; None if it lies on a server."""

@@ -138,10 +138,10 @@ def _binary(node: Binary, at: Around) -> Value:
     if operator in ("IS DISTINCT FROM", "IS NOT DISTINCT FROM"):
         comparable((x, y), node, at)
         return CERTAIN
-    if operator in _TEXT or operator == "||":
+    if operator in _TEXT:  # not ||, whose texts may grow with the data: there is a form of it
         _texts((x, y), node)
         needs_try(node, at, "an operator on texts outside TRY")
-        return Value(VARCHAR) if operator == "||" else TRUTH
+        return TRUTH
     return arithmetic(node, operator, x, y, at)
 
 

@@ -100,7 +100,7 @@ from dpsql.kernel.tree.relations import (
     Unnest,
     Values,
 )
-from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql
+from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql, with_text
 
 __all__ = [
     "DOMAIN_SCHEMA",
@@ -179,4 +179,5 @@ __all__ = [
     "total",
     "utc_time_sql",
     "walk",
+    "with_text",
 ]

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.engines.worker import RunningStatement, run, running_statement
+from dpsql.fair_cache import FairCache
 from dpsql.policy import Policy
 from dpsql.serve.catalog import pg_types, routing
 from dpsql.serve.catalog.database import Names, check_sql, open_database, set_session
@@ -30,9 +31,8 @@ from dpsql.serve.catalog.facts import (
     UnknownSetting,
 )
 from dpsql.serve.catalog.postgres_data import data
-from dpsql.serve.catalog.relations import ANALYST, OWNER, Place, relations
+from dpsql.serve.catalog.relations import ANALYST, OWNER, relations
 from dpsql.serve.catalog.translate import Question, Translator
-from dpsql.serve.fair_cache import FairCache
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class Catalog:
         self.name = name
         self._version = f"PostgreSQL 15.0 (dpsql{' ' + version if version else ''}) on DuckDB"
         columns = {table: schema.columns(table) for table in policy.tables}
-        self._place = Place(name, relations(policy, columns, views or {}, oids or {}))
+        shown = relations(policy, columns, views or {}, oids or {})
         self._tables = frozenset(table.lower() for table in policy.tables)
-        self._connection = open_database(self._place, self._session(Facts("", 0), ""))
+        self._connection = open_database(shown, self._session(Facts("", 0), ""))
         self._names = Names(self._connection)
         self._questions: FairCache[_Asked, Question | UnknownQuestion] = FairCache(_KEPT)
         self._routes: FairCache[str, Route] = FairCache(_KEPT)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -21,7 +21,7 @@ from dpsql.kernel.tree import quote
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.facts import UnknownQuestion
 from dpsql.serve.catalog.postgres_data import AGGREGATES, FUNCTIONS, PREFIX, SCHEMAS, Function, Relation, data
-from dpsql.serve.catalog.relations import Place, PolicyRelation, given_tables
+from dpsql.serve.catalog.relations import PolicyRelation, given_tables
 
 OWN_TABLE = "q:"
 """Prefix of the names of common table expressions in DuckDB's SQL: no table of DuckDB begins so."""
@@ -39,7 +39,9 @@ _SETTINGS = {
 }
 
 
-def open_database(place: Place, session: Mapping[str, object]) -> duckdb.DuckDBPyConnection:
+def open_database(
+    relations: Sequence[PolicyRelation], session: Mapping[str, object]
+) -> duckdb.DuckDBPyConnection:
     """Return the locked catalogue of a policy's relations; views are bound with the facts of a session."""
     connection = connect(_SETTINGS)
     for schema in (*SCHEMAS.values(), "_session"):
@@ -48,7 +50,7 @@ def open_database(place: Place, session: Mapping[str, object]) -> duckdb.DuckDBP
     views = frozenset(re.findall(r"CREATE VIEW _session\.(\w+)", script))
     stored = [relation for relation in known.relations.values() if relation.name not in views]
     connection.execute(";\n".join(map(_definition, stored)))
-    given = given_tables(place)
+    given = given_tables(str(session["database"]), relations)
     for name, content in given.items():
         connection.register(name, content)
     for table in known.tables:
@@ -64,7 +66,7 @@ def open_database(place: Place, session: Mapping[str, object]) -> duckdb.DuckDBP
     for relation in known.relations.values():
         if relation.name in views:
             connection.execute(_view(connection, relation))
-    _add_macros(connection, place.relations, facts)
+    _add_macros(connection, relations, facts)
     lock(connection, (), None)
     return connection
 
@@ -161,7 +163,7 @@ _ENGINE_FUNCTIONS = frozenset(
     | {"like_escape", "not_like_escape", "ilike_escape", "not_ilike_escape", "regexp_matches", "row"}
     | {"list_contains", "list_transform", "list_bool_or", "list_bool_and", "list_value", "list_slice"}
     | {"struct_extract", "unnest", "generate_subscripts", "left", "nullif", "greatest", "least", "count_star"}
-    | {"date_part", "date_trunc", "json_object", "json_array", "concat", "concat_ws"}
+    | {"json_object", "json_array", "concat", "concat_ws"}
     | (AGGREGATES.keys() - {"every"})
 )
 """DuckDB's functions and operators that the translator or sqlglot writes."""
@@ -173,14 +175,21 @@ _REFUSED_RELATIONS = frozenset(
 
 def check_sql(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     """Raise `UnknownQuestion` unless the SQL is one query over the catalogue's names."""
+    nodes: list[dict[str, object]] = []
+
+    def keep(node: dict[str, object]) -> dict[str, object]:
+        nodes.append(node)
+        return node
+
     try:
-        parsed = json.loads(connection.execute("SELECT json_serialize_sql($1)", [sql]).fetchall()[0][0])
+        text = connection.execute("SELECT json_serialize_sql($1)", [sql]).fetchall()[0][0]
+        parsed = json.loads(text, object_hook=keep)
     except (duckdb.Error, ValueError, RecursionError):
         raise UnknownQuestion("not parsed") from None
     statements = parsed.get("statements")
     if parsed.get("error") or not isinstance(statements, list) or len(statements) != 1:
         raise UnknownQuestion("not parsed")
-    for node in _objects(statements):
+    for node in nodes:
         kind = node.get("type")
         kind = kind if isinstance(kind, str) else ""
         if kind.endswith("_NODE") and kind not in _NODES:
@@ -192,18 +201,6 @@ def check_sql(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
             known = name in _ENGINE_FUNCTIONS or name.startswith(PREFIX)
             if node.get("schema") or node.get("catalog") or not known:
                 raise UnknownQuestion("function")
-
-
-def _objects(value: object) -> Iterator[dict[str, object]]:
-    """Yield all objects of a parsed tree."""
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            yield one
-            left.extend(one.values())
-        elif isinstance(one, list):
-            left.extend(one)
 
 
 def _is_known_table(node: dict[str, object]) -> bool:

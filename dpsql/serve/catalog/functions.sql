@@ -5,7 +5,7 @@
 -- Lines that begin with spaces continue the one above. The body is DuckDB's SQL over the arguments a, b, ..;
 -- {lists} of the policy and {facts} of the session are filled in when its catalogue is built. The macro of
 -- `name` is `pgf_name`, and macros of one name differ in the number of their arguments. `setof`: the body is a
--- list of the rows. `same` is the type of the first argument, `element` that of its elements. No question can
+-- list of the rows. `same` is the type of the first argument, `second` of the second, `element` of an array's elements. No question can
 -- call a `show_..`: rules do.
 
 -- Limits on what a question can make of a text or an array: nested calls would double it without end.
@@ -64,6 +64,8 @@ parse_ident(text, bool) -> text[]: list_transform(string_split(a, '.'), lambda w
 
 -- Numbers.
 extract(text, any) -> numeric: date_part(a, b)
+date_part(text, any) -> float8: date_part(a, b)
+date_trunc(text, any) -> second: date_trunc(a, b)
 abs(any) -> same: abs(a)
 ceil(any) -> same: ceil(a)
 ceiling(any) -> same: ceil(a)

@@ -1,4 +1,4 @@
-"""The rows of the catalogue about a policy's tables and views, and about the session that asks."""
+"""A policy's tables and views as the catalogue has them, and the tables that `policy.sql` reads."""
 
 from __future__ import annotations
 
@@ -42,14 +42,6 @@ class PolicyRelation:
     def array_type(self) -> int:
         """The OID of the type of arrays of the relation's rows."""
         return self.oid + 1
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a session asks: the database's name and the policy's relations."""
-
-    name: str
-    relations: Sequence[PolicyRelation]
 
 
 def relations(
@@ -102,51 +94,34 @@ def _column_comments(table: Table) -> dict[str, str]:
     return {fold(name): text for name, text in found.items()}
 
 
-def given_tables(place: Place) -> dict[str, pa.Table]:
+def given_tables(name: str, relations: Sequence[PolicyRelation]) -> dict[str, pa.Table]:
     """Return the tables that `policy.sql` reads, by name: PostgreSQL's own rows, and those of the policy."""
     known = data()
     columns = [
-        (
-            own.oid,
-            number,
-            name,
-            pg_types.column_oid(kind),
-            pg_types.type_modifier(kind),
-            own.comments.get(fold(name)),
-        )
-        for own in place.relations
+        (own.oid, number, name, pg_types.column_oid(kind), pg_types.type_modifier(kind), comment)
+        for own in relations
         for number, (name, kind) in enumerate(own.columns, start=1)
+        for comment in [own.comments.get(fold(name))]
     ]
-    relations = [
+    own_relations = [
         (own.oid, own.name, own.kind, own.row_type, own.array_type, len(own.columns), own.comment)
-        for own in place.relations
+        for own in relations
     ]
     objects = [(one.schema, one.name, one.oid) for one in known.relations.values()]
     return {
         **{name: pa.Table.from_pylist(rows) for name, rows in known.tables.items()},
-        "given_database": _table("name:string", [(place.name,)]),
-        "given_relations": _table(
-            "oid:int64 name:string kind:string row_type:int64 array_type:int64 width:int64 comment:string",
-            relations,
-        ),
-        "given_columns": _table(
-            "relation:int64 number:int64 name:string type:int64 modifier:int64 comment:string", columns
-        ),
-        "given_objects": _table("schema:string name:string oid:int64", objects),
-        "given_types": _table("oid:int64 shown:string", list(known.type_names.items())),
+        "given_database": _table("name", [(name,)]),
+        "given_relations": _table("oid name kind row_type array_type width comment", own_relations),
+        "given_columns": _table("relation number name type modifier comment", columns),
+        "given_objects": _table("schema name oid", objects),
+        "given_types": _table("oid shown", list(known.type_names.items())),
         "given_settings": pa.Table.from_pylist(known.settings),
-        "given_functions": _table(
-            "oid:int64 result:string arguments:string definition:string signature:string", known.functions
-        ),
-        "given_keywords": _table(
-            "word:string catcode:string barelabel:bool catdesc:string baredesc:string", known.keywords
-        ),
+        "given_functions": _table("oid result arguments definition signature", known.functions),
+        "given_keywords": _table("word catcode barelabel catdesc baredesc", known.keywords),
     }
 
 
-def _table(columns: str, rows: Sequence[Sequence[object]]) -> pa.Table:
-    """Return rows as a table; `columns` has `name:type` of each, with Arrow's names of types."""
-    named = [column.split(":") for column in columns.split()]
-    cells = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(named)
-    arrays = [pa.array(each, pa.type_for_alias(kind)) for each, (_, kind) in zip(cells, named, strict=True)]
-    return pa.table(arrays, [name for name, _ in named])
+def _table(names: str, rows: Sequence[Sequence[object]]) -> pa.Table:
+    """Return rows as a table, whose columns have these names."""
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(names.split())
+    return pa.table(columns, names.split())

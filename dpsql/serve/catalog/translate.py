@@ -110,7 +110,7 @@ class Translator(Expressions):
             case _:
                 raise UnknownQuestion(type(node).__name__)
         for part in ("order", "limit", "offset"):
-            self.parts(node.args.get(part), scope)
+            self.values(node.args.get(part), scope)
         return columns
 
     def _common_tables(self, with_: exp.Expr, outer: Scope | None, tables: Tables) -> Tables:
@@ -130,22 +130,12 @@ class Translator(Expressions):
             self._source(from_.this, scope)
         self._joins(node, scope)
         items = self._items(node, scope)
-        names = [output_name(item) for item in items]
-        values = [item.this if isinstance(item, exp.Alias) else item for item in items]
-        node.set(
-            "expressions",
-            [
-                exp.alias_(value, name, quoted=True, copy=False)
-                for value, name in zip(values, names, strict=True)
-            ],
-        )
-        columns = [
-            SourceColumn(name, self.expression(item.this, scope))
-            for name, item in zip(names, node.expressions, strict=True)
-        ]
+        named = [exp.alias_(item.unalias(), output_name(item), quoted=True, copy=False) for item in items]
+        node.set("expressions", named)
+        columns = [SourceColumn(item.alias, self.expression(item.this, scope).type) for item in named]
         for name, part in list(node.args.items()):
             if name not in ("expressions", "from_", "joins", "with_"):
-                self.parts(part, scope)
+                self.values(part, scope)
         return columns
 
     def _items(self, node: exp.Select, scope: Scope) -> list[exp.Expr]:
@@ -177,7 +167,7 @@ class Translator(Expressions):
                 scope.merged += [name for name in new if name in before and name not in scope.merged]
             using = [column.name for column in join.args.get("using") or []]
             scope.merged += [name for name in using if name not in scope.merged]
-            self.parts(join.args.get("on"), scope)
+            self.values(join.args.get("on"), scope)
 
     def _source(self, node: exp.Expr, scope: Scope) -> None:
         """Translate an item of FROM, which comes into the scope, and its joins."""
@@ -186,7 +176,7 @@ class Translator(Expressions):
                 self._relation(node, scope)
             case exp.Table(this=exp.Anonymous()) | exp.Lateral(this=exp.Anonymous()):
                 self._function(node, scope)
-            case exp.Subquery() if _holds_table(node.this):
+            case exp.Subquery() if isinstance(node.unnest(), exp.Table):
                 self._source(node.this, scope)
             case exp.Subquery():
                 self._add(node, scope, self.query(node.this, scope, scope.tables), "subquery")
@@ -194,7 +184,7 @@ class Translator(Expressions):
                 self._add(node, scope, self.query(node.this.this, scope, scope.tables), "subquery")
             case exp.Values():
                 rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
-                types = [[self.expression(cell, scope) for cell in row] for row in rows]
+                types = [[value.type for value in self.values(row, scope)] for row in rows]
                 columns = [SourceColumn("", self.common(cells)) for cells in zip(*types, strict=True)]
                 self._add(node, scope, columns, "values")
             case _:
@@ -237,20 +227,20 @@ class Translator(Expressions):
         single = alias.name if alias is not None and alias.name else name
         known = FUNCTIONS.get((name, len(function.expressions)))
         if name == "unnest" and len(function.expressions) > 1:
-            types = [self.expression(part, scope) for part in list(function.expressions)]
-            columns = [SourceColumn("unnest", pg_types.element(oid or 0)) for oid in types]
-            lists = function.expressions
+            values = self.values(function.expressions, scope)
+            columns = [SourceColumn("unnest", pg_types.element(value.type)) for value in values]
+            lists = [value.node for value in values]
             cells: list[exp.Expr] = [call("unnest", part) for part in lists]
         elif known is not None and known.returns_set:
-            oid = self.macro(known, function, scope)
-            lists, rows = [function], call("unnest", function)
+            found, oid = self.macro(known, function, scope)
+            lists, rows = [found], call("unnest", found)
             fields = [SourceColumn(field, pg_types.function_type(kind)) for field, kind in known.fields]
             columns = fields or [SourceColumn(single, oid)]
             keys = [exp.Literal.string(column.name) for column in fields]
             cells = [call("struct_extract", rows.copy(), key) for key in keys] or [rows]
         else:
-            value = self.value(exp.Paren(this=function).this, scope)
-            columns, lists, cells = [SourceColumn(single, value.type)], [], [value.node]
+            found, oid = self.function(function, scope)
+            columns, lists, cells = [SourceColumn(single, oid)], [], [found]
         items = [
             exp.alias_(cell, column.name, quoted=True) for cell, column in zip(cells, columns, strict=True)
         ]
@@ -296,9 +286,3 @@ def _column_of(column: SourceColumn, kind: str) -> CatalogColumn:
     oid = pg_types.oid_of_duckdb(kind) if column.type is None else column.type
     oid = TEXT if oid == UNKNOWN else oid
     return CatalogColumn(column.name, pg_types.arrow_type(oid), oid)
-
-
-def _holds_table(node: exp.Expr) -> bool:
-    while isinstance(node, exp.Subquery):
-        node = node.this
-    return isinstance(node, exp.Table)

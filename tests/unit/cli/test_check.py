@@ -583,9 +583,9 @@ def test_facts_are_shown_as_proofs_have_them(owner: Owner) -> None:
     assert domain["rows"] == "distinct public values, 2 at most"
 
 
-def test_facts_that_do_not_hold_of_a_public_table_are_none(owner: Owner) -> None:
+def test_facts_that_do_not_hold_of_a_public_table_are_told(owner: Owner) -> None:
     owner.put("pages", "SELECT * FROM (VALUES ('home'), ('home')) AS r(page)")
-    assert facts_of_json(owner)[0]["unique"] == ""
+    assert facts_of_json(owner)[0]["unique"] == "page (not so in its rows)"
 
 
 def test_facts_are_compared_with_those_of_the_newest_charge(owner: Owner) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.cli import main
-from dpsql.cli.even import LARGEST, Target, least_error, round_digits, write_decimal
+from dpsql.cli.even import LARGEST, ErrorTarget, least_error, round_digits, write_decimal
 from dpsql.cli.exits import ExitCode
 from dpsql.policy import load
 from dpsql.session import Session
@@ -222,9 +222,9 @@ def test_they_go_with_statements(ask: Ask, option: str) -> None:
 
 def test_on_a_server_a_percentage_is_refused() -> None:
     with pytest.raises(click.UsageError, match=r"needs the policy's smallest_interesting"):
-        Target(error=Fraction(5), percent=True).known(None)
-    assert Target(error=Fraction(5)).known(None) == 5
-    assert Target(total=Fraction(5)).known(None) is None
+        ErrorTarget(error=Fraction(5), percent=True).known(None)
+    assert ErrorTarget(error=Fraction(5)).known(None) == 5
+    assert ErrorTarget(total=Fraction(5)).known(None) is None
 
 
 @pytest.mark.parametrize("fixed", [Fraction(0), Fraction(1, 2)])

@@ -296,7 +296,9 @@ def test_only_what_the_analysis_sealed_is_counted(opened: Callable[..., Opened])
     with pytest.raises(InternalError):
         made.engine.count("SELECT 1 AS n0")  # type: ignore[arg-type]  # that is the test
     with pytest.raises(InternalError):
-        CompiledQuery(compiled.query, "SELECT 1 AS n0", (), 1, (), False, None, object())
+        CompiledQuery(
+            compiled.query, "SELECT 1 AS n0", (), 1, (), False, None, compiled.certificate, object()
+        )
     with pytest.raises(InternalError):
         PublicOrder((), object())
     with pytest.raises(FrozenInstanceError):

@@ -78,6 +78,13 @@ class FairCache(Generic[_Key, _Value]):
             if found is not None and found.value is value:
                 self._drop(key)
 
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._kept.clear()
+            self._counts.clear()
+            self._sizes.clear()
+
     def _drop_oldest(self, taken: Counter[str]) -> None:
         """Drop the oldest entry of one of those owners who take most."""
         most = max(taken.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.serve.fair_cache import FairCache
+from dpsql.fair_cache import FairCache
 
 
 def filled(cache: FairCache[str, str], owner: str, *keys: str, size: int = 0) -> None:
