@@ -71,12 +71,11 @@ class Figure:
         bound = self.bounds[self.place]
         if (bound / self.size).denominator != 1:
             raise InternalError("a bound is a whole number of steps")
-        most = max(self.times * bound, self._beyond(search))
         if self.of is Of.EXCESS:
-            return NumberChange(0, math.ceil(most / self.size))
+            return NumberChange(0, math.ceil(max(self.times * bound, self._beyond(search)) / self.size))
         high = max(bound, self._kept(search))
         if self.of is Of.LEAD:
-            high = max(high, 2 * most - bound)
+            high = max(high, 2 * self._beyond(search) - bound)
         high = math.ceil(high / self.size)
         return NumberChange(-high if signed or self.of is Of.LEAD else 0, high)
 
