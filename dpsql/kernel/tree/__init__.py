@@ -20,14 +20,27 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Select`              one SELECT of `Item`s, ordered by `OrderTerm`s; `SetOperation` of two queries
 `Scan`                a declared table; `DomainScan` a declared domain; `Range` whole numbers; `Values`
 `Derived`             a query as an item of FROM; `Join` of two items; `Unnest` of a list
+`Weighted`            the numbers of groups of rows of units, written as SELECTs; `Counted` what each counts
 ====================  ================================================================================
 
-``expressions`` and ``relations`` have these; ``node`` the base classes and `facts` (columns read, size);
-``forms`` the functions; ``guards`` the TRY around what could fail; ``writer`` its SQL; ``build`` lists of
-nodes.
+``expressions`` and ``relations`` have these, ``weighted`` and ``counted`` the last line; ``node`` the base
+classes and `facts` (columns read, size); ``forms`` the functions; ``guards`` the TRY around what could fail;
+``exact`` sums of whole numbers; ``writer`` its SQL; ``build`` lists of nodes.
 """
 
 from dpsql.kernel.tree.build import columns, conjunction, items, kept
+from dpsql.kernel.tree.counted import (
+    CappedRows,
+    CappedSum,
+    Counted,
+    FewUnits,
+    KeptValues,
+    Moment,
+    RowSum,
+    Units,
+    UnitValue,
+    WeightedRows,
+)
 from dpsql.kernel.tree.expressions import (
     EXACT,
     MOST,
@@ -78,12 +91,14 @@ from dpsql.kernel.tree.node import (
     Expr,
     Facts,
     KeptHash,
+    Lowered,
     Node,
     Query,
     Source,
     facts,
     mapped,
     parts,
+    plain,
     replaced,
     walk,
 )
@@ -100,6 +115,7 @@ from dpsql.kernel.tree.relations import (
     Unnest,
     Values,
 )
+from dpsql.kernel.tree.weighted import Weighted
 from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql
 
 __all__ = [
@@ -115,10 +131,13 @@ __all__ = [
     "Bound",
     "Call",
     "Canonical",
+    "CappedRows",
+    "CappedSum",
     "Case",
     "Cast",
     "Column",
     "Constant",
+    "Counted",
     "Cut",
     "Derived",
     "DomainScan",
@@ -126,6 +145,7 @@ __all__ = [
     "Exists",
     "Expr",
     "Facts",
+    "FewUnits",
     "Form",
     "Frame",
     "InList",
@@ -136,10 +156,13 @@ __all__ = [
     "Item",
     "Join",
     "KeptHash",
+    "KeptValues",
     "Lambda",
     "Like",
     "ListOf",
+    "Lowered",
     "Mean",
+    "Moment",
     "Moved",
     "Node",
     "Not",
@@ -148,6 +171,7 @@ __all__ = [
     "Paren",
     "Query",
     "Range",
+    "RowSum",
     "Saturated",
     "ScalarQuery",
     "Scan",
@@ -158,10 +182,14 @@ __all__ = [
     "Steps",
     "Try",
     "Unary",
+    "UnitValue",
+    "Units",
     "Unnest",
     "Unscaled",
     "UtcTime",
     "Values",
+    "Weighted",
+    "WeightedRows",
     "Window",
     "columns",
     "conjunction",
@@ -174,6 +202,7 @@ __all__ = [
     "literal_sql",
     "mapped",
     "parts",
+    "plain",
     "quote",
     "replaced",
     "total",
