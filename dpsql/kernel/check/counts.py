@@ -111,6 +111,19 @@ def relation_of_groups(
         proof.path.pop()
     if set(group) - set(keys.values()):
         proof.refuse("groups without one of their keys", query)
+    return relation_of_numbers(proof, source, query, keys, numbers, declared=not group)
+
+
+def relation_of_numbers(
+    proof: Proof,
+    source: Relation,
+    query: Select,
+    keys: dict[str, Expr],
+    numbers: dict[str, Number],
+    *,
+    declared: bool,
+) -> Relation:
+    """Return groups by keys, which `query` reads of rows of units, with their numbers."""
     few = _few(source, keys)
     proof.note("numbers of groups", f"{len(numbers)} numbers of groups by {len(keys)} keys")
     cells = {}
@@ -128,11 +141,11 @@ def relation_of_groups(
     most = min((m for by, m in few if by >= keys.keys()), default=None)
     return Relation(
         Kind.GROUPS,
-        names,
+        (*keys, *numbers),
         unique=frozenset((frozenset(keys),)),
         few=few,
         groups=Groups(
-            tuple(keys), numbers, declared=not group, cells=cells, whole=whole, most=most, one_cell=one
+            tuple(keys), numbers, declared=declared, cells=cells, whole=whole, most=most, one_cell=one
         ),
     )
 

@@ -37,6 +37,7 @@ from dpsql.kernel.check.setops import relation_of_operation
 from dpsql.kernel.check.sources import check_name
 from dpsql.kernel.check.subqueries import check_row, tied_to_outer
 from dpsql.kernel.check.units import relation_of_merged_units, relation_of_units
+from dpsql.kernel.check.weighted import relation_of_weighted
 from dpsql.kernel.check.windows import check_windows, follows_from, mark_of, unique_by_number
 from dpsql.kernel.tree import (
     Aggregate,
@@ -49,6 +50,7 @@ from dpsql.kernel.tree import (
     Query,
     Select,
     SetOperation,
+    Weighted,
     Window,
 )
 from dpsql.types import NULL
@@ -56,6 +58,8 @@ from dpsql.types import NULL
 
 def relation_of_query(proof: Proof, query: Query) -> Relation:
     """Return the relation of the result of a query."""
+    if isinstance(query, Weighted):
+        return relation_of_weighted(proof, query)
     if isinstance(query, SetOperation):
         return relation_of_operation(proof, query)
     if not isinstance(query, Select):

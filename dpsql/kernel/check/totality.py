@@ -53,6 +53,7 @@ from dpsql.kernel.tree import (
     Unnest,
     Values,
     Window,
+    plain,
     walk,
 )
 from dpsql.types import BIGINT, DOUBLE
@@ -113,6 +114,7 @@ class Walk:
 
     def rows(self, query: Query, outer: Scope | None) -> Rows:
         """Check a query and return what is known of its rows; `outer` is the scope of the query around it."""
+        query = plain(query)
         found = self.known.get(query) if outer is None else None
         if found is None:
             if isinstance(query, Select):

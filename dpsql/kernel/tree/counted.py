@@ -228,7 +228,7 @@ class WeightedRows(Counted):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitValue(Counted):
-    """The sum over units of a value that is computed of the sum (and the `number`) of a unit's rows in the
+    """The sum over units of a value, which is computed of the sum (and the `number`) of a unit's rows in the
     group.
 
     *Claim:* the least and the greatest value of `value`, and 0; NULL adds nothing. In `value`, `Argument`s

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from dpsql.kernel.tree.build import columns, items
-from dpsql.kernel.tree.counted import Counted, Exprs, KeptValues
+from dpsql.kernel.tree.counted import Counted, Exprs, KeptValues, UnitValue
 from dpsql.kernel.tree.exact import huge, whole
 from dpsql.kernel.tree.expressions import (
     Aggregate,
@@ -87,10 +87,7 @@ class Weighted(Lowered):
         source, rows = self._values(once=not by_rows)
         if by_rows:
             return self._selected({p: p.of_rows(own, rows[p]) for p in parts}, source, "s")
-        aggregates = {p: p.of_unit(own, rows[p]) for p in parts}
-        each = tuple(dict.fromkeys(e for found in aggregates.values() for e in found))
-        places = {e: f"r{i}" for i, e in enumerate(each)}
-        names = {p: [places[e] for e in found] for p, found in aggregates.items()}
+        each, names = self._aggregates(rows)
         unit = Column("w", "u")
         values: dict[Counted, Exprs] = {p: tuple(Column("w", n) for n in names[p]) for p in parts}
         if self.merges and self.alone is not None:
@@ -105,6 +102,18 @@ class Weighted(Lowered):
             values |= {p: (p.weighted(unit, values[p], *sums[p]),) for p in self.weighed}
         made = {p: p.of_units(unit, values[p]) for p in parts}
         return self._selected(made, Derived(units, "w"), "w")
+
+    def _aggregates(self, rows: Mapping[Counted, Exprs]) -> tuple[Exprs, dict[Counted, list[str]]]:
+        """Return the aggregates `r0`, .. of the rows of a unit in a group, and those of each part by name."""
+        found = {p: p.of_unit(_unit(), rows[p]) for p in self.parts}
+        each = dict.fromkeys(e for listed in found.values() for e in listed)
+        places = {e: f"r{i}" for i, e in enumerate(each)}
+        return tuple(each), {p: [places[e] for e in listed] for p, listed in found.items()}
+
+    def value_of(self, part: UnitValue) -> Expr:
+        """Return the value of a unit, of the columns of `w`."""
+        _, names = self._aggregates(self._values(once=True)[1])
+        return part.counted(tuple(Column("w", n) for n in names[part]))
 
     def _selected(self, made: Mapping[Counted, Expr | None], source: Source, alias: str) -> Query:
         keys = columns(alias, "k", self.keys)
